@@ -5,14 +5,18 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain, combinations
 from pathlib import Path
 from statistics import mean
+from typing import TYPE_CHECKING
 
 from contradiction.data.corpora.crossed import FOLDER, Item, JudgedReply, Pair, Quadruple, read_all
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, percent
 from contradiction.labels import NON_CONTRADICTION
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 CHANCE, TOLERANCE = 0.50, 0.02
 MAX_OVERLAP = 0.65
@@ -128,7 +132,7 @@ def _auc_by_batch(items: Sequence[Item], text: Callable[[JudgedReply], str]) -> 
 def ngram_auc(texts: Sequence[str], contradicts: Sequence[bool], groups: Sequence[str]) -> float:
     """Area under the ROC curve of a linear model of character n-grams, fitted to the other groups; 0.5 is chance.
 
-    The n-grams are counted once over all texts, without their labels.
+    The n-grams are counted once over all different texts, without their labels.
 
     Args:
         texts: what the model reads of each row.
@@ -140,7 +144,9 @@ def ngram_auc(texts: Sequence[str], contradicts: Sequence[bool], groups: Sequenc
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import GroupKFold, cross_val_predict
 
-    vectors = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True).fit_transform(texts)
+    different = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    words = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True)
+    vectors = words.fit_transform(different)[[different[text] for text in texts]]
     folds = GroupKFold(n_splits=min(5, len(set(groups))))
     scores = cross_val_predict(
         LogisticRegression(C=3), vectors, contradicts, groups=groups, cv=folds, method="decision_function"
@@ -171,32 +177,38 @@ def _overlap(quadruples: Sequence[Quadruple]) -> Iterator[Gate]:
 
 
 def _duplicates_across_splits(splits: Mapping[str, Sequence[Item]]) -> Gate:
-    texts = {split: [_evidence_and_replies(item) for item in items] for split, items in splits.items()}
-    names = list(texts)
-    close = sum(_close(texts[one], texts[other]) for index, one in enumerate(names) for other in names[index + 1 :])
+    texts = [[_evidence_and_replies(item) for item in items] for items in splits.values()]
+    close = sum(_close(one, other) for one, other in combinations(_vectors(*texts), 2))
     return Gate("near-duplicate items across splits", str(close), "0", not close)
 
 
 def _duplicates_of_cdconv(items: Sequence[Item], rows: Sequence[Mapping[str, str]]) -> Gate:
-    close = _close(
-        [f"{row.messages[-2]['content'] if len(row.messages) > 1 else ''} {row.reply}" for item in items
-         for row in item.judged()],
-        [f"{row['b1']} {row['b2']}" for row in rows],
-    )  # fmt: skip
+    replies = [
+        f"{row.messages[-2]['content'] if len(row.messages) > 1 else ''} {row.reply}"
+        for item in items
+        for row in item.judged()
+    ]
+    close = _close(*_vectors(replies, [f"{row['b1']} {row['b2']}" for row in rows]))
     return Gate("near-duplicates of replies in CDConv", str(close), "0", not close)
 
 
-def _close(some: Sequence[str], others: Sequence[str]) -> int:
-    """How many of some texts have a near-duplicate among others."""
+def _vectors(*groups: Sequence[str]) -> list["csr_matrix"]:
+    """The vectors of the texts of each group, by n-grams counted over all groups."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    if not some or not others:
+    vectors = TfidfVectorizer(analyzer="char", ngram_range=(2, 3)).fit_transform(list(chain(*groups)))
+    ends = list(accumulate(map(len, groups)))
+    return [vectors[end - len(group) : end] for group, end in zip(groups, ends, strict=True)]
+
+
+def _close(some: "csr_matrix", others: "csr_matrix") -> int:
+    """How many of some vectors have a near-duplicate among others."""
+    if not some.shape[0] or not others.shape[0]:
         return 0
-    vectors = TfidfVectorizer(analyzer="char", ngram_range=(2, 3)).fit([*some, *others])
-    left, right = vectors.transform(some), vectors.transform(others).T.tocsc()
+    right = others.T.tocsc()
     return sum(
-        int(((left[start : start + 500] @ right).max(axis=1).toarray() >= DUPLICATE).sum())
-        for start in range(0, left.shape[0], 500)
+        int(((some[start : start + 500] @ right).max(axis=1).toarray() >= DUPLICATE).sum())
+        for start in range(0, some.shape[0], 500)
     )
 
 
