@@ -129,7 +129,9 @@ def _auc_by_batch(items: Sequence[Item], text: Callable[[JudgedReply], str]) -> 
     )
 
 
-def ngram_auc(texts: Sequence[str], contradicts: Sequence[bool], groups: Sequence[str]) -> float:
+def ngram_auc(
+    texts: Sequence[str], contradicts: Sequence[bool], groups: Sequence[str], seed: int | None = None
+) -> float:
     """Area under the ROC curve of a linear model of character n-grams, fitted to the other groups; 0.5 is chance.
 
     The n-grams are counted once over all different texts, without their labels.
@@ -138,6 +140,7 @@ def ngram_auc(texts: Sequence[str], contradicts: Sequence[bool], groups: Sequenc
         texts: what the model reads of each row.
         contradicts: whether the row is a contradiction.
         groups: rows of one group are never on both sides of a fold.
+        seed: shuffles the groups before they are divided into folds; by default they are not shuffled.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -147,7 +150,7 @@ def ngram_auc(texts: Sequence[str], contradicts: Sequence[bool], groups: Sequenc
     different = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     words = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True)
     vectors = words.fit_transform(different)[[different[text] for text in texts]]
-    folds = GroupKFold(n_splits=min(5, len(set(groups))))
+    folds = GroupKFold(n_splits=min(5, len(set(groups))), shuffle=seed is not None, random_state=seed)
     scores = cross_val_predict(
         LogisticRegression(C=3), vectors, contradicts, groups=groups, cv=folds, method="decision_function"
     )
