@@ -15,7 +15,7 @@ from locales import in_words, words_of
 
 from contradiction.chats.chunks import JudgedChunk, judge_chunk, to_json_line
 from contradiction.chats.formats import Entry
-from contradiction.chats.readers import open_file
+from contradiction.chats.readers import open_file, unpacked_size
 from contradiction.conversation import read_message
 from contradiction.errors import InputError
 from contradiction.serving.api import chosen, visitor_of
@@ -136,7 +136,8 @@ def judge_file(
     if path.stat().st_size > MEGABYTES * 1_000_000:
         raise InputError(f"the file is larger than {MEGABYTES} MB")
     chats = open_file(path)
-    if (chats.unpacked or 0) > MEGABYTES * 1_000_000:
+    limit = MEGABYTES * 1_000_000
+    if chats.format == "parquet" and unpacked_size(path, limit) > limit:
         raise InputError(f"the file is larger than {MEGABYTES} MB when it is unpacked")
     entries: Iterator[Entry] = chain.from_iterable(chats.arrivals)
     rows: list[tuple[str, Row]] = []

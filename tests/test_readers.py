@@ -189,10 +189,32 @@ def test_many_unclosed_quotes_take_no_longer_than_other_lines(bad):
     assert entries[-1].end == sum(map(len, file))
 
 
-def test_the_unpacked_size_of_a_parquet_file_is_known(tmp_path):
-    parquet.write_table(pyarrow.table({"messages": ["x" * 10**7]}), tmp_path / "a.parquet", compression="zstd")
-    assert (tmp_path / "a.parquet").stat().st_size < 10**5
-    assert readers.open_file(tmp_path / "a.parquet").unpacked >= 10**7
+@pytest.mark.parametrize(
+    "cells",
+    [
+        {"messages": ["x" * 10**7]},  # compressed
+        {"messages": ["x" * 10**5] * 100},  # the same text again and again, stored once
+        {"messages": [[{"role": "user", "content": "x" * 10**5}] * 100]},
+        {"messages": ["x"], "more": [{"a": ["x" * 10**5] * 100}]},
+        {"messages": ["x"], "more": pyarrow.array([[("key", "x" * 10**5)] * 100], pyarrow.map_("string", "string"))},
+        {"messages": ["x"], "more": [[None] * 3 * 10**6]},
+    ],
+)
+def test_the_unpacked_size_of_a_parquet_file_counts_every_cell(tmp_path, cells):
+    file = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table(cells), file, compression="zstd")
+    assert file.stat().st_size < 10**5
+    assert readers.unpacked_size(file, limit=10**9) >= 10**7
+    assert readers.unpacked_size(file, limit=10**6) > 10**6
+
+
+def test_the_unpacked_size_of_a_usual_parquet_file_is_close_to_its_text(tmp_path):
+    texts = [str(number) * 10 for number in range(1000)]
+    parquet.write_table(pyarrow.table({"messages": texts}), tmp_path / "a.parquet")
+    assert sum(map(len, texts)) <= readers.unpacked_size(tmp_path / "a.parquet", 10**9) < 2 * sum(map(len, texts))
+    (tmp_path / "a.parquet").write_bytes(b"PAR1" * 10)
+    with pytest.raises(InputError, match="a.parquet: damaged"):
+        readers.unpacked_size(tmp_path / "a.parquet", 10**9)
 
 
 def test_lines_that_arrive_in_pieces_are_joined():

@@ -281,7 +281,6 @@ class Chats:
         arrivals: groups of entries. The entries of a group can be read without waiting. A file is one group.
         total: its length in bytes or rows; None if it is unknown.
         in_bytes: whether ``total`` counts bytes.
-        unpacked: how many bytes a Parquet file holds when it is unpacked, by its footer; None for another input.
     """
 
     where: str
@@ -289,7 +288,6 @@ class Chats:
     arrivals: Iterable[Iterable[Entry]]
     total: int | None = None
     in_bytes: bool = False
-    unpacked: int | None = None
 
     @property
     def key(self) -> str:

@@ -278,8 +278,62 @@ def open_parquet(path: Path, rows: range | None = None) -> Chats:
     keys = chat_columns(names, str(path))
     rows = range(1, footer.num_rows + 1) if rows is None else rows
     entries = _parquet_rows(path, keys, [*keys, *({ID} & set(names))], rows)
-    unpacked = sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups))
-    return Chats(str(path), "parquet", [entries], len(rows), unpacked=unpacked)
+    return Chats(str(path), "parquet", [entries], len(rows))
+
+
+def unpacked_size(path: Path, limit: int) -> int:
+    """How many bytes the chats of a Parquet file fill when they are read, counted until a limit is passed.
+
+    Compression makes a file smaller, and so does the dictionary of a column: a text that stands in many cells is
+    stored once. The dictionaries are kept while the texts are counted, so counting does not fill the memory.
+
+    Args:
+        path: the file.
+        limit: no more rows are read once the size is larger.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    with path.open("rb") as file:
+        try:
+            footer = parquet.read_metadata(file)
+            groups = [footer.row_group(group) for group in range(footer.num_row_groups)]
+            size = sum(group.total_byte_size for group in groups)
+            texts = set()
+            for place in range(footer.num_columns):
+                column = footer.schema.column(place)
+                # An offset or a number has four bytes, or more in a column of a fixed width.
+                width = max(4, column.length or 0)
+                size = max(size, width * sum(group.column(place).num_values for group in groups))
+                if column.physical_type == "BYTE_ARRAY":
+                    texts.add(column.path)
+            counted = 0
+            opened = parquet.ParquetFile(file, read_dictionary=sorted(texts))
+            for batch in opened.iter_batches(batch_size=ROWS_AT_ONCE) if size <= limit else ():
+                counted += sum(map(_text_bytes, batch.columns))
+                if counted > limit:
+                    break
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            raise InputError(f"{path}: damaged ({first_line(error)})") from None
+    return max(size, counted)
+
+
+def _text_bytes(array: Any) -> int:
+    """The bytes of the texts in an Arrow array of any type."""
+    from pyarrow import compute, types
+
+    if types.is_dictionary(array.type):
+        return compute.sum(compute.binary_length(array.dictionary).take(array.indices)).as_py() or 0
+    if types.is_struct(array.type):
+        return sum(map(_text_bytes, array.flatten()))
+    if types.is_map(array.type):
+        return _text_bytes(array.keys) + _text_bytes(array.items)
+    if types.is_list(array.type) or types.is_large_list(array.type) or types.is_fixed_size_list(array.type):
+        return _text_bytes(array.flatten())
+    return 0
 
 
 def _parquet_rows(path: Path, keys: tuple[str, ...], columns: list[str], rows: range) -> Iterator[Entry]:
