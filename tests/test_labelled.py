@@ -151,6 +151,17 @@ def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_mod
     assert ContradictionDetector.from_pretrained(tmp_path / "own")(chosen[0]).label
 
 
+def test_chats_that_begin_alike_are_held_out_together():
+    truth = np.arange(60) % 2 == 0
+    folds = chat_calibration._folds(truth, [str(place // 4) for place in range(60)])
+    assert sorted(np.concatenate([held_out for _, held_out in folds]).tolist()) == list(range(60))
+    for rest, held_out in folds:
+        assert not {*(rest // 4)} & {*(held_out // 4)}
+    # With too few beginnings, or one for each kind, single chats are held out.
+    for contexts in (["one"] * 60, [str(place % 2) for place in range(60)]):
+        assert all(len(held_out) == 12 for _, held_out in chat_calibration._folds(truth, contexts))
+
+
 def test_calibration_on_long_two_label_chats_and_on_too_few(run, random_model, sample_chats, tmp_path):
     folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
     detector = ContradictionDetector.from_pretrained(folder)
