@@ -113,7 +113,7 @@ def _chat(where: str, values: Mapping[str, Any]) -> LabelledChat:
         turns = read_turns(messages)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-    if not turns or messages[-1].get("role") != ASSISTANT:
+    if not turns or turns[-1].reply_messages[-1] != len(messages) - 1:
         raise InputError(f"{where}: the last message must be the labelled reply of the assistant")
     evidence = values.get("evidence")
     if isinstance(evidence, list):  # verdicts have a list

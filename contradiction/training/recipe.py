@@ -146,7 +146,7 @@ class Recipe(Options):
             raise ValueError("method 'kernel' needs model.backbone, and a view of conversations")
         standard = defaults()
         for key, value in self.options().items():
-            if key not in OF_KERNEL and value != standard[key]:
+            if key not in OF_KERNEL and value != standard.get(key, value):
                 raise ValueError(f"method 'kernel' trains nothing in steps; remove {option_named(key)}")
         return self
 

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 
 from contradiction.data.corpora.crossed import digest
 from contradiction.data.splits import fingerprint, load_split, name_of
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line
 from contradiction.io import files
 from contradiction.io.hub import revision
 from contradiction.labels import WITHOUT_RULE, task_with
@@ -261,7 +261,7 @@ def explain_write_errors(folder: Path) -> Iterator[None]:
 
 def _unwritable(folder: Path, error: Exception) -> InputError:
     free = shutil.disk_usage(folder).free / 1e6
-    reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[0]
+    reason = getattr(error, "strerror", None) or first_line(error)
     return InputError(
         f"{folder}: cannot be written, {free:,.0f} MB are free ({reason}); finished epochs are saved: make room, then "
         "--resume continues"

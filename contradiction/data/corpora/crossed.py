@@ -224,7 +224,9 @@ def read_batch(path: str | Path) -> list[Quadruple | Pair]:
     """
     path = Path(path)
     items: list[Quadruple | Pair] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    # Only a line feed ends a line: texts may hold other separators, such as U+2028.
+    lines = path.read_text(encoding="utf-8").removesuffix("\n")
+    for number, line in enumerate(lines.split("\n") if lines else (), start=1):
         where = f"{path}:{number}"
         try:
             item = _item(json.loads(line))

@@ -17,7 +17,7 @@ def read(path: Path) -> Iterator[Row | Note]:
     """Each option of each item as a row; the rows of an item have its id as ``source``."""
     for where, item in read_objects(path, "id", "article", "options", "answers"):
         answer = item["answers"].strip()
-        if len(item["options"]) != len(LETTERS) or (answer and answer not in LETTERS):
+        if len(item["options"]) != len(LETTERS) or (answer and answer not in tuple(LETTERS)):
             raise InputError(f"{where}: must have four options, and an answer A to D or none")
         spoken = [(speaker.lower(), text.strip()) for speaker, text in _SPOKEN.findall(item["article"])]
         turns = [(speaker, text) for speaker, text in spoken if text]
