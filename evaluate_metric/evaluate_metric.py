@@ -607,7 +607,10 @@ class CDConvMetric(evaluate.Metric):
         baseline_predictions: Labels | None = None,
         **options: Any,
     ) -> dict[str, Any] | None:
-        """Scores the rows given here and those added before. Raises ValueError and keeps all rows on invalid input."""
+        """Scores the rows given here and those added before.
+
+        Raises ValueError and keeps all rows on invalid input, except where an item of "crossed" lacks a row.
+        """
         known = [*Bootstrap.__dataclass_fields__, *(["threshold"] if self.task == CROSSED else [])]
         if unknown := [name for name in options if name not in known]:
             raise TypeError(f"{unknown[0]} is no argument; the arguments are {', '.join(known)}")

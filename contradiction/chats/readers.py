@@ -333,6 +333,8 @@ def _text_bytes(array: Any) -> int:
         return _text_bytes(array.keys) + _text_bytes(array.items)
     if types.is_list(array.type) or types.is_large_list(array.type) or types.is_fixed_size_list(array.type):
         return _text_bytes(array.flatten())
+    if types.is_string(array.type) or types.is_large_string(array.type) or types.is_binary(array.type):
+        return compute.sum(compute.binary_length(array)).as_py() or 0
     return 0
 
 

@@ -148,7 +148,7 @@ def ngram_auc(
     from sklearn.model_selection import GroupKFold, cross_val_predict
 
     different = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    words = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True)
+    words = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), sublinear_tf=True)
     vectors = words.fit_transform(different)[[different[text] for text in texts]]
     folds = GroupKFold(n_splits=min(5, len(set(groups))), shuffle=seed is not None, random_state=seed)
     scores = cross_val_predict(
