@@ -30,7 +30,7 @@ def candidates(client: httpx.Client, bot: str, messages: list[dict[str, str]], n
 def main() -> None:
     """Reads what the user says from standard input, a message a line, and prints the replies."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--base-url", required=True, help="of the endpoint, up to and with /v1")
+    parser.add_argument("--base-url", required=True, help="of the endpoint, including /v1")
     parser.add_argument("--bot", required=True, help="the model that the endpoint serves")
     parser.add_argument("--detector", required=True, help="a model folder or Hub id")
     parser.add_argument("--candidates", type=int, default=4, help="replies to choose from")

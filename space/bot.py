@@ -58,7 +58,7 @@ class Bot:
     """A chatbot behind an endpoint.
 
     Attributes:
-        url: the address of the endpoint, up to and with ``/v1``.
+        url: the address of the endpoint, including ``/v1``.
         model: the model that the endpoint serves; also the name that visitors see.
         key: is sent as ``Authorization: Bearer KEY``; None for no key.
         seconds: the longest time until a reply.

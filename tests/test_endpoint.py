@@ -108,6 +108,16 @@ def test_concurrent_calls_return_every_result_once():
     assert 2 <= server.most_at_once <= 4
 
 
+def test_no_call_runs_far_ahead_of_the_results_that_are_taken():
+    called = []
+    results = in_threads(called.append, range(100), 3)
+    for taken in range(1, 21):
+        next(results)
+        time.sleep(0.005)
+        assert len(called) <= taken + 6
+    assert len(list(results)) == 80
+
+
 def test_the_first_error_ends_the_calls():
     called = []
 
@@ -130,10 +140,11 @@ def test_results_ready_before_an_error_are_yielded_first():
         if number == 1:
             raise InputError("one")
 
-    results = in_threads(call, range(5), 1)
+    results = in_threads(call, range(9), 2)
     given = [next(results)[0]]
-    while len(called) < 5:  # then the results of the first four are there
+    while len(called) < 4:  # then the error and the results of two more calls are there, or come in a moment
         time.sleep(0.01)
+    time.sleep(0.1)
     with pytest.raises(InputError, match="one"):
         given.extend(number for number, _ in results)
     assert given[:3] == [0, 2, 3]

@@ -53,10 +53,16 @@ def test_what_only_looks_like_a_speaker_or_like_json_is_text(line):
         json.dumps(MESSAGES),
         json.dumps({"messages": MESSAGES}, indent=2),
         "\n".join(map(json.dumps, MESSAGES)),
+        "\r\n".join(map(json.dumps, MESSAGES)),
     ],
 )
 def test_pasted_json_is_read_as_messages(text):
     assert formats.read_pasted(f" {text}\n") == MESSAGES
+
+
+def test_pasted_json_may_hold_separators_of_lines():
+    messages = [{"role": "user", "content": "一行\u2028又一行\x85再一行"}, {"role": "assistant", "content": "好"}]
+    assert formats.read_pasted("\n".join(json.dumps(message, ensure_ascii=False) for message in messages)) == messages
 
 
 @pytest.mark.parametrize(

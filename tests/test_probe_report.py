@@ -1,6 +1,8 @@
 """The report: intervals that contain the true rates of a scripted bot, version comparisons, the paper table, pages."""
 
 import json
+import re
+import shutil
 from collections import Counter
 from xml.etree import ElementTree
 
@@ -143,6 +145,7 @@ def test_fewer_calls_than_expected_false_alarms_do_not_prove_consistency():
     figures = share([True] * 113 + [False] * 887, names, Accuracy(532, 848, 314, 1484))
     assert figures.estimate is None and (figures.low, 0.17 < figures.high < 0.24) == (0, True)
     assert pages.cell(figures.to_record()).startswith("not known (at most ")
+    assert re.search(r"not known \(at most [\d.]+ %\)<", pages.badge(figures.to_record()))
 
 
 def test_human_labels_replace_the_measured_error_rates(probed, tmp_path, run):
@@ -376,6 +379,16 @@ def test_the_paper_table_matches_the_rows(repo, lines, tmp_path, run):
                     assert figures[kind]["estimate"] == pytest.approx(
                         np.mean([label == number for label in labels]), abs=1e-5
                     )
+
+
+def test_a_run_with_a_conversation_that_was_not_judged_is_reported(probed, tmp_path, run):
+    shutil.copytree(probed, tmp_path / "run")
+    transcript = tmp_path / "run" / "transcript.jsonl"
+    first, *others = transcript.read_text(encoding="utf-8").splitlines(keepends=True)
+    unjudged = {key: value for key, value in json.loads(first).items() if key != "checked"}
+    transcript.write_text(json.dumps(unjudged) + "\n" + "".join(others), encoding="utf-8")
+    code, _, err = run("probe", "report", tmp_path / "run", "--out", tmp_path)
+    assert code == 2 and err.count("\n") == 1 and "have not been judged" in err
 
 
 def test_a_folder_without_verdicts_is_not_a_run(tmp_path):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from helpers.bot_server import FAULTS, Endpoint, scripted, serving, true_label
@@ -15,8 +16,7 @@ from contradiction.commands import probe
 from contradiction.errors import InputError
 from contradiction.probing.bots import BotError, CommandBot, EndpointBot, FunctionBot, TransformersBot
 from contradiction.probing.plan import plan, read_openings
-from contradiction.probing.run import Limits, read_transcript, run
-from contradiction.probing.writer import EndpointWriter
+from contradiction.probing.run import EndpointWriter, Limits, read_transcript, run
 
 QUICK = Limits(at_once=4, retries=3, backoff=0.01)
 CHAT = [{"role": "user", "content": "你养猫吗？"}]
@@ -102,7 +102,7 @@ def test_a_wrong_key_or_address_ends_the_run_immediately(status, tmp_path):
 def test_a_bot_that_never_answers_ends_the_run(tmp_path):
     with serving(Endpoint(fault=lambda messages, before: "500")) as endpoint:
         with pytest.raises(InputError, match=r"first 10 conversations failed.*HTTP 500"):
-            run_probes(endpoint, tmp_path, probes(50), limits=Limits(at_once=4, retries=0, backoff=0))
+            run_probes(endpoint, tmp_path, probes(50), limits=Limits(at_once=4, retries=1, backoff=0))
 
 
 def test_a_short_run_that_fails_completely_says_why(tmp_path):
@@ -122,6 +122,20 @@ def test_the_rate_limit_holds_across_all_conversations(tmp_path):
     with serving(Endpoint()) as endpoint:
         run_probes(endpoint, tmp_path, probes(5, "short"), limits=Limits(at_once=5, per_minute=600))
     assert sum(endpoint.seen.values()) == 10 and time.monotonic() - begun >= 0.9
+
+
+def test_a_stopped_run_calls_the_bot_no_more_and_does_not_wait_for_the_next_turn(tmp_path):
+    def stop(outcome):
+        raise KeyboardInterrupt
+
+    begun = time.monotonic()
+    with serving(Endpoint()) as endpoint:
+        with pytest.raises(KeyboardInterrupt):
+            run_probes(endpoint, tmp_path, probes(8, "short"), limits=Limits(at_once=4, per_minute=120), on_done=stop)
+        calls = sum(endpoint.seen.values())
+        time.sleep(1)
+        assert sum(endpoint.seen.values()) == calls  # at two calls a second, a run that goes on would call again
+    assert _lines(tmp_path / "transcript.jsonl") >= 1 and time.monotonic() - begun < 30
 
 
 def test_the_key_comes_from_the_environment_and_is_never_written(tmp_path, monkeypatch):
@@ -214,6 +228,10 @@ def _lines(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
+def _open_files():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def test_a_function_can_be_a_bot(tmp_path, monkeypatch):
     (tmp_path / "a_bot.py").write_text(
         "def reply(messages):\n    return f'{len(messages)}：我养了3只猫'\n"
@@ -261,6 +279,15 @@ def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):
             with pytest.raises(BotError, match=why):
                 bot.reply([{"role": "user", "content": text}])
             assert bot.reply(CHAT) == "你养猫吗？！"
+        files = _open_files()
+        for _ in range(8):
+            with pytest.raises(BotError, match="ended with code 3"):
+                bot.reply([{"role": "user", "content": "end"}])
+            bot.reply(CHAT)
+        until = time.monotonic() + 20
+        while _open_files() > files and time.monotonic() < until:  # a thread closes the output of an ended program
+            time.sleep(0.05)
+        assert _open_files() <= files
         with pytest.raises(BotError, match=r"no answer within 0.2 s"):
             quick.reply([{"role": "user", "content": "hang"}])
     finally:

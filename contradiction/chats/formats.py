@@ -192,7 +192,7 @@ def read_pasted(text: str) -> list[Any]:
         InputError: the text is empty, is JSON that holds no chat, names unknown speakers, or names a speaker in later
             lines but not in the first.
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in re.split("\\r\\n?|\\n", text) if line.strip()]
     if not lines:
         raise InputError("the chat is empty; it must be lines of text, the user's first, or JSON")
     if JSON.match("\n".join(lines)):

@@ -42,7 +42,7 @@ FailAboveOption = Annotated[
 def run_probe(
     out: Annotated[Path, typer.Option(help="The folder to write. The same command continues a killed run.")],
     endpoint: Annotated[
-        str | None, typer.Option(help="Probe an OpenAI-compatible endpoint: its address up to and with /v1.")
+        str | None, typer.Option(help="Probe an OpenAI-compatible endpoint: its address including /v1.")
     ] = None,
     endpoint_model: Annotated[str, typer.Option(help="The model that the endpoint serves.")] = "default",
     key_variable: Annotated[
@@ -122,7 +122,7 @@ def run_probe(
     Exit code: 0 done; 1 a conversation failed, or --fail-above found too many contradictions; 2 the command cannot run.
     """
     from contradiction.probing import plan as planning
-    from contradiction.probing.run import Limits
+    from contradiction.probing.run import EndpointWriter, Limits
 
     settings = given_settings(threshold=threshold)
     after_turns = _turns(after)
@@ -158,7 +158,6 @@ def run_probe(
     from contradiction.io.files import locked
     from contradiction.io.hub import pinned
     from contradiction.probing import verdicts
-    from contradiction.probing.writer import EndpointWriter
 
     with ExitStack() as stack:
         stack.enter_context(locked(out))

@@ -127,7 +127,7 @@ def space(
         str | None,
         typer.Option(
             envvar="CDCONV_BOT_URL",
-            help="The address, up to and with /v1, of an OpenAI-compatible chatbot that visitors chat with. "
+            help="The address, including /v1, of an OpenAI-compatible chatbot that visitors chat with. "
             "CDCONV_BOT_KEY holds its key.",
         ),
     ] = None,

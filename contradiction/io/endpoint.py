@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from queue import Empty, SimpleQueue
-from threading import Event, Thread
+from threading import Event, Semaphore, Thread
 from typing import Any, Self, TypeVar
 
 from contradiction.errors import InputError, first_line, shown
@@ -185,7 +185,9 @@ class Endpoint:
 def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[tuple[T, R]]:
     """Calls a function with each item, several at a time; yields items and results as they come.
 
-    After the first error no further call begins. The finished results are yielded, and then the error is raised.
+    No call begins while twice as many results as there are threads have not been taken: who saves each result loses
+    few of them when the process is killed. After the first error no further call begins. The finished results are
+    yielded, and then the error is raised.
     The threads do not keep the process from ending, as those of ``concurrent.futures`` would: a request that hangs must
     not hold up Ctrl-C.
     """
@@ -194,10 +196,10 @@ def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iter
     items = list(items)
     for item in items:
         waiting.put(item)
-    stopped = Event()
+    stopped, ahead = Event(), Semaphore(2 * threads)
 
     def work() -> None:
-        while not stopped.is_set():
+        while ahead.acquire() and not stopped.is_set():
             try:
                 item = waiting.get_nowait()
             except Empty:
@@ -221,10 +223,12 @@ def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iter
                 stopped.set()
             else:
                 yield item, result  # type: ignore[misc]  # there is a result where there is no error
+                ahead.release()
         if first_error:
             raise first_error
     finally:
         stopped.set()
+        ahead.release(threads)  # lets waiting threads end
 
 
 def _answer(content: bytes, seconds: float) -> Answer:

@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -128,7 +129,7 @@ class LLMJudge(SoftmaxClassifier):
         self._endpoint = Endpoint(options.model, timeout=options.timeout, attempts=options.attempts)
         self._plain = False  # whether the endpoint has refused a schema for its answers
         self._answers_come = False
-        self._spent: list[Answer] = []
+        self._seconds = array("d")
         self._counts: Counter[str] = Counter()
         self._opening = _opening_messages(options)
 
@@ -153,19 +154,16 @@ class LLMJudge(SoftmaxClassifier):
             completion_tokens, seconds (the mean of an answer), slow_seconds (95 % of the answers are faster), and cost,
             None without prices.
         """
-        seconds = [answer.seconds for answer in self._spent]
-        read, written = (
-            sum(getattr(answer, name) for answer in self._spent) for name in ("prompt_tokens", "completion_tokens")
-        )
-        prices = self.options.prices
+        counts, seconds, prices = self._counts, np.array(self._seconds), self.options.prices
+        read, written = counts["prompt_tokens"], counts["completion_tokens"]
         return {
-            "answers": len(self._spent),
-            "cached": self._counts["cached"],
-            "unusable": self._counts["unusable"],
+            "answers": len(seconds),
+            "cached": counts["cached"],
+            "unusable": counts["unusable"],
             "prompt_tokens": read,
             "completion_tokens": written,
-            "seconds": float(np.mean(seconds)) if seconds else None,
-            "slow_seconds": float(np.quantile(seconds, 0.95)) if seconds else None,
+            "seconds": float(np.mean(seconds)) if len(seconds) else None,
+            "slow_seconds": float(np.quantile(seconds, 0.95)) if len(seconds) else None,
             "cost": (read * prices.get("input", 0) + written * prices.get("output", 0)) / 1e6 if prices else None,
         }
 
@@ -224,8 +222,10 @@ class LLMJudge(SoftmaxClassifier):
                 yield text, self._counted(label, answer)
 
     def _counted(self, label: str | None, answer: Answer) -> str | None:
-        self._spent.append(answer)
-        self._counts["unusable"] += label is None
+        self._seconds.append(answer.seconds)
+        self._counts.update(
+            unusable=label is None, prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens
+        )
         return label
 
     def _key(self, text: str, vote: int) -> str:

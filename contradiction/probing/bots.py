@@ -58,7 +58,7 @@ class EndpointBot:
     """An endpoint that takes ``POST /chat/completions`` as OpenAI's API has it.
 
     Args:
-        url: the address up to and with ``/v1``.
+        url: the address including ``/v1``.
         model: the model that it serves.
         key_variable: the environment variable that holds the key. Without one, no key is sent.
         timeout: the seconds that an answer may take, from the first byte sent to the last one received.
@@ -195,14 +195,16 @@ class CommandBot:
     def _end(self) -> None:
         process, _ = self._local.running
         self._local.running = None
-        process.kill()
-        process.wait()
+        with self._lock:
+            self._processes.remove(process)
+        _kill(process)
 
     def close(self) -> None:
         """Ends the processes."""
-        for process in self._processes:
-            process.kill()
-            process.wait()
+        with self._lock:
+            processes, self._processes = self._processes, []
+        for process in processes:
+            _kill(process)
 
 
 def _write_line(stream: Any, line: str) -> None:
@@ -210,8 +212,17 @@ def _write_line(stream: Any, line: str) -> None:
     stream.flush()
 
 
+def _kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    if process.stdin:
+        with suppress(OSError):  # what was not written yet cannot be written any more
+            process.stdin.close()
+
+
 def _pump(stream: Any, lines: "queue.Queue[str]") -> None:
-    with suppress(ValueError):  # bytes that are not UTF-8 end the stream
+    """Reads the lines of a program until it ends, and closes the stream."""
+    with suppress(ValueError), stream:  # bytes that are not UTF-8 end the stream
         for line in stream:
             lines.put(line)
     lines.put("")

@@ -20,13 +20,13 @@ def overall(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [bot["all"][ANY] for bot in report["bots"] if bot["all"]]
 
 
-def cell(value: Mapping[str, Any] | None) -> str:
-    """A share with its interval."""
+def cell(value: Mapping[str, Any] | None, unit: str = "") -> str:
+    """A share with its interval, in percent; the unit follows each share."""
     if not value:
         return ""
     if value["estimate"] is None:
-        return UNKNOWN if value["high"] == 1 else f"{UNKNOWN} (at most {percent(value['high'])})"
-    return f"{percent(value['estimate'])} ({interval((value['low'], value['high']))})"
+        return UNKNOWN if value["high"] == 1 else f"{UNKNOWN} (at most {percent(value['high'])}{unit})"
+    return f"{percent(value['estimate'])}{unit} ({interval((value['low'], value['high']))})"
 
 
 def tables(report: Mapping[str, Any]) -> list[Table]:
@@ -97,10 +97,12 @@ def headlines(report: Mapping[str, Any]) -> list[str]:
         value, replies = bot["all"][ANY], bot["replies"]
         if value["estimate"] is None:
             why = NO_BETTER if value["high"] == 1 else TOO_FEW
-            lines.append(f"{bot['bot']}: the share in {value['n']:,} judged conversations is {cell(value)}; {why}.")
+            lines.append(
+                f"{bot['bot']}: the share in {value['n']:,} judged conversations is {cell(value, ' %')}; {why}."
+            )
             continue
         lines.append(
-            f"{bot['bot']}: {cell(value)} % of {value['n']:,} judged conversations end in a contradiction; of a "
+            f"{bot['bot']}: {cell(value, ' %')} of {value['n']:,} judged conversations end in a contradiction; of a "
             f"hundred judged replies {consistent(replies)} are consistent."
         )
     return lines
@@ -179,7 +181,7 @@ BADGE = """<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" r
 
 def badge(value: Mapping[str, Any]) -> str:
     """A badge as SVG: the share of contradictions of a bot, with its interval."""
-    label, text = "contradicts itself", cell(value).replace(" (", " % (")
+    label, text = "contradicts itself", cell(value, " %")
     left, right = 7 * len(label), 7 * len(text) + 6
     rate = value["estimate"]
     colour = GREY if rate is None else GOOD if rate < 0.05 else FAIR if rate < 0.2 else BAD

@@ -90,7 +90,7 @@ def read_openings(source: str | Path | None = None) -> list[str]:
         return list(dict.fromkeys(load_split(str(source), "4-class", "test")["u1"]))
     openings = []
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8") from None
     for number, line in enumerate(lines, start=1):
@@ -128,7 +128,7 @@ def read_persona(path: str | Path, *, as_turns: bool = False) -> Persona:
     facts = [fact.strip("。 ") for fact in check_texts(value, str(path))]
     if not facts or any(is_blank(fact) for fact in facts):
         raise InputError(
-            f"{path}: holds no facts; it must be a list of sentences, or an object like {{'姓名': '小林'}}"
+            f'{path}: holds no facts; it must be a list of sentences, or an object like {{"姓名": "小林"}}'
         )
     return Persona(tuple(facts), as_turns)
 

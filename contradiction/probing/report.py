@@ -48,7 +48,7 @@ def read(path: str | Path) -> list[Source]:
     if not (path / TRANSCRIPT).is_file():
         return _read_data(path)
     rows, record = read_transcript(path / TRANSCRIPT), read_json(path / RECORD)
-    if not rows or "detector" not in record:
+    if not rows or not all("checked" in row for row in rows):
         raise InputError(f"{path}: its conversations have not been judged; `cdconv probe run` with the same --out does")
     accuracy = record["accuracy"] or {"source": None, "counts": {}}
     counts = {kind: Accuracy(**values) for kind, values in accuracy["counts"].items()}
@@ -84,7 +84,7 @@ def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
     known, labels = {*LABELS["2-class"], *LABELS["4-class"]}, {}
     bots = [source.bot for source in sources]
     try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8") from None
     for number, line in enumerate(lines, start=1):

@@ -20,6 +20,8 @@ from contradiction.probing.words import lists
 
 TRANSCRIPT, RECORD, FAILED = "transcript.jsonl", "run.json", "failed.jsonl"
 LONGEST_WAIT = 60.0
+LONGEST_QUESTION = 60  # characters of what an endpoint writes; a longer text is an explanation, not a question
+QUOTES = "\"'“”‘’「」 　"
 HOPELESS = 10  # after so many failures and no success the run ends, because the bot is not available
 Row = dict[str, Any]
 
@@ -128,19 +130,27 @@ class Pace:
 
     def __init__(self, per_minute: float | None) -> None:
         self._step = 60 / per_minute if per_minute else 0.0
-        self._next, self._lock = 0.0, threading.Lock()
-        self.calls, self.stopped = 0, False
+        self._next, self._lock, self._stopped = 0.0, threading.Lock(), threading.Event()
+        self.calls = 0
 
     def wait(self) -> None:
-        """Waits for the turn of this call; raises BotError if the run was stopped."""
+        """Waits for the turn of this call; raises BotError if the run was stopped, also meanwhile."""
         with self._lock:
-            if self.stopped:
-                raise BotError("the run was stopped", again=False)
             now = time.monotonic()
             at = max(now, self._next)
             self._next = at + self._step
+        self.sleep(at - now)
+        with self._lock:
             self.calls += 1
-        time.sleep(at - now)
+
+    def sleep(self, seconds: float) -> None:
+        """Waits so long; raises BotError as soon as the run is stopped."""
+        if self._stopped.wait(seconds):
+            raise BotError("the run was stopped", again=False)
+
+    def stop(self) -> None:
+        """Lets no further call begin."""
+        self._stopped.set()
 
     def pause(self, seconds: float) -> None:
         """Lets no call begin before so many seconds have passed."""
@@ -161,7 +171,26 @@ class Outcome:
     failed: dict[str, str] = field(default_factory=dict)
 
 
-Writer = Callable[[str, str, str], str | None]  # trigger, u1, b1 -> u2
+class EndpointWriter:
+    """Writes the second thing that the user says with a language model, by the prompts of ``words.toml``.
+
+    Args:
+        model: a language model.
+        limits: how it is called.
+    """
+
+    def __init__(self, model: Bot, limits: Limits) -> None:
+        self._model, self._limits, self.pace = model, limits, Pace(limits.per_minute)
+
+    def write(self, trigger: str, u1: str, b1: str) -> str | None:
+        """What the user says after b1; None where the model gives nothing usable."""
+        prompt = lists()["prompts"][trigger].format(u1=u1, b1=b1)
+        try:
+            reply = ask(self._model, [{"role": "user", "content": prompt}], self.pace, self._limits)
+        except BotError:
+            return None
+        text = next((line.strip(QUOTES) for line in reply.splitlines() if line.strip(QUOTES)), "")
+        return text if 0 < len(text) <= LONGEST_QUESTION and text != u1 else None
 
 
 def run(
@@ -173,7 +202,7 @@ def run(
     name: str,
     seed: int = 0,
     limits: Limits | None = None,
-    writer: Writer | None = None,
+    writer: EndpointWriter | None = None,
     on_done: Callable[[Outcome], Any] | None = None,
     on_failure: Callable[[str, str], Any] | None = None,
 ) -> Outcome:
@@ -232,7 +261,9 @@ def run(
                     raise InputError(f"the first {hopeless} conversations failed; the last: {error_of(outcome)}")
                 start(1)
     finally:
-        pace.stopped = True  # threads end with the reply that they wait for
+        pace.stop()  # threads end with the reply that they wait for
+        if writer:
+            writer.pace.stop()
         pool.shutdown(cancel_futures=True)
         transcript.close(time.monotonic() - started, pace.calls)
         lines = [json.dumps({"id": key, "error": why}, ensure_ascii=False) for key, why in outcome.failed.items()]
@@ -245,7 +276,9 @@ def error_of(outcome: Outcome) -> str:
     return [*outcome.failed.values()][-1]
 
 
-def _converse(probe: Probe, bot: Bot, name: str, seed: int, pace: Pace, limits: Limits, writer: Writer | None) -> Row:
+def _converse(
+    probe: Probe, bot: Bot, name: str, seed: int, pace: Pace, limits: Limits, writer: EndpointWriter | None
+) -> Row:
     """One conversation, from a clean context, as a row of the transcript."""
     messages: list[Message] = list(probe.start)
     started = time.monotonic()
@@ -264,7 +297,7 @@ def _converse(probe: Probe, bot: Bot, name: str, seed: int, pace: Pace, limits: 
             say(text)
         u2 = None
         if writer and not probe.trigger.startswith(REPEAT) and probe.trigger in lists()["prompts"]:
-            u2 = writer(probe.trigger, probe.u1, b1)
+            u2 = writer.write(probe.trigger, probe.u1, b1)
             written_by = "rules" if u2 is None else "endpoint"
         u2 = u2 or probe.second(b1, seed)
         utterances = {"u1": probe.u1, "b1": b1, "u2": u2, "b2": say(u2)}
@@ -296,7 +329,7 @@ def ask(bot: Bot, messages: Sequence[Message], pace: Pace, limits: Limits) -> st
             if error.wait:
                 pace.pause(min(error.wait, LONGEST_WAIT))
             else:
-                time.sleep(wait_for)
+                pace.sleep(wait_for)
     raise AssertionError  # the last wait is None
 
 
