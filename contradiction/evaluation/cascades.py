@@ -155,7 +155,6 @@ def write(
     step: Step,
     out: str | Path,
     rows: "Dataset",
-    on_batch: OnBatch | None = None,
 ) -> Rule:
     """Writes a cascade with copies of both parts, and fits its decision rule on validation.
 
@@ -165,7 +164,6 @@ def write(
         step: the bounds of doubt, from :func:`curve`.
         out: the folder to write.
         rows: the validation split; answers of the judge that its folder has are not requested again.
-        on_batch: called with the number of rows done.
 
     Raises:
         InputError: ``out`` exists, or a part is not a folder.
@@ -185,7 +183,7 @@ def write(
         marker = {"parts": list(parts), "low": round(step.low, 6), "high": round(step.high, 6)}
         write_json(folder / CascadeClassifier.MARKER, marker)
         names = [rows.features["label"].int2str(label) for label in rows["label"]]
-        rule = load_classifier(folder).fit_rule(list(rows), names, on_batch=on_batch)
+        rule = load_classifier(folder).fit_rule(list(rows), names)
         save_rule(folder, rule)
         # With this record, evaluations on training rows of a part report the leakage.
         write_json(folder / record.NAME, {"ancestors": leakage.ancestors(map(str, parts.values()))})

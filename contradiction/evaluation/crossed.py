@@ -191,25 +191,22 @@ def _probabilities(answers: Sequence[JudgedItem]) -> tuple[np.ndarray, np.ndarra
     return np.array(truth), np.array(probabilities)
 
 
-def best_precision(
-    truth: np.ndarray, probabilities: np.ndarray, prior: float = IN_USE, recall: float = RECALL
-) -> float:
-    """The highest precision of a threshold with at least some recall, where contradictions are rare.
+def best_precision(truth: np.ndarray, probabilities: np.ndarray) -> float:
+    """The highest precision of a threshold with a recall of at least ``RECALL``, where contradictions are rare.
 
-    Half a false alarm is added to the counted ones, so that a handful of replies cannot give a perfect precision.
+    The share of contradictions is ``IN_USE``. Half a false alarm is added to the counted ones, so that a handful of
+    replies cannot give a perfect precision.
 
     Args:
         truth: whether each reply is a contradiction, shape (replies,).
         probabilities: P(contradiction), shape (replies,).
-        prior: the share of contradictions in use.
-        recall: the least recall.
     """
     from sklearn.metrics import roc_curve
 
     false_alarms, recalls, _ = roc_curve(truth, probabilities, drop_intermediate=False)
     others = (~truth).sum()
     smoothed = (false_alarms * others + 0.5) / (others + 1)
-    return float(precision_at(prior, recalls, smoothed)[recalls >= recall].max())
+    return float(precision_at(IN_USE, recalls, smoothed)[recalls >= RECALL].max())
 
 
 def false_alarms(

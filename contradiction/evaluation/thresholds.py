@@ -52,12 +52,12 @@ def calibration_error(bins: Records) -> float:
     return sum(record["n"] * abs(record["mean_probability"] - record["share"]) for record in bins) / rows
 
 
-def threshold_curve(truth: np.ndarray, probabilities: np.ndarray, in_use: float = IN_USE) -> Records:
+def threshold_curve(truth: np.ndarray, probabilities: np.ndarray) -> Records:
     """Recall, false alarms and precision at every distinct threshold, in descending order.
 
     Returns:
         A record for each threshold: threshold, recall, false_alarm_rate, true_positives, false_positives, precision (on
-        these rows), precision_in_use (at the fraction ``in_use`` of contradictions).
+        these rows), precision_in_use (at the fraction ``IN_USE`` of contradictions).
     """
     from sklearn.metrics import roc_curve
 
@@ -73,7 +73,7 @@ def threshold_curve(truth: np.ndarray, probabilities: np.ndarray, in_use: float 
         "true_positives": np.rint(recall * positives).astype(int),
         "false_positives": np.rint(false_alarms * (len(truth) - positives)).astype(int),
         "precision": precision_at(positives / len(truth), recall, false_alarms),
-        "precision_in_use": precision_at(in_use, recall, false_alarms),
+        "precision_in_use": precision_at(IN_USE, recall, false_alarms),
     }
     points = zip(*(values.tolist() for values in columns.values()), strict=True)
     return [dict(zip(columns, point, strict=True)) for point in points]

@@ -227,12 +227,12 @@ def _auc(truth: np.ndarray, scores: np.ndarray) -> float | None:
     return float(roc_auc_score(truth, scores)) if len(set(truth.tolist())) == 2 else None
 
 
-def by_bot(judged: Sequence[Judged], threshold: float = THRESHOLD, fewest: int = FEWEST) -> dict[str, Any]:
+def by_bot(judged: Sequence[Judged], threshold: float = THRESHOLD) -> dict[str, Any]:
     """How often people and the scorer call the replies of each bot contradictions, and how these rates correlate.
 
     Returns:
         ``bots``: name -> ``n``, ``people``, ``called`` (shares) and ``mean`` (of the probabilities), of bots with
-        ``fewest`` chats; ``pearson`` and ``spearman``: correlation of the shares over the bots, None for fewer than 3.
+        ``FEWEST`` chats; ``pearson`` and ``spearman``: correlation of the shares over the bots, None for fewer than 3.
     """
     from scipy.stats import pearsonr, spearmanr
 
@@ -247,7 +247,7 @@ def by_bot(judged: Sequence[Judged], threshold: float = THRESHOLD, fewest: int =
             "mean": float(np.mean([chat.probability for chat in chats])),
         }
         for bot, chats in sorted(groups.items())
-        if len(chats) >= fewest
+        if len(chats) >= FEWEST
     }
     people, called = ([bot[name] for bot in bots.values()] for name in ("people", "called"))
     enough = len(bots) > 2 and len(set(people)) > 1 and len(set(called)) > 1
