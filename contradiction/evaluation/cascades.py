@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.errors import InputError
+from contradiction.evaluation.figures import TASKS
 from contradiction.inference.base import OnBatch
 from contradiction.io.files import new_file, new_folder, write_json
 from contradiction.io.tables import Table, interval, percent
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 RESAMPLES = 1000
-TASKS = ("2-class", "4-class")
 COLOURS = ("#0072B2", "#D55E00")  # of the tasks, from the palette of Okabe and Ito for colour-blind readers
 
 

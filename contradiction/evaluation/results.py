@@ -11,7 +11,7 @@ from typing import Any
 from contradiction import paths
 from contradiction.errors import InputError
 from contradiction.evaluation import results_store
-from contradiction.evaluation.figures import measure
+from contradiction.evaluation.figures import TASKS, measure
 from contradiction.io.files import locked, read_json, write_json
 from contradiction.labels import GROUPED, LABELS, has_two_texts, task_of
 from contradiction.training import leakage, record
@@ -26,7 +26,6 @@ RESULTS_PAGE, REPRODUCTION_PAGE = PAGES = ("results", "reproduction")
 # The keys of every evaluation, and of its metrics.
 KEYS = ("name", "kind", "config", "split", "data", "ids", "references", "predictions", "metrics")
 METRICS = ("accuracy", "macro_f1", "per_class", "n", "interval")
-TASKS = ("2-class", "4-class")  # the tasks whose labels are those of contradictions
 # The keys of a record that identify the weights.
 IDENTITY = ("request", "epochs", "best_epoch")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from contradiction.errors import InputError
 from contradiction.evaluation.error_analysis import Records
-from contradiction.evaluation.figures import wilson
+from contradiction.evaluation.figures import TASKS, wilson
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, has_two_texts, merge, task_of
 from contradiction.methods.decision import IN_USE, Rule, precision_at
@@ -116,7 +116,6 @@ def operating_points(curve: Records, rows: int, prior: float, targets: tuple[flo
 
 
 THRESHOLDS = ("0.5", "precision>=0.5", "precision>=0.8", "precision>=0.9")
-TASKS = ("2-class", "4-class")
 SPLIT = "test"
 NOT_REACHED = "not reached on validation"
 

@@ -90,10 +90,8 @@ class NgramPairs:
         return self.model.predict(self._features(rows))
 
     def __call__(self, rows: Sequence[PairRow]) -> np.ndarray:
-        """The probability of the label True, or of a contradiction."""
-        classes = list(self.model.classes_)
-        wanted = True if True in classes else CONTRADICTION
-        return self.model.predict_proba(self._features(rows))[:, classes.index(wanted)]
+        """The probability of the label True of a model that was fitted to the labels True and False."""
+        return self.model.predict_proba(self._features(rows))[:, list(self.model.classes_).index(True)]
 
     def _features(self, rows: Sequence[PairRow]) -> Any:
         from scipy.sparse import hstack
