@@ -2,11 +2,13 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from contradiction.data.corpora.crossed import Pair, Quadruple
+from contradiction.errors import InputError
 from contradiction.evaluation.crossed import (
     ALL,
     FIGURES,
@@ -16,6 +18,7 @@ from contradiction.evaluation.crossed import (
     shared_characters,
     summary,
 )
+from contradiction.training.recipe import Recipe
 from contradiction.verdict import Verdict
 
 
@@ -174,3 +177,18 @@ def test_the_error_names_an_option_that_crossed_chats_do_not_support(run, option
     named = [option for option in options if option.startswith("--")]
     assert code == 2 and "--config crossed" in err and all(option in err for option in named)
     assert "no-model" not in err
+
+
+def test_memory_is_measured_on_items_of_the_batches_that_a_model_read(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "experiments"))
+    from crossed_memory import trained_items
+
+    recipe = {"name": "x", "config": "4-class", "view": "flatten", "backbone": "y"}
+    for options, batches in (({}, None), ({"crossed": True, "crossed_batches": ["k1", "s1"]}, {"k1", "s1"})):
+        values = Recipe.of(**recipe, **options).recorded()
+        (tmp_path / "run.json").write_text(json.dumps({"request": {"recipe": values}}), encoding="utf-8")
+        if batches:
+            assert {item.batch for item in trained_items(str(tmp_path))} == batches
+        else:
+            with pytest.raises(InputError, match="names no crossed chats"):
+                trained_items(str(tmp_path))
