@@ -45,6 +45,7 @@ CDCONV = "cdconv"
 SOURCES = {CDCONV: ("2-class", "test"), "crossed": (None, "test"), "decode": ("nli-2-class", "validation"),
            "ocnli": ("nli", "validation")}  # fmt: skip
 TEST_ONLY = {WRITTEN.name: (None, "train")}  # minimal pairs that nothing is trained on
+CORPORA = {WRITTEN.name: WRITTEN, **registry.all_corpora()}
 Example = tuple[str, str, bool]  # what was said before, the reply, whether it contradicts
 
 
@@ -65,7 +66,7 @@ def examples(name: str, split: str, options: argparse.Namespace) -> list[Example
     if name == CDCONV:
         rows = [(spoken(turns), row["b2"], bool(row["label"])) for row, turns in _conversations(options.data, split)]
     else:
-        corpus = WRITTEN if name == WRITTEN.name else registry.find(name)
+        corpus = CORPORA[name]
         read = read_split(corpus, registry.local_copy(corpus, options.corpora), config, split).rows
         rows = [
             (spoken(row.messages) if row.messages else row.premise, row.reply or row.hypothesis,
@@ -145,7 +146,7 @@ def main() -> None:
     options = parser.parse_args()
 
     keep_options(options)
-    tests = [*SOURCES, *(name for name in TEST_ONLY if registry.local_copy(registry.find(name), options.corpora))]
+    tests = [*SOURCES, *(name for name in TEST_ONLY if registry.local_copy(CORPORA[name], options.corpora))]
     file = options.out / CELLS
     cells = read_json(file) if file.is_file() else {}
     try:
