@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from datasets import ClassLabel, Dataset, Features, Value
 from sklearn.metrics import roc_auc_score
+from written_pairs import CORPUS as WRITTEN
 
 import cdconv
 from contradiction.conversation import ASSISTANT, USER, spoken
@@ -43,7 +44,8 @@ CDCONV = "cdconv"
 # Corpus -> its config, and the split that is tested on. The training split is always `train`.
 SOURCES = {CDCONV: ("2-class", "test"), "crossed": (None, "test"), "decode": ("nli-2-class", "validation"),
            "ocnli": ("nli", "validation")}  # fmt: skip
-TEST_ONLY = {"written": (None, "train")}  # minimal pairs that nothing is trained on
+TEST_ONLY = {WRITTEN.name: (None, "train")}  # minimal pairs that nothing is trained on
+CORPORA = {WRITTEN.name: WRITTEN, **registry.all_corpora()}
 Example = tuple[str, str, bool]  # what was said before, the reply, whether it contradicts
 
 
@@ -64,7 +66,7 @@ def examples(name: str, split: str, options: argparse.Namespace) -> list[Example
     if name == CDCONV:
         rows = [(spoken(turns), row["b2"], bool(row["label"])) for row, turns in _conversations(options.data, split)]
     else:
-        corpus = registry.find(name)
+        corpus = CORPORA[name]
         read = read_split(corpus, registry.local_copy(corpus, options.corpora), config, split).rows
         rows = [
             (spoken(row.messages) if row.messages else row.premise, row.reply or row.hypothesis,
@@ -144,7 +146,7 @@ def main() -> None:
     options = parser.parse_args()
 
     keep_options(options)
-    tests = [*SOURCES, *(name for name in TEST_ONLY if registry.local_copy(registry.find(name), options.corpora))]
+    tests = [*SOURCES, *(name for name in TEST_ONLY if registry.local_copy(CORPORA[name], options.corpora))]
     file = options.out / CELLS
     cells = read_json(file) if file.is_file() else {}
     try:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from contradiction.data.corpora.corpus import CHATS, PAIRS, REPEATED_ID, WHOLE, 
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora import selection
 
+WRITTEN_PAIRS = runpy.run_path(str(Path(__file__).parents[1] / "experiments" / "written_pairs.py"))["CORPUS"]
 CHAT = [
     {"role": "user", "content": "你养宠物吗"},
     {"role": "assistant", "content": "养猫"},
@@ -104,13 +106,17 @@ def copies(tmp_path_factory):
     return folder
 
 
+def corpus_of(name):
+    return WRITTEN_PAIRS if name == WRITTEN_PAIRS.name else registry.find(name)
+
+
 def rows_of(copies, name, config=None, split="validation"):
-    return read_split(registry.find(name), copies / name, config, split)
+    return read_split(corpus_of(name), copies / name, config, split)
 
 
 def test_every_corpus_has_the_metadata_that_a_user_needs():
     known = registry.all_corpora()
-    assert {"ocnli", "cmnli", "xnli", "cnli", "decode", "dialfact", "mutual", "crossed", "written"} <= set(known)
+    assert {"ocnli", "cmnli", "xnli", "cnli", "decode", "dialfact", "mutual", "crossed"} <= set(known)
     for corpus in known.values():
         assert corpus.title and corpus.origin and corpus.home and corpus.licence and corpus.size and corpus.languages
         assert corpus.configs and all(config.shape in (PAIRS, CHATS, WHOLE) for config in corpus.configs)
@@ -217,7 +223,7 @@ def test_written_pairs_yield_both_replies(copies):
 def test_an_error_names_the_place_of_a_wrong_line(tmp_path, name, file, row, message):
     write_jsonl(tmp_path / file, [row])
     with pytest.raises(InputError) as error:
-        data_repo.read_all(registry.find(name), tmp_path)
+        data_repo.read_all(corpus_of(name), tmp_path)
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
@@ -232,7 +238,7 @@ def test_the_error_for_a_missing_corpus_says_where_to_get_it(tmp_path):
 
 def test_rows_with_the_same_id_are_numbered(tmp_path):
     write_jsonl(tmp_path / "w1.jsonl", [WRITTEN, WRITTEN])
-    read = read_split(registry.find("written"), tmp_path, None, "train")
+    read = read_split(WRITTEN_PAIRS, tmp_path, None, "train")
     assert [row.id for row in read.rows] == ["w1-001-good", "w1-001-bad", "w1-001-good#2", "w1-001-bad#2"]
     assert read.notes == {REPEATED_ID: 2}
 

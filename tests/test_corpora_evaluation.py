@@ -82,15 +82,14 @@ def test_bots_are_ranked_by_people_and_by_the_scorer():
     rows = [
         chat(f"{bot}{number}", ["yes" if number < called else "maybe"],
              "contradiction" if number < people else "non-contradiction", None, bot)
-        for bot, people, called in (("x", 3, 4), ("y", 2, 2), ("z", 1, 1)) for number in range(4)
+        for bot, people, called in (("x", 9, 12), ("y", 6, 6), ("z", 3, 3)) for number in range(12)
     ]  # fmt: skip
-    correlations = structured.by_bot(
-        structured.judge(SCORER, [*rows, chat("w", ["yes"], "contradiction", None, "w")]), fewest=2
-    )
+    few = [chat(f"w{number}", ["yes"], "contradiction", None, "w") for number in range(structured.FEWEST - 1)]
+    correlations = structured.by_bot(structured.judge(SCORER, [*rows, *few]))
     assert {bot: figures["people"] for bot, figures in correlations["bots"].items()} == {"x": 0.75, "y": 0.5, "z": 0.25}
     assert correlations["pearson"] == pytest.approx(np.corrcoef([3, 2, 1], [4, 2, 1])[0, 1])
     assert correlations["spearman"] == pytest.approx(1)
-    assert structured.by_bot(structured.judge(SCORER, rows[:4]))["pearson"] is None
+    assert structured.by_bot(structured.judge(SCORER, rows[:12]))["pearson"] is None
 
 
 def test_pair_n_grams_learn_overlap_and_reply_n_grams_cannot():

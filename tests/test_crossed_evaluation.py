@@ -2,11 +2,13 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from contradiction.data.corpora.crossed import Pair, Quadruple
+from contradiction.errors import InputError
 from contradiction.evaluation.crossed import (
     ALL,
     FIGURES,
@@ -16,6 +18,7 @@ from contradiction.evaluation.crossed import (
     shared_characters,
     summary,
 )
+from contradiction.training.recipe import Recipe
 from contradiction.verdict import Verdict
 
 
@@ -121,8 +124,10 @@ def test_precision_at_a_low_prior_weights_false_alarms_a_hundredfold():
     probabilities = np.where(truth, np.where(np.arange(200) < 50, 0.9, 0.6), np.where(np.arange(200) < 109, 0.7, 0.1))
     above = 0.03 * 0.5 / (0.03 * 0.5 + 0.97 * 0.5 / 101)
     assert best_precision(truth, probabilities) == pytest.approx(above)
+    # With fewer contradictions at the top, a recall of 0.4 needs those among the consistent replies too.
+    probabilities[30:50] = 0.6
     everything = 0.03 / (0.03 + 0.97 * 9.5 / 101)
-    assert best_precision(truth, probabilities, recall=0.6) == pytest.approx(everything)
+    assert best_precision(truth, probabilities) == pytest.approx(everything)
 
 
 def test_the_calibration_error_is_the_gap_between_probability_and_share(items):
@@ -172,3 +177,18 @@ def test_the_error_names_an_option_that_crossed_chats_do_not_support(run, option
     named = [option for option in options if option.startswith("--")]
     assert code == 2 and "--config crossed" in err and all(option in err for option in named)
     assert "no-model" not in err
+
+
+def test_memory_is_measured_on_items_of_the_batches_that_a_model_read(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "experiments"))
+    from crossed_memory import trained_items
+
+    recipe = {"name": "x", "config": "4-class", "view": "flatten", "backbone": "y"}
+    for options, batches in (({}, None), ({"crossed": True, "crossed_batches": ["k1", "s1"]}, {"k1", "s1"})):
+        values = Recipe.of(**recipe, **options).recorded()
+        (tmp_path / "run.json").write_text(json.dumps({"request": {"recipe": values}}), encoding="utf-8")
+        if batches:
+            assert {item.batch for item in trained_items(str(tmp_path))} == batches
+        else:
+            with pytest.raises(InputError, match="names no crossed chats"):
+                trained_items(str(tmp_path))

@@ -228,7 +228,8 @@ def test_official_split_leaks_and_the_grouped_one_does_not(rows, grouped):
     assert round(100 * overlap(official, CONTEXT), 1) == 63.7
     assert round(100 * overlap(official, ("u1",)), 1) == 68.2
     for side in ("validation", "test"):
-        assert overlap(grouped, CONTEXT, side) == overlap(grouped, ("u1",), side) == 0
+        sides = {"train": grouped["train"], "test": grouped[side]}
+        assert overlap(sides, CONTEXT) == overlap(sides, ("u1",)) == 0
 
 
 def test_grouped_split_rejects_too_few_first_utterances(sample_rows):

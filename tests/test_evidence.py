@@ -52,13 +52,6 @@ def test_groups_are_in_numeric_order():
     assert list(scored(groups=[10, 9, 1, 2, 1, 2, 1, 2])["groups"]) == ["1", "2", "9", "10"]
 
 
-def test_a_separate_two_class_decision_is_used_for_two_classes():
-    merged = ["contradiction"] * 8  # not what the predictions merge to
-    scores = scored(merged=merged)
-    assert scores["two_class"] == {"accuracy": 6 / 8, "strict_accuracy": 2 / 8}
-    assert scores["accuracy"] == scored()["accuracy"]
-
-
 def test_order_and_repetition_within_the_evidence_do_not_count():
     one = score_evidence([HISTORY], [HISTORY], [[1, 3]], [(3, 1, 1)])
     assert (one["strict_accuracy"], one["evidence"]["f1"]) == (1.0, 1.0)
@@ -151,7 +144,6 @@ def test_false_alarms_counted_by_hand():
     ("change", "message"),
     [
         ({"ids": [1]}, "lengths differ: 8 references, 8 predictions, 8 evidence, 8 predicted_evidence, 1 ids"),
-        ({"merged": [HISTORY] * 8}, r"merged\[0\] is 'history'; allowed are non-contradiction, contradiction"),
     ],
 )
 def test_inconsistent_input_is_rejected_with_a_reason(change, message):

@@ -85,11 +85,26 @@ def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_a_change
     (tmp_path / "mine.data" / "letter.txt").write_text("dear", encoding="utf-8")
     with pytest.raises(InputError, match="not a data repo of labelled chats"):
         labelled.build(shutil.copy(file, tmp_path / "mine.jsonl"))
-    with pytest.raises(InputError, match="needs at least 5 chats"):
-        labelled.build(write(tmp_path / "few.jsonl", records[:4]))
-    short = [one(f"你好{n}", f"回复{n}", label=HISTORY if n % 2 else NONE) for n in range(8)]
-    with pytest.raises(InputError, match="4 rows with a contradiction and 4 without; .* at least 5 of each"):
-        labelled.build(write(tmp_path / "few.jsonl", short))
+
+
+@pytest.mark.parametrize(
+    ("contradictions", "others", "beginnings"), [(2, 18, 20), (18, 4, 22), (0, 20, 20), (20, 20, 4)]
+)
+@pytest.mark.filterwarnings("error")
+def test_training_needs_five_different_chats_of_each_kind(tmp_path, contradictions, others, beginnings):
+    labels = [HISTORY] * contradictions + [NONE] * others
+    records = [
+        one(f"你养{n % beginnings}猫吗？", "养了", "叫什么？", f"回复{n}", label=label)
+        for n, label in enumerate(labels)
+    ]
+    file = write(tmp_path / "few.jsonl", records)
+    counts = f"{min(contradictions, beginnings)} have a contradiction and {min(others, beginnings)} have none"
+    with pytest.raises(InputError, match=f"few.jsonl: .* {counts}; .* at least 5 of each"):
+        labelled.build(file)
+    more = [one(f"你好{n}", f"你好{n}", label=label) for n in range(10) for label in ("role-confusion", NONE)]
+    write(file, records + more)
+    for split in ("train", "validation", "test"):
+        assert set(load_split(labelled.build(file).folder, "2-class", split)["label"]) == {0, 1}
 
 
 def test_parts_of_one_chat_belong_to_the_same_split(tmp_path):

@@ -65,17 +65,20 @@ def test_a_row_is_judged_by_models_not_trained_on_it(rows):
     known = LinearModel(("b2",)).fit(list(drawn), labels)
     assert np.mean(known.predict(list(drawn)) == labels) == 1
     for config in ("4-class", "4-class-grouped"):
-        soft = distillation.cross_fitted_labels(recipe(config=config), drawn, "ngrams", lambda: LinearModel(("b2",)))
+        soft = distillation.ngram_probabilities(recipe(config=config, view="reply-only"), drawn)
         assert np.mean(soft.argmax(axis=1) == labels) < 0.65
         assert_allclose(soft.sum(axis=1), 1)
         assert_allclose(soft[:, 2:], 0)  # the labels that no row has
 
 
-def record_fits(*arguments):
+def record_fits(recipe, rows):
     """For each judged row, the row and the rows that its model was fitted to."""
     looked = []
 
     class Looked:
+        def __init__(self, columns):
+            assert columns == ("u1", "b1", "u2", "b2")
+
         def fit(self, rows, labels):
             self.rows = rows
             self.classes_ = np.unique(labels)
@@ -85,7 +88,9 @@ def record_fits(*arguments):
             looked.extend((row, self.rows) for row in judged_rows)
             return np.full((len(judged_rows), len(self.classes_)), 1 / len(self.classes_))
 
-    distillation.cross_fitted_labels(*arguments, "looked", Looked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distillation, "LinearModel", Looked)
+        distillation.ngram_probabilities(recipe, rows)
     return looked
 
 

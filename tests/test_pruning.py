@@ -259,8 +259,8 @@ def byte_pairs():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_pieces": 3}, r"^keep is 3; the special tokens and characters of the corpus already need \d+ pieces$"),
-        ({"max_pieces": 300, "min_count": 2}, "^keep and min_count cannot"),
+        ({"max_pieces": 3}, r"^--keep 3: .* already need \d+ pieces$"),
+        ({"max_pieces": 300, "min_count": 2}, "^--keep and --min-count "),
         ({"corpus": list}, "^the corpus holds no text$"),
         ({"backbone": "no/such"}, "^backbone 'no/such': no tokenizer that can be loaded"),
         ({"backbone": "bpe"}, "BPE tokenizer; .* Unigram and WordPiece can be pruned$"),

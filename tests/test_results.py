@@ -192,6 +192,16 @@ def test_the_command_adds_files_and_folders(run, one, tmp_path):
         assert (code, stderr.count("\n")) == (2, 1)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"), [("ids", "row-1"), ("ids", 2**40), ("ids", True), ("references", 9), ("predictions", "history")]
+)
+def test_the_command_rejects_ids_and_labels_that_are_not_numbers_in_one_line(run, one, tmp_path, key, value):
+    results.save({**one, key: [*one[key][:-1], value]}, tmp_path / "one.json")
+    code, _, stderr = run("results", "add", tmp_path / "one.json", "--folder", tmp_path / "kept")
+    assert (code, stderr.count("\n"), (tmp_path / "kept").exists()) == (2, 1, False)
+    assert f"any: {key} has {value!r}" in stderr
+
+
 def test_the_kept_results_of_the_project_are_complete_and_small():
     names = {(row["name"], row["config"], row["split"]) for row in results_store.read_metrics(paths.RESULTS)}
     evaluations = results.load()  # this checks every figure against the predictions

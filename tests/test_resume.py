@@ -11,8 +11,10 @@ import torch
 from helpers import processes
 from safetensors.numpy import save_file
 
+from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.io import files
+from contradiction.methods.loading import load_classifier
 from contradiction.training import loop as training
 from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
@@ -88,6 +90,29 @@ def test_a_run_stopped_after_any_step_resumes_to_the_same_bytes(
     assert_same(out, whole)
     lost = len(reached) - 2 * STEPS
     assert lost <= 5 * len(stops), "more was run again than the steps since the last state"
+
+
+def test_the_last_average_of_the_weights_is_kept_also_after_a_resume(recipe, whole, sample_repo, tmp_path, monkeypatch):
+    last = load_recipe(recipe).with_changes(checkpoint="last")
+    real = Tracker.step
+
+    def stopping(self, number, *rest):
+        if number == STEPS + 9:
+            raise KeyboardInterrupt
+        real(self, number, *rest)
+
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Tracker, "step", stopping)
+        train(last, data=sample_repo, out=out, save_steps=5)
+    train(last, data=sample_repo, out=out, resume=True)
+    assert curve(out) == curve(whole)
+    run = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    assert run["best_epoch"] == 2
+    # The record has the scores of the average, and the folder its weights.
+    rows = load_split(sample_repo, "4-class", "validation")
+    predictions = load_classifier(out).score(list(rows)).logits.argmax(axis=1)
+    assert run["epochs"][-1]["validation"]["accuracy"] == pytest.approx(np.mean(predictions == np.array(rows["label"])))
 
 
 def test_files_left_by_a_kill_at_the_very_end_are_removed(recipe, whole, sample_repo, tmp_path):

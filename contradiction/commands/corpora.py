@@ -1,5 +1,6 @@
 """``cdconv corpora``: the corpora that ask the same question, and data repos of them."""
 
+from collections.abc import Callable
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ from contradiction.errors import InputError
 
 if TYPE_CHECKING:
     from contradiction.data.corpora.corpus import Corpus
+    from contradiction.evaluation.corpora.report import Report, Request
 
 app = typer.Typer(help="Lists the corpora that this package reads, and builds data repos of them.")
 
@@ -176,14 +178,13 @@ def evaluate(
     """Scores a model and baselines on a corpus. Without MODEL it scores only the baselines."""
     from contradiction.data.corpora import registry
     from contradiction.evaluation.corpora.report import Request
-    from contradiction.evaluation.corpora.tasks import task_for
     from contradiction.io.files import check_file, write_json
 
     if json:
         check_file(json)
     corpus = registry.find(name)
     place = source or registry.local_copy(corpus, folder)
-    run = task_for(Request(corpus, place, config))
+    run = _evaluation_of(Request(corpus, place, config))
     if not model and not baselines and not embedder:
         raise InputError("without a model and without baselines there is nothing to score; name a model")
     classifier = None
@@ -209,3 +210,22 @@ def evaluate(
     show(*report.tables)
     if json:
         write_json(json, {"corpus": name, "config": config, "split": split, "limit": limit, "figures": report.figures})
+
+
+def _evaluation_of(request: "Request") -> Callable[["Request"], "Report"]:
+    """The evaluation that fits the labels of a corpus; raises InputError where there is none."""
+    from contradiction.data.corpora import dialfact
+    from contradiction.data.corpora.corpus import PAIRS
+    from contradiction.evaluation.corpora import claims, nli, selection, structured
+    from contradiction.labels import LABELS, is_contradiction
+
+    config = request.chosen
+    if config.shape == PAIRS and config.labels in (LABELS["nli"], LABELS["2-class"]):
+        return nli.evaluate
+    if config.labels == LABELS["response"]:
+        return selection.evaluate
+    if config.labels == tuple(dialfact.NAMES.values()):
+        return claims.evaluate
+    if config.shape != PAIRS and any(map(is_contradiction, config.labels)):
+        return structured.evaluate
+    raise InputError(f"{request.corpus.name}: there is no evaluation of the labels {', '.join(config.labels)}")

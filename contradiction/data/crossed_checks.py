@@ -147,6 +147,11 @@ def ngram_auc(
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import GroupKFold, cross_val_predict
 
+    balance: Counter[tuple[str, str]] = Counter()
+    for text, label, group in zip(texts, contradicts, groups, strict=True):
+        balance[text, group] += 1 if label else -1
+    if not any(balance.values()):  # both labels have the same scores, whatever the model
+        return CHANCE
     different = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     words = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), sublinear_tf=True)
     vectors = words.fit_transform(different)[[different[text] for text in texts]]

@@ -71,10 +71,10 @@ def split_sizes(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Tab
     return Table("Configs and splits", ("config", "split", "rows", "labels"), body)
 
 
-def overlap(sides: Mapping[str, Sequence[cdconv.Row]], columns: Sequence[str], side: str = "test") -> float:
-    """The fraction of rows of a split whose ``columns`` equal those of a training row."""
+def overlap(sides: Mapping[str, Sequence[cdconv.Row]], columns: Sequence[str]) -> float:
+    """The fraction of test rows whose ``columns`` equal those of a training row."""
     training = {tuple(row[column] for column in columns) for row in sides["train"]}
-    return mean(tuple(row[column] for column in columns) in training for row in sides[side])
+    return mean(tuple(row[column] for column in columns) in training for row in sides["test"])
 
 
 def leaks(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Table:

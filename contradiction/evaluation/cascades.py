@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.errors import InputError
+from contradiction.evaluation.figures import TASKS
 from contradiction.inference.base import OnBatch
 from contradiction.io.files import new_file, new_folder, write_json
 from contradiction.io.tables import Table, interval, percent
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 RESAMPLES = 1000
-TASKS = ("2-class", "4-class")
 COLOURS = ("#0072B2", "#D55E00")  # of the tasks, from the palette of Okabe and Ito for colour-blind readers
 
 
@@ -155,7 +155,6 @@ def write(
     step: Step,
     out: str | Path,
     rows: "Dataset",
-    on_batch: OnBatch | None = None,
 ) -> Rule:
     """Writes a cascade with copies of both parts, and fits its decision rule on validation.
 
@@ -165,7 +164,6 @@ def write(
         step: the bounds of doubt, from :func:`curve`.
         out: the folder to write.
         rows: the validation split; answers of the judge that its folder has are not requested again.
-        on_batch: called with the number of rows done.
 
     Raises:
         InputError: ``out`` exists, or a part is not a folder.
@@ -185,7 +183,7 @@ def write(
         marker = {"parts": list(parts), "low": round(step.low, 6), "high": round(step.high, 6)}
         write_json(folder / CascadeClassifier.MARKER, marker)
         names = [rows.features["label"].int2str(label) for label in rows["label"]]
-        rule = load_classifier(folder).fit_rule(list(rows), names, on_batch=on_batch)
+        rule = load_classifier(folder).fit_rule(list(rows), names)
         save_rule(folder, rule)
         # With this record, evaluations on training rows of a part report the leakage.
         write_json(folder / record.NAME, {"ancestors": leakage.ancestors(map(str, parts.values()))})

@@ -90,9 +90,7 @@ def _judged(judge: Judge, case: Case) -> bool:
     if not case.windows[-1].opening:
         return True
     even = dict.fromkeys(judge.labels, 1 / len(judge.labels))
-    return (
-        not isinstance(judge.classifier, SoftmaxClassifier) or judge.classifier.opening_probabilities(even) is not None
-    )
+    return judge.classifier.opening_probabilities(even) is not None
 
 
 def _probabilities(judge: Judge, cases: Sequence[Case], on_batch: OnBatch | None) -> Probabilities:

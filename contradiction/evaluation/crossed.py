@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from contradiction.conversation import ASSISTANT
 from contradiction.data.corpora.crossed import Item, Quadruple
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation.figures import wilson
+from contradiction.evaluation.figures import RESAMPLES, wilson
 from contradiction.evaluation.thresholds import calibration_error, reliability
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import HISTORY, NON_CONTRADICTION
 from contradiction.methods.decision import IN_USE, precision_at
 from contradiction.verdict import Verdict
 
-RESAMPLES = 2000
 SEED = 13
 LONG = 5  # the messages before the reply of a chat of three turns; in shorter chats, evidence is not scored
 ALL = "all"
@@ -88,7 +88,7 @@ def judge_items(
     Raises:
         InputError: the detector does not judge replies.
     """
-    chats = [[*row.messages, {"role": "assistant", "content": row.reply}] for item in items for row in item.judged()]
+    chats = [[*row.messages, {"role": ASSISTANT, "content": row.reply}] for item in items for row in item.judged()]
     verdicts = iter(detector.batch(chats, on_batch=on_batch))
     return [JudgedItem(item, tuple(next(verdicts) for _ in item.judged())) for item in items]
 
@@ -191,25 +191,22 @@ def _probabilities(answers: Sequence[JudgedItem]) -> tuple[np.ndarray, np.ndarra
     return np.array(truth), np.array(probabilities)
 
 
-def best_precision(
-    truth: np.ndarray, probabilities: np.ndarray, prior: float = IN_USE, recall: float = RECALL
-) -> float:
-    """The highest precision of a threshold with at least some recall, where contradictions are rare.
+def best_precision(truth: np.ndarray, probabilities: np.ndarray) -> float:
+    """The highest precision of a threshold with a recall of at least ``RECALL``, where contradictions are rare.
 
-    Half a false alarm is added to the counted ones, so that a handful of replies cannot give a perfect precision.
+    The share of contradictions is ``IN_USE``. Half a false alarm is added to the counted ones, so that a handful of
+    replies cannot give a perfect precision.
 
     Args:
         truth: whether each reply is a contradiction, shape (replies,).
         probabilities: P(contradiction), shape (replies,).
-        prior: the share of contradictions in use.
-        recall: the least recall.
     """
     from sklearn.metrics import roc_curve
 
     false_alarms, recalls, _ = roc_curve(truth, probabilities, drop_intermediate=False)
     others = (~truth).sum()
     smoothed = (false_alarms * others + 0.5) / (others + 1)
-    return float(precision_at(prior, recalls, smoothed)[recalls >= recall].max())
+    return float(precision_at(IN_USE, recalls, smoothed)[recalls >= RECALL].max())
 
 
 def false_alarms(
@@ -230,13 +227,13 @@ def false_alarms(
     for item in quadruples:
         by_length.setdefault(len(item.a), []).append(item)
     unrelated = [
-        [*same_length[(place + 1) % len(same_length)].a, {"role": "assistant", "content": reply}]
+        [*same_length[(place + 1) % len(same_length)].a, {"role": ASSISTANT, "content": reply}]
         for same_length in by_length.values()
         if len(same_length) > 1
         for place, item in enumerate(same_length)
         for reply in (item.reply_a, item.reply_b)
     ]
-    alone = [[{"role": "assistant", "content": reply}] for item in quadruples for reply in (item.reply_a, item.reply_b)]
+    alone = [[{"role": ASSISTANT, "content": reply}] for item in quadruples for reply in (item.reply_a, item.reply_b)]
     counts: dict[str, tuple[int, int] | None] = {}
     for name, chats in (("alone", alone), ("unrelated", unrelated)):
         judged = [verdict for verdict in detector.batch(chats, on_batch=on_batch) if verdict.label is not None]

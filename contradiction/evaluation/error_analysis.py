@@ -329,7 +329,6 @@ def judge_without_first_turn(
     rows: Sequence[Mapping[str, Any]],
     task: str,
     *,
-    batch_size: int = 64,
     on_batch: Callable[[int], Any] | None = None,
 ) -> list[int]:
     """The class ids that a detector predicts with empty u1 and b1.
@@ -338,11 +337,10 @@ def judge_without_first_turn(
         detector: the detector.
         rows: with u1, b1, u2 and b2.
         task: the task of the labels; ``2-class`` also for a detector whose labels can be merged.
-        batch_size: rows in a forward pass.
         on_batch: called with the number of rows of each forward pass.
     """
     emptied = [{**row, **dict.fromkeys(FIRST_TURN, "")} for row in rows]
-    classifications = detector.classify(emptied, batch_size=batch_size, on_batch=on_batch)
+    classifications = detector.classify(emptied, batch_size=64, on_batch=on_batch)
     labels = [result.label if detector.task == task else str(result.binary_label) for result in classifications]
     return [LABELS[task].index(label) for label in labels]
 

@@ -30,11 +30,9 @@ def score_evidence(
     evidence: Sequence[Iterable[int]],
     predicted_evidence: Sequence[Iterable[int]],
     *,
-    merged: Sequence[str] | None = None,
     ids: Sequence[int] | None = None,
     groups: Sequence[int] | None = None,
     bootstrap: int = 0,
-    seed: int = 0,
 ) -> dict[str, Any]:
     """Scores labels and evidence together. All sequences have one entry for each row; a ratio of 0 / 0 is 0.
 
@@ -43,12 +41,9 @@ def score_evidence(
         predictions: label names of ``4-class``.
         evidence: indices of the messages that the reply contradicts; empty for all labels except history.
         predicted_evidence: the predicted indices.
-        merged: label names of ``2-class``, for a detector that decides on them separately; by default predictions are
-            merged.
         ids: rows of one id are drawn together by the bootstrap, as the versions of one conversation must be.
         groups: for instance the number of inserted turns; each group is also scored alone.
         bootstrap: number of resamples of the 95 % intervals; 0 for none.
-        seed: the seed of the resamples.
 
     Returns:
         ``n`` and ``history`` (rows, and those of the reference history);
@@ -64,22 +59,18 @@ def score_evidence(
     """
     sequences = {
         "references": references, "predictions": predictions, "evidence": evidence,
-        "predicted_evidence": predicted_evidence, "merged": merged, "ids": ids, "groups": groups,
+        "predicted_evidence": predicted_evidence, "ids": ids, "groups": groups,
     }  # fmt: skip
     _check_lengths(sequences)
-    _check_names("references", references, TASK)
-    _check_names("predictions", predictions, TASK)
-    merged = list(map(merge_label, predictions)) if merged is None else merged
-    _check_names("merged", merged, "2-class")
-    counts = np.array(
-        [_count(*row) for row in zip(references, predictions, merged, evidence, predicted_evidence, strict=True)]
-    )
+    _check_names("references", references)
+    _check_names("predictions", predictions)
+    counts = np.array([_count(*row) for row in zip(references, predictions, evidence, predicted_evidence, strict=True)])
     clusters = np.arange(len(counts)) if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
-    result = _report(counts, clusters, bootstrap, seed)
+    result = _report(counts, clusters, bootstrap)
     if groups is not None:
         group_of_row = np.asarray(groups)
         result["groups"] = {
-            str(group): _report(counts[group_of_row == group], clusters[group_of_row == group], bootstrap, seed)
+            str(group): _report(counts[group_of_row == group], clusters[group_of_row == group], bootstrap)
             for group in np.unique(group_of_row).tolist()
         }
     return result
@@ -101,8 +92,8 @@ def false_alarms(origins: Sequence[str], predictions: Sequence[str], forms: Sequ
         InputError: lengths differ, there are no rows, or a label has no such name.
     """
     _check_lengths({"origins": origins, "predictions": predictions, "forms": forms})
-    _check_names("origins", origins, TASK)
-    _check_names("predictions", predictions, TASK)
+    _check_names("origins", origins)
+    _check_names("predictions", predictions)
     result = {}
     for form in dict.fromkeys(forms):
         labels = [
@@ -128,15 +119,12 @@ def turns_of(evidence: Iterable[Iterable[int]]) -> list[set[int]]:
     return [{index // 2 for index in indices} for indices in evidence]
 
 
-def table(
-    result: Mapping[str, Any], title: str = "", group: str = "inserted", *, named: bool = True, categories: bool = True
-) -> Table:
-    """The scores of ``score_evidence``, with their intervals: a row for each group, and one for all rows.
+def table(result: Mapping[str, Any], title: str = "", *, named: bool = True, categories: bool = True) -> Table:
+    """The scores of ``score_evidence``, with their intervals: a row for each number of inserted turns, and one for all.
 
     Args:
         result: the result of ``score_evidence``.
         title: the title of the table.
-        group: the name of the groups.
         named: whether the detector names evidence; otherwise the table has only accuracies.
         categories: whether the detector predicts categories; otherwise there are only two classes.
     """
@@ -151,7 +139,7 @@ def table(
         (name, f"{scores['n']:,}", *_cells(scores, shown))
         for name, scores in (*result.get("groups", {}).items(), ("all", result))
     ]
-    return Table(title, (group, "rows", *shown.values()), body)
+    return Table(title, ("inserted", "rows", *shown.values()), body)
 
 
 def _cells(result: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
@@ -164,21 +152,20 @@ def _cells(result: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
     return [percent(values[name]) + (f" ({interval(bounds[name])})" if bounds else "") for name in shown]
 
 
-def _count(
-    reference: str, prediction: str, merged: str, evidence: Iterable[int], predicted: Iterable[int]
-) -> tuple[int, ...]:
+def _count(reference: str, prediction: str, evidence: Iterable[int], predicted: Iterable[int]) -> tuple[int, ...]:
     """The values of ``COLUMNS`` for one row."""
     gold, named = set(evidence), set(predicted)
     sizes = (len(gold & named), len(named), len(gold))
     history = reference == HISTORY
-    exact, right, right_merged = gold == named, reference == prediction, merge_label(reference) == merged
+    exact, right = gold == named, reference == prediction
+    right_merged = merge_label(reference) == merge_label(prediction)
     return (
         1, history, *(size * history for size in sizes), *sizes,
         right, right and exact, right_merged, right_merged and exact,
     )  # fmt: skip
 
 
-def _report(counts: np.ndarray, clusters: np.ndarray, bootstrap: int, seed: int) -> dict[str, Any]:
+def _report(counts: np.ndarray, clusters: np.ndarray, bootstrap: int) -> dict[str, Any]:
     """The scores of counts, shape (rows, columns), with the cluster of each row, shape (rows,)."""
     from evaluate_metric.evaluate_metric import Bootstrap
 
@@ -195,7 +182,7 @@ def _report(counts: np.ndarray, clusters: np.ndarray, bootstrap: int, seed: int)
         "two_class": {name: figures[two_class + name] for name in ("accuracy", "strict_accuracy")},
     }
     if bootstrap:
-        resampling = Bootstrap(bootstrap, seed)
+        resampling = Bootstrap(bootstrap)
         members = np.unique(clusters, return_inverse=True)[1]
         sums = np.zeros((members.max() + 1, len(COLUMNS)), dtype=np.int64)
         np.add.at(sums, members, counts)
@@ -234,7 +221,7 @@ def _check_lengths(columns: Mapping[str, Sequence[Any] | None]) -> None:
         raise InputError(f"{', '.join(lengths)} are empty; at least one row is needed")
 
 
-def _check_names(argument: str, labels: Sequence[str], task: str) -> None:
+def _check_names(argument: str, labels: Sequence[str]) -> None:
     for index, label in enumerate(labels):
-        if label not in LABELS[task]:
-            raise InputError(f"{argument}[{index}] is {label!r}; allowed are {', '.join(LABELS[task])}")
+        if label not in LABELS[TASK]:
+            raise InputError(f"{argument}[{index}] is {label!r}; allowed are {', '.join(LABELS[TASK])}")

@@ -12,6 +12,7 @@ import numpy as np
 from contradiction.labels import CONTRADICTIONS, LABELS, task_of
 
 RESAMPLES = 2000  # the resamples of a bootstrap interval
+TASKS = ("2-class", "4-class")  # the tasks whose labels are those of contradictions in conversations
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,10 @@ from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from contradiction import paths
 from contradiction.errors import InputError
 from contradiction.evaluation import results_store
-from contradiction.evaluation.figures import measure
+from contradiction.evaluation.figures import TASKS, measure
 from contradiction.io.files import locked, read_json, write_json
 from contradiction.labels import GROUPED, LABELS, has_two_texts, task_of
 from contradiction.training import leakage, record
@@ -28,7 +26,6 @@ RESULTS_PAGE, REPRODUCTION_PAGE = PAGES = ("results", "reproduction")
 # The keys of every evaluation, and of its metrics.
 KEYS = ("name", "kind", "config", "split", "data", "ids", "references", "predictions", "metrics")
 METRICS = ("accuracy", "macro_f1", "per_class", "n", "interval")
-TASKS = ("2-class", "4-class")  # the tasks whose labels are those of contradictions
 # The keys of a record that identify the weights.
 IDENTITY = ("request", "epochs", "best_epoch")
 
@@ -135,10 +132,12 @@ def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = FOLDER, *
         page: the page that shows them, one of ``PAGES``.
 
     Raises:
-        InputError: the folder has another run with the same name.
+        InputError: the folder has another run with the same name, or an id is not a number.
     """
     folder = Path(folder)
     added = [{**result, "page": page} for result in evaluations]
+    for result in added:
+        check_numbers(result["name"], result)
     with locked(folder / results_store.METRICS, wait=True):
         rows = {(row["name"], row["config"], row["split"]): row for row in results_store.read_metrics(folder)}
         runs = results_store.read_runs(folder)
@@ -241,19 +240,27 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
     if "probabilities" not in evaluation:
         raise InputError(f"{path}: has no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
     labels = LABELS[task_of(evaluation["config"])]
-    for key in ("ids", "references", "predictions", "probabilities", "without_first_turn"):
-        values: Any = evaluation.get(key)
-        if key == "without_first_turn" and values is None:
-            continue
-        check_list(path, evaluation, key)
-        if key == "probabilities":
-            wrong = [value for value in values if not _are_probabilities(value, len(labels))]
-        else:
-            highest = np.inf if key == "ids" else len(labels) - 1
-            wrong = [value for value in values if type(value) is not int or not 0 <= value <= highest]
-        if wrong:
-            raise InputError(f"{path}: {key} has {wrong[0]!r}; the file was changed")
+    check_numbers(path, evaluation)
+    check_list(path, evaluation, "probabilities")
+    if wrong := [value for value in evaluation["probabilities"] if not _are_probabilities(value, len(labels))]:
+        raise InputError(f"{path}: probabilities has {wrong[0]!r}; the file was changed")
     return evaluation
+
+
+def check_numbers(place: str | Path, evaluation: Mapping[str, Any]) -> None:
+    """Raises InputError unless ids and labels of an evaluation are whole numbers in their range."""
+    ends = dict.fromkeys(
+        ("references", "predictions", "without_first_turn"), len(LABELS[task_of(evaluation["config"])])
+    )
+    for key, end in {"ids": 2**31, **ends}.items():  # 2**31: saved results have ids of 32 bits
+        if evaluation.get(key) is None:
+            continue
+        check_list(place, evaluation, key)
+        if wrong := [value for value in evaluation[key] if type(value) is not int or not 0 <= value < end]:
+            raise InputError(
+                f"{place}: {key} has {wrong[0]!r}, which is not a whole number below {end}; evaluate a data repo that "
+                "has numbers there"
+            )
 
 
 def _are_probabilities(values: object, labels: int) -> bool:

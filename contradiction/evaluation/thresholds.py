@@ -8,7 +8,7 @@ import numpy as np
 
 from contradiction.errors import InputError
 from contradiction.evaluation.error_analysis import Records
-from contradiction.evaluation.figures import wilson
+from contradiction.evaluation.figures import TASKS, wilson
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, has_two_texts, merge, task_of
 from contradiction.methods.decision import IN_USE, Rule, precision_at
@@ -52,12 +52,12 @@ def calibration_error(bins: Records) -> float:
     return sum(record["n"] * abs(record["mean_probability"] - record["share"]) for record in bins) / rows
 
 
-def threshold_curve(truth: np.ndarray, probabilities: np.ndarray, in_use: float = IN_USE) -> Records:
+def threshold_curve(truth: np.ndarray, probabilities: np.ndarray) -> Records:
     """Recall, false alarms and precision at every distinct threshold, in descending order.
 
     Returns:
         A record for each threshold: threshold, recall, false_alarm_rate, true_positives, false_positives, precision (on
-        these rows), precision_in_use (at the fraction ``in_use`` of contradictions).
+        these rows), precision_in_use (at the fraction ``IN_USE`` of contradictions).
     """
     from sklearn.metrics import roc_curve
 
@@ -73,7 +73,7 @@ def threshold_curve(truth: np.ndarray, probabilities: np.ndarray, in_use: float 
         "true_positives": np.rint(recall * positives).astype(int),
         "false_positives": np.rint(false_alarms * (len(truth) - positives)).astype(int),
         "precision": precision_at(positives / len(truth), recall, false_alarms),
-        "precision_in_use": precision_at(in_use, recall, false_alarms),
+        "precision_in_use": precision_at(IN_USE, recall, false_alarms),
     }
     points = zip(*(values.tolist() for values in columns.values()), strict=True)
     return [dict(zip(columns, point, strict=True)) for point in points]
@@ -116,7 +116,6 @@ def operating_points(curve: Records, rows: int, prior: float, targets: tuple[flo
 
 
 THRESHOLDS = ("0.5", "precision>=0.5", "precision>=0.8", "precision>=0.9")
-TASKS = ("2-class", "4-class")
 SPLIT = "test"
 NOT_REACHED = "not reached on validation"
 

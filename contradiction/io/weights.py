@@ -11,6 +11,7 @@ from contradiction.errors import InputError, first_line
 if TYPE_CHECKING:
     import torch
 
+WEIGHTS = "model.safetensors"  # of a checkpoint
 POINTER = b"version https://git-lfs"  # the beginning of a file that Git LFS has not fetched yet
 
 

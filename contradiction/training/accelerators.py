@@ -39,14 +39,14 @@ def accelerator_for(recipe: "Recipe", **options: Any) -> Accelerator:
         InputError: the device does not support the precision.
     """
     processes()
-    check_precision(recipe)
+    check_fp16_device(recipe)
     try:
         return Accelerator(mixed_precision="no" if recipe.precision == "fp32" else recipe.precision, **options)
     except ValueError as error:  # a process can have only one precision, and not every device supports all
         raise InputError(f"precision {recipe.precision!r} cannot be used here: {error}") from error
 
 
-def check_precision(recipe: "Recipe") -> None:
+def check_fp16_device(recipe: "Recipe") -> None:
     """Checks the precision where accelerate itself would silently use another one.
 
     Raises:

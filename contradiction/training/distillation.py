@@ -1,10 +1,10 @@
 """Distillation: the student learns the teachers' probabilities for the training rows beside the labels."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from accelerate.utils import tqdm
@@ -50,17 +50,17 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     The mean of several models is more accurate than each of them, and a student can come close to it at the cost of one
     model (Hinton et al., 2015, *Distilling the knowledge in a neural network*, section 2). Each teacher reads its own
     view, at the precision of the recipe and without its decision rule. N-gram models have the weight
-    ``ngram_teacher_weight`` in the mean; they are cross-fitted, see :func:`cross_fitted_labels`.
+    ``ngram_teacher_weight`` in the mean; they are cross-fitted, see :func:`ngram_probabilities`.
 
     Raises:
         InputError: a teacher cannot be loaded, or has other labels than the student.
     """
-    columns, weight = VIEWS[recipe.data.view], recipe.distillation.ngram_teacher_weight
+    weight = recipe.distillation.ngram_teacher_weight
     parts = []
     if recipe.distillation.teachers:
         parts.append((1 - weight) * _detector_probabilities(recipe, rows))
     if weight:
-        parts.append(weight * cross_fitted_labels(recipe, rows, "ngrams", lambda: LinearModel(columns)))
+        parts.append(weight * ngram_probabilities(recipe, rows))
     return np.sum(parts, axis=0)
 
 
@@ -84,20 +84,8 @@ def _detector_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
 FOLDS = 8
 
 
-class Model(Protocol):
-    """A classifier of rows with the interface of scikit-learn."""
-
-    classes_: np.ndarray
-
-    def fit(self, rows: Sequence[Mapping[str, Any]], labels: Sequence[int], /) -> Self:
-        """Fits the model to rows and their class ids."""
-
-    def predict_proba(self, rows: Sequence[Mapping[str, Any]], /) -> np.ndarray:
-        """The probabilities of ``classes_``, shape (rows, classes)."""
-
-
-def cross_fitted_labels(recipe: "Recipe", rows: "Dataset", name: str, make: Callable[[], Model]) -> np.ndarray:
-    """Probabilities from models that were not fitted to the row, shape (rows, labels), by class id.
+def ngram_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
+    """Probabilities from n-gram models that were not fitted to the row, shape (rows, labels), by class id.
 
     An n-gram model memorises the labels of the rows that it was fitted to. So the labelled rows are split into folds
     (rows of one ``u1`` stay together where the config is grouped), and the model for a row is fitted to the other
@@ -105,11 +93,9 @@ def cross_fitted_labels(recipe: "Recipe", rows: "Dataset", name: str, make: Call
     the cross-fitting of stacked generalization (Wolpert, 1992).
 
     Args:
-        recipe: names the config, which sets the labels and whether folds are grouped.
+        recipe: names the view, and the config, which sets the labels and whether folds are grouped.
         rows: labelled rows, and rows that :func:`contradiction.training.augmentation.transfer_rows` made from them,
             with the label None.
-        name: the name of the models in messages.
-        make: creates a new model.
 
     Raises:
         InputError: there are too few rows for the folds.
@@ -119,7 +105,7 @@ def cross_fitted_labels(recipe: "Recipe", rows: "Dataset", name: str, make: Call
     try:
         folds = _folds(labelled, grouped=recipe.data.config.endswith(GROUPED))
     except ValueError as error:
-        raise InputError(f"{name}: the rows cannot be split into {FOLDS} folds ({error})") from None
+        raise InputError(f"ngram_teacher_weight: the rows cannot be split into {FOLDS} folds ({error})") from None
     by_id = dict(zip((row["id"] for row in labelled), folds, strict=True))
     # A turn of several rows belongs to the first of them, as in the transfer set.
     by_turn = {_turn(row): fold for row, fold in zip(reversed(labelled), reversed(folds), strict=True)}
@@ -129,16 +115,17 @@ def cross_fitted_labels(recipe: "Recipe", rows: "Dataset", name: str, make: Call
     ]
     probabilities = np.zeros((len(all_rows), len(recipe.labels)))
     parts = [frozenset(part) for size in (1, 2) for part in combinations(range(FOLDS), size)]
-    for part in tqdm(parts, desc=f"teacher {name}", unit="model", dynamic_ncols=True):
+    for part in tqdm(parts, desc="teacher n-grams", unit="model", dynamic_ncols=True):
         targets = [number for number, folds_of_row in enumerate(left_out) if folds_of_row == part]
         if targets:
             others = [row for row, fold in zip(labelled, folds, strict=True) if fold not in part]
             labels = [row["label"] for row in others]
             if len(set(labels)) < 2:
                 raise InputError(
-                    f"{name}: {len(others)} of the {len(labelled)} rows have only one label; take more rows"
+                    f"ngram_teacher_weight: {len(others)} of the {len(labelled)} rows have only one label; take more "
+                    "rows"
                 )
-            model = make().fit(others, labels)
+            model = LinearModel(VIEWS[recipe.data.view]).fit(others, labels)
             predicted = model.predict_proba([all_rows[number] for number in targets])
             probabilities[np.ix_(np.array(targets), model.classes_)] = predicted
     return probabilities

@@ -196,23 +196,20 @@ def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen]
         rows += [(chat.id, row, label) for row, label in chat_rows]
         groups += [chat.context] * len(chat_rows)
     labels = [label for *_, label in rows]
-    folds = StratifiedGroupKFold(n_splits=FOLDS, shuffle=True, random_state=13)
-    if len(set(groups)) < FOLDS or len(set(map(merge_label, labels))) < 2:
+    # Rows that begin alike stay together, so each fold needs another beginning.
+    beginnings = {
+        kind: {group for group, label in zip(groups, labels, strict=True) if is_contradiction(label) == kind}
+        for kind in (True, False)
+    }
+    if min(map(len, beginnings.values())) < FOLDS:
         raise InputError(
-            f"{path}: {len(set(groups))} different chats with the labels {', '.join(sorted(set(labels))) or 'none'}; "
-            f"training needs at least {FOLDS} chats, and both contradictions and others"
+            f"{path}: of the usable chats that begin differently, {len(beginnings[True])} have a contradiction and "
+            f"{len(beginnings[False])} have none; training needs at least {FOLDS} of each, so label more chats"
         )
-    try:
-        parts = [test for _, test in folds.split(np.zeros(len(rows)), labels, groups)]
-    except ValueError:  # a label has too few rows for so many folds: stratify by the two classes
-        try:
-            parts = [test for _, test in folds.split(np.zeros(len(rows)), list(map(merge_label, labels)), groups)]
-        except ValueError:
-            count = sum(map(is_contradiction, labels))
-            raise InputError(
-                f"{path}: its chats become {count} rows with a contradiction and {len(rows) - count} without; training "
-                f"needs at least {FOLDS} of each"
-            ) from None
+    # By the two classes where a category has fewer rows than there are folds.
+    strata = labels if min(Counter(labels).values()) >= FOLDS else list(map(merge_label, labels))
+    folds = StratifiedGroupKFold(n_splits=FOLDS, shuffle=True, random_state=13)
+    parts = [test for _, test in folds.split(np.zeros(len(rows)), strata, groups)]
     sides = {"train": np.sort(np.concatenate(parts[2:])), "validation": parts[1], "test": parts[0]}
     return {split: [rows[index] for index in sides[split]] for split in SPLITS}, left_out
 

@@ -91,7 +91,7 @@ def prune(
     """
     out = Path(out)
     if max_pieces is not None and min_count is not None:
-        raise InputError("keep and min_count cannot be used together")
+        raise InputError("--keep and --min-count cannot be used together")
     if out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
     tokenizer = _load_tokenizer(backbone)
@@ -240,7 +240,7 @@ def _chosen(counts: np.ndarray, always: set[int], max_pieces: int | None, min_co
     if max_pieces is not None:
         if max_pieces < len(always):
             raise InputError(
-                f"keep is {max_pieces}; the special tokens and characters of the corpus already need {len(always)} "
+                f"--keep {max_pieces}: the special tokens and characters of the corpus already need {len(always)} "
                 "pieces"
             )
         chosen = chosen[: max_pieces - len(always)]

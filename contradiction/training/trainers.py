@@ -14,7 +14,7 @@ from contradiction.labels import STAGES
 from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.methods.kernel import KernelClassifier, KernelRegression
 from contradiction.training import leakage, loop, record, run_folder, tracking
-from contradiction.training.accelerators import check_precision, processes
+from contradiction.training.accelerators import check_fp16_device, processes
 from contradiction.training.augmentation import training_rows
 from contradiction.training.recipe import Recipe
 from contradiction.training.run_folder import explain_write_errors
@@ -38,7 +38,7 @@ def train_hierarchical(
     """
     out = Path(out)
     work = run_folder.partial_folder(out)
-    check_precision(recipe)
+    check_fp16_device(recipe)
     sharing = processes()  # only the main process writes
     request = run_folder.request(recipe, data)
     with locked(out, sharing.is_main_process):
@@ -86,7 +86,7 @@ def train_kernel(
         InputError: ``out`` exists or has no name, another process works there, or the encoder was trained on CDConv.
     """
     out = Path(out)
-    check_precision(recipe)
+    check_fp16_device(recipe)
     sharing = processes()  # only the main process works
     rows = run_folder.load_splits(recipe, data)
     request, conditions = run_folder.request(recipe, data, rows), run_folder.provenance(recipe)

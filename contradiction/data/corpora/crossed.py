@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contradiction.conversation import ASSISTANT, USER
 from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row
+from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 
@@ -25,14 +27,12 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parents[1] / "crossed"
 BATCHES_FILE = "batches.csv"
-SPLITS = ("train", "validation", "test")
 CLASSES = ("label", "phenomenon")  # columns of classes, stored as numbers
 STYLES = ("short", "long", "assistant", "asked", "pairs")
 PHENOMENA = (
     "negation", "antonym", "number", "time", "place", "kin", "work", "habit", "possession", "ability", "experience",
     "knowledge", "order", "plan", "opinion", "name", "rule", "speaker",
 )  # fmt: skip
-ROLES = ("user", "assistant")
 
 Message = Mapping[str, str]
 Chat = tuple[Message, ...]
@@ -260,7 +260,7 @@ def _item(values: Mapping[str, Any]) -> Quadruple | Pair:
 
 def _chat(messages: Sequence[Message]) -> Chat:
     roles = [message["role"] for message in messages]
-    if len(roles) % 2 == 0 or roles != [ROLES[index % 2] for index in range(len(roles))]:
+    if len(roles) % 2 == 0 or roles != [(USER, ASSISTANT)[index % 2] for index in range(len(roles))]:
         raise ValueError("a chat alternates user and assistant, and begins and ends with the user")
     if not all(message["content"].strip() for message in messages):
         raise ValueError("a message is empty")

@@ -9,6 +9,7 @@ import numpy as np
 from contradiction.io.tables import Table, percent
 
 SMOOTHING = 100  # added to each count, as Gururangan et al. (2018) and the paper of OCNLI do
+PER_LABEL = 6  # the most n-grams of a label in a table
 
 
 @dataclass(frozen=True)
@@ -77,20 +78,19 @@ def _pmi(together: np.ndarray) -> np.ndarray:
         return np.log2(share / (share.sum(axis=1, keepdims=True) * share.sum(axis=0, keepdims=True)))
 
 
-def table(title: str, ngrams: Sequence[Association], per_label: int = 6, measure: str = "pmi") -> Table:
+def table(title: str, ngrams: Sequence[Association], measure: str = "pmi") -> Table:
     """The strongest n-grams of each label.
 
     Args:
         title: the title of the table.
         ngrams: the result of :func:`associations`.
-        per_label: the most rows of a label.
         measure: ``pmi`` or ``lmi``.
     """
     taken: Counter[str] = Counter()
     rows = []
     for association in sorted(ngrams, key=lambda item: (item.label, -getattr(item, measure))):
         taken[association.label] += 1
-        if taken[association.label] <= per_label:
+        if taken[association.label] <= PER_LABEL:
             value = f"{getattr(association, measure):.4f}"
             rows.append((association.label, association.ngram, value, percent(association.share)))
     return Table(title, ("label", "n-gram", measure.upper(), "% of its texts"), rows, texts=2)

@@ -90,10 +90,8 @@ class NgramPairs:
         return self.model.predict(self._features(rows))
 
     def __call__(self, rows: Sequence[PairRow]) -> np.ndarray:
-        """The probability of the label True, or of a contradiction."""
-        classes = list(self.model.classes_)
-        wanted = True if True in classes else CONTRADICTION
-        return self.model.predict_proba(self._features(rows))[:, classes.index(wanted)]
+        """The probability of the label True of a model that was fitted to the labels True and False."""
+        return self.model.predict_proba(self._features(rows))[:, list(self.model.classes_).index(True)]
 
     def _features(self, rows: Sequence[PairRow]) -> Any:
         from scipy.sparse import hstack
@@ -227,12 +225,12 @@ def _auc(truth: np.ndarray, scores: np.ndarray) -> float | None:
     return float(roc_auc_score(truth, scores)) if len(set(truth.tolist())) == 2 else None
 
 
-def by_bot(judged: Sequence[Judged], threshold: float = THRESHOLD, fewest: int = FEWEST) -> dict[str, Any]:
+def by_bot(judged: Sequence[Judged], threshold: float = THRESHOLD) -> dict[str, Any]:
     """How often people and the scorer call the replies of each bot contradictions, and how these rates correlate.
 
     Returns:
         ``bots``: name -> ``n``, ``people``, ``called`` (shares) and ``mean`` (of the probabilities), of bots with
-        ``fewest`` chats; ``pearson`` and ``spearman``: correlation of the shares over the bots, None for fewer than 3.
+        ``FEWEST`` chats; ``pearson`` and ``spearman``: correlation of the shares over the bots, None for fewer than 3.
     """
     from scipy.stats import pearsonr, spearmanr
 
@@ -247,7 +245,7 @@ def by_bot(judged: Sequence[Judged], threshold: float = THRESHOLD, fewest: int =
             "mean": float(np.mean([chat.probability for chat in chats])),
         }
         for bot, chats in sorted(groups.items())
-        if len(chats) >= fewest
+        if len(chats) >= FEWEST
     }
     people, called = ([bot[name] for bot in bots.values()] for name in ("people", "called"))
     enough = len(bots) > 2 and len(set(people)) > 1 and len(set(called)) > 1

@@ -1,4 +1,4 @@
-"""Written pairs: a Chinese chat with two similar replies, of which one contradicts."""
+"""The corpus of written pairs, which is not published: a Chinese chat with two similar replies, one a contradiction."""
 
 from collections.abc import Iterator
 from pathlib import Path
