@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SHIPPED = str(paths.SHIPPED)
 RESULTS = paths.RESULTS
 SHOWN_RESULTS = "models/results"  # the default in help texts, relative to the checkout
+SECONDS_BETWEEN_LINES = 30  # of progress in a file
 
 ModelOption = Annotated[
     str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.", show_default="the shipped detector")

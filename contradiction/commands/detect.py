@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from contradiction.commands.common import (
+    SECONDS_BETWEEN_LINES,
     SHIPPED,
     BackendOption,
     ModelOption,
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from contradiction.inference.base import OnBatch
     from contradiction.settings import Settings
     from contradiction.verdict import Verdict
-
-
-SECONDS_BETWEEN_LINES = 30  # of progress in a file
 
 
 class Kind(StrEnum):
@@ -221,6 +219,9 @@ def _check_options(file: str, text: str | None, out: Path | None, *, resume: boo
 def _check_engine(engine: str, address: str | None, text: str | None, format: str, out: Path | None) -> None:
     """Raises InputError for options that do not go with the engine."""
     if engine == "ray":
+        from contradiction.io.cluster import check_ray
+
+        check_ray()
         if out is None:
             raise InputError("--engine ray writes a folder of Parquet files; name it with --out")
         if text is not None or format not in ("auto", "parquet"):

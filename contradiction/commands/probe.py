@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from contradiction.commands.common import (
+    SECONDS_BETWEEN_LINES,
     SHIPPED,
     BackendOption,
     ModelOption,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from contradiction.probing.run import Outcome
 
 app = typer.Typer(help="Probes a live bot for contradictions.", no_args_is_help=True)
-SECONDS_BETWEEN_LINES = 30  # of progress in a file
 PER_CALL = 1.0  # seconds, for the estimate
 
 FailAboveOption = Annotated[
