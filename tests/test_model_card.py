@@ -122,6 +122,20 @@ def test_a_card_gives_the_weight_of_each_teacher(quick_model, tmp_path):
     assert "distilled" not in card()
 
 
+def test_a_card_says_which_crossed_chats_were_read(quick_model, tmp_path):
+    request = {**record.read(quick_model)["request"], "data_name": "CDConv"}
+
+    def card(**values):
+        copy = tmp_path / f"copy {len(list(tmp_path.iterdir()))}"
+        return model_card.model_card(changed(quick_model, copy, request=with_options(request, **values))).text
+
+    training, limits = card(crossed=True, crossed_batches=["a1", "a2"]).split("## Training")[1].split("## Limits")
+    assert "2 batches" in training
+    assert "crossed" in limits
+    assert "batches of the training split" not in card(crossed=True)
+    assert "crossed" not in card()
+
+
 def test_a_card_shows_retired_options_and_no_command(quick_model, tmp_path):
     flat = {"name": "old", "view": "flatten", "config": "4-class", "scratch": {}, "kernel": 0.75, "embedder": "e5"}
     request = {**record.read(quick_model)["request"], "recipe": flat}
