@@ -19,7 +19,7 @@ from contradiction.chats.readers import open_file, unpacked_size
 from contradiction.conversation import read_message
 from contradiction.errors import InputError
 from contradiction.serving.api import chosen, visitor_of
-from contradiction.serving.predictions import Busy, Late, Ticket, TooLong
+from contradiction.serving.predictions import Busy, Failed, Late, Ticket, TooLong
 from contradiction.serving.service import Service
 from contradiction.verdict import Verdict, is_unchecked
 
@@ -202,7 +202,7 @@ def _judge(service: Service, entry: Entry, key: str, visitor: str) -> JudgedChun
     ticket = Ticket(time.monotonic() + SECONDS, READING * service.limits.cost, visitor)
     try:
         return service.answer(lambda: judge_chunk(service.detector, [entry], key, scan=True), ticket)
-    except (InputError, Busy, Late) as error:
+    except (InputError, Busy, Late, Failed) as error:
         return error
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pytest
 from fastapi import FastAPI
@@ -14,6 +15,7 @@ from helpers.chats import chat
 from starlette.testclient import TestClient
 
 from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
 from contradiction.paths import CHECKOUT
 from contradiction.serving.api import PATHS, application, handlers, router
 from contradiction.serving.limits import Limits
@@ -165,19 +167,23 @@ def test_every_error_has_the_same_form(client, method, path, content, status):
     assert list(answer.json()) == ["error"]
 
 
+@dataclass
 class Broken:
-    columns = ("b2",)
+    error: Exception
+    columns: tuple[str, ...] = ("b2",)
 
     def predict(self, rows, **_):
-        raise OSError("no memory")
+        raise self.error
 
 
-def test_a_model_failure_has_the_form_of_every_error(detector):
+@pytest.mark.parametrize("error", [OSError("no memory"), InputError("/srv/judge/answers.sqlite: is read-only")])
+def test_a_model_failure_is_the_fault_of_the_service_and_its_cause_is_only_in_the_log(detector, error, caplog):
     service = Service(detector)
-    service.predictions = service.detector.classifier.predict = JoinedPredictions(Broken())
-    with TestClient(application(service), raise_server_exceptions=False) as client:
-        answer = client.post("/v1/judge", json={"messages": CHAT})
-        assert refusal(answer) == (500, "the service failed; its log says why")
+    service.predictions = service.detector.classifier.predict = JoinedPredictions(Broken(error))
+    with TestClient(application(service)) as client:
+        status, said = refusal(client.post("/v1/judge", json={"messages": CHAT}))
+    assert status == 500 and "log" in said and str(error) not in said
+    assert str(error) in caplog.text
 
 
 def test_the_service_leaves_errors_of_other_paths_to_the_surrounding_app(detector):

@@ -17,7 +17,7 @@ from contradiction import __version__
 from contradiction.errors import InputError
 from contradiction.serving import docs
 from contradiction.serving.middleware import Guard, Metrics
-from contradiction.serving.predictions import Busy, Cancelled, Late
+from contradiction.serving.predictions import Busy, Cancelled, Failed, Late
 from contradiction.serving.service import Service
 
 CHAT = [
@@ -282,6 +282,7 @@ def handlers(paths: tuple[str, ...] = ("/",)) -> dict[type[Exception], Any]:
         Busy: _refusal(503, {"retry-after": "2"}),
         Late: _refusal(504),
         Cancelled: _refusal(499),
+        Failed: _refusal(500),
         HTTPException: http_error,
         Exception: failure,
     }

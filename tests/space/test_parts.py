@@ -236,6 +236,19 @@ def test_a_chat_that_is_too_long_does_not_affect_the_others(part, model, tmp_pat
     assert ["error" in path for path in written] == [False, True, False]
 
 
+def test_a_model_that_fails_is_reported_beside_the_chat_without_its_files(part, model, kept, tmp_path):
+    def fail(rows, **_):
+        raise InputError("/srv/judge/answers.sqlite: is read-only")
+
+    service = Service(ContradictionDetector.from_pretrained(model))
+    service.predictions._predict = fail
+    path = tmp_path / "chats.jsonl"
+    path.write_text(kept, encoding="utf-8")
+    *_, rows, out, _ = judged(part, service, path, "CHINESE")
+    assert [row[0] for row in rows] == ["c0", "c1", "c2", "5"] and "日志" in rows[0][6]
+    assert "/srv" not in str(rows) + Path(out).read_text(encoding="utf-8")
+
+
 def test_a_file_damaged_further_on_keeps_the_verdicts_before(part, service, tmp_path):
     lines = [",".join(COLUMNS), *[",".join(CHATS[n]) for n in range(3)]]
     path = tmp_path / "chats.csv"
