@@ -12,8 +12,10 @@ import urllib.request
 import pytest
 from helpers.chats import chat
 from helpers.processes import start_cdconv
+from starlette.testclient import TestClient
 
 from contradiction.errors import InputError
+from contradiction.serving.review import application
 from contradiction.serving.review_store import LabelStore, decide
 
 NONE, INTRA, ROLE, HISTORY = "non-contradiction", "intra-sentence", "role-confusion", "history"
@@ -144,6 +146,42 @@ def test_wrong_labels_evidence_people_and_files_are_rejected(store, tmp_path):
     other.write_text("no database, but text that is long enough to be read as one", encoding="utf-8")
     with pytest.raises(InputError, match="no file of labels"):
         LabelStore(other)
+
+
+@pytest.fixture
+def web(store):
+    store.add(chats(1))
+    store.join("Anna")
+    return TestClient(application(store), base_url="http://localhost")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "place"),
+    [
+        ("next?person=9223372036854775808", None, "person"),
+        ("item?person=1&id=-1", None, "id"),
+        ("label", '{"person": 1, "item": 9223372036854775808, "label": "history"}', "item"),
+        ("label", '{"person": 1}', "item"),
+        ("join", '{"name": "\\ud800"}', "name"),
+    ],
+)
+def test_a_request_that_the_page_cannot_use_is_rejected_without_naming_files(web, path, body, place):
+    headers = {"content-type": "application/json"}
+    answer = web.post(f"/api/{path}", content=body, headers=headers) if body else web.get(f"/api/{path}")
+    assert answer.status_code == 422
+    error = answer.json()["error"]
+    assert place in error and "\n" not in error and "/" not in error
+
+
+def test_a_file_of_labels_that_cannot_be_opened_makes_the_page_send_the_label_again(web, store, caplog):
+    folder = store.path.parent
+    folder.rename(folder.with_name("away"))
+    label = {"person": 1, "item": 1, "label": NONE}
+    answer = web.post("/api/label", json=label)
+    assert answer.status_code == 503, "the page repeats a request after a failure of the server"
+    assert str(folder) not in answer.text and str(folder) in caplog.text
+    folder.with_name("away").rename(folder)
+    assert web.post("/api/label", json=label).json() == {"saved": True}
 
 
 def test_concurrent_writers_lose_nothing(store):

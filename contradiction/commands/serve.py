@@ -195,10 +195,10 @@ def review(
     added = store.add(chats, checks)
     import uvicorn
 
-    from contradiction.serving.review import application
+    from contradiction.serving.review import HOSTS, application
 
     say(f"{labels}: {added:,} chats added, {len(chats) + len(checks):,} in the files")
-    hosts = ("127.0.0.1", "localhost", "[::1]") if _is_loopback(host) else ("*",)
+    hosts = (*HOSTS, host) if _is_loopback(host) else ("*",)
     if "*" in hosts:
         say(f"whoever reaches {address(host, port)} can read the chats and label them")
     typer.echo(f"The page is at http://{address(host, port)}/ (Ctrl+C ends it)")
