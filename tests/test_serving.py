@@ -75,7 +75,7 @@ def test_the_service_returns_the_verdicts_of_the_facade(client, detector):
 
 
 def test_the_service_accepts_the_settings_of_the_library(client, detector):
-    settings = {"threshold": 0.0, "categories": ["history"], "max_turns": 1}
+    settings = {"threshold": 0, "categories": ["history"], "max_turns": 1}
     same(post(client, "judge", messages=CHAT, **settings), detector.with_settings(**settings)(CHAT))
 
 
@@ -92,6 +92,8 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
         ("judge", {"messages": []}, "messages is empty"),
         ("judge", {"messages": [{"role": "bot", "content": "x"}]}, "messages[0]: role 'bot'"),
         ("judge", {"messages": CHAT, "threshold": 7}, "threshold 7"),
+        ("judge", {"messages": CHAT, "threshold": True}, "threshold"),
+        ("judge", {"messages": CHAT, "max_turns": "3"}, "max_turns"),
         ("judge", {"messages": CHAT, "model": "/etc/passwd"}, "model: Extra inputs are not permitted"),
         ("scan", {"messages": CHAT * 200}, "the chat has 800 messages; at most 400 are allowed"),
         ("scan", {"messages": chat(*[f"{n}" + "好" * 99 for n in range(100)])}, "the chat is too long to be judged"),

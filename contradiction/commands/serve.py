@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from contradiction.training.recipe import Recipe
 
 DEFAULT = Limits()
+LOOPBACK = "127.0.0.1"
 TOKEN = "CDCONV_TOKEN"
 
 
 def serve(
     model: ModelOption = SHIPPED,
     revision: RevisionOption = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = LOOPBACK,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 8000,
     token: Annotated[
         str | None,
@@ -134,7 +135,7 @@ def space(
     bot_model: Annotated[
         str | None, typer.Option(envvar="CDCONV_BOT_MODEL", help="The model that the endpoint serves.")
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = LOOPBACK,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7860,
 ) -> None:
     """Starts the demo page, on which people try a detector."""
@@ -161,7 +162,7 @@ def review(
     export: Annotated[
         Path | None, typer.Option(help="Write the final labels to this file as JSON lines. The page is not started.")
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = LOOPBACK,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7861,
 ) -> None:
     """Starts a page on which people label the last reply of each chat: two people, and a third where they differ.
@@ -283,13 +284,16 @@ def demo(
     from contradiction.commands.evaluate import evaluate
     from contradiction.commands.results import card
     from contradiction.data import build
+    from contradiction.page import check_ready
     from contradiction.reports.tables import baseline_table
 
+    if open_page:
+        check_ready(LOOPBACK, port)
     raw = find(source, fall_back=source is None)
     data, out = (DATA, Path(DEMO)) if raw.kind == "release" else (f"{DATA}-{raw.kind}", Path(f"{DEMO}-{raw.kind}"))
     typer.secho("1. data set", bold=True)
     build.build(raw, data, baselines=baseline_table())
-    typer.echo(f"{data}: seven configs from {raw.path}")
+    typer.echo(f"{data}: six configs from {raw.path}, and the config crossed")
     typer.secho("2. detector", bold=True)
     shipped = Path(SHIPPED)
     if not shipped.exists():  # the installed package has none
@@ -306,7 +310,7 @@ def demo(
         card(model, results=results)
     if open_page:
         typer.secho("4. the page", bold=True)
-        space(str(model), port=port, host="127.0.0.1")
+        space(str(model), port=port, host=LOOPBACK)
 
 
 def _trained(out: Path, backbone: str | None, data: str) -> Path:

@@ -31,7 +31,7 @@ CHAT = [
 class Options(BaseModel):
     """The options of every request; see ``contradiction.settings.Settings``."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)  # otherwise true is read as the number 1
 
     threshold: float | str | None = Field(
         None, description="A contradiction is called from this probability on; or `precision>=0.8`."
