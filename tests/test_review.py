@@ -299,6 +299,15 @@ def test_without_labels_there_is_nothing_to_export(run, chat_file, tmp_path):
     assert code == 2 and "no such file of chats" in err
 
 
+def test_a_chat_whose_id_is_invalid_unicode_can_be_reviewed(run, tmp_path, monkeypatch):
+    file = tmp_path / "chats.jsonl"
+    file.write_text(json.dumps({"id": "\ud800", "messages": chats(1)[0][1]}), encoding="utf-8")
+    monkeypatch.setattr("uvicorn.run", lambda *args, **options: None)
+    code, _, _ = run("review", file, "--port", free_port())
+    store = LabelStore(tmp_path / "chats.jsonl.labels.sqlite")
+    assert code == 0 and store.item(1).name == r"\ud800"
+
+
 def test_an_export_never_overwrites_what_the_command_reads(run, chat_file, tmp_path):
     labels, checks = tmp_path / "chats.jsonl.labels.sqlite", tmp_path / "checks.jsonl"
     LabelStore(labels).add(chats(2))

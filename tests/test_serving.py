@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.paths import CHECKOUT
-from contradiction.serving.api import PATHS, application, handlers, router
+from contradiction.serving.api import PATHS, application, chosen, handlers, router
 from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Metrics
 from contradiction.serving.predictions import Busy, JoinedPredictions, Late
@@ -107,6 +107,12 @@ def test_unusable_requests_are_rejected_with_a_reason(client, path, body, messag
     assert message in error
 
 
+@pytest.mark.parametrize("name", ["other", ["one"], {}])
+def test_a_detector_that_does_not_exist_is_rejected_with_the_names_of_the_others(name):
+    with pytest.raises(InputError, match="one, two"):
+        chosen({"one": None, "two": None}, name)
+
+
 def test_invalid_json_and_large_bodies_are_rejected_with_a_reason(client):
     status, error = refusal(client.post("/v1/judge", content=b"{bad", headers={"content-type": "application/json"}))
     assert (status, "JSON" in error) == (422, True)
@@ -135,6 +141,8 @@ def test_a_token_may_contain_any_characters(detector):
     with bounded(detector, token="秘密é") as client:
         for token, status in (("秘密é", 200), ("秘密e", 401)):
             assert client.get("/metrics", headers={"authorization": f"Bearer {token}".encode()}).status_code == status
+    with bounded(detector, token=os.fsdecode(b"\xff")) as client:  # as a variable with bytes of another encoding
+        assert client.get("/metrics", headers={"authorization": "Bearer other"}).status_code == 401
 
 
 def test_the_api_description_covers_every_path_and_field_and_loads_nothing_external(client):

@@ -45,7 +45,7 @@ class Cancelled(Exception):
 
 
 class Failed(RuntimeError):
-    """The model failed. The caller cannot mend that, and the cause may name files of the server, so only the log has it."""
+    """The model failed. The cause may name files of the server, so only the log shows it."""
 
     def __init__(self) -> None:
         super().__init__("the prediction failed; the log says why")

@@ -197,6 +197,13 @@ def test_csv_and_parquet_give_the_same_verdicts(part, service, tmp_path):
     assert {row[2] for row in one} <= {"有矛盾", "没有矛盾"}
 
 
+def test_an_id_of_invalid_unicode_is_escaped_so_that_the_table_can_be_sent(part, service, tmp_path):
+    path = tmp_path / "chats.jsonl"
+    path.write_text(json.dumps({"id": "\ud800", "messages": messages(*CHATS[0])}), encoding="utf-8")
+    rows = judged(part, service, path)[2]
+    assert {row[0] for row in rows} == {r"\ud800"}
+
+
 def test_a_file_with_too_many_chats_is_judged_partly_with_a_notice(part, service, tmp_path, monkeypatch):
     path = tmp_path / "chats.jsonl"
     path.write_text("\n".join([json.dumps(messages("你好", "你好"))] * 40), encoding="utf-8")
