@@ -36,8 +36,8 @@ def chat_of(texts: Sequence[str]) -> list[dict[str, str]]:
 def examples() -> list[Example]:
     """Chats with what they are sorted by, their kind, a title and their messages.
 
-    They are sorted by category, by trigger, by persona, and there are longer ones. Their kind is the one for which they
-    were written, not the verdict of a detector.
+    They are sorted by category, by trigger or by persona; longer chats are a group of their own. The kind is the one
+    for which a chat was written, not the verdict of a detector.
     """
     chosen = tomllib.loads((FOLDER / "examples.toml").read_text(encoding="utf-8"))
     rows = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
