@@ -30,7 +30,6 @@ BackendOption = Annotated[
         "writes the files for onnx, onnx-int8 and openvino."
     ),
 ]
-SECONDS_BETWEEN_LINES = 30  # of progress where stderr is a file
 DATA = "cdconv"  # the data repo that `cdconv data build` writes
 DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]
 DataOrLabelsOption = Annotated[

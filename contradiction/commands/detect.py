@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from contradiction.commands.common import (
-    SECONDS_BETWEEN_LINES,
     SHIPPED,
     BackendOption,
     ModelOption,
@@ -34,6 +33,9 @@ if TYPE_CHECKING:
     from contradiction.inference.base import OnBatch
     from contradiction.settings import Settings
     from contradiction.verdict import Verdict
+
+
+SECONDS_BETWEEN_LINES = 30  # of progress in a file
 
 
 class Kind(StrEnum):
