@@ -30,11 +30,9 @@ def serve(
     Raises:
         InputError: gradio is not installed, the address is not free, or a model cannot be loaded.
     """
+    check_ready(host, port)
     # Gradio reads this when it is imported. Otherwise it sends usage statistics to its developers.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-    if importlib.util.find_spec("gradio") is None:
-        raise InputError('the page needs gradio: pip install "cdconv[space]"')
-    check_address(host, port)
     module = app()
     connected = module.bots.Bot(*bot, os.environ.get(module.bots.KEY) or None) if bot else None
     detectors = [ContradictionDetector.from_pretrained(name) for name in (model, *others)]
@@ -52,6 +50,13 @@ def app() -> ModuleType:
     if str(SPACE) not in sys.path:
         sys.path.insert(0, str(SPACE))
     return importlib.import_module("app")
+
+
+def check_ready(host: str, port: int) -> None:
+    """Raises InputError if gradio is not installed, or the address is not free; called before slow work."""
+    if importlib.util.find_spec("gradio") is None:
+        raise InputError('the page needs gradio: pip install "cdconv[space]"')
+    check_address(host, port)
 
 
 def address(host: str, port: int) -> str:

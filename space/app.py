@@ -27,7 +27,7 @@ from contradiction.paths import CHECKOUT, SHIPPED
 from contradiction.serving.api import PATHS, chosen, handlers, name_of, router, visitor_of
 from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Guard, Metrics
-from contradiction.serving.predictions import Busy, Cancelled, Late
+from contradiction.serving.predictions import Busy, Cancelled, Failed, Late
 from contradiction.serving.service import Service
 
 MODEL = os.environ.get("CDCONV_MODEL", str(SHIPPED))
@@ -225,7 +225,7 @@ async def _answered(
     try:
         service = chosen(services, name)
         return await service.answer_in_turn(lambda: call(service), visitor_of(request))
-    except (InputError, Busy, Late, Cancelled) as error:
+    except (InputError, Busy, Late, Cancelled, Failed) as error:
         raise gr.Error(str(error), print_exception=False) from None
 
 

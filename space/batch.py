@@ -16,10 +16,10 @@ from locales import in_words, words_of
 from contradiction.chats.chunks import JudgedChunk, judge_chunk, to_json_line
 from contradiction.chats.formats import Entry
 from contradiction.chats.readers import open_file, unpacked_size
-from contradiction.conversation import read_message
+from contradiction.conversation import text_at
 from contradiction.errors import InputError
 from contradiction.serving.api import chosen, visitor_of
-from contradiction.serving.predictions import Busy, Late, Ticket, TooLong
+from contradiction.serving.predictions import Busy, Failed, Late, Ticket, TooLong
 from contradiction.serving.service import Service
 from contradiction.verdict import Verdict, is_unchecked
 
@@ -161,7 +161,7 @@ def judge_file(
                 counts["chats"] += 1
                 if not isinstance(judged, JudgedChunk):
                     reason = words["tooLong"] if isinstance(judged, TooLong | Late) else in_words(str(judged), words)
-                    rows.append(("others", [_name(entry), "", words["notJudged"], "", "", "", reason]))
+                    rows.append(("others", [entry.name, "", words["notJudged"], "", "", "", reason]))
                     named = {} if entry.id is None else {"id": entry.id}
                     out.write(to_json_line({chats.key: entry.number, **named, "error": str(judged)}))
                     continue
@@ -202,23 +202,19 @@ def _judge(service: Service, entry: Entry, key: str, visitor: str) -> JudgedChun
     ticket = Ticket(time.monotonic() + SECONDS, READING * service.limits.cost, visitor)
     try:
         return service.answer(lambda: judge_chunk(service.detector, [entry], key, scan=True), ticket)
-    except (InputError, Busy, Late) as error:
+    except (InputError, Busy, Late, Failed) as error:
         return error
 
 
 def row_of(entry: Entry, verdict: Verdict, words: dict[str, str]) -> tuple[str, Row]:
     """The group of a verdict, and its cells."""
-    messages: Any = entry.messages
+    messages = entry.messages or ()
     group = "contradictions" if verdict.contradiction else "" if verdict.checked else "others"
     decided = words[{None: "notJudged", True: "clash", False: "noClash"}[verdict.contradiction]]
     chance = "" if verdict.probability is None else f"{verdict.probability:.0%}"
-    why = _text(messages, verdict.evidence) or (in_words(verdict.reason, words) if verdict.reason else "")
+    why = text_at(messages, verdict.evidence) or (in_words(verdict.reason, words) if verdict.reason else "")
     kind, sure = (words[name] if name else "" for name in (verdict.kind, verdict.certainty))
-    return group, [_name(entry), _text(messages, verdict.reply), decided, kind, sure, chance, why]
-
-
-def _name(entry: Entry) -> str:
-    return str(entry.number if entry.id is None else entry.id)
+    return group, [entry.name, text_at(messages, verdict.reply), decided, kind, sure, chance, why]
 
 
 def _with_reason(key: str, error: InputError, path: str, words: dict[str, str]) -> str:
@@ -229,7 +225,3 @@ def _with_reason(key: str, error: InputError, path: str, words: dict[str, str]) 
 def _says_something(verdict: Verdict, replies: int) -> bool:
     """Whether a verdict is shown: all but those on first replies, which can contradict nothing."""
     return verdict.label is not None or is_unchecked(verdict.checked, verdict.reason, replies)
-
-
-def _text(messages: Any, indices: tuple[int, ...]) -> str:
-    return "\n".join(read_message(messages[index], "").text for index in indices)

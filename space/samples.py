@@ -3,13 +3,13 @@
 import json
 import tomllib
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from contradiction.chats import formats
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
+from contradiction.paths import SAMPLE
 
 FOLDER = Path(__file__).parent
 KINDS = (HISTORY, INTRA, ROLE, NON_CONTRADICTION)
@@ -36,12 +36,11 @@ def chat_of(texts: Sequence[str]) -> list[dict[str, str]]:
 def examples() -> list[Example]:
     """Chats with what they are sorted by, their kind, a title and their messages.
 
-    They are sorted by category, by trigger, by persona, and there are longer ones. Their kind is the one for which they
-    were written, not the verdict of a detector.
+    They are sorted by category, by trigger or by persona; longer chats are a group of their own. The kind is the one
+    for which a chat was written, not the verdict of a detector.
     """
     chosen = tomllib.loads((FOLDER / "examples.toml").read_text(encoding="utf-8"))
-    lines = (files("contradiction.data") / "sample.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
     samples: dict[tuple[str, str, str], Example] = {}
     for row in rows:
         texts, label = [row[name] for name in ("u1", "b1", "u2", "b2")], LABELS["4-class"][row["label"]]

@@ -9,7 +9,7 @@ import pytest
 from contradiction.inputs.windows import MAX_TURNS
 from contradiction.methods.base import Prediction
 from contradiction.serving.limits import Limits
-from contradiction.serving.predictions import Busy, Cancelled, JoinedPredictions, Late, Ticket, TooLong, serving
+from contradiction.serving.predictions import Busy, Cancelled, Failed, JoinedPredictions, Late, Ticket, TooLong, serving
 
 
 class Panic(BaseException):
@@ -123,8 +123,9 @@ def test_a_failed_request_does_not_fail_others_in_its_pass():
         slow.go.set()
         assert first.result() == [5.0]
         assert good.result() == [4.0, 4.0]
-        with pytest.raises(ValueError, match="bad"):
+        with pytest.raises(Failed) as failed:
             bad.result()
+        assert isinstance(failed.value.__cause__, ValueError)
     assert slow.batches[1] == ["bad", "well", "good"]  # they share a pass
 
 
@@ -148,8 +149,9 @@ def test_after_a_failed_pass_only_requests_that_still_wait_are_tried_again():
         predictions._predict = leave
         slow.go.set()
         assert first.result() == [5.0]
-        with pytest.raises(ValueError, match="bad"):
+        with pytest.raises(Failed) as failed:
             bad.result()
+        assert isinstance(failed.value.__cause__, ValueError)
         with pytest.raises(Cancelled):
             impatient.result()
     assert slow.batches == [["first"], ["bad", "impatient"], ["bad"]]
@@ -159,8 +161,9 @@ def test_a_tokenizer_panic_ends_one_request_and_not_the_service():
     slow = Slow()
     slow.go.set()
     predictions = JoinedPredictions(slow)
-    with pytest.raises(RuntimeError, match="Panic"):
+    with pytest.raises(Failed) as failed:
         ask(predictions, ["panic"], ticket())
+    assert isinstance(failed.value.__cause__, Panic)
     assert ask(predictions, ["good"], ticket()) == [4.0]
 
 

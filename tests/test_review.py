@@ -12,8 +12,10 @@ import urllib.request
 import pytest
 from helpers.chats import chat
 from helpers.processes import start_cdconv
+from starlette.testclient import TestClient
 
 from contradiction.errors import InputError
+from contradiction.serving.review import application
 from contradiction.serving.review_store import LabelStore, decide
 
 NONE, INTRA, ROLE, HISTORY = "non-contradiction", "intra-sentence", "role-confusion", "history"
@@ -146,6 +148,42 @@ def test_wrong_labels_evidence_people_and_files_are_rejected(store, tmp_path):
         LabelStore(other)
 
 
+@pytest.fixture
+def web(store):
+    store.add(chats(1))
+    store.join("Anna")
+    return TestClient(application(store), base_url="http://localhost")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "place"),
+    [
+        ("next?person=9223372036854775808", None, "person"),
+        ("item?person=1&id=-1", None, "id"),
+        ("label", '{"person": 1, "item": 9223372036854775808, "label": "history"}', "item"),
+        ("label", '{"person": 1}', "item"),
+        ("join", '{"name": "\\ud800"}', "name"),
+    ],
+)
+def test_a_request_that_the_page_cannot_use_is_rejected_without_naming_files(web, path, body, place):
+    headers = {"content-type": "application/json"}
+    answer = web.post(f"/api/{path}", content=body, headers=headers) if body else web.get(f"/api/{path}")
+    assert answer.status_code == 422
+    error = answer.json()["error"]
+    assert place in error and "\n" not in error and "/" not in error
+
+
+def test_a_file_of_labels_that_cannot_be_opened_makes_the_page_send_the_label_again(web, store, caplog):
+    folder = store.path.parent
+    folder.rename(folder.with_name("away"))
+    label = {"person": 1, "item": 1, "label": NONE}
+    answer = web.post("/api/label", json=label)
+    assert answer.status_code == 503, "the page repeats a request after a failure of the server"
+    assert str(folder) not in answer.text and str(folder) in caplog.text
+    folder.with_name("away").rename(folder)
+    assert web.post("/api/label", json=label).json() == {"saved": True}
+
+
 def test_concurrent_writers_lose_nothing(store):
     store.add(chats(40))
     people = [store.join(name) for name in ("Anna", "Ben")]
@@ -259,6 +297,15 @@ def test_without_labels_there_is_nothing_to_export(run, chat_file, tmp_path):
     assert code == 2 and "there are no labels yet" in err
     code, _, err = run("review", tmp_path / "absent.jsonl")
     assert code == 2 and "no such file of chats" in err
+
+
+def test_a_chat_whose_id_is_invalid_unicode_can_be_reviewed(run, tmp_path, monkeypatch):
+    file = tmp_path / "chats.jsonl"
+    file.write_text(json.dumps({"id": "\ud800", "messages": chats(1)[0][1]}), encoding="utf-8")
+    monkeypatch.setattr("uvicorn.run", lambda *args, **options: None)
+    code, _, _ = run("review", file, "--port", free_port())
+    store = LabelStore(tmp_path / "chats.jsonl.labels.sqlite")
+    assert code == 0 and store.item(1).name == r"\ud800"
 
 
 def test_an_export_never_overwrites_what_the_command_reads(run, chat_file, tmp_path):

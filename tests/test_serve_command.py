@@ -4,6 +4,7 @@ import socket
 
 import pytest
 from helpers.chats import line
+from starlette.testclient import TestClient
 
 from contradiction.paths import CHECKOUT, SHIPPED
 
@@ -44,11 +45,27 @@ def test_a_service_open_to_other_machines_prints_a_warning(run, random_model, ho
     assert ("no token is set" in error) == warned
 
 
-@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
-def test_the_address_of_a_page_is_a_valid_url(run, monkeypatch, tmp_path, host, shown):
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [("127.0.0.1", "127.0.0.1"), ("127.0.0.2", "127.0.0.2"), ("localhost", "localhost"), ("::1", "[::1]")],
+)
+def test_the_page_answers_at_the_address_that_is_printed_and_at_no_other(run, monkeypatch, tmp_path, host, shown):
     file = tmp_path / "chats.jsonl"
     file.write_text(line(), encoding="utf-8")
-    monkeypatch.setattr("uvicorn.run", lambda *args, **options: None)
+    apps = []
+    monkeypatch.setattr("uvicorn.run", lambda app, **options: apps.append(app))
     monkeypatch.setattr("contradiction.page.check_address", lambda *args: None)
     code, out, _ = run("review", file, "--host", host, "--port", 7861)
-    assert code == 0 and f"http://{shown}:7861/ " in out
+    address = f"http://{shown}:7861/"
+    assert code == 0 and f"{address} " in out
+    client = TestClient(apps[0])
+    assert [client.get(url).status_code for url in (address, "http://elsewhere.example:7861/")] == [200, 400]
+
+
+def test_the_demo_finds_a_taken_port_before_it_builds_anything(run, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, out, error = run("demo", "--source", "sample", "--port", port)
+    assert (code, out) == (2, "") and f"127.0.0.1:{port}: address already in use" in error
+    assert [*tmp_path.iterdir()] == []

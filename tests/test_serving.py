@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pytest
 from fastapi import FastAPI
@@ -14,8 +15,9 @@ from helpers.chats import chat
 from starlette.testclient import TestClient
 
 from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
 from contradiction.paths import CHECKOUT
-from contradiction.serving.api import PATHS, application, handlers, router
+from contradiction.serving.api import PATHS, application, chosen, handlers, router
 from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Metrics
 from contradiction.serving.predictions import Busy, JoinedPredictions, Late
@@ -73,7 +75,7 @@ def test_the_service_returns_the_verdicts_of_the_facade(client, detector):
 
 
 def test_the_service_accepts_the_settings_of_the_library(client, detector):
-    settings = {"threshold": 0.0, "categories": ["history"], "max_turns": 1}
+    settings = {"threshold": 0, "categories": ["history"], "max_turns": 1}
     same(post(client, "judge", messages=CHAT, **settings), detector.with_settings(**settings)(CHAT))
 
 
@@ -90,6 +92,8 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
         ("judge", {"messages": []}, "messages is empty"),
         ("judge", {"messages": [{"role": "bot", "content": "x"}]}, "messages[0]: role 'bot'"),
         ("judge", {"messages": CHAT, "threshold": 7}, "threshold 7"),
+        ("judge", {"messages": CHAT, "threshold": True}, "threshold"),
+        ("judge", {"messages": CHAT, "max_turns": "3"}, "max_turns"),
         ("judge", {"messages": CHAT, "model": "/etc/passwd"}, "model: Extra inputs are not permitted"),
         ("scan", {"messages": CHAT * 200}, "the chat has 800 messages; at most 400 are allowed"),
         ("scan", {"messages": chat(*[f"{n}" + "好" * 99 for n in range(100)])}, "the chat is too long to be judged"),
@@ -101,6 +105,12 @@ def test_unusable_requests_are_rejected_with_a_reason(client, path, body, messag
     status, error = refusal(client.post(f"/v1/{path}", json=body))
     assert status == 422
     assert message in error
+
+
+@pytest.mark.parametrize("name", ["other", ["one"], {}])
+def test_a_detector_that_does_not_exist_is_rejected_with_the_names_of_the_others(name):
+    with pytest.raises(InputError, match="one, two"):
+        chosen({"one": None, "two": None}, name)
 
 
 def test_invalid_json_and_large_bodies_are_rejected_with_a_reason(client):
@@ -131,6 +141,8 @@ def test_a_token_may_contain_any_characters(detector):
     with bounded(detector, token="秘密é") as client:
         for token, status in (("秘密é", 200), ("秘密e", 401)):
             assert client.get("/metrics", headers={"authorization": f"Bearer {token}".encode()}).status_code == status
+    with bounded(detector, token=os.fsdecode(b"\xff")) as client:  # as a variable with bytes of another encoding
+        assert client.get("/metrics", headers={"authorization": "Bearer other"}).status_code == 401
 
 
 def test_the_api_description_covers_every_path_and_field_and_loads_nothing_external(client):
@@ -165,19 +177,23 @@ def test_every_error_has_the_same_form(client, method, path, content, status):
     assert list(answer.json()) == ["error"]
 
 
+@dataclass
 class Broken:
-    columns = ("b2",)
+    error: Exception
+    columns: tuple[str, ...] = ("b2",)
 
     def predict(self, rows, **_):
-        raise OSError("no memory")
+        raise self.error
 
 
-def test_a_model_failure_has_the_form_of_every_error(detector):
+@pytest.mark.parametrize("error", [OSError("no memory"), InputError("/srv/judge/answers.sqlite: is read-only")])
+def test_a_model_failure_is_the_fault_of_the_service_and_its_cause_is_only_in_the_log(detector, error, caplog):
     service = Service(detector)
-    service.predictions = service.detector.classifier.predict = JoinedPredictions(Broken())
-    with TestClient(application(service), raise_server_exceptions=False) as client:
-        answer = client.post("/v1/judge", json={"messages": CHAT})
-        assert refusal(answer) == (500, "the service failed; its log says why")
+    service.predictions = service.detector.classifier.predict = JoinedPredictions(Broken(error))
+    with TestClient(application(service)) as client:
+        status, said = refusal(client.post("/v1/judge", json={"messages": CHAT}))
+    assert status == 500 and "log" in said and str(error) not in said
+    assert str(error) in caplog.text
 
 
 def test_the_service_leaves_errors_of_other_paths_to_the_surrounding_app(detector):

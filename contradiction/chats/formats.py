@@ -270,6 +270,11 @@ class Entry:
     error: str | None = None
     raw: str = ""
 
+    @property
+    def name(self) -> str:
+        """The id of the chat, or its number if it has none; invalid Unicode is escaped."""
+        return str(self.number if self.id is None else self.id).encode("utf-8", "backslashreplace").decode("utf-8")
+
 
 @dataclass(frozen=True)
 class Chats:

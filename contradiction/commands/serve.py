@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from contradiction.training.recipe import Recipe
 
 DEFAULT = Limits()
+LOOPBACK = "127.0.0.1"
 TOKEN = "CDCONV_TOKEN"
 
 
 def serve(
     model: ModelOption = SHIPPED,
     revision: RevisionOption = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = LOOPBACK,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 8000,
     token: Annotated[
         str | None,
@@ -134,7 +135,7 @@ def space(
     bot_model: Annotated[
         str | None, typer.Option(envvar="CDCONV_BOT_MODEL", help="The model that the endpoint serves.")
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = LOOPBACK,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7860,
 ) -> None:
     """Starts the demo page, on which people try a detector."""
@@ -161,7 +162,7 @@ def review(
     export: Annotated[
         Path | None, typer.Option(help="Write the final labels to this file as JSON lines. The page is not started.")
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = LOOPBACK,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7861,
 ) -> None:
     """Starts a page on which people label the last reply of each chat: two people, and a third where they differ.
@@ -195,10 +196,10 @@ def review(
     added = store.add(chats, checks)
     import uvicorn
 
-    from contradiction.serving.review import application
+    from contradiction.serving.review import HOSTS, application
 
     say(f"{labels}: {added:,} chats added, {len(chats) + len(checks):,} in the files")
-    hosts = ("127.0.0.1", "localhost", "[::1]") if _is_loopback(host) else ("*",)
+    hosts = (*HOSTS, host) if _is_loopback(host) else ("*",)
     if "*" in hosts:
         say(f"whoever reaches {address(host, port)} can read the chats and label them")
     typer.echo(f"The page is at http://{address(host, port)}/ (Ctrl+C ends it)")
@@ -214,7 +215,7 @@ def _chats(file: Path) -> list[tuple[str, "Messages"]]:
         if entry.messages is None or not entry.turns:
             say(f"{file}:{entry.number}: {entry.error or 'the chat holds no message by the assistant'}")
         else:
-            chats.append((str(entry.number if entry.id is None else entry.id), entry.messages))
+            chats.append((entry.name, entry.messages))
     if not chats:
         raise InputError(f"{file}: holds no chat to review")
     return chats
@@ -283,8 +284,11 @@ def demo(
     from contradiction.commands.evaluate import evaluate
     from contradiction.commands.results import card
     from contradiction.data import build
+    from contradiction.page import check_ready
     from contradiction.reports.tables import baseline_table
 
+    if open_page:
+        check_ready(LOOPBACK, port)
     raw = find(source, fall_back=source is None)
     data, out = (DATA, Path(DEMO)) if raw.kind == "release" else (f"{DATA}-{raw.kind}", Path(f"{DEMO}-{raw.kind}"))
     typer.secho("1. data set", bold=True)
@@ -306,7 +310,7 @@ def demo(
         card(model, results=results)
     if open_page:
         typer.secho("4. the page", bold=True)
-        space(str(model), port=port, host="127.0.0.1")
+        space(str(model), port=port, host=LOOPBACK)
 
 
 def _trained(out: Path, backbone: str | None, data: str) -> Path:

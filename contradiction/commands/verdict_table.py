@@ -2,11 +2,10 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from contradiction.chats.chunks import JudgedChunk, Test
 from contradiction.chats.writers import RejectedFile, ShownOutput
-from contradiction.conversation import read_message
+from contradiction.conversation import text_at
 from contradiction.labels import NON_CONTRADICTION
 
 NOT_JUDGED = "not judged"
@@ -28,9 +27,9 @@ class TableOutput(ShownOutput):
                 messages = entry.messages or ()
                 label = NOT_JUDGED if verdict.label is None else verdict.label
                 chance = "" if verdict.probability is None else f"{verdict.probability:.2f}"
-                why = _text(messages, verdict.evidence) or verdict.reason or ""
-                name = str(entry.number if entry.id is None else entry.id)
-                self._rows.append((name, _text(messages, verdict.reply), label, chance, verdict.certainty or "", why))
+                why = text_at(messages, verdict.evidence) or verdict.reason or ""
+                reply = text_at(messages, verdict.reply)
+                self._rows.append((entry.name, reply, label, chance, verdict.certainty or "", why))
 
     def print(self) -> None:
         """Prints the table."""
@@ -49,10 +48,6 @@ class TableOutput(ShownOutput):
                 style="bold" if cells[2] not in (NON_CONTRADICTION, NOT_JUDGED) else None,
             )
         Console(width=None if sys.stdout.isatty() else 160).print(table)
-
-
-def _text(messages: Any, indices: tuple[int, ...]) -> str:
-    return "\n".join(read_message(messages[index], "").text for index in indices)
 
 
 def _shorten(text: str) -> str:

@@ -14,10 +14,10 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from contradiction import __version__
-from contradiction.errors import InputError
+from contradiction.errors import InputError, shown
 from contradiction.serving import docs
 from contradiction.serving.middleware import Guard, Metrics
-from contradiction.serving.predictions import Busy, Cancelled, Late
+from contradiction.serving.predictions import Busy, Cancelled, Failed, Late
 from contradiction.serving.service import Service
 
 CHAT = [
@@ -31,7 +31,7 @@ CHAT = [
 class Options(BaseModel):
     """The options of every request; see ``contradiction.settings.Settings``."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)  # otherwise true is read as the number 1
 
     threshold: float | str | None = Field(
         None, description="A contradiction is called from this probability on; or `precision>=0.8`."
@@ -135,6 +135,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     for status, description in (
         (413, "The request is too large."),
         (422, "The input is not usable."),
+        (500, "The service failed; its log says why."),
         (503, "The service is busy; try again."),
         (504, "The answer took too long."),
     )
@@ -240,9 +241,11 @@ def name_of(service: Service) -> str:
 
 def chosen(services: Mapping[str, Service], name: str | None) -> Service:
     """The service of a detector, by default the first; raises InputError if there is none of that name."""
-    if name is not None and name not in services:
-        raise InputError(f"detector {name!r} does not exist here; the detectors are {', '.join(services)}")
-    return services[name] if name is not None else next(iter(services.values()))
+    if name is None:
+        return next(iter(services.values()))
+    if not isinstance(name, str) or name not in services:  # a function of the page gets any value
+        raise InputError(f"detector {shown(name)} does not exist here; the detectors are {', '.join(services)}")
+    return services[name]
 
 
 def visitor_of(request: Any) -> str:
@@ -282,6 +285,7 @@ def handlers(paths: tuple[str, ...] = ("/",)) -> dict[type[Exception], Any]:
         Busy: _refusal(503, {"retry-after": "2"}),
         Late: _refusal(504),
         Cancelled: _refusal(499),
+        Failed: _refusal(500),
         HTTPException: http_error,
         Exception: failure,
     }

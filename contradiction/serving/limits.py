@@ -1,4 +1,4 @@
-"""The limits of one request to the service."""
+"""The limits of one request to the service. Light to import, because every command reads the defaults."""
 
 from dataclasses import dataclass
 

@@ -138,7 +138,9 @@ class Guard:
         # The name of the scheme has no case (RFC 9110, section 11.1). An empty token lets nobody in.
         if scheme.lower() != "bearer" or secret == "":
             return False
-        return hmac.compare_digest(secret.encode("latin-1"), self.token.encode())  # headers are decoded as Latin-1
+        # Headers are decoded as Latin-1. Bytes of a variable that are no UTF-8 reach Python as surrogates.
+        token = self.token.encode("utf-8", "surrogateescape")
+        return hmac.compare_digest(secret.encode("latin-1"), token)
 
 
 def _too_large(most: int) -> str:

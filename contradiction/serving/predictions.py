@@ -1,6 +1,7 @@
 """Predictions that concurrent requests share: joined into forward passes, remembered, and fair between visitors."""
 
 import hashlib
+import logging
 import threading
 import time
 from collections import OrderedDict, deque
@@ -18,6 +19,7 @@ from contradiction.serving.limits import LONGEST_ROW
 
 SLICE = 16  # rows of a visitor before the next visitor's turn in a forward pass: a light request overtakes a heavy one
 BATCH = 64  # rows of all requests in a forward pass
+LOG = logging.getLogger(__name__)
 Key = bytes  # a digest of a row: the rows themselves may be long, and many are remembered
 
 
@@ -40,6 +42,13 @@ class Cancelled(Exception):
 
     def __init__(self) -> None:
         super().__init__("the caller has gone")
+
+
+class Failed(RuntimeError):
+    """The model failed. The cause may name files of the server, so only the log shows it."""
+
+    def __init__(self) -> None:
+        super().__init__("the prediction failed; the log says why")
 
 
 class TooLong(InputError):
@@ -91,7 +100,7 @@ class _Job:
     ticket: Ticket | None
     results: dict[Key, Prediction] = field(default_factory=dict)
     done: threading.Event = field(default_factory=threading.Event)
-    error: BaseException | None = None
+    error: Exception | None = None
 
 
 class JoinedPredictions:
@@ -127,7 +136,7 @@ class JoinedPredictions:
 
         Raises:
             TooLong: the request asks for more reading than it may.
-            Busy, Late, Cancelled: the request cannot be answered, see there.
+            Busy, Late, Cancelled, Failed: the request cannot be answered, see there.
         """
         ticket = _TICKET.get()
         keys = [_key(row, self._columns) for row in rows]
@@ -227,7 +236,10 @@ class JoinedPredictions:
             job = taken[0][0]
             with self._change:
                 self._remove(job)
-            _end(job, error)
+            failed = Failed()
+            failed.__cause__ = error
+            LOG.error("a prediction failed", exc_info=error)
+            _end(job, failed)
 
     def _pass(self, taken: list[tuple[_Job, Key, Row]]) -> None:
         unique = {key: row for _, key, row in taken}
@@ -280,8 +292,6 @@ def _characters(value: str | tuple[str, ...]) -> int:
     return len(value) if isinstance(value, str) else sum(map(len, value))
 
 
-def _end(job: _Job, error: BaseException) -> None:
-    if not isinstance(error, Exception):  # it would end the server when it is raised again
-        error = RuntimeError(f"the prediction failed: {error!r}")
+def _end(job: _Job, error: Exception) -> None:
     job.error = error
     job.done.set()

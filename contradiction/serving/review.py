@@ -1,18 +1,22 @@
 """The page on which people label chats: two annotators, and a third where they differ."""
 
 import json
-from typing import Any
+import logging
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from contradiction import guidelines
-from contradiction.errors import InputError
 from contradiction.paths import TEMPLATES
-from contradiction.serving.review_store import ANNOTATORS, CHOICES, Item, LabelStore, earlier_replies
+from contradiction.serving.api import handlers
+from contradiction.serving.review_store import ANNOTATORS, CHOICES, Item, LabelStore, StoreError, earlier_replies
+
+LOG = logging.getLogger(__name__)
+HOSTS = ("127.0.0.1", "localhost", "[::1]")
+Number = Annotated[int, Field(ge=0, lt=2**63)]  # as SQLite holds it
 
 
 class Join(BaseModel):
@@ -26,13 +30,13 @@ class Label(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    person: int
-    item: int
+    person: Number
+    item: Number
     label: str
-    evidence: int | None = None
+    evidence: Number | None = None
 
 
-def application(store: LabelStore, hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")) -> FastAPI:
+def application(store: LabelStore, hosts: tuple[str, ...] = HOSTS) -> FastAPI:
     """The page and its routes.
 
     Args:
@@ -53,11 +57,11 @@ def application(store: LabelStore, hosts: tuple[str, ...] = ("127.0.0.1", "local
         return {"person": person, "third": person > ANNOTATORS}
 
     @app.get("/api/next")
-    def following(person: int, after: int | None = None) -> dict[str, Any]:
+    def following(person: Number, after: Number | None = None) -> dict[str, Any]:
         return _shown(store, person, store.next(person, after))
 
     @app.get("/api/item")
-    def item(person: int, id: int) -> dict[str, Any]:
+    def item(person: Number, id: Number) -> dict[str, Any]:
         return _shown(store, person, store.item(id))
 
     @app.post("/api/label")
@@ -65,11 +69,12 @@ def application(store: LabelStore, hosts: tuple[str, ...] = ("127.0.0.1", "local
         store.put(body.person, body.item, body.label, body.evidence)
         return {"saved": True}
 
-    async def refuse(request: Request, error: Exception) -> Response:
-        return JSONResponse({"error": str(error)}, 422)
+    async def unavailable(request: Request, error: Exception) -> Response:
+        LOG.error("%s", error)  # not sent, because it names the file
+        return JSONResponse({"error": "the labels cannot be read or written now; the log says why"}, 503)
 
-    app.add_exception_handler(InputError, refuse)
-    app.add_exception_handler(RequestValidationError, refuse)
+    for kind, handler in {**handlers(), StoreError: unavailable}.items():
+        app.add_exception_handler(kind, handler)
     return app
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contradiction.conversation import ASSISTANT, Messages, read_message, read_turns
+from contradiction.conversation import ASSISTANT, Messages, check_text, read_message, read_turns
 from contradiction.errors import InputError, shown
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION
 
@@ -27,6 +27,10 @@ CREATE TABLE IF NOT EXISTS labels (
   item INTEGER REFERENCES items, person INTEGER REFERENCES people, label TEXT, evidence INTEGER, time REAL,
   PRIMARY KEY (item, person)) WITHOUT ROWID;
 """
+
+
+class StoreError(InputError):
+    """The file of labels cannot be read or written. The same call may succeed later."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ class LabelStore:
         path: the file; it is created if it does not exist.
 
     Raises:
-        InputError: the file is not an SQLite file of a review.
+        StoreError: the file is not an SQLite file of a review, or cannot be read or written; any method may raise it.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -108,7 +112,7 @@ class LabelStore:
                 file.execute("PRAGMA synchronous=FULL")
                 yield file
         except sqlite3.Error as error:
-            raise InputError(f"{self.path}: no file of labels that can be written ({error})") from None
+            raise StoreError(f"{self.path}: no file of labels that can be written ({error})") from None
 
     def add(self, chats: Iterable[tuple[str, Messages]], spot_checks: Iterable[tuple[str, Messages, str]] = ()) -> int:
         """Adds chats that the file does not hold yet, spot checks spread evenly among them; returns how many."""
@@ -139,9 +143,9 @@ class LabelStore:
         """The place of a person: 1 and 2 are the annotators, later ones decide where those differ.
 
         Raises:
-            InputError: the name is empty or too long.
+            InputError: the name is empty, too long, or not valid Unicode.
         """
-        name = " ".join(name.split())
+        name = " ".join(check_text(name, "name").split())
         if not name or len(name) > LONGEST_NAME:
             raise InputError(f"name {shown(name)}; it must have 1 to {LONGEST_NAME} characters")
         with self._open() as file:

@@ -93,7 +93,7 @@ class Service:
 
         Raises:
             InputError: the input is not usable, or the request asks for more than it may.
-            Busy, Late, Cancelled: it cannot be answered.
+            Busy, Late, Cancelled, Failed: it cannot be answered.
         """
         ticket.check()
         with serving(ticket):

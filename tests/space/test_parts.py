@@ -197,6 +197,13 @@ def test_csv_and_parquet_give_the_same_verdicts(part, service, tmp_path):
     assert {row[2] for row in one} <= {"有矛盾", "没有矛盾"}
 
 
+def test_an_id_of_invalid_unicode_is_escaped_so_that_the_table_can_be_sent(part, service, tmp_path):
+    path = tmp_path / "chats.jsonl"
+    path.write_text(json.dumps({"id": "\ud800", "messages": messages(*CHATS[0])}), encoding="utf-8")
+    rows = judged(part, service, path)[2]
+    assert {row[0] for row in rows} == {r"\ud800"}
+
+
 def test_a_file_with_too_many_chats_is_judged_partly_with_a_notice(part, service, tmp_path, monkeypatch):
     path = tmp_path / "chats.jsonl"
     path.write_text("\n".join([json.dumps(messages("你好", "你好"))] * 40), encoding="utf-8")
@@ -234,6 +241,19 @@ def test_a_chat_that_is_too_long_does_not_affect_the_others(part, model, tmp_pat
     assert grouped[2][0] == "others"
     written = [json.loads(line) for line in Path(out).read_text(encoding="utf-8").splitlines()]
     assert ["error" in path for path in written] == [False, True, False]
+
+
+def test_a_model_that_fails_is_reported_beside_the_chat_without_its_files(part, model, kept, tmp_path):
+    def fail(rows, **_):
+        raise InputError("/srv/judge/answers.sqlite: is read-only")
+
+    service = Service(ContradictionDetector.from_pretrained(model))
+    service.predictions._predict = fail
+    path = tmp_path / "chats.jsonl"
+    path.write_text(kept, encoding="utf-8")
+    *_, rows, out, _ = judged(part, service, path, "CHINESE")
+    assert [row[0] for row in rows] == ["c0", "c1", "c2", "5"] and "日志" in rows[0][6]
+    assert "/srv" not in str(rows) + Path(out).read_text(encoding="utf-8")
 
 
 def test_a_file_damaged_further_on_keeps_the_verdicts_before(part, service, tmp_path):
