@@ -280,6 +280,8 @@ for line in sys.stdin:
         sys.exit(3)
     if text == "hang":
         time.sleep(20)
+    if text == "gbk":
+        sys.stdout.buffer.write("好".encode("gbk"))
     print("not JSON" if text == "break" else json.dumps({"reply": text + "！"}), flush=True)
 """
 
@@ -291,7 +293,11 @@ def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):
     quick = CommandBot(f"{sys.executable} {file}", timeout=0.2)
     try:
         assert bot.reply(CHAT) == "你养猫吗？！"
-        for text, why in (("end", "ended with code 3"), ("break", "answered 'not JSON'")):
+        for text, why in (
+            ("end", "ended with code 3"),
+            ("break", "answered 'not JSON'"),
+            ("gbk", "answered 'bytes that are not UTF-8'"),
+        ):
             with pytest.raises(BotError, match=why):
                 bot.reply([{"role": "user", "content": text}])
             assert bot.reply(CHAT) == "你养猫吗？！"

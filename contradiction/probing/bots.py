@@ -222,9 +222,12 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 def _pump(stream: Any, lines: "queue.Queue[str]") -> None:
     """Reads the lines of a program until it ends, and closes the stream."""
-    with suppress(ValueError), stream:  # bytes that are not UTF-8 end the stream
-        for line in stream:
-            lines.put(line)
+    try:
+        with stream:
+            for line in stream:
+                lines.put(line)
+    except ValueError:
+        lines.put("bytes that are not UTF-8")
     lines.put("")
 
 
