@@ -336,7 +336,8 @@ def test_an_unresponsive_hub_delays_the_command_by_seconds_only(tmp_path):
             **os.environ, "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path), "NO_PROXY": "127.0.0.1",
             "HF_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}",
         }  # fmt: skip
-        timed = "import contradiction.detector, transformers, datasets, time, pathlib\n"
+        timed = "import contradiction.detector, contradiction.io.hub, transformers, datasets, time, pathlib\n"
+        timed += "contradiction.io.hub.TIMEOUT = 0.5\n"
         timed += "pathlib.Path('began').write_text(str(time.monotonic()), encoding='utf-8')\n"
         for arguments in (["evaluate", "nope"], ["evaluate", "some/model"], ["baselines", "--data", "some/data"]):
             done = processes.cdconv(*arguments, before=timed, env=environment, cwd=tmp_path)

@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from contradiction.errors import InputError
-from contradiction.probing import questions, triggers
+from contradiction.probing import triggers
 from contradiction.probing.plan import Persona, all_triggers, estimate, plan, read_openings, read_persona
-from contradiction.probing.words import lists
+from contradiction.probing.triggers import lists
 
 SEED = Random(0)
 
@@ -29,14 +29,14 @@ SEED = Random(0)
     ],
 )
 def test_a_question_is_about_a_fact_that_was_stated(statement, question):
-    assert questions.ask(statement, of_bot=False) == question
-    assert questions.ask(statement, of_bot=True) == question.replace("我", "你")
+    assert triggers.ask_about(statement, of_bot=False) == question
+    assert triggers.ask_about(statement, of_bot=True) == question.replace("我", "你")
     assert triggers.memory(statement, "", SEED) == f"你知道{question[:-1]}吗？"
 
 
 @pytest.mark.parametrize("statement", ["我也不知道", "你呢？", "没有啊", "嗯嗯"])
 def test_no_question_is_asked_about_an_opening_without_a_fact(statement):
-    assert questions.ask(statement, of_bot=True) is None
+    assert triggers.ask_about(statement, of_bot=True) is None
     assert triggers.inquiring_bot("", statement, SEED) == triggers.WHY
 
 
@@ -76,7 +76,7 @@ def test_the_package_has_two_hundred_usable_openings():
     statements = [text for text in openings if not text.endswith("？")]
     assert len(openings) >= 200 and len(statements) >= 60
     assert all("你" in text for text in openings if text not in statements)
-    assert all(text.startswith("我") and questions.ask(text, of_bot=False) for text in statements)
+    assert all(text.startswith("我") and triggers.ask_about(text, of_bot=False) for text in statements)
 
 
 def test_a_plan_spreads_the_conversations_and_is_reproducible():
@@ -100,7 +100,9 @@ def test_an_opening_is_reused_only_after_all_others():
 
 def test_a_persona_is_stated_and_asked_about(tmp_path):
     file = tmp_path / "persona.json"
-    file.write_text(json.dumps({"姓名": "林小满", "age": 26, "喜欢": ["吃火锅"], "口头禅": "好嘞"}), encoding="utf-8")
+    file.write_text(
+        json.dumps({"姓名": "林小满", "age": 26, "喜欢": ["吃火锅"], "口头禅": "好嘞"}), encoding="utf-8-sig"
+    )
     persona = read_persona(file)
     assert persona.facts == ("我叫林小满", "我今年26岁", "我喜欢吃火锅", "我的口头禅是好嘞")
     probes = plan(read_openings(), ["persona", "short"], 10, persona=persona)
@@ -138,7 +140,11 @@ def test_openings_can_come_from_a_file_or_from_cdconv(tmp_path, sample_repo, sam
 
 @pytest.mark.parametrize(
     ("names", "why"),
-    [(["louder"], "trigger 'louder'"), (["persona"], "none is given"), (["inquiring-user"], "used with no opening")],
+    [
+        (["louder"], "trigger 'louder'"),
+        (["persona"], "none is given"),
+        (["inquiring-user"], "inquiring-user: no opening"),
+    ],
 )
 def test_a_plan_that_cannot_be_made_says_why(names, why):
     with pytest.raises(InputError, match=why):

@@ -151,7 +151,7 @@ def test_fewer_calls_than_expected_false_alarms_do_not_prove_consistency():
 def test_human_labels_replace_the_measured_error_rates(probed, tmp_path, run):
     rows = rows_of(probed)
     lines = [json.dumps({"id": row["id"], "label": true_label(row["b1"], row["b2"])}) for row in rows[::3]]
-    (tmp_path / "labels.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "labels.jsonl").write_text("\n".join(lines) + "\n\n", encoding="utf-8")
     code, _, err = run("probe", "report", probed, "--labels", tmp_path / "labels.jsonl", "--out", tmp_path)
     [bot] = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["bots"]
     figures = bot["all"]["contradiction"]
@@ -389,6 +389,10 @@ def test_a_run_with_a_conversation_that_was_not_judged_is_reported(probed, tmp_p
     transcript.write_text(json.dumps(unjudged) + "\n" + "".join(others), encoding="utf-8")
     code, _, err = run("probe", "report", tmp_path / "run", "--out", tmp_path)
     assert code == 2 and err.count("\n") == 1 and "have not been judged" in err
+    with transcript.open("ab") as file:  # a killed run can stop within a character
+        file.write('{"id": "我'.encode()[:-1])
+    code, _, err = run("probe", "report", tmp_path / "run", "--out", tmp_path)
+    assert code == 2 and err.count("\n") == 1 and f"transcript.jsonl:{len(others) + 2}" in err
 
 
 def test_a_folder_without_verdicts_is_not_a_run(tmp_path):

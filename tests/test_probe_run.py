@@ -2,13 +2,13 @@
 
 import json
 import shutil
-import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from helpers import processes
 from helpers.bot_server import FAULTS, Endpoint, scripted, serving, true_label
 from helpers.hostile_models import REFUSED, WEIGHTS
 
@@ -131,11 +131,24 @@ def test_a_stopped_run_calls_the_bot_no_more_and_does_not_wait_for_the_next_turn
     begun = time.monotonic()
     with serving(Endpoint()) as endpoint:
         with pytest.raises(KeyboardInterrupt):
-            run_probes(endpoint, tmp_path, probes(8, "short"), limits=Limits(at_once=4, per_minute=120), on_done=stop)
+            run_probes(endpoint, tmp_path, probes(8, "short"), limits=Limits(at_once=4, per_minute=300), on_done=stop)
         calls = sum(endpoint.seen.values())
-        time.sleep(1)
-        assert sum(endpoint.seen.values()) == calls  # at two calls a second, a run that goes on would call again
+        time.sleep(0.5)
+        assert sum(endpoint.seen.values()) == calls  # at five calls a second, a run that goes on would call again
     assert _lines(tmp_path / "transcript.jsonl") >= 1 and time.monotonic() - begun < 30
+
+
+def test_a_stopped_run_does_not_wait_for_the_writer_of_questions(tmp_path):
+    def stop(outcome):
+        raise KeyboardInterrupt
+
+    begun = time.monotonic()
+    with serving(Endpoint(reply=lambda messages: "换个说法的问题？")) as model, serving(Endpoint()) as endpoint:
+        writer = EndpointWriter(EndpointBot(model.url, "writer"), Limits(per_minute=1))
+        with pytest.raises(KeyboardInterrupt):
+            run_probes(endpoint, tmp_path, probes(8, "paraphrasing"), writer=writer, on_done=stop)
+        assert sum(model.seen.values()) == 1
+    assert time.monotonic() - begun < 30
 
 
 def test_the_key_comes_from_the_environment_and_is_never_written(tmp_path, monkeypatch):
@@ -151,6 +164,9 @@ def test_a_folder_resumes_only_its_own_run(tmp_path):
         run_probes(endpoint, tmp_path, probes(3))
         with pytest.raises(InputError, match=r"made with seed 0, not 1"):
             run_probes(endpoint, tmp_path, probes(3), request={"seed": 1})
+        (tmp_path / "run.json").write_text('{"recipe": {}}', encoding="utf-8")
+        with pytest.raises(InputError, match=r"run.json: is not from .*name another folder"):
+            run_probes(endpoint, tmp_path, probes(3))
 
 
 def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, detect_model, cdconv):
@@ -162,7 +178,7 @@ def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, 
         ]  # fmt: skip
         transcript, kept = tmp_path / "run" / "transcript.jsonl", {}
         for enough in (10, 60):
-            process = subprocess.Popen([sys.executable, "-m", "contradiction", *map(str, command)])
+            process = processes.start_cdconv(*command)
             until = time.monotonic() + 300
             while _lines(transcript) < enough and process.poll() is None and time.monotonic() < until:
                 time.sleep(0.005)
@@ -264,6 +280,8 @@ for line in sys.stdin:
         sys.exit(3)
     if text == "hang":
         time.sleep(20)
+    if text == "gbk":
+        sys.stdout.buffer.write("好".encode("gbk"))
     print("not JSON" if text == "break" else json.dumps({"reply": text + "！"}), flush=True)
 """
 
@@ -275,7 +293,11 @@ def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):
     quick = CommandBot(f"{sys.executable} {file}", timeout=0.2)
     try:
         assert bot.reply(CHAT) == "你养猫吗？！"
-        for text, why in (("end", "ended with code 3"), ("break", "answered 'not JSON'")):
+        for text, why in (
+            ("end", "ended with code 3"),
+            ("break", "answered 'not JSON'"),
+            ("gbk", "answered 'bytes that are not UTF-8'"),
+        ):
             with pytest.raises(BotError, match=why):
                 bot.reply([{"role": "user", "content": text}])
             assert bot.reply(CHAT) == "你养猫吗？！"
@@ -363,7 +385,7 @@ def test_a_malicious_or_damaged_chat_model_is_rejected(chat_model, tmp_path, mon
     assert not (tmp_path / "mark").exists(), "code ran"
 
 
-def test_the_bot_and_the_writer_get_separate_keys(cdconv, tmp_path, monkeypatch):
+def test_the_bot_and_the_writer_get_separate_keys(cdconv, detect_model, tmp_path, monkeypatch):
     monkeypatch.setattr(probe, "_judge", lambda *_, **__: None)
     monkeypatch.setattr(probe, "_write_report", lambda *_, **__: {})
     for name in ("OPENAI_API_KEY", "BOT_KEY", "WRITER_KEY"):
@@ -372,7 +394,7 @@ def test_the_bot_and_the_writer_get_separate_keys(cdconv, tmp_path, monkeypatch)
     def keys(folder, *options):
         with serving(Endpoint()) as bot, serving(Endpoint(reply=lambda _: "换个说法的问题？")) as writer:
             command = ["--endpoint", bot.url, "--writer", writer.url, "--out", tmp_path / folder]
-            command += ["--conversations", 2, "--triggers", "paraphrasing", *options]
+            command += ["--conversations", 2, "--triggers", "paraphrasing", "--model", detect_model, *options]
             code, _, err = cdconv("probe", "run", *command)
         return code, err, bot.keys, writer.keys
 

@@ -15,6 +15,7 @@ from helpers.chats import CHAT
 from pyarrow import parquet
 
 from contradiction.chats import ray_engine, readers
+from contradiction.errors import InputError
 from contradiction.io import cluster
 
 # Not with an import, because the address that Ray listens on is set before it.
@@ -63,6 +64,15 @@ def test_verdicts_are_not_written_into_the_input_folder(detect, folder):
     assert not (folder / "verdicts").exists()
 
 
+def test_a_detector_that_does_not_load_leaves_no_folder(folder, tmp_path):
+    def load():
+        raise InputError("no detector")
+
+    with pytest.raises(InputError, match="no detector"):
+        ray_engine.judge_folder(load, folder, ray_engine.parts_of(folder), tmp_path / "out", {})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_error_for_missing_ray_names_the_extra(detect, folder, monkeypatch, tmp_path):
     monkeypatch.setattr(cluster, "find_spec", lambda name: None)
     code, _, [message] = detect(folder, "--engine", "ray", "--out", tmp_path / "out")
@@ -91,10 +101,11 @@ def test_a_run_with_a_killed_driver_and_worker_ends_with_each_verdict_once(
 ):
     monkeypatch.setattr(ray_engine, "PART_ROWS", 5)
     out = tmp_path / "verdicts"
-    arguments = ("--engine", "ray", "--workers", "2", "--out", out)
-    driver = processes.start_cdconv("detect", folder, "--model", detect_model, *arguments, before=SMALL_PARTS)
+    arguments = ("--engine", "ray", "--out", out)
+    command = ("detect", folder, "--model", detect_model, *arguments, "--workers", "1")
+    driver = processes.start_cdconv(*command, before=SMALL_PARTS)
     try:
-        assert processes.wait_for(out / "part-000003.parquet", driver), driver.communicate()[1][-2000:]
+        assert processes.wait_for(out / "part-000001.parquet", driver), driver.communicate()[1][-2000:]
     finally:
         started = [
             child
@@ -122,7 +133,7 @@ def test_a_run_with_a_killed_driver_and_worker_ends_with_each_verdict_once(
 
     killer = Thread(target=kill_a_worker)
     killer.start()
-    code, _, err = detect(folder, *arguments, "--resume")
+    code, _, err = detect(folder, *arguments, "--workers", "2", "--resume")
     killer.join()
     assert killed
     assert (code, err[-1].split(": ")[-1].split("; ")[-1]) == (1, f"1 rejected → {out}"), err

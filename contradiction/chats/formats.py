@@ -192,7 +192,7 @@ def read_pasted(text: str) -> list[Any]:
         InputError: the text is empty, is JSON that holds no chat, names unknown speakers, or names a speaker in later
             lines but not in the first.
     """
-    lines = [line.strip() for line in re.split("\\r\\n?|\\n", text) if line.strip()]
+    lines = [line.strip() for line in re.split(r"\r\n?|\n", text) if line.strip()]
     if not lines:
         raise InputError("the chat is empty; it must be lines of text, the user's first, or JSON")
     if JSON.match("\n".join(lines)):
@@ -203,7 +203,7 @@ def read_pasted(text: str) -> list[Any]:
     if not roles:
         unknown = [name for name, count in names.items() if count > 1]
         if len(unknown) > 1 and sum(names.values()) == len(lines):
-            raise InputError(f"who are {', '.join(unknown[:4])}? 用户： and 机器人： are known before a message")
+            raise InputError(f"unknown speakers {', '.join(unknown[:4])}; write 用户： or 机器人： before each message")
         return [{"role": (USER, ASSISTANT)[index % 2], "content": line} for index, line in enumerate(lines)]
     messages: list[dict[str, Any]] = []
     for line, match in zip(lines, matches, strict=True):

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from contradiction.chats.readers import open_parquet
 from contradiction.chats.writers import check_same_request
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.io.cluster import check_ray, cluster
+from contradiction.io.cluster import cluster
 from contradiction.io.files import locked, new_file, read_json, write_json
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def digest_of(folder: Path, parts: Iterable[Part]) -> str:
 def judge_folder(
     load: Load,
     folder: Path,
+    parts: Sequence[Part],
     out: Path,
     request: Mapping[str, Any],
     *,
@@ -84,7 +85,7 @@ def judge_folder(
     address: str | None = None,
     scan: bool = False,
     batch_size: int = 32,
-    on_part: Callable[[int, int], Any] | None = None,
+    on_part: Callable[[int], Any] | None = None,
 ) -> Tally:
     """Judges all chats of a folder of Parquet files.
 
@@ -94,6 +95,7 @@ def judge_folder(
     Args:
         load: loads the detector; it is sent to each worker.
         folder: the folder; on a cluster every machine must see it under this name, and ``out`` and the model as well.
+        parts: all parts of the folder, see :func:`parts_of`.
         out: the folder to write.
         request: what affects the verdicts; a folder is only continued for the same request.
         resume: continues the run that wrote ``out``.
@@ -101,7 +103,7 @@ def judge_folder(
         address: the address of a cluster; by default Ray is started here for this run.
         scan: judges every reply instead of the last one.
         batch_size: windows a forward pass.
-        on_part: called with the numbers of finished parts and of all parts.
+        on_part: called with the number of finished parts after each part.
 
     Returns:
         The counts of all parts, also of those of an earlier run.
@@ -110,35 +112,32 @@ def judge_folder(
         InputError: Ray is not installed or there is no such cluster, ``out`` belongs to another run, or a part cannot
             be judged.
     """
-    check_ray()
-    parts = parts_of(folder)
     with locked(out):
-        _begin(out, request, resume)
+        _check_out(out, request, resume)
         todo = [part for part in parts if not (out / part.output).is_file()]
-        done = len(parts) - len(todo)
         if todo:
-            load().check_judges_replies()  # before Ray is started
+            load().check_judges_replies()  # before a file is written and Ray is started
+            write_json(out / REQUEST, request)
             with cluster(address, workers):
-                for result in _run(_Judge(load, folder, out, scan, batch_size), todo, workers):
+                results = _run(_Judge(load, folder, out, scan, batch_size), todo, workers)
+                for done, result in enumerate(results, len(parts) - len(todo) + 1):
                     if result["error"]:
                         raise InputError(result["error"])
-                    done += 1
                     if on_part:
-                        on_part(done, len(parts))
+                        on_part(done)
         for leftover in out.glob(".*.partial"):  # by workers that were killed
             leftover.unlink()
         return _count(out, parts)
 
 
-def _begin(out: Path, request: Mapping[str, Any], resume: bool) -> None:
+def _check_out(out: Path, request: Mapping[str, Any], resume: bool) -> None:
+    """Raises InputError if ``out`` holds something else than an unfinished run of the same request."""
     record = out / REQUEST
     if resume and record.is_file():
         check_same_request(out, read_json(record), request)
-        return
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         problem = f"no {REQUEST} is in it" if resume else "it exists already; --resume continues it"
         raise InputError(f"{out}: {problem}; another name starts a new one")
-    write_json(record, request)
 
 
 def _run(judge: "_Judge", parts: list[Part], workers: int | None) -> Iterator[dict[str, Any]]:

@@ -244,21 +244,21 @@ def _detect_folder(
     from contradiction.detector import ContradictionDetector
     from contradiction.settings import Settings
 
-    values = _values(Settings(**settings))
-    digest = ray_engine.digest_of(folder, ray_engine.parts_of(folder))
-    run_request = request(model, None, **loaded, scan=options["scan"], **values) | {"input": digest}
     if out.resolve().is_relative_to(folder.resolve()):  # a continued run would take it for input
         raise InputError(f"--out {out}: lies in {folder}; name a folder outside of it")
+    parts, values = ray_engine.parts_of(folder), _values(Settings(**settings))
+    run_request = request(model, None, **loaded, scan=options["scan"], **values)
+    run_request["input"] = ray_engine.digest_of(folder, parts)
     # Workers have a working folder of their own.
     model = str(Path(model).resolve()) if Path(model).is_dir() else model
     load = partial(ContradictionDetector.from_pretrained, model, device="cpu", **loaded, **settings)
     bar = progress(folder.name)
     bar.disable |= quiet
     with bar:
-        task = bar.add_task("", total=None)
+        task = bar.add_task("", total=len(parts))
         return ray_engine.judge_folder(
-            load, folder.resolve(), out.resolve(), run_request,
-            on_part=lambda done, parts: bar.update(task, completed=done, total=parts),
+            load, folder.resolve(), parts, out.resolve(), run_request,
+            on_part=lambda done: bar.update(task, completed=done),
             **options,
         )  # fmt: skip
 

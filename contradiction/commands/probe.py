@@ -327,12 +327,13 @@ def _is_above(report: dict[str, Any], rate: float | None) -> bool:
 
     if rate is None:
         return False
+    shares = pages.overall(report)
+    if not shares:
+        say("no reply could be judged; --fail-above needs the share of contradictions")
+        return True
     # If the share is not known, its upper bound counts.
-    above = [
-        value
-        for value in pages.overall(report)
-        if (value["high"] if value["estimate"] is None else value["estimate"]) > rate
-    ]
+    above = [value for value in shares if (value["high"] if value["estimate"] is None else value["estimate"]) > rate]
     for value in above:
-        say(f"contradictions, % of the conversations: {pages.cell(value)}; --fail-above allows {100 * rate:g} %")
-    return bool(above) or not pages.overall(report)
+        share = pages.cell(value, " %")
+        say(f"{share} of the conversations end in a contradiction; --fail-above allows {100 * rate:g} %")
+    return bool(above)

@@ -66,7 +66,7 @@ class Endpoint:
 
     Args:
         model: the name of the model there.
-        url: the address up to ``/v1``; by default ``$OPENAI_BASE_URL``.
+        url: the address including ``/v1``; by default ``$OPENAI_BASE_URL``.
         key: the secret; by default ``$OPENAI_API_KEY``. An empty one is not sent.
         timeout: the maximum number of seconds for an answer.
         attempts: how often a request is sent at most.
@@ -142,7 +142,7 @@ class Endpoint:
             except NoAnswerError as error:
                 problem = error
         times = f"{self._attempts} attempts" if self._attempts > 1 else "one attempt"
-        raise InputError(f"{self.url}: no answer by {self.model} in {times}; the last one brought: {problem}")
+        raise InputError(f"{self.url}: no answer by {self.model} in {times}; the last one: {problem}")
 
     def ask_once(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Answer:
         """Like :meth:`ask`, in one attempt.
@@ -161,7 +161,7 @@ class Endpoint:
         except (httpx.TimeoutException, TimeoutError):
             raise NoAnswerError(f"no answer within {self._timeout:g} seconds") from None
         except httpx.HTTPError as error:
-            raise NoAnswerError(first_line(error) or type(error).__name__) from None
+            raise NoAnswerError(first_line(error)) from None
         if response.is_success:
             return _answer(content, time.monotonic() - start)
         problem = f"HTTP {response.status_code} {_reason(content) or response.reason_phrase}".rstrip()
@@ -185,11 +185,10 @@ class Endpoint:
 def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[tuple[T, R]]:
     """Calls a function with each item, several at a time; yields items and results as they come.
 
-    No call begins while twice as many results as there are threads have not been taken: who saves each result loses
-    few of them when the process is killed. After the first error no further call begins. The finished results are
-    yielded, and then the error is raised.
-    The threads do not keep the process from ending, as those of ``concurrent.futures`` would: a request that hangs must
-    not hold up Ctrl-C.
+    The calls are never further ahead than two for each thread, so a caller that saves each result loses few of them
+    when it is killed. After the first error no further call begins. The finished results are yielded, and then the
+    error is raised. The threads do not keep the process from ending, as those of ``concurrent.futures`` would: a
+    request that hangs must not hold up Ctrl-C.
     """
     waiting: SimpleQueue[T] = SimpleQueue()
     done: SimpleQueue[tuple[T, R | None, BaseException | None]] = SimpleQueue()

@@ -179,15 +179,11 @@ class LLMJudge(SoftmaxClassifier):
         copies = Counter(texts)
         votes: dict[str, list[str]] = {text: [] for text in copies}
         waiting = Counter(dict.fromkeys(copies, self.options.votes))
-
-        def take(text: str, label: str | None) -> None:
+        for text, label in self._ask_all(list(copies)):
             votes[text] += [label] if label else []
             waiting[text] -= 1
             if not waiting[text] and on_batch:
                 on_batch(copies[text])
-
-        for text, label in self._ask_all(list(copies)):
-            take(text, label)
         logits = {text: self._logits(own) for text, own in votes.items()}
         reason = "the judge gave no usable answer"
         return Scores(

@@ -155,7 +155,7 @@ class CommandBot:
         if not self._command:
             raise InputError("the command of the bot is empty")
         self._local, self._lock = threading.local(), threading.Lock()
-        self._processes: list[subprocess.Popen[str]] = []
+        self._processes: set[subprocess.Popen[str]] = set()
 
     def reply(self, messages: Messages) -> str:
         """Writes one line and reads one."""
@@ -189,20 +189,20 @@ class CommandBot:
             threading.Thread(target=_pump, args=(process.stdout, lines), daemon=True).start()
             self._local.running = process, lines
             with self._lock:
-                self._processes.append(process)
+                self._processes.add(process)
         return self._local.running
 
     def _end(self) -> None:
         process, _ = self._local.running
         self._local.running = None
         with self._lock:
-            self._processes.remove(process)
+            self._processes.discard(process)
         _kill(process)
 
     def close(self) -> None:
         """Ends the processes."""
         with self._lock:
-            processes, self._processes = self._processes, []
+            processes, self._processes = self._processes, set()
         for process in processes:
             _kill(process)
 
@@ -222,30 +222,32 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 def _pump(stream: Any, lines: "queue.Queue[str]") -> None:
     """Reads the lines of a program until it ends, and closes the stream."""
-    with suppress(ValueError), stream:  # bytes that are not UTF-8 end the stream
-        for line in stream:
-            lines.put(line)
+    try:
+        with stream:
+            for line in stream:
+                lines.put(line)
+    except ValueError:
+        lines.put("bytes that are not UTF-8")
     lines.put("")
 
 
 class TransformersBot:
-    """A chat model that `transformers` loads, one reply at a time; none of its code is run, and no pickle is read.
+    """A chat model that `transformers` loads, on a GPU where there is one. It gives one reply at a time.
+
+    None of the model's own code is run, and no pickle is read.
 
     Args:
         name: a folder or Hub id.
-        device: for instance ``cuda``; by default a GPU where there is one.
         max_new_tokens: the longest reply.
         temperature: of sampling; 0 takes the most probable token each time.
     """
 
     at_once: int | None = 1
 
-    def __init__(
-        self, name: str, *, device: str | None = None, max_new_tokens: int = 128, temperature: float | None = None
-    ) -> None:
+    def __init__(self, name: str, *, max_new_tokens: int = 128, temperature: float | None = None) -> None:
         import torch
 
-        self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self._device = "cuda" if torch.cuda.is_available() else "cpu"
         with loading(name, f"{name}: no chat model that transformers loads"):
             from transformers import AutoModelForCausalLM
 

@@ -11,10 +11,18 @@ from typing import Any
 
 from contradiction.conversation import check_text, check_texts, is_blank
 from contradiction.errors import InputError, first_line, kind_of, shown
-from contradiction.probing import questions
-from contradiction.probing.triggers import ABOUT_THE_USER, INQUIRING_BOT, METHODS, PARAPHRASING, PERSONA, REPEAT
-from contradiction.probing.words import OPENINGS, lists
+from contradiction.probing.triggers import (
+    ABOUT_THE_USER,
+    INQUIRING_BOT,
+    METHODS,
+    PARAPHRASING,
+    PERSONA,
+    REPEAT,
+    ask_about,
+    lists,
+)
 
+OPENINGS = Path(__file__).with_name("openings.txt")
 Message = dict[str, str]
 REPLY = 20  # characters of a reply, for the estimate; those of CDConv have 12
 
@@ -118,7 +126,7 @@ def read_persona(path: str | Path, *, as_turns: bool = False) -> Persona:
         InputError: the file holds no persona.
     """
     try:
-        value: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+        value: Any = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except ValueError as error:
         raise InputError(f"{path}: not JSON in UTF-8 ({first_line(error)})") from None
     if isinstance(value, Mapping) and isinstance(value.get("facts"), list):
@@ -168,7 +176,7 @@ def _of_trigger(trigger: str, openings: Sequence[str], wanted: int, seed: int, p
     if trigger == PERSONA:
         if not persona:
             raise InputError(f"trigger {PERSONA!r} asks about a persona, and none is given")
-        question_of = {fact: questions.ask(fact, of_bot=True) for fact in persona.facts}
+        question_of = {fact: ask_about(fact, of_bot=True) for fact in persona.facts}
         sources = [fact for fact, question in question_of.items() if question]
     else:
         sources = [
@@ -204,7 +212,7 @@ def _of_trigger(trigger: str, openings: Sequence[str], wanted: int, seed: int, p
             break
     if len(probes) < wanted:
         kind = "fact of the persona" if trigger == PERSONA else "opening"
-        raise InputError(f"trigger {trigger}: it can be used with no {kind}")
+        raise InputError(f"trigger {trigger}: no {kind} fits it")
     return probes
 
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from contradiction.errors import InputError, shown
 from contradiction.evaluation.paired_tests import holm
-from contradiction.io.files import read_json
 from contradiction.labels import CATEGORIES, LABELS, is_contradiction
-from contradiction.probing.run import RECORD, TRANSCRIPT, Row, read_transcript
+from contradiction.probing.run import TRANSCRIPT, Row, read_record, read_transcript
 from contradiction.probing.shares import ANY, KINDS, Accuracy, Share, accuracy_of, compare, share
 
 EXAMPLES = 3  # of each sort, for a bot
@@ -47,8 +46,9 @@ def read(path: str | Path) -> list[Source]:
     path = Path(path)
     if not (path / TRANSCRIPT).is_file():
         return _read_data(path)
-    rows, record = read_transcript(path / TRANSCRIPT), read_json(path / RECORD)
-    if not rows or not all("checked" in row for row in rows):
+    rows, record = read_transcript(path / TRANSCRIPT), read_record(path)
+    # A run that was killed while it judged has rows without verdicts, or verdicts and no record of them.
+    if not rows or "detector" not in record or not all("checked" in row for row in rows):
         raise InputError(f"{path}: its conversations have not been judged; `cdconv probe run` with the same --out does")
     accuracy = record["accuracy"] or {"source": None, "counts": {}}
     counts = {kind: Accuracy(**values) for kind, values in accuracy["counts"].items()}
@@ -88,6 +88,8 @@ def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8") from None
     for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
         try:
             record = json.loads(line)
             bot = record.get("bot", sources[0].bot)

@@ -15,8 +15,7 @@ from contradiction.errors import InputError, shown
 from contradiction.io.files import new_file, read_json, write_json, write_text
 from contradiction.probing.bots import Bot, BotError
 from contradiction.probing.plan import Message, Probe
-from contradiction.probing.triggers import PERSONA, REPEAT
-from contradiction.probing.words import lists
+from contradiction.probing.triggers import PERSONA, REPEAT, lists
 
 TRANSCRIPT, RECORD, FAILED = "transcript.jsonl", "run.json", "failed.jsonl"
 LONGEST_WAIT = 60.0
@@ -51,13 +50,13 @@ class Transcript:
         request: what affects the conversations; a run is continued only with the same request.
 
     Raises:
-        InputError: the folder holds a run of another request, or lines that are not conversations.
+        InputError: the folder holds another run, the record of something else, or lines that are not conversations.
     """
 
     def __init__(self, folder: Path, request: Mapping[str, Any]) -> None:
         self.path, self._record = folder / TRANSCRIPT, folder / RECORD
         if self._record.exists():
-            check_same(folder, read_json(self._record)["request"], request)
+            check_same(folder, read_record(folder)["request"], request)
         else:
             folder.mkdir(parents=True, exist_ok=True)
             write_json(self._record, {"request": request, "bot_seconds": 0.0, "calls": 0})
@@ -87,10 +86,8 @@ class Transcript:
         """Closes the file and adds the time and the calls of this part of the run to its record."""
         self._file.close()
         record = read_json(self._record)
-        write_json(
-            self._record,
-            record | {"bot_seconds": record["bot_seconds"] + seconds, "calls": record["calls"] + calls},
-        )
+        spent = {"bot_seconds": record["bot_seconds"] + seconds, "calls": record["calls"] + calls}
+        write_json(self._record, record | spent)
 
 
 def check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -103,10 +100,18 @@ def check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) 
             )
 
 
+def read_record(folder: Path) -> dict[str, Any]:
+    """The record of the run in a folder; raises InputError if there is none, or one of something else."""
+    record = read_json(folder / RECORD)
+    if "request" not in record or "calls" not in record:
+        raise InputError(f"{folder / RECORD}: is not from `cdconv probe run`; name another folder")
+    return record
+
+
 def read_transcript(path: Path) -> list[Row]:
     """The conversations of a transcript; raises InputError if a line is not one."""
     rows = []
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
                 row = json.loads(line)
