@@ -13,7 +13,7 @@ from weakref import finalize
 from contradiction.chats.chunks import JudgedChunk, Record, Tally, Test, filter_verdicts, to_json_line
 from contradiction.chats.formats import Entry
 from contradiction.errors import InputError
-from contradiction.io.files import locked, named, read_json, write_json
+from contradiction.io.files import locked, named, read_json, sha256_of, write_json
 from contradiction.io.hub import fetch_file
 from contradiction.methods.loading import METHODS
 
@@ -166,8 +166,7 @@ def _model_digest(model: str) -> str:
 def _digest(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in files:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+        digest.update(bytes.fromhex(sha256_of(path)))
     return digest.hexdigest()
 
 

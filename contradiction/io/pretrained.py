@@ -12,9 +12,9 @@ from contradiction.io import manifest
 from contradiction.io.files import read_json
 from contradiction.io.hub import CONFIG, HubUnavailableError, fetch_file, quick_hub, split_revision
 from contradiction.io.quiet import no_model_bars, no_model_warnings
-from contradiction.io.weights import weight_errors
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 AGAIN = "copy or download the model again"
@@ -80,6 +80,43 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> tuple["PreTrained
     return kind.from_pretrained(
         repo, revision=revision, trust_remote_code=False, use_safetensors=True, output_loading_info=True, **options
     )
+
+
+def load_weights(file: Path) -> dict[str, "torch.Tensor"]:
+    """The weights in a safetensors file, by name.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    from safetensors.torch import load_file
+
+    with weight_errors(file.parent):
+        return load_file(file)
+
+
+@contextmanager
+def weight_errors(name: str | Path) -> Iterator[None]:
+    """Turns the errors of loading bad weights inside the block into one line.
+
+    Args:
+        name: folder or Hub id of the checkpoint.
+
+    Raises:
+        InputError: a file of weights is damaged, or the weights have other shapes than the configuration says.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:  # it derives from Exception directly
+        damages = filter(None, map(manifest.damage_of, sorted(Path(name).glob("*.safetensors"))))
+        raise InputError(next(damages, f"{name}: its weights are damaged ({error})")) from error
+    except RuntimeError as error:
+        # transformers prints a table of the mismatches before it raises this.
+        raise InputError(
+            f"{name}: its weights cannot be loaded, or have other shapes than its config.json says; take the "
+            f"weights and the configuration of one model ({first_line(error)})"
+        ) from error
 
 
 def check_weights(name: str, model: "PreTrainedModel", report: dict[str, Any], optional: Iterable[str] = ()) -> None:

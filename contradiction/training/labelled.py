@@ -17,7 +17,7 @@ from contradiction.data.splits import SPLITS, name_of, write_split
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import windows
-from contradiction.io.files import new_folder
+from contradiction.io.files import new_folder, sha256_of
 from contradiction.io.quiet import no_data_bars
 from contradiction.io.tables import Table
 from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, is_contradiction, merge_label
@@ -157,7 +157,7 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
     path = Path(path)
     chats = read(path)
     out = Path(out or path.with_suffix(".data"))
-    name = f"{NAME} {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
+    name = f"{NAME} {sha256_of(path)[:12]}"
     if out.exists() and not ((out / "README.md").is_file() and name_of(out).startswith(NAME)):
         raise InputError(f"{out}: not a data repo of labelled chats, and would be replaced; move it away")
     splits, left_out = _split(chats, path)
