@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import ASSISTANT, Turn, read_turns
 from contradiction.data.corpora.corpus import read_objects
-from contradiction.data.splits import SPLITS, name_of, write_split
+from contradiction.data.splits import SPLITS, data_card, name_of, write_split
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import windows
@@ -243,17 +243,7 @@ def _sizes(sets: Mapping[str, "Dataset"]) -> Table:
 
 
 def _card(name: str, path: Path, files: Mapping[str, Mapping[str, str]], sizes: Table) -> str:
-    from datasets.utils.metadata import MetadataConfigs
     from huggingface_hub import DatasetCardData
 
     data = DatasetCardData(pretty_name=name, task_categories=["text-classification"], tags=["contradiction-detection"])
-    MetadataConfigs(
-        {
-            config: {
-                "data_files": [{"split": split, "path": place} for split, place in paths.items()],
-                **({"default": True} if index == 0 else {}),
-            }
-            for index, (config, paths) in enumerate(files.items())
-        }
-    ).to_dataset_card_data(data)
-    return f"---\n{data.to_yaml()}\n---\n\n# {name}\n\nMade from `{path.name}`.\n\n{sizes.markdown()}\n"
+    return data_card(data, files, f"# {name}\n\nMade from `{path.name}`.\n\n{sizes.markdown()}\n")
