@@ -270,6 +270,11 @@ class Entry:
     error: str | None = None
     raw: str = ""
 
+    @property
+    def name(self) -> str:
+        """The name of the chat: its id, or else its number."""
+        return str(self.number if self.id is None else self.id)
+
 
 @dataclass(frozen=True)
 class Chats:

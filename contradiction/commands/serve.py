@@ -214,7 +214,7 @@ def _chats(file: Path) -> list[tuple[str, "Messages"]]:
         if entry.messages is None or not entry.turns:
             say(f"{file}:{entry.number}: {entry.error or 'the chat holds no message by the assistant'}")
         else:
-            chats.append((str(entry.number if entry.id is None else entry.id), entry.messages))
+            chats.append((entry.name, entry.messages))
     if not chats:
         raise InputError(f"{file}: holds no chat to review")
     return chats
