@@ -1,7 +1,7 @@
 """Loads models and tokenizers with transformers, without their code, without pickles and without random weights."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +36,9 @@ def loading(name: str | Path, otherwise: str) -> Iterator[None]:
         manifest.check(folder)
         _check_config(folder)
     try:
-        # What transformers warns of, for instance missing weights in a table, is checked here.
-        hub = nullcontext() if folder else quick_hub()
-        with no_model_bars(quiet=folder is not None), no_model_warnings(), hub, weight_errors(name):
+        # A download shows its progress. What transformers warns of, for instance missing weights, is checked here.
+        place = no_model_bars() if folder else quick_hub()
+        with place, no_model_warnings(), weight_errors(name):
             yield
     except (InputError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise

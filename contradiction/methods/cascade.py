@@ -56,7 +56,6 @@ class CascadeClassifier(SoftmaxClassifier):
             raise InputError(f"{name}: doubt is from {low} to {high}; both must be probabilities from 0 to 1")
         self.detector, self.judge, self.low, self.high = detector, judge, low, high
         self.CHINESE_ONLY = detector.CHINESE_ONLY  # type: ignore[misc]  # as its detector, which reads every row
-        self.asked = 0
 
     @classmethod
     def load(cls, folder: str | Path, **options: Any) -> Self:
@@ -100,7 +99,6 @@ class CascadeClassifier(SoftmaxClassifier):
         doubted = np.flatnonzero(self.in_doubt(probabilities) | unjudged).tolist()
         if on_batch and len(rows) > len(doubted):
             on_batch(len(rows) - len(doubted))
-        self.asked += len(doubted)
         if doubted:
             chosen = [rows[index] for index in doubted]
             probabilities[doubted], reasons = probabilities_of(
