@@ -79,6 +79,7 @@ def test_a_new_rule_removes_the_old_file_from_the_manifest(tmp_path):
         {"temperature": 0, "curve": []},
         {"biases": [1], "curve": []},
         {"prior": 7, "curve": []},
+        {"prior": 0, "curve": []},
         "warm",
     ],
 )

@@ -94,10 +94,9 @@ def warn_of_leakage(result: Mapping[str, Any]) -> None:
     from contradiction.training import leakage
 
     if why := leakage.of_evaluation(result):
-        typer.echo(
-            f"cdconv: {result['name']} {why}: its scores are too high; they are saved with this note, and model cards "
-            "and tables leave them out",
-            err=True,
+        say(
+            f"{result['name']} {why}: its scores are too high; they are saved with this note, and model cards and "
+            "tables leave them out"
         )
 
 
