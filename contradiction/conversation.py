@@ -133,6 +133,11 @@ def read_message(message: object, where: str) -> Utterance:
     return Utterance(role, text, unread, skipped=role in SKIPPED_ROLES or only_calls)
 
 
+def text_at(messages: Messages, indices: Iterable[int]) -> str:
+    """The text of the messages at these indices, a line for each."""
+    return "\n".join(read_message(messages[index], f"messages[{index}]").text for index in indices)
+
+
 def _is_given(value: Any) -> bool:
     """Whether a value is not empty; also works for arrays, which have no truth value."""
     return len(value) > 0 if hasattr(value, "__len__") else bool(value)

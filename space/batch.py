@@ -161,7 +161,7 @@ def judge_file(
                 counts["chats"] += 1
                 if not isinstance(judged, JudgedChunk):
                     reason = words["tooLong"] if isinstance(judged, TooLong | Late) else in_words(str(judged), words)
-                    rows.append(("others", [entry.name, "", words["notJudged"], "", "", "", reason]))
+                    rows.append(("others", [_name(entry), "", words["notJudged"], "", "", "", reason]))
                     named = {} if entry.id is None else {"id": entry.id}
                     out.write(to_json_line({chats.key: entry.number, **named, "error": str(judged)}))
                     continue
@@ -214,7 +214,11 @@ def row_of(entry: Entry, verdict: Verdict, words: dict[str, str]) -> tuple[str, 
     chance = "" if verdict.probability is None else f"{verdict.probability:.0%}"
     why = _text(messages, verdict.evidence) or (in_words(verdict.reason, words) if verdict.reason else "")
     kind, sure = (words[name] if name else "" for name in (verdict.kind, verdict.certainty))
-    return group, [entry.name, _text(messages, verdict.reply), decided, kind, sure, chance, why]
+    return group, [_name(entry), _text(messages, verdict.reply), decided, kind, sure, chance, why]
+
+
+def _name(entry: Entry) -> str:
+    return str(entry.number if entry.id is None else entry.id)
 
 
 def _with_reason(key: str, error: InputError, path: str, words: dict[str, str]) -> str:

@@ -272,8 +272,8 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The name of the chat: its id, or else its number."""
-        return str(self.number if self.id is None else self.id)
+        """The id of the chat, or its number if it has none; invalid Unicode is escaped."""
+        return str(self.number if self.id is None else self.id).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 @dataclass(frozen=True)

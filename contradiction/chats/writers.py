@@ -12,7 +12,7 @@ from weakref import finalize
 
 from contradiction.chats.chunks import JudgedChunk, Record, Tally, Test, filter_verdicts, to_json_line
 from contradiction.chats.formats import Entry
-from contradiction.conversation import Messages, read_message
+from contradiction.conversation import text_at
 from contradiction.errors import InputError
 from contradiction.io.files import locked, named, read_json, sha256_of, write_json
 from contradiction.io.hub import fetch_file
@@ -233,7 +233,7 @@ class TableOutput(ShownOutput):
             for verdict in verdicts:
                 label = verdict.label or NOT_JUDGED
                 chance = "" if verdict.probability is None else f"{verdict.probability:.2f}"
-                reply, earlier = (_text(entry.messages or (), part) for part in (verdict.reply, verdict.evidence))
+                reply, earlier = (text_at(entry.messages or (), part) for part in (verdict.reply, verdict.evidence))
                 why = earlier or verdict.reason or ""
                 self._rows.append((entry.name, reply, label, chance, verdict.certainty or "", why))
 
@@ -253,10 +253,6 @@ class TableOutput(ShownOutput):
                 style="bold" if cells[2] not in (NON_CONTRADICTION, NOT_JUDGED) else None,
             )
         console().print(table)
-
-
-def _text(messages: Messages, indices: Iterable[int]) -> str:
-    return "\n".join(read_message(messages[index], "").text for index in indices)
 
 
 class ResumableOutput:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+WEIGHTS = "model.safetensors"  # of a checkpoint
 AGAIN = "copy or download the model again"
 
 
