@@ -182,7 +182,8 @@ def _card(folder: Path, kind: type["RepoCard"], origin: str = "every repo needs 
     from yaml import YAMLError
 
     path = folder / CARD
-    _demand(folder, CARD, f"the card; {origin}")
+    if not path.is_file():
+        raise InputError(f"{folder}: no {CARD} (the card; {origin})")
     try:
         # huggingface_hub accepts a card without metadata, as if its metadata were empty.
         if not metadata_load(path):
@@ -197,8 +198,3 @@ def _existing(folder: str | Path) -> Path:
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: no such folder")
     return Path(folder)
-
-
-def _demand(folder: Path, name: str, purpose: str) -> None:
-    if not (folder / name).is_file():
-        raise InputError(f"{folder}: no {name} ({purpose})")

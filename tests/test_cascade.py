@@ -67,7 +67,7 @@ def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(pa
     classifier = load_classifier(out)
     predictions = classifier.classify(list(rows))
     assert isinstance(classifier, CascadeClassifier)
-    assert len(server.requests) == classifier.asked == 50 == classifier.usage()["answers"]
+    assert len(server.requests) == 50 == classifier.usage()["answers"]
     questions = {question_of(body) for body in server.requests}
     others = [place for place, row in enumerate(rows) if tuple(row[name] for name in COLUMNS) not in questions]
     alone = load_classifier(detector).classify([rows[place] for place in others])

@@ -339,8 +339,14 @@ def test_an_unresponsive_hub_delays_the_command_by_seconds_only(tmp_path):
         timed = "import contradiction.detector, contradiction.io.hub, transformers, datasets, time, pathlib\n"
         timed += "contradiction.io.hub.TIMEOUT = 0.5\n"
         timed += "pathlib.Path('began').write_text(str(time.monotonic()), encoding='utf-8')\n"
-        for arguments in (["evaluate", "nope"], ["evaluate", "some/model"], ["baselines", "--data", "some/data"]):
-            done = processes.cdconv(*arguments, before=timed, env=environment, cwd=tmp_path)
-            assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-            began = float((tmp_path / "began").read_text(encoding="utf-8"))
+        commands = (["evaluate", "nope"], ["evaluate", "some/model"], ["baselines", "--data", "some/data"])
+        places = [tmp_path / str(number) for number in range(len(commands))]
+        running = []
+        for arguments, place in zip(commands, places, strict=True):  # at the same time, because each of them waits
+            place.mkdir()
+            running.append(processes.start_cdconv(*arguments, before=timed, env=environment, cwd=place))
+        for process, place in zip(running, places, strict=True):
+            _, stderr = process.communicate()
+            assert (process.returncode, stderr.count("\n")) == (2, 1), stderr
+            began = float((place / "began").read_text(encoding="utf-8"))
             assert time.monotonic() - began < 30  # the machine may be busy; without a limit it takes minutes

@@ -79,6 +79,7 @@ def test_a_new_rule_removes_the_old_file_from_the_manifest(tmp_path):
         {"temperature": 0, "curve": []},
         {"biases": [1], "curve": []},
         {"prior": 7, "curve": []},
+        {"prior": 0, "curve": []},
         "warm",
     ],
 )
@@ -106,7 +107,7 @@ def test_a_model_started_from_a_detector_has_no_rule_until_one_is_fitted(quick_m
 def test_the_facade_and_the_evaluation_apply_the_rule(calibrated, sample_repo):
     folder, rule = calibrated
     result = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="4-class")
-    raw = CheckpointClassifier.load(folder).logits(list(load_split(sample_repo, "4-class", "test")))
+    raw = CheckpointClassifier.load(folder).score(list(load_split(sample_repo, "4-class", "test"))).logits
     assert result["predictions"] == decided(rule, raw).tolist()
     assert result["argmax"]["predictions"] == raw.argmax(1).tolist()
     assert result["argmax"]["metrics"]["macro_f1"] == macro_f1(

@@ -35,7 +35,7 @@ def rows(sample_repo):
 def test_soft_labels_are_the_mean_of_the_teachers_probabilities(quick_model, random_model, rows):
     teachers = [str(quick_model), str(random_model("4-class"))]
     labels = soft_labels(recipe(teachers=teachers), rows)
-    ones = [softmax(CheckpointClassifier.load(teacher).logits(list(rows)), axis=1) for teacher in teachers]
+    ones = [softmax(CheckpointClassifier.load(teacher).score(list(rows)).logits, axis=1) for teacher in teachers]
     np.testing.assert_allclose(labels, (ones[0] + ones[1]) / 2, atol=1e-6)
 
 

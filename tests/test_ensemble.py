@@ -45,7 +45,7 @@ def calibrated(member, rows):
     """The log-probabilities of a member, calibrated by its own rule."""
     biases = [member.rule.biases.get(label, 0.0) for label in member.labels]
     assert member.rule.temperature != 1
-    return log_softmax(member.logits(rows) / member.rule.temperature + biases, axis=1)
+    return log_softmax(member.score(rows).logits / member.rule.temperature + biases, axis=1)
 
 
 @pytest.fixture(scope="module")
@@ -77,16 +77,20 @@ def test_ensemble_probabilities_are_the_calibrated_mean_log_probabilities(both, 
     np.testing.assert_allclose(result["probabilities"], expected, atol=1e-5)
     plain = result.get("argmax", result)["predictions"]
     assert plain == mean.argmax(axis=1).tolist()
-    assert not np.allclose(mean, (log_softmax(one.logits(rows), axis=1) + log_softmax(other.logits(rows), axis=1)) / 2)
-    assert not np.allclose(log_softmax(one.logits(rows), axis=1), log_softmax(other.logits(rows), axis=1), atol=1e-5)
+    assert not np.allclose(
+        mean, (log_softmax(one.score(rows).logits, axis=1) + log_softmax(other.score(rows).logits, axis=1)) / 2
+    )
+    assert not np.allclose(
+        log_softmax(one.score(rows).logits, axis=1), log_softmax(other.score(rows).logits, axis=1), atol=1e-5
+    )
 
 
 def test_an_old_ensemble_without_calibrated_members_keeps_its_verdicts(both, members, sample_repo, tmp_path):
     rows = list(load_split(sample_repo, "4-class", "test"))
     older = shutil.copytree(both, tmp_path / "older")
     write_json(older / "ensemble.json", {"members": list(NAMES)})
-    logs = [log_softmax(CheckpointClassifier.load(member).logits(rows), axis=1) for member in members]
-    np.testing.assert_allclose(EnsembleClassifier.load(older).logits(rows), np.mean(logs, axis=0), atol=1e-5)
+    logs = [log_softmax(CheckpointClassifier.load(member).score(rows).logits, axis=1) for member in members]
+    np.testing.assert_allclose(EnsembleClassifier.load(older).score(rows).logits, np.mean(logs, axis=0), atol=1e-5)
     newer = shutil.copytree(both, tmp_path / "newer")
     digests = [name_with_digest(str(folder)).partition("@")[2] for folder in (both, newer, older)]
     assert digests[0] == digests[1] != digests[2], "as a teacher it is a different model"
@@ -105,7 +109,7 @@ def test_an_opening_reply_is_judged_by_the_member_that_reads_the_user_message(bo
     detector = ContradictionDetector.from_pretrained(both)
     window = {"u1": "", "b1": "", "u2": chats[0][0]["content"], "b2": chats[0][1]["content"]}
     alone = calibrated(CheckpointClassifier.load(members[0]), [window])
-    np.testing.assert_allclose(detector.classifier.logits([window]), alone, atol=1e-6)
+    np.testing.assert_allclose(detector.classifier.score([window]).logits, alone, atol=1e-6)
     verdicts = detector.batch(chats)
     assert all(verdict.label in ("non-contradiction", "intra-sentence") for verdict in verdicts)
     # A pair of replies gives no information about a reply with none before it.

@@ -13,7 +13,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
-from contradiction.io.weights import WEIGHTS
+from contradiction.io.pretrained import WEIGHTS
 from contradiction.training.export import export
 from contradiction.training.initialize import initialize_model
 from contradiction.training.merging import soup

@@ -303,13 +303,14 @@ def test_a_revision_loads_its_own_files_and_a_changed_file_is_named(hub, model, 
     unlisted = Commit("unlisted", {name: file for name, file in changed.files.items() if name != manifest.NAME})
     hub.repos["model", "user/tiny"] = Repo(False, [first, changed, unlisted])
     rule = load_rule(model).offsets
-    assert python(hub, tmp_path, loaded(f"user/tiny@{first.sha}")) == rule != {"history": 2.0}
-    code = LOADED.replace("view=VIEW", f"revision={first.sha!r}").replace("NAME", "'user/tiny'")
-    assert python(hub, tmp_path, code) == rule
-    assert python(hub, tmp_path, loaded("user/tiny")) == {"history": 2.0}
-    assert "config.json: has changed since SHA256SUMS" in python(hub, tmp_path, loaded(f"user/tiny@{changed.sha}"))
+    revisions = f"@{first.sha}", "", f"@{changed.sha}", "@v9"
+    code = "".join(loaded(f"user/tiny{revision}") for revision in revisions)
+    code += LOADED.replace("view=VIEW", f"revision={first.sha!r}").replace("NAME", "'user/tiny'")
+    by_name, latest, refused, unknown, by_argument = map(json.loads, run(hub, tmp_path, code).stdout.splitlines())
+    assert by_name == by_argument == rule != latest == {"history": 2.0}
+    assert "config.json: has changed since SHA256SUMS" in refused
+    assert "user/tiny: has no revision 'v9'" in unknown
     assert python(hub, tmp_path, loaded(f"user/tiny@{first.sha}"), HF_HUB_OFFLINE="1") == rule
-    assert "user/tiny: has no revision 'v9'" in python(hub, tmp_path, loaded("user/tiny@v9"))
 
 
 def test_an_exported_file_is_pushed_with_the_model_and_runs_from_the_hub(hub, model, sample_rows, tmp_path):

@@ -133,7 +133,7 @@ def test_a_kernel_detector_can_form_an_ensemble_with_a_trained_one(run, fitted, 
         )  # each calibrated by its own rule
         for member in members
     ]
-    assert_allclose(both.logits(rows), np.mean(logs, axis=0), atol=1e-5)
+    assert_allclose(both.score(rows).logits, np.mean(logs, axis=0), atol=1e-5)
     card = (tmp_path / "both" / "README.md").read_text(encoding="utf-8")
     assert "`still`: view flatten, kernel ridge regression on a frozen encoder" in card
     assert 'model="both/pair"' in card, "the member that transformers can load is the example"
@@ -174,7 +174,7 @@ def test_the_record_reproduces_the_model_and_its_card_and_export_are_complete(
     assert {"kernel.json", "kernel.safetensors", "encoder/model.safetensors"} <= upload.files.keys()
     half = export(fitted, tmp_path / "half")
     rows = list(load_split(sample_repo, "4-class", "test"))[:20]
-    one, other = (KernelClassifier.load(folder).logits(rows) for folder in (fitted, half))
+    one, other = (KernelClassifier.load(folder).score(rows).logits for folder in (fitted, half))
     assert_allclose(softmax(one), softmax(other), atol=0.01)
     size = sum(file.stat().st_size for file in half.rglob("*.safetensors"))
     assert size < 0.75 * sum(file.stat().st_size for file in fitted.rglob("*.safetensors"))
@@ -291,5 +291,7 @@ def test_an_opening_reply_is_left_to_members_that_can_judge_it(fitted, quick_mod
     window = {"u1": "", "b1": "", "u2": "你好", "b2": "我有一只猫，我没有猫"}
     [alone] = flatten.predict([window])
     both = EnsembleClassifier([still, flatten])
-    assert_allclose(both.logits([window])[0], np.log([alone.probabilities[name] for name in both.labels]), atol=1e-5)
+    assert_allclose(
+        both.score([window]).logits[0], np.log([alone.probabilities[name] for name in both.labels]), atol=1e-5
+    )
     assert ContradictionDetector(both)(opening).label is not None

@@ -17,7 +17,6 @@ from contradiction.io.files import read_json, write_json
 from contradiction.methods.loading import load_rule
 from contradiction.publishing import code_on_the_hub
 from contradiction.reports import model_card
-from contradiction.reports.credits import credits_sentence
 from contradiction.training import record
 
 E5 = "intfloat/multilingual-e5-small"
@@ -185,15 +184,17 @@ def test_the_shipped_card_credits_the_sources_of_the_detector():
 
     assert ModelCard(CARD).data.base_model == E5
     run = record.read(paths.SHIPPED)
-    assert credits_sentence([run["base_model"]], run["corpora"]) in CARD
-    for name, licence in ((E5, "MIT"), ("OCNLI", "CC BY-NC 2.0"), ("CMNLI", "for research")):
+    assert model_card.credits_sentence([run["base_model"]], run["corpora"]) in CARD
+    for name, licence in ((E5, "MIT"), ("OCNLI", "cc-by-nc-2.0"), ("CMNLI", "licence not stated")):
         assert re.search(rf"\[{name}\]\(https://\S+\) \({re.escape(licence)}\)", CARD), name
 
 
 def test_a_source_with_an_unknown_licence_is_named_without_one():
-    assert credits_sentence(["some/encoder"]) == "the encoder [some/encoder](https://huggingface.co/some/encoder)"
-    assert credits_sentence([], ["Mine", "OCNLI"]).startswith("an NLI stage on Mine and [OCNLI](")
-    assert credits_sentence([]) is None
+    sentence = model_card.credits_sentence
+    assert sentence(["some/encoder"]) == "the encoder [some/encoder](https://huggingface.co/some/encoder)"
+    assert sentence([], ["Mine", "OCNLI"]).startswith("an NLI stage on Mine and [OCNLI](")
+    assert sentence([], ["Crossed chats"]) == "an NLI stage on Crossed chats (cc0-1.0)"
+    assert sentence([]) is None
 
 
 def test_the_shipped_card_and_the_results_page_state_the_selection_criterion():

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 import onnx
 import pytest
+import torch
 from helpers.chats import chat
 
 from contradiction.detector import ContradictionDetector
@@ -182,6 +183,18 @@ def test_auto_measures_once_and_chooses_the_fastest(exported, tmp_path, monkeypa
     other = "onnx" if chosen == "torch" else "torch"
     cache.write_text(json.dumps({key: other}), encoding="utf-8")
     assert type(ContradictionDetector.from_pretrained(folder, backend="auto").classifier.backend).NAME == other
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_choice_measured_on_the_cpu_does_not_hold_on_a_gpu(exported, tmp_path, monkeypatch):
+    folder, _ = exported
+    cache = tmp_path / "backends.json"
+    monkeypatch.setattr(choice, "_cache", lambda: cache)
+    ContradictionDetector.from_pretrained(folder, backend="auto", device="cpu")
+    cache.write_text(json.dumps(dict.fromkeys(read_json(cache), "onnx")), encoding="utf-8")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    with pytest.raises(InputError, match="cuda"):  # PyTorch asks for the GPU, which is not there
+        ContradictionDetector.from_pretrained(folder, backend="auto")
 
 
 def test_auto_finds_the_version_of_a_runtime_from_another_distribution(tmp_path, monkeypatch):

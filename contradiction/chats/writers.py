@@ -1,4 +1,4 @@
-"""Outputs of verdicts: a stream of JSON lines, or files that a killed run of the same request can continue."""
+"""Outputs of verdicts: JSON lines on a stream, a table, or files that a killed run of the same request can continue."""
 
 import hashlib
 import json
@@ -12,11 +12,16 @@ from weakref import finalize
 
 from contradiction.chats.chunks import JudgedChunk, Record, Tally, Test, filter_verdicts, to_json_line
 from contradiction.chats.formats import Entry
+from contradiction.conversation import text_at
 from contradiction.errors import InputError
-from contradiction.io.files import locked, named, read_json, write_json
+from contradiction.io.files import locked, named, read_json, sha256_of, write_json
 from contradiction.io.hub import fetch_file
+from contradiction.io.tables import console
+from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.loading import METHODS
 
+NOT_JUDGED = "not judged"
+MAX_CELL = 500  # characters in a cell of a table
 REPLACED = "existed already; the inputs rejected now replace it"
 
 
@@ -166,8 +171,7 @@ def _model_digest(model: str) -> str:
 def _digest(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in files:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+        digest.update(bytes.fromhex(sha256_of(path)))
     return digest.hexdigest()
 
 
@@ -213,6 +217,42 @@ class StreamOutput(ShownOutput):
         """Writes the records of a chunk."""
         self._stream.write(b"".join(map(to_json_line, chunk.records)))
         self._stream.flush()
+
+
+class TableOutput(ShownOutput):
+    """Collects verdicts as rows of a table for the terminal."""
+
+    def __init__(self, rejected: RejectedFile | None, only: Sequence[Test] = ()) -> None:
+        super().__init__(rejected, only)
+        self._rows: list[tuple[str, ...]] = []
+
+    def show(self, chunk: JudgedChunk) -> None:
+        """Adds a row for each verdict: the chat, the reply, what was decided, and what the reply contradicts."""
+        usable = [entry for entry in chunk.entries if entry.messages is not None]
+        for entry, verdicts in zip(usable, chunk.verdicts, strict=True):
+            for verdict in verdicts:
+                label = verdict.label or NOT_JUDGED
+                chance = "" if verdict.probability is None else f"{verdict.probability:.2f}"
+                reply, earlier = (text_at(entry.messages or (), part) for part in (verdict.reply, verdict.evidence))
+                why = earlier or verdict.reason or ""
+                self._rows.append((entry.name, reply, label, chance, verdict.certainty or "", why))
+
+    def print(self) -> None:
+        """Prints the table."""
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD)
+        for name in ("chat", "reply", "verdict", "probability", "certainty", "contradicts, or why unchecked"):
+            table.add_column(name, justify="right" if name == "probability" else "left", overflow="fold")
+        for cells in self._rows:
+            # As Text, because a chat may contain markup.
+            table.add_row(
+                *(Text(cell if len(cell) <= MAX_CELL else f"{cell[:MAX_CELL]}…") for cell in cells),
+                style="bold" if cells[2] not in (NON_CONTRADICTION, NOT_JUDGED) else None,
+            )
+        console().print(table)
 
 
 class ResumableOutput:

@@ -1,6 +1,5 @@
 """Options, tables and progress bars that several commands share."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -83,13 +82,12 @@ def say(message: str) -> None:
 
 def show(*tables: "Table") -> None:
     """Prints tables under their titles."""
-    from rich.console import Console
+    from contradiction.io.tables import console
 
-    # In a file, wide enough for every table.
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    out = console()
     for table in tables:
-        console.print(table.title, style="bold", highlight=False, markup=False, emoji=False)
-        console.print(table.rich())
+        out.print(table.title, style="bold", highlight=False, markup=False, emoji=False)
+        out.print(table.rich())
 
 
 def warn_of_leakage(result: Mapping[str, Any]) -> None:
@@ -97,10 +95,9 @@ def warn_of_leakage(result: Mapping[str, Any]) -> None:
     from contradiction.training import leakage
 
     if why := leakage.of_evaluation(result):
-        typer.echo(
-            f"cdconv: {result['name']} {why}: its scores are too high; they are saved with this note, and model cards "
-            "and tables leave them out",
-            err=True,
+        say(
+            f"{result['name']} {why}: its scores are too high; they are saved with this note, and model cards and "
+            "tables leave them out"
         )
 
 

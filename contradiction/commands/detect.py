@@ -160,8 +160,7 @@ def detect(
         check_not_the_input((out, rejected_path(out), record_path(out)), source, f"--out {out}")
     from contradiction.chats.chunks import judge_chats, judge_in_turn
     from contradiction.chats.workers import Workers
-    from contradiction.chats.writers import RejectedFile, ResumableOutput, StreamOutput
-    from contradiction.commands.verdict_table import TableOutput
+    from contradiction.chats.writers import RejectedFile, ResumableOutput, StreamOutput, TableOutput
     from contradiction.detector import ContradictionDetector
     from contradiction.settings import Settings
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import DATA
+from contradiction.commands.common import DATA, say
 
 if TYPE_CHECKING:
     from contradiction.io.upload import Upload
@@ -67,7 +67,7 @@ def push_space(
 
     _push(publishing.space(model), repo_id, private, dry_run)
     if model is None:
-        typer.echo("cdconv: no --model; the Space loads the detector that its variable CDCONV_MODEL names", err=True)
+        say("no --model; the Space loads the detector that its variable CDCONV_MODEL names")
 
 
 def _push(upload: "Upload", repo_id: str, private: bool, dry_run: bool) -> None:
@@ -80,11 +80,11 @@ def _push(upload: "Upload", repo_id: str, private: bool, dry_run: bool) -> None:
         for name, size in sizes.items():
             typer.echo(f"{size:>14,}  {name}")
         typer.echo(f"{sum(sizes.values()):>14,}  {len(sizes)} files for the {upload.repo_type} {repo_id}; nothing sent")
-        typer.echo("cdconv: a push also deletes weights, JSON, Parquet and code of an earlier push", err=True)
+        say("a push also deletes weights, JSON, Parquet and code of an earlier push")
         return
     result = push(upload, repo_id, private=private, code=record.commit())
     typer.echo(result.url if result.changed else f"{result.url}: nothing has changed")
     if result.deleted:
-        typer.echo(f"cdconv: deleted files of an earlier push: {', '.join(result.deleted)}", err=True)
+        say(f"deleted files of an earlier push: {', '.join(result.deleted)}")
     for key, value in result.not_set.items():
-        typer.echo(f"cdconv: this Hub sets no variables; set {key} to {value} in the Space's settings", err=True)
+        say(f"this Hub sets no variables; set {key} to {value} in the Space's settings")

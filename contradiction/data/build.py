@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import cdconv
 from contradiction.data import checklists, crossed_checks, statistics
 from contradiction.data.corpora import crossed
-from contradiction.data.splits import write_split
+from contradiction.data.splits import data_card, write_split
 from contradiction.errors import InputError
 from contradiction.io.files import check_folder, new_folder
 from contradiction.io.quiet import no_data_bars
@@ -210,7 +210,6 @@ def data_set_card(
         crossed_sizes: the sizes of the crossed corpus.
         baselines: the scores of the baselines on the released file; only its card shows them.
     """
-    from datasets.utils.metadata import MetadataConfigs
     from huggingface_hub import DatasetCard, DatasetCardData
 
     rows = cdconv.read_rows(source.path)
@@ -228,15 +227,6 @@ def data_set_card(
         source_datasets=["original"],
     )
     infos.to_dataset_card_data(data)
-    MetadataConfigs(
-        {
-            config: {
-                "data_files": [{"split": split, "path": path} for split, path in paths.items()],
-                **({"default": True} if config == cdconv.CDConv.DEFAULT_CONFIG_NAME else {}),
-            }
-            for config, paths in files.items()
-        }
-    ).to_dataset_card_data(data)
     examples = _examples(rows, source.kind)
     body = render(
         "data_set_card.md",
@@ -258,7 +248,7 @@ def data_set_card(
         baselines=baselines if source.kind == "release" else None,
         citation=cdconv.CITATION,
     )
-    return DatasetCard(f"---\n{data.to_yaml()}\n---\n\n{body}")
+    return DatasetCard(data_card(data, files, body, cdconv.CDConv.DEFAULT_CONFIG_NAME))
 
 
 def _examples(rows: list[cdconv.Row], kind: str) -> list[tuple[str, cdconv.Row]]:

@@ -1,11 +1,12 @@
-"""Reads the data repo; all other code gets its rows here."""
+"""Reads and writes data repos; all other code gets its rows here."""
 
 import hashlib
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED
 
 if TYPE_CHECKING:
     from datasets import Dataset
+    from huggingface_hub import DatasetCardData
 
 SPLITS = ("train", "validation", "test")
 UNNAMED = "a data repo without a name"
@@ -126,6 +128,29 @@ def write_split(rows: "Dataset", folder: str | Path, split: str) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.getvalue())
     return path.name
+
+
+def data_card(
+    data: "DatasetCardData", files: Mapping[str, Mapping[str, str]], body: str, default: str | None = None
+) -> str:
+    """The card of a data repo: its metadata with the files of each config, then its text.
+
+    Args:
+        data: the metadata; the configs are added to it.
+        files: config -> split -> path in the repo.
+        body: the text in Markdown.
+        default: the config that ``load_dataset`` reads if none is named; by default the first.
+    """
+    from datasets.utils.metadata import MetadataConfigs
+
+    default = default or next(iter(files))
+    configs: dict[str, dict[str, Any]] = {
+        config: {"data_files": [{"split": split, "path": path} for split, path in paths.items()]}
+        for config, paths in files.items()
+    }
+    configs[default]["default"] = True
+    MetadataConfigs(configs).to_dataset_card_data(data)
+    return f"---\n{data.to_yaml()}\n---\n\n{body}"
 
 
 def name_of(data: str | Path) -> str:

@@ -9,7 +9,6 @@ CheckList*).
 """
 
 import csv
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.inputs.views import CONVERSATION
-from contradiction.io.files import locked, write_text
+from contradiction.io.files import locked, sha256_of, write_text
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import LABELS, is_contradiction, task_of
 from contradiction.paths import SAMPLE
@@ -137,7 +136,7 @@ def _count(judged_pairs: Sequence[JudgedPair]) -> dict[str, int]:
 
 def fingerprint() -> str:
     """The fingerprint of the file of pairs. Tables leave out counts on other pairs."""
-    return hashlib.sha256(PAIRS.read_bytes()).hexdigest()[:16]
+    return sha256_of(PAIRS)[:16]
 
 
 def add(results: Iterable[Mapping[str, Any]], folder: str | Path) -> None:

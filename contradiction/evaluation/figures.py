@@ -1,6 +1,7 @@
 """The figures of every evaluation. To add one, add an entry to :data:`FIGURES`.
 
-Evaluations, saved results, tables and model cards read this list; no other code names single figures.
+Evaluations, saved results, tables of scores and model cards show every entry. The order of results, comparisons and
+plots use macro-F1 alone, which they name.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -22,7 +22,8 @@ DETECTOR, BASELINE = "detector", "baseline"
 PART_BASELINE = "baseline on a part"
 KINDS = (DETECTOR, BASELINE, PART_BASELINE)
 # The page that shows an evaluation: the page of results, or only the tables of `cdconv reproduce`.
-RESULTS_PAGE, REPRODUCTION_PAGE = PAGES = ("results", "reproduction")
+RESULTS_PAGE = "results"
+PAGES = (RESULTS_PAGE, "reproduction")
 # The keys of every evaluation, and of its metrics.
 KEYS = ("name", "kind", "config", "split", "data", "ids", "references", "predictions", "metrics")
 METRICS = ("accuracy", "macro_f1", "per_class", "n", "interval")

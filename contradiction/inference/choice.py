@@ -12,6 +12,7 @@ from contradiction.errors import InputError
 from contradiction.inference.base import BACKENDS, Backend, backend_of, threads
 from contradiction.inference.onnx_backend import OnnxBackend
 from contradiction.inference.openvino_backend import OpenVinoBackend
+from contradiction.inference.torch_backend import best_device
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import cached_file, fetch_file
@@ -37,7 +38,7 @@ def load_backend(name: str | Path, backend: str, *, device: str | None, precisio
             and set of versions. The verdicts are the same; ``onnx-int8`` changes some of them, so it runs only where
             it is named.
         device: see :meth:`Backend.load`.
-        precision: see :meth:`Backend.load`. ``auto`` takes PyTorch for any precision other than ``fp32``.
+        precision: see :meth:`Backend.load`. ``auto`` takes PyTorch for any precision other than ``fp32``, and on a GPU.
 
     Raises:
         InputError: see :meth:`Backend.load`.
@@ -46,15 +47,14 @@ def load_backend(name: str | Path, backend: str, *, device: str | None, precisio
         return backend_of(backend).load(name, device=device, precision=precision)
     candidates = (TORCH, *(kind.NAME for kind in EXACT if all(map(util.find_spec, kind.PACKAGES))))
     file = _exported(name) if len(candidates) > 1 else None
-    if precision != "fp32" or device not in (None, "cpu") or file is None:
+    # Only the CPU has a choice. A choice that was measured there must not hold where a GPU is the best device.
+    if precision != "fp32" or (device or best_device()) != "cpu" or file is None:
         return BACKENDS[TORCH].load(name, device=device, precision=precision)
     cache, key = _cache(), _key(file, candidates)
     known = _read(cache)
     if (chosen := known.get(key)) in candidates:
         return BACKENDS[chosen].load(name, device=device)
     loaded = {candidate: BACKENDS[candidate].load(name, device=device) for candidate in candidates}
-    if str(getattr(getattr(loaded[TORCH], "model", None), "device", "cpu")) != "cpu":
-        return loaded[TORCH]  # on a GPU
     seconds = dict.fromkeys(loaded, float("inf"))
     for _ in range(ROUNDS):  # in turn, so that a machine that slows down slows all of them
         for kind_name, candidate in loaded.items():

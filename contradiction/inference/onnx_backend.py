@@ -11,8 +11,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.inference.base import Backend, check_precision, register, threads
 from contradiction.io import manifest
 from contradiction.io.hub import fetch_file
-from contradiction.io.pretrained import check_tokenizer, load_config, load_tokenizer, loading
-from contradiction.io.weights import WEIGHTS
+from contradiction.io.pretrained import WEIGHTS, check_tokenizer, load_config, load_tokenizer, loading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -70,6 +70,11 @@ def windows(turns: Sequence[Turn], place: int, windowing: str = WINDOWED, max_tu
     return [Window(_row(user[number], turns[number].reply, user[place], reply), (number,)) for number in earlier]
 
 
+def is_opening(row: Row) -> bool:
+    """Whether a row is the window of a reply without an earlier reply: its b1 is empty."""
+    return row.get("b1") == ""
+
+
 def _user_text(turns: Sequence[Turn], first: int, place: int) -> str:
     """What the user said between the last reply with words and the reply of ``turns[place]``."""
     since = place

@@ -1,6 +1,7 @@
 """Writes files and folders under a temporary name and renames them; locks a path for one process at a time."""
 
 import errno
+import hashlib
 import json
 import os
 import platform
@@ -87,6 +88,12 @@ def read_json(path: str | Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"{path}: holds {kind_of(value)}; it must be a JSON object")
     return value
+
+
+def sha256_of(path: str | Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits; the file is read in parts, so it may be larger than the memory."""
+    with Path(path).open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 @contextmanager

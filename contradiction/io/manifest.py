@@ -1,14 +1,12 @@
 """The manifest of a model folder: the SHA-256 of each file that verdicts depend on, as ``sha256sum -c`` reads it."""
 
-import hashlib
 import re
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
 from contradiction.errors import InputError
-from contradiction.io.files import write_text
-from contradiction.io.weights import damage_of
+from contradiction.io.files import sha256_of, write_text
 
 NAME = "SHA256SUMS"
 # What loaders read: weights, configuration, tokenizer. The card and the record of the training may change.
@@ -17,6 +15,7 @@ READ = (
     "*_tokens.json", "*tokens_map.json", "vocab.*", "merges.txt", "adapter*",
     "onnx/*.onnx",
 )  # fmt: skip
+POINTER = b"version https://git-lfs"  # the beginning of a file that Git LFS has not fetched yet
 _LINE = re.compile(r"(?P<digest>[0-9a-f]{64})  (?P<name>(onnx/)?[^/\\]+)")
 
 
@@ -71,6 +70,23 @@ def check(folder: Path, partial: bool = False) -> None:
         raise InputError(f"{folder / added[0]}: is not in {NAME}, so it is no part of the model; remove it")
 
 
+def damage_of(file: Path) -> str | None:
+    """What is wrong with a file of weights, in one line; None for one that can be opened, and for other files."""
+    from safetensors import SafetensorError, safe_open
+
+    if file.suffix != ".safetensors":
+        return None
+    with file.open("rb") as stream:
+        if stream.read(len(POINTER)) == POINTER:
+            return f"{file}: a pointer of Git LFS instead of the weights; `git lfs pull` fetches them"
+    try:
+        with safe_open(file, "pt"):
+            pass
+    except SafetensorError as error:
+        return f"{file}: damaged or copied only in part ({error}); copy or download it again"
+    return None
+
+
 def sha256(file: Path) -> str:
     """The SHA-256 of a file, computed again only after a change."""
     status = file.stat()
@@ -79,8 +95,7 @@ def sha256(file: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _sha256(file: Path, *_: int) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    return sha256_of(file)
 
 
 def _read_files(folder: Path, more: Iterable[str] = ()) -> set[str]:

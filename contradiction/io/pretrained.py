@@ -1,7 +1,7 @@
 """Loads models and tokenizers with transformers, without their code, without pickles and without random weights."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,12 @@ from contradiction.io import manifest
 from contradiction.io.files import read_json
 from contradiction.io.hub import CONFIG, HubUnavailableError, fetch_file, quick_hub, split_revision
 from contradiction.io.quiet import no_model_bars, no_model_warnings
-from contradiction.io.weights import weight_errors
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+WEIGHTS = "model.safetensors"  # of a checkpoint
 AGAIN = "copy or download the model again"
 
 
@@ -36,9 +37,9 @@ def loading(name: str | Path, otherwise: str) -> Iterator[None]:
         manifest.check(folder)
         _check_config(folder)
     try:
-        # What transformers warns of, for instance missing weights in a table, is checked here.
-        hub = nullcontext() if folder else quick_hub()
-        with no_model_bars(quiet=folder is not None), no_model_warnings(), hub, weight_errors(name):
+        # A download shows its progress. What transformers warns of, for instance missing weights, is checked here.
+        place = no_model_bars() if folder else quick_hub()
+        with place, no_model_warnings(), weight_errors(name):
             yield
     except (InputError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
@@ -80,6 +81,43 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> tuple["PreTrained
     return kind.from_pretrained(
         repo, revision=revision, trust_remote_code=False, use_safetensors=True, output_loading_info=True, **options
     )
+
+
+def load_weights(file: Path) -> dict[str, "torch.Tensor"]:
+    """The weights in a safetensors file, by name.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    from safetensors.torch import load_file
+
+    with weight_errors(file.parent):
+        return load_file(file)
+
+
+@contextmanager
+def weight_errors(name: str | Path) -> Iterator[None]:
+    """Turns the errors of loading bad weights inside the block into one line.
+
+    Args:
+        name: folder or Hub id of the checkpoint.
+
+    Raises:
+        InputError: a file of weights is damaged, or the weights have other shapes than the configuration says.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:  # it derives from Exception directly
+        damages = filter(None, map(manifest.damage_of, sorted(Path(name).glob("*.safetensors"))))
+        raise InputError(next(damages, f"{name}: its weights are damaged ({error})")) from error
+    except RuntimeError as error:
+        # transformers prints a table of the mismatches before it raises this.
+        raise InputError(
+            f"{name}: its weights cannot be loaded, or have other shapes than its config.json says; take the "
+            f"weights and the configuration of one model ({first_line(error)})"
+        ) from error
 
 
 def check_weights(name: str, model: "PreTrainedModel", report: dict[str, Any], optional: Iterable[str] = ()) -> None:

@@ -1,63 +1,39 @@
 """Hides what other libraries print: progress bars of short work, and expected reports."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 
-@contextmanager
-def no_data_bars() -> Iterator[None]:
+def no_data_bars() -> AbstractContextManager[None]:
     """Hides the progress bars of `datasets`."""
-    from datasets import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+    import datasets
 
-    before = are_progress_bars_disabled()
-    disable_progress_bars()
-    try:
-        yield
-    finally:
-        if not before:
-            enable_progress_bars()
+    hidden = datasets.are_progress_bars_disabled()
+    return nullcontext() if hidden else _between(datasets.disable_progress_bars, datasets.enable_progress_bars)
 
 
-@contextmanager
-def no_model_bars(quiet: bool = True) -> Iterator[None]:
-    """Hides the progress bars of `transformers`, but not with ``quiet=False``, for instance during a download."""
-    from transformers.utils.logging import disable_progress_bar, enable_progress_bar, is_progress_bar_enabled
+def no_model_bars() -> AbstractContextManager[None]:
+    """Hides the progress bars of `transformers`."""
+    from transformers.utils import logging
 
-    before = is_progress_bar_enabled()
-    if quiet:
-        disable_progress_bar()
-    try:
-        yield
-    finally:
-        if quiet and before:
-            enable_progress_bar()
+    shown = logging.is_progress_bar_enabled()
+    return _between(logging.disable_progress_bar, logging.enable_progress_bar) if shown else nullcontext()
 
 
-@contextmanager
-def no_model_warnings() -> Iterator[None]:
+def no_model_warnings() -> AbstractContextManager[None]:
     """Hides the warnings of `transformers`, including the table of missing and unexpected weights."""
-    from transformers.utils.logging import get_verbosity, set_verbosity, set_verbosity_error
+    from transformers.utils import logging
 
-    before = get_verbosity()
-    set_verbosity_error()
-    try:
-        yield
-    finally:
-        set_verbosity(before)
+    return _errors_only(logging)
 
 
-@contextmanager
-def no_hub_warnings() -> Iterator[None]:
+def no_hub_warnings() -> AbstractContextManager[None]:
     """Hides the warnings of `huggingface_hub`."""
-    from huggingface_hub.utils.logging import get_verbosity, set_verbosity, set_verbosity_error
+    from huggingface_hub.utils import logging
 
-    before = get_verbosity()
-    set_verbosity_error()
-    try:
-        yield
-    finally:
-        set_verbosity(before)
+    return _errors_only(logging)
 
 
 @contextmanager
@@ -71,3 +47,18 @@ def no_native_messages() -> Iterator[None]:
         os.dup2(stderr, 2)
         os.close(stderr)
         os.close(devnull)
+
+
+def _errors_only(logging: Any) -> AbstractContextManager[None]:
+    """Limits a library to errors; ``logging`` is its module of that name."""
+    before = logging.get_verbosity()
+    return _between(logging.set_verbosity_error, lambda: logging.set_verbosity(before))
+
+
+@contextmanager
+def _between(begin: Callable[[], Any], end: Callable[[], Any]) -> Iterator[None]:
+    begin()
+    try:
+        yield
+    finally:
+        end()

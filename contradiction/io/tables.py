@@ -1,5 +1,6 @@
 """A table of text cells for a terminal or Markdown, and the templates of the pages around it."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from contradiction.paths import TEMPLATES
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table as RichTable
 
 
@@ -37,6 +39,13 @@ class Table:
         for cells in self.rows:
             table.add_row(*map(Text, cells))
         return table
+
+
+def console() -> "Console":
+    """The console on stdout; in a file it is wide enough for every table."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 160)
 
 
 def percent(value: float, digits: int = 1) -> str:

@@ -209,6 +209,11 @@ class Classifier(ABC):
         contradiction = merge(self.task, self.scores(probabilities))[CONTRADICTION]
         return CONTRADICTION if contradiction >= rule.threshold else NON_CONTRADICTION
 
+    @property
+    def judges_openings(self) -> bool:
+        """Whether the model can judge a reply without an earlier reply."""
+        return True
+
     def check_contradictions(self) -> None:
         """Raises InputError for a model whose labels do not distinguish contradictions from other replies."""
         if self.task not in CONTRADICTIONS:

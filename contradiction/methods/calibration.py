@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_POINTS = 200  # of the curve: enough to place a threshold to half a point of recall
 MIN_CALLED = 20  # rows that are called at a point of the curve
 RESAMPLES = 10  # of the rows, over which offsets are averaged
+ROUNDS = 3  # over the offsets, at most
 # The smallest first, because the first of equally good offsets is taken.
 OFFSETS = sorted(np.arange(-4, 4.001, 0.1).round(1).tolist(), key=abs)
 
@@ -130,12 +131,12 @@ def fit_offsets(decide: Callable[[np.ndarray], np.ndarray], references: np.ndarr
 
 
 def _best_offsets(
-    decide: Callable[[np.ndarray], np.ndarray], references: np.ndarray, classes: int, rows: np.ndarray, rounds: int = 3
+    decide: Callable[[np.ndarray], np.ndarray], references: np.ndarray, classes: int, rows: np.ndarray
 ) -> np.ndarray:
     """The offsets with the best macro-F1 on some rows, by coordinate ascent."""
     offsets = np.zeros(classes)
     best = _macro_f1(decide(offsets)[rows], references[rows], classes)
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         before = best
         for index in range(1, classes):
             candidates = [np.where(np.arange(classes) == index, offset, offsets) for offset in OFFSETS]

@@ -10,6 +10,7 @@ import numpy as np
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row
+from contradiction.inputs.windows import is_opening
 from contradiction.labels import CONTRADICTION, merge
 from contradiction.methods.base import Classifier
 from contradiction.methods.decision import TINY, Rule
@@ -56,7 +57,6 @@ class CascadeClassifier(SoftmaxClassifier):
             raise InputError(f"{name}: doubt is from {low} to {high}; both must be probabilities from 0 to 1")
         self.detector, self.judge, self.low, self.high = detector, judge, low, high
         self.CHINESE_ONLY = detector.CHINESE_ONLY  # type: ignore[misc]  # as its detector, which reads every row
-        self.asked = 0
 
     @classmethod
     def load(cls, folder: str | Path, **options: Any) -> Self:
@@ -81,7 +81,7 @@ class CascadeClassifier(SoftmaxClassifier):
     @property
     def judges_openings(self) -> bool:
         """Whether the judge can judge a reply without an earlier reply: the detector leaves such replies to it."""
-        return bool(getattr(self.judge, "judges_openings", True))
+        return self.judge.judges_openings
 
     def has_token_for(self, text: str) -> bool:
         """Whether the detector has a token for any part of a text."""
@@ -94,13 +94,11 @@ class CascadeClassifier(SoftmaxClassifier):
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The logarithms of the probabilities of rows; see :meth:`SoftmaxClassifier.score`."""
         probabilities, truncations = probabilities_of(self.detector, rows, self.labels, batch_size)
-        # ``contradiction.inputs.windows`` leaves b1 empty where there is no earlier reply.
-        opening = np.array([row.get("b1") == "" for row in rows], dtype=bool)
-        unjudged = opening & (not getattr(self.detector, "judges_openings", True))
+        opening = np.array([is_opening(row) for row in rows], dtype=bool)
+        unjudged = opening & (not self.detector.judges_openings)
         doubted = np.flatnonzero(self.in_doubt(probabilities) | unjudged).tolist()
         if on_batch and len(rows) > len(doubted):
             on_batch(len(rows) - len(doubted))
-        self.asked += len(doubted)
         if doubted:
             chosen = [rows[index] for index in doubted]
             probabilities[doubted], reasons = probabilities_of(

@@ -141,7 +141,8 @@ class Rule:
             rule = TypeAdapter(cls).validate_python({**current_keys(values), "curve": curve})
             points = [value for point in rule.curve for value in asdict(point).values()]
             numbers = (rule.temperature, rule.threshold, *rule.biases.values(), *rule.offsets.values(), *points)
-            if not all(map(math.isfinite, numbers)) or not rule.temperature > 0 or not 0 < (rule.prior or 0.5) < 1:
+            has_prior = rule.prior is None or 0 < rule.prior < 1
+            if not (all(map(math.isfinite, numbers)) and rule.temperature > 0 and has_prior):
                 raise ValueError
         except (TypeError, KeyError, ValueError):  # a ValidationError of pydantic is a ValueError
             raise InputError(f"{where}: holds no decision rule; `cdconv calibrate` writes one") from None

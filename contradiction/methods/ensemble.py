@@ -10,6 +10,7 @@ import numpy as np
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row
+from contradiction.inputs.windows import is_opening
 from contradiction.methods.base import joint_progress
 from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_classifier, load_rule, register
@@ -95,8 +96,7 @@ class EnsembleClassifier(SoftmaxClassifier):
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The mean log-probabilities of rows as logits; see :meth:`SoftmaxClassifier.score`."""
-        # ``contradiction.inputs.windows`` leaves b1 empty if there is no earlier reply.
-        opening = np.array([row.get("b1") == "" for row in rows], dtype=bool)
+        opening = np.array([is_opening(row) for row in rows], dtype=bool)
         opening_members = [member for member in self.members if member.judges_openings] or list(self.members)
         all_rows, later_rows = range(len(rows)), np.flatnonzero(~opening).tolist()
         rows_of = [all_rows if member in opening_members else later_rows for member in self.members]

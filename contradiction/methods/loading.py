@@ -1,5 +1,6 @@
 """Loads a model of any method, from a folder or the Hub; the file that marks a folder says which method it is."""
 
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
@@ -7,6 +8,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.inference.base import check_precision
 from contradiction.inference.choice import check_backend
 from contradiction.io import manifest
+from contradiction.io.files import sha256_of
 from contradiction.io.hub import (
     CONFIG,
     HubUnavailableError,
@@ -16,7 +18,6 @@ from contradiction.io.hub import (
     quick_hub,
     split_revision,
 )
-from contradiction.io.weights import digest
 from contradiction.methods.base import Classifier
 from contradiction.methods.decision import LEGACY_FILE, Rule
 
@@ -137,7 +138,22 @@ def name_with_digest(name: str | None) -> str | None:
     if not name or not Path(name).is_dir():
         return name
     folder = Path(name)
-    return f"{folder.resolve().name}@{digest(folder, method_of(folder).identity(folder))}"
+    return f"{folder.resolve().name}@{_digest(folder)}"
+
+
+def _digest(folder: Path) -> str:
+    """A digest of the weights of a model folder, or of its sub-folders if it holds none itself, and of its identity.
+
+    Raises:
+        InputError: the folder has neither.
+    """
+    patterns = ("*.safetensors", "*/*.safetensors")
+    files = next(filter(None, (list(folder.glob(pattern)) for pattern in patterns)), [])
+    identity = method_of(folder).identity(folder)
+    if not files and not identity:
+        raise InputError(f"{folder}: no weights in this folder (*.safetensors)")
+    digests = [bytes.fromhex(sha256_of(file)) for file in files] + [sha256(part).digest() for part in identity]
+    return sha256(b"".join(sorted(digests))).hexdigest()[:12]
 
 
 def _fetch(name: str | Path) -> Path:

@@ -74,10 +74,6 @@ class SoftmaxClassifier(Classifier):
         probabilities = rule.calibrate(logits, self.labels)[:, contradictions].sum(axis=1)
         return calibration.with_curve(rule, probabilities, [is_contradiction(name) for name in labels])
 
-    def logits(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> np.ndarray:
-        """The logits of rows, shape (rows, labels); see :meth:`score`."""
-        return self.score(rows, batch_size=batch_size, on_batch=on_batch).logits
-
     def uncalibrated(self, probabilities: Mapping[str, float]) -> Mapping[str, float]:
         """The softmax of the logits alone."""
         logs = np.log(np.maximum([probabilities[name] for name in self.labels], TINY))

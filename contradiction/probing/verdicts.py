@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.data.splits import write_split
+from contradiction.data.splits import data_card, write_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import results
@@ -168,7 +168,6 @@ def to_dataset(rows: Sequence[Row], task: str) -> "Dataset":
 
 def write_data(folder: Path, rows: Sequence[Row], task: str, detector: str) -> None:
     """Writes a data repo, which ``load_dataset`` reads and ``cdconv push dataset --any-data`` publishes."""
-    from datasets.utils.metadata import MetadataConfigs
     from huggingface_hub import DatasetCardData
 
     bots = ", ".join(dict.fromkeys(str(row["bot"]) for row in rows))
@@ -178,15 +177,12 @@ def write_data(folder: Path, rows: Sequence[Row], task: str, detector: str) -> N
             pretty_name=f"Probe of {bots}", language=["zh"], license="unknown",
             task_categories=["text-classification"], tags=["dialogue", "contradiction-detection", "consistency"],
         )  # fmt: skip
-        MetadataConfigs(
-            {task: {"data_files": [{"split": "test", "path": path}], "default": True}}
-        ).to_dataset_card_data(data)
         labels = Counter(row["label"] or "not judged" for row in rows)
         parts = [
-            f"---\n{data.to_yaml()}\n---",
             f"# Probe of {bots}",
             f"{len(rows):,} conversations of `cdconv probe`. **The labels are verdicts** of the detector `{detector}`.",
             Table("", ("label", "rows"), [(label, f"{count:,}") for label, count in labels.most_common()]).markdown(),
             Table("", ("column", "meaning"), [(f"`{key}`", text) for key, text in COLUMNS.items()], texts=2).markdown(),
         ]
-        (partial / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+        card = data_card(data, {task: {"test": path}}, "\n\n".join(parts) + "\n")
+        (partial / "README.md").write_text(card, encoding="utf-8")

@@ -19,7 +19,6 @@ from contradiction.labels import CONTRADICTION, HISTORY, LABELS, STAGES, task_of
 from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_rule, method_of
 from contradiction.reports.analysis import card_summary
-from contradiction.reports.credits import credits_sentence
 from contradiction.reports.tables import backbone_name, class_table, score_table
 from contradiction.training import record
 from contradiction.training.recipe import is_recorded_folder
@@ -40,6 +39,8 @@ SENTENCES = {
 LANGUAGES = {"zh": "Chinese", "en": "English"}
 # By the name of the training data. NLI weights have the licence of OCNLI, which is the same as that of CDConv.
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
+# The licences of backbones by Hub id.
+BACKBONES = {"intfloat/multilingual-e5-small": "MIT", "hfl/chinese-roberta-wwm-ext": "Apache-2.0"}
 FINISHED = ("request", "minutes", "parameters", "hardware")  # the keys of every record of a finished run
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
 EXAMPLE = {
@@ -92,25 +93,23 @@ def detector_verdict(folder: Path) -> Verdict | None:
 
 
 def model_card(
-    folder: str | Path,
-    evaluations: Sequence[Mapping[str, Any]] = (),
-    name: str | None = None,
-    data: str | Path | None = None,
+    folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = (), *, data: str | Path | None = None
 ) -> "ModelCard":
     """The card of a trained model; every score is from its record or its evaluations.
 
     Args:
         folder: the model folder.
         evaluations: the evaluations of this model.
-        name: the name of the model, by default that of the folder.
         data: the data repo of the evaluations, for scores on parts of the test split; without it there are none.
 
     Raises:
         InputError: ``data`` is another data repo, or the folder has no record of a finished run.
 
     Two optional entries of the record are added by hand: ``note``, a remark on the run for readers of the scores, and
-    ``corpora``, earlier training data of its backbone, by the names of ``credits.CORPORA``.
+    ``corpora``, earlier training data of its backbone, by the titles of corpora.
     """
+    from huggingface_hub import ModelCard
+
     folder = Path(folder)
     run = record.read(folder)
     if not run:
@@ -118,7 +117,31 @@ def model_card(
     for key in FINISHED:
         if key not in run:
             raise InputError(f"{folder / record.NAME}: has no {key!r}; it is not the record of a finished run")
-    return _card(folder, run, evaluations, name or folder.resolve().name, data)
+    name = folder.resolve().name
+    recipe, data_name = _leading(run), run["request"]["data_name"]
+    runs = [run, *record.members(run)]
+    bases = list(dict.fromkeys(filter(None, map(record.base_model_of_run, runs))))
+    corpora = dict.fromkeys(corpus for member in runs for corpus in member.get("corpora") or [])
+    body = render(
+        "model_card.md",
+        name=name,
+        recipe=recipe,
+        data_name=data_name,
+        language=" and ".join(LANGUAGES.get(code, code) for code in _languages_and_licence(data_name)[0]),
+        note=run.get("note"),
+        origin=_origin(recipe, next(iter(bases), None)),
+        made_of=credits_sentence(bases, list(corpora)),
+        citation=cdconv.CITATION,
+        **_what_it_tells(recipe),
+        **_use(folder, name, run, recipe),
+        rule_file=method_of(folder).MARKER,
+        **_decision(load_rule(folder), evaluations),
+        **_figures(evaluations, recipe.data.config, data),
+        **_training(run, recipe),
+        teachers=_teachers,
+        retired=_retired,
+    )
+    return ModelCard(f"---\n{_front_matter(name, run, bases, evaluations).to_yaml()}\n---\n\n{body}")
 
 
 def write_cards(folder: str | Path) -> None:
@@ -129,46 +152,38 @@ def write_cards(folder: str | Path) -> None:
             model_card(place).save(place / "README.md")
 
 
-def _card(
-    folder: Path,
-    run: dict[str, Any],
-    evaluations: Sequence[Mapping[str, Any]],
-    name: str,
-    repo: str | Path | None,
-) -> "ModelCard":
-    from huggingface_hub import ModelCard
-
-    recipe, data_name = _leading(run), run["request"]["data_name"]
-    runs = [run, *record.members(run)]
-    bases = list(dict.fromkeys(filter(None, map(record.base_model_of_run, runs))))
-    corpora = dict.fromkeys(corpus for member in runs for corpus in member.get("corpora") or [])
-    body = render(
-        "model_card.md",
-        name=name,
-        recipe=recipe,
-        data_name=data_name,
-        language=" and ".join(LANGUAGES[code] for code in _languages_and_licence(data_name)[0]),
-        note=run.get("note"),
-        origin=_origin(recipe, next(iter(bases), None)),
-        made_of=credits_sentence(bases, list(corpora)),
-        citation=cdconv.CITATION,
-        **_what_it_tells(recipe),
-        **_use(folder, name, run, recipe),
-        rule_file=method_of(folder).MARKER,
-        **_decision(load_rule(folder), evaluations),
-        **_figures(evaluations, recipe.data.config, repo),
-        **_training(run, recipe),
-        teachers=_teachers,
-        retired=_retired,
-    )
-    return ModelCard(f"---\n{_front_matter(name, run, bases, evaluations).to_yaml()}\n---\n\n{body}")
-
-
 def _languages_and_licence(data_name: str) -> tuple[list[str], str]:
     """The languages of the training data, and its licence, which is that of the weights."""
     if corpus := registry.titled(data_name):
         return list(corpus.languages), "other" if corpus.licence == "unknown" else corpus.licence
     return ["zh", "en"] if data_name == nli.MIXED else ["zh"], LICENSES.get(data_name, "other")
+
+
+def credits_sentence(backbones: Sequence[str], corpora: Sequence[str] = ()) -> str | None:
+    """The sources of a model with their licences, in Markdown with links; None where none is known.
+
+    Args:
+        backbones: the Hub ids of the original encoders.
+        corpora: the titles of the corpora of the NLI stage.
+    """
+    parts = [
+        f"the encoder {_credit(name, f'https://huggingface.co/{name}', BACKBONES.get(name))}" for name in backbones
+    ]
+    if corpora:
+        *others, last = map(_corpus, corpora)
+        parts.append(f"an NLI stage on {' and '.join(filter(None, (', '.join(others), last)))}")
+    return ", and ".join(parts) or None
+
+
+def _corpus(title: str) -> str:
+    if not (corpus := registry.titled(title)):
+        return title
+    licence = "licence not stated" if corpus.licence == "unknown" else corpus.licence
+    return _credit(title, corpus.home.split()[0], licence)
+
+
+def _credit(name: str, url: str, licence: str | None) -> str:
+    return (f"[{name}]({url})" if url.startswith("http") else name) + (f" ({licence})" if licence else "")
 
 
 def _recipes(run: Mapping[str, Any]) -> list[RecordedRecipe]:

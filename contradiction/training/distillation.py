@@ -75,7 +75,7 @@ def _detector_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
                 f"teacher {name}: predicts {', '.join(teacher.labels)}; the student learns {', '.join(recipe.labels)}"
             )
         with tqdm(total=len(rows), desc=f"teacher {Path(name).name}", unit="row", dynamic_ncols=True) as bar:
-            logits = teacher.logits(list(rows), on_batch=bar.update)
+            logits = teacher.score(list(rows), on_batch=bar.update).logits
         order = [teacher.labels.index(label) for label in recipe.labels]
         probabilities.append(softmax(logits, axis=1)[:, order])
     return np.mean(probabilities, axis=0)

@@ -23,7 +23,7 @@ from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import VIEW_KEY, Row
 from contradiction.io import manifest
 from contradiction.io.files import new_file, new_folder, read_json, write_json
-from contradiction.io.weights import WEIGHTS, load_weights
+from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import method_of, parts_of
 from contradiction.training import record

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import ASSISTANT, Turn, read_turns
 from contradiction.data.corpora.corpus import read_objects
-from contradiction.data.splits import SPLITS, name_of, write_split
+from contradiction.data.splits import SPLITS, data_card, name_of, write_split
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import windows
-from contradiction.io.files import new_folder
+from contradiction.io.files import new_folder, sha256_of
 from contradiction.io.quiet import no_data_bars
 from contradiction.io.tables import Table
 from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, is_contradiction, merge_label
@@ -157,7 +157,7 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
     path = Path(path)
     chats = read(path)
     out = Path(out or path.with_suffix(".data"))
-    name = f"{NAME} {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
+    name = f"{NAME} {sha256_of(path)[:12]}"
     if out.exists() and not ((out / "README.md").is_file() and name_of(out).startswith(NAME)):
         raise InputError(f"{out}: not a data repo of labelled chats, and would be replaced; move it away")
     splits, left_out = _split(chats, path)
@@ -240,17 +240,7 @@ def _sizes(sets: Mapping[str, "Dataset"]) -> Table:
 
 
 def _card(name: str, path: Path, files: Mapping[str, Mapping[str, str]], sizes: Table) -> str:
-    from datasets.utils.metadata import MetadataConfigs
     from huggingface_hub import DatasetCardData
 
     data = DatasetCardData(pretty_name=name, task_categories=["text-classification"], tags=["contradiction-detection"])
-    MetadataConfigs(
-        {
-            config: {
-                "data_files": [{"split": split, "path": place} for split, place in paths.items()],
-                **({"default": True} if index == 0 else {}),
-            }
-            for index, (config, paths) in enumerate(files.items())
-        }
-    ).to_dataset_card_data(data)
-    return f"---\n{data.to_yaml()}\n---\n\n# {name}\n\nMade from `{path.name}`.\n\n{sizes.markdown()}\n"
+    return data_card(data, files, f"# {name}\n\nMade from `{path.name}`.\n\n{sizes.markdown()}\n")

@@ -10,7 +10,7 @@ from contradiction.data.splits import fingerprint, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.io import manifest
 from contradiction.io.files import new_folder, read_json, write_json
-from contradiction.io.weights import WEIGHTS, load_weights
+from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.methods.decision import KEY
 from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.loading import method_of

@@ -7,12 +7,12 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.errors import InputError, first_line, kind_of
+from contradiction.io.files import sha256_of
 
 PAIRS, CHATS = "pairs", "chats"
 WHOLE = "whole chats"  # chats whose data set has one text of all messages, with the speaker before each
@@ -247,7 +247,7 @@ def local_splits(corpus: Corpus, source: str | Path | None) -> list[tuple[Config
 
 def _is_changed(corpus: Corpus, file: Path) -> bool:
     known = corpus.checksums.get(file.name)
-    return known is not None and sha256(file.read_bytes()).hexdigest() != known
+    return known is not None and sha256_of(file) != known
 
 
 def read_text(path: Path) -> str:

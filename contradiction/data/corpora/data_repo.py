@@ -18,7 +18,7 @@ from contradiction.data.corpora.corpus import (
     read_split,
     source_of,
 )
-from contradiction.data.splits import write_split
+from contradiction.data.splits import data_card, write_split
 from contradiction.errors import InputError
 from contradiction.io.files import new_folder
 from contradiction.io.quiet import no_data_bars
@@ -143,25 +143,14 @@ def notes_of(splits: Splits) -> list[str]:
 
 
 def _card(corpus: Corpus, files: Mapping[str, Mapping[str, str]], splits: Splits) -> str:
-    from datasets.utils.metadata import MetadataConfigs
     from huggingface_hub import DatasetCardData
 
     data = DatasetCardData(
         pretty_name=corpus.title, language=list(corpus.languages), license=corpus.licence,
         task_categories=["text-classification"], tags=["contradiction-detection"],
     )  # fmt: skip
-    MetadataConfigs(
-        {
-            config: {
-                "data_files": [{"split": split, "path": path} for split, path in paths.items()],
-                **({"default": True} if index == 0 else {}),
-            }
-            for index, (config, paths) in enumerate(files.items())
-        }
-    ).to_dataset_card_data(data)
     first = next(iter(files))
     parts = [
-        f"---\n{data.to_yaml()}\n---",
         f"# {corpus.title}",
         f"{corpus.origin}. The full corpus: {corpus.home}. Its licence: {corpus.licence}.",
         corpus.about,
@@ -170,7 +159,7 @@ def _card(corpus: Corpus, files: Mapping[str, Mapping[str, str]], splits: Splits
         *(_columns(corpus.config(config)) for config in files),
         "\n".join(f"- {note}" for note in notes_of(splits)),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return data_card(data, files, "\n\n".join(part for part in parts if part) + "\n")
 
 
 def _columns(config: Config) -> str:

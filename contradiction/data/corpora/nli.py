@@ -15,7 +15,7 @@ from contradiction.conversation import is_chinese
 from contradiction.data.corpora import cnli, decode, registry
 from contradiction.data.corpora.corpus import PAIRS, Note, Row, local_splits, read_split, read_text
 from contradiction.data.corpora.pairs import LABELS_EXCHANGED, LANGUAGE, NO_CONSENSUS, is_exchanged, pair_of, read_table
-from contradiction.data.splits import write_split
+from contradiction.data.splits import data_card, write_split
 from contradiction.errors import InputError, first_line
 from contradiction.io.files import new_folder
 from contradiction.io.quiet import no_data_bars
@@ -285,15 +285,11 @@ def _language(pair: Pair) -> str:
 
 
 def _card(files: Mapping[str, Mapping[str, str]], languages: Sequence[str]) -> str:
+    from huggingface_hub import DatasetCardData
+
     name = NAME if languages == [LANGUAGE] else MIXED
-    configs = "".join(
-        f"- config_name: {config}\n  data_files:\n"
-        + "".join(f"  - split: {split}\n    path: {path}\n" for split, path in paths.items())
-        for config, paths in files.items()
+    body = (
+        f"# {name}\n\nBuilt by `cdconv data nli` for training before or beside CDConv. The licences of the corpora it "
+        "was built from apply. A label of -1 means that the pair is only known not to contradict.\n"
     )
-    listed = "".join(f"- {language}\n" for language in languages)
-    return (
-        f"---\npretty_name: {name}\nlanguage:\n{listed}configs:\n{configs}---\n\n# {name}\n\nBuilt by "
-        "`cdconv data nli` for training before or beside CDConv. The licences of the corpora it was built from apply. "
-        "A label of -1 means that the pair is only known not to contradict.\n"
-    )
+    return data_card(DatasetCardData(pretty_name=name, language=list(languages)), files, body)

@@ -1,12 +1,12 @@
 """Premise, hypothesis and label, as the public NLI corpora write them."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from contradiction.data.corpora.corpus import Note, Row, read_json_rows, read_tsv
 from contradiction.errors import InputError, kind_of
+from contradiction.io.files import sha256_of
 from contradiction.labels import LABELS
 
 # The names that the corpora use: for the columns of the two texts, for the column of the label, and for the labels.
@@ -49,7 +49,7 @@ def read_table(path: Path) -> Iterator[tuple[str, Any]]:
 
 def is_exchanged(path: Path) -> bool:
     """Whether a file is a known one in which the labels entailment and neutral are exchanged."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() in EXCHANGED
+    return sha256_of(path) in EXCHANGED
 
 
 def pair_of(row: object, where: str, *, needs_label: bool = True) -> tuple[str, str, str | None]:
