@@ -165,6 +165,8 @@ def test_an_invalid_ensemble_is_rejected(members, both, quick_model, random_mode
             ensemble(models, tmp_path / "out", data=sample_repo)
     with pytest.raises(InputError, match="exists already"):
         ensemble(members, both, data=sample_repo)
+    with pytest.raises(InputError, match="name a folder outside"):
+        ensemble(members, members[0] / "both", data=sample_repo)
     (tmp_path / "ensemble.json").write_text('{"members": []}', encoding="utf-8")
     with pytest.raises(InputError, match=r'ensemble\.json: must be {"members": \[folder, \.\.\.\]}$'):
         ContradictionDetector.from_pretrained(tmp_path)

@@ -57,6 +57,13 @@ def test_a_model_that_cannot_be_exported_is_rejected(quick_model, exported, tmp_
         export(tmp_path, tmp_path / "out")
 
 
+def test_no_copy_is_written_into_the_model_that_it_is_a_copy_of(quick_model, tmp_path):
+    model = shutil.copytree(quick_model, tmp_path / "model")
+    with pytest.raises(InputError, match="name a folder outside"):
+        export(model, model / "half")
+    assert sorted(model.iterdir()) == sorted(model / file.name for file in quick_model.iterdir())
+
+
 def test_a_weight_too_large_for_fp16_is_named_and_nothing_is_left(quick_model, tmp_path):
     model = tmp_path / "model"
     shutil.copytree(quick_model, model)

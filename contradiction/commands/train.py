@@ -148,14 +148,14 @@ def cascade(
     from contradiction.data.splits import load_split
     from contradiction.evaluation import cascades
     from contradiction.evaluation.evaluate import describe_leakage, trained_config
-    from contradiction.io.files import check_file, write_json
+    from contradiction.io.files import check_file, check_new, write_json
     from contradiction.methods.loading import load_classifier
     from contradiction.training import record
 
     for file in filter(None, (plot, json)):
         check_file(file)
-    if out and out.exists():
-        raise InputError(f"{out}: exists already; remove it, or name another folder")
+    if out:
+        check_new(out, [detector, judge])
     detector_model, judge_model = load_classifier(detector), load_classifier(judge)
     config = config or trained_config(detector) or detector_model.task
     rows = load_split(data, config, "validation")

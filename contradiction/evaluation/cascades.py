@@ -11,7 +11,7 @@ import numpy as np
 from contradiction.errors import InputError
 from contradiction.evaluation.figures import TASKS
 from contradiction.inference.base import OnBatch
-from contradiction.io.files import new_file, new_folder, write_json
+from contradiction.io.files import check_new, new_file, new_folder, write_json
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION, LABELS, merge, merge_id
 from contradiction.methods.base import Classifier, joint_progress
@@ -166,17 +166,16 @@ def write(
         rows: the validation split; answers of the judge that its folder has are not requested again.
 
     Raises:
-        InputError: ``out`` exists, or a part is not a folder.
+        InputError: ``out`` exists or is inside a part, or a part is not a folder.
     """
     out = Path(out)
-    if out.exists():
-        raise InputError(f"{out}: exists already; remove it, or name another folder")
     parts = {"detector": Path(detector), "judge": Path(judge)}
     for part in parts.values():
         if not part.is_dir():
             raise InputError(
                 f"{part}: no such folder; `hf download USER/NAME --local-dir FOLDER` makes one of a Hub model"
             )
+    check_new(out, parts.values())
     with new_folder(out) as folder:
         for name, part in parts.items():
             shutil.copytree(part, folder / name)

@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,23 @@ def check_folder(path: str | Path) -> None:
     """Raises InputError if the path is the working folder or above it, so that it cannot be replaced."""
     if Path.cwd().is_relative_to(Path(path).resolve()):
         raise InputError(f"{path}: the folder you are in cannot be replaced; name one inside it")
+
+
+def check_new(path: str | Path, copied: Iterable[str | Path] = ()) -> None:
+    """Checks that a folder can be written.
+
+    Args:
+        path: the folder.
+        copied: the folders that it will hold a copy of.
+
+    Raises:
+        InputError: the path exists, or is inside one of these folders, so that its copy would hold itself.
+    """
+    if Path(path).exists():
+        raise InputError(f"{path}: exists already; remove it, or name another folder")
+    for folder in copied:
+        if Path(path).resolve().is_relative_to(Path(folder).resolve()):
+            raise InputError(f"{path}: is inside {folder}, and will hold a copy of it; name a folder outside")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from contradiction.inference.openvino_backend import OpenVinoBackend
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import VIEW_KEY, Row
 from contradiction.io import manifest
-from contradiction.io.files import new_file, new_folder, read_json, write_json
+from contradiction.io.files import check_new, new_file, new_folder, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import method_of, parts_of
@@ -40,8 +40,8 @@ def export(model: str | Path, out: str | Path) -> Path:
         ``out``.
 
     Raises:
-        InputError: the folder holds no finished model in safetensors, or a damaged one, ``out`` exists, or a weight is
-            out of the range of fp16.
+        InputError: the folder holds no finished model in safetensors, or a damaged one, ``out`` exists or is inside the
+            folder, or a weight is out of the range of fp16.
     """
     from safetensors.torch import save_file
 
@@ -49,8 +49,7 @@ def export(model: str | Path, out: str | Path) -> Path:
     files = [part / name for part in parts_of(model) for name in method_of(part).WEIGHTS if (part / name).is_file()]
     if not files or not record.read(model).get("parameters"):
         raise InputError(f"{model}: holds no finished model; `cdconv train` writes one")
-    if out.exists():
-        raise InputError(f"{out}: exists already; remove it, or name another folder")
+    check_new(out, [model])
     for part in parts_of(model):
         manifest.check(part)  # the copy gets a manifest of its own
     with new_folder(out) as folder:

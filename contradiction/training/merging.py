@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from contradiction.data.splits import fingerprint, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.io import manifest
-from contradiction.io.files import new_folder, read_json, write_json
+from contradiction.io.files import check_new, new_folder, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.methods.decision import KEY
 from contradiction.methods.ensemble import EnsembleClassifier
@@ -183,10 +183,9 @@ def merged(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str 
 
     Raises:
         InputError: the detectors were trained on different data, on the replies of different bots, or on other data
-            than ``data``; or ``out`` exists.
+            than ``data``; or ``out`` exists, or is inside the folder of a detector.
     """
-    if out.exists():
-        raise InputError(f"{out}: exists already; remove it, or name another folder")
+    check_new(out, models)
     validation = _common_validation(models, runs, data)
     with new_folder(out) as folder:
         yield folder

@@ -92,8 +92,7 @@ def prune(
     out = Path(out)
     if max_pieces is not None and min_count is not None:
         raise InputError("--keep and --min-count cannot be used together")
-    if out.exists():
-        raise InputError(f"{out}: exists already; remove it, or name another folder")
+    files.check_new(out)
     tokenizer = _load_tokenizer(backbone)
     original = _plain(tokenizer)
     usage = _count(original, corpus(), on_texts)

@@ -20,7 +20,7 @@ from contradiction.data.corpora.corpus import (
 )
 from contradiction.data.splits import data_card, write_split
 from contradiction.errors import InputError
-from contradiction.io.files import new_folder
+from contradiction.io.files import check_new, new_folder
 from contradiction.io.quiet import no_data_bars
 from contradiction.io.tables import Table
 
@@ -62,8 +62,7 @@ def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> Built:
         InputError: the source has no file of the corpus, a line is not valid, or ``out`` exists.
     """
     out = Path(out)
-    if out.exists():
-        raise InputError(f"{out}: exists already; remove it, or name another folder")
+    check_new(out)
     splits = read_all(corpus, source)
     with no_data_bars(), new_folder(out) as folder:
         files: dict[str, dict[str, str]] = {}

@@ -17,7 +17,7 @@ from contradiction.data.corpora.corpus import PAIRS, Note, Row, local_splits, re
 from contradiction.data.corpora.pairs import LABELS_EXCHANGED, LANGUAGE, NO_CONSENSUS, is_exchanged, pair_of, read_table
 from contradiction.data.splits import data_card, write_split
 from contradiction.errors import InputError, first_line
-from contradiction.io.files import new_folder
+from contradiction.io.files import check_new, new_folder
 from contradiction.io.quiet import no_data_bars
 from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION
 
@@ -205,8 +205,7 @@ def build(
         InputError: a corpus is not valid, a split is empty, or ``out`` exists.
     """
     out = Path(out)
-    if out.exists():
-        raise InputError(f"{out}: exists already; remove it, or name another folder")
+    check_new(out)
     notes: Counter[str] = Counter()
     held_out = _unseen((pair for corpus in validation for pair in read(corpus, "validation", notes)), set())
     raw = [pair for corpus in train for pair in read(corpus, "train", notes)]
