@@ -171,6 +171,12 @@ def test_rows_without_consensus_are_dropped(tmp_path):
     assert nli.read(ocnli(tmp_path / "a.json", [*PAIRS, ("甲", "乙", "-")])) == PAIRS
 
 
+UNMARKED = (
+    '{"record_id": 1, "is_contradiction": true, "aggregated_contradiction_indices": null, '
+    '"turns": [{"agent_id": 0, "text": "hi"}, {"agent_id": 1, "text": "hey"}]}'
+)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -180,6 +186,7 @@ def test_rows_without_consensus_are_dropped(tmp_path):
         ('{"sentence1": "甲", "sentence2": "乙", "label": ["neutral"]}', "a.json:1: label ['neutral']"),
         ("[1, 2]", "a.json:row 1: got a number"),
         ('{"sentence1": "甲", "sentence2": "乙", "label": "neutral"}\n{', "a.json:2: neither"),
+        (UNMARKED, "a.json: the data after row 0 is not in the format of DECODE"),
     ],
 )
 def test_the_error_for_a_wrong_row_names_its_place(tmp_path, text, message):

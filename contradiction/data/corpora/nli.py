@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import is_chinese
 from contradiction.data.corpora import cnli, decode, registry
-from contradiction.data.corpora.corpus import PAIRS, Note, Row, local_splits, read_split, read_text
+from contradiction.data.corpora.corpus import PAIRS, Note, Row, local_splits, read_file, read_split, read_text
 from contradiction.data.corpora.pairs import LABELS_EXCHANGED, LANGUAGE, NO_CONSENSUS, is_exchanged, pair_of, read_table
 from contradiction.data.splits import data_card, write_split
 from contradiction.errors import InputError, first_line
@@ -70,7 +70,7 @@ def _read(corpus: str | Path, split: str, notes: Counter[str], *, needs_labels: 
     if path.suffix == ".txt" and "\t" in start and not start.startswith(("{", "[")):
         return _pairs_of(cnli.read(path), notes)
     if '"last"' in start or '"turns"' in start:
-        return _pairs_of(decode.read_pairs(path), notes)
+        return _pairs_of(read_file(path, decode.CORPUS.config("nli-2-class"), decode.CORPUS.title), notes)
     pairs = _chinese(corpus, read_table(path), needs_labels)
     if is_exchanged(path):
         notes[LABELS_EXCHANGED] += sum(label not in (CONTRADICTION, None) for *_, label in pairs)
