@@ -92,6 +92,7 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
         (DATA + "[model]\n", "[model]: needs either"),
         (DATA + "[model.scratch]\nheads = 3", "[model.scratch]: hidden_size 128 must be a multiple of heads 3"),
         (DATA + "[model.scratch]\ndepth = 3", "model.scratch.depth is no option"),
+        (DATA + "[model.scratch]\nvocabulary = 4", "model.scratch.vocabulary is 4"),
         (DATA + '[model]\nbackbone = "a/b"\nbase_model = "a folder"', "model.base_model is 'a folder': must be"),
         ("view = flatten", "not a TOML file"),
         (GOOD + 'method = "hierarchical"', "method 'hierarchical' chooses the views of its stages itself"),

@@ -67,7 +67,7 @@ class ScratchOptions(Options):
     hidden_size: Count = 128
     layers: Count = 2
     heads: Count = 4
-    vocabulary: Count = 6000
+    vocabulary: int = Field(default=6000, ge=5)  # the special tokens alone are five
 
     @model_validator(mode="after")
     def _heads_divide_the_hidden_size(self) -> Self:
