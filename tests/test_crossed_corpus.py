@@ -92,6 +92,9 @@ def test_the_crossed_corpus_loads_as_a_data_set(published):
         ({"reply_b": "给猫剪指甲1"}, "same"),
         ({"a": [ASK]}, "same number of messages"),
         ({"b": [ASK, ASK, ASK_AGAIN]}, "alternates"),
+        ({"a": [{"role": "user", "content": 3}]}, "content is 3"),
+        ({"reply_a": None}, "reply_a is None"),
+        ({"clauses": ["养了只橘猫"]}, "clauses must be"),
     ],
 )
 def test_the_error_names_the_place_of_a_bad_line(tmp_path, changes, message):
@@ -114,6 +117,15 @@ def test_the_error_names_a_missing_key(tmp_path):
 def test_each_batch_must_be_in_one_split(tmp_path, splits):
     with pytest.raises(InputError, match=r"batches\.csv"):
         crossed.batches(write(tmp_path / "it", splits, b1=[quadruple(0)]))
+
+
+def test_files_in_another_encoding_are_named(tmp_path):
+    folder = write(tmp_path / "it", {"train": ["b1"]}, b1=[quadruple(0)])
+    for name in ("b1.jsonl", "batches.csv"):
+        file = folder / name
+        file.write_bytes(file.read_bytes() + "橘猫".encode("gbk"))
+        with pytest.raises(InputError, match=name):
+            crossed.read("train", folder)
 
 
 def test_a_corpus_that_overlaps_or_repeats_itself_fails(tmp_path):

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import ASSISTANT, USER
-from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row
+from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row, read_text
 from contradiction.data.splits import SPLITS
-from contradiction.errors import InputError
+from contradiction.errors import InputError, kind_of
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def batches(folder: str | Path = FOLDER) -> dict[str, Batch]:
                 Batch(row["batch"], row["split"], row["style"], row["brief"])
                 for row in csv.DictReader(stream, strict=True)
             ]
-    except (OSError, csv.Error, KeyError) as error:
+    except (OSError, ValueError, csv.Error, KeyError) as error:
         raise InputError(f"{path}: cannot be read ({error}); it lists batch, split, style and brief") from None
     for row in rows:
         if row.split not in SPLITS or row.style not in STYLES:
@@ -225,7 +225,7 @@ def read_batch(path: str | Path) -> list[Quadruple | Pair]:
     path = Path(path)
     items: list[Quadruple | Pair] = []
     # Only a line feed ends a line: texts may hold other separators, such as U+2028.
-    lines = path.read_text(encoding="utf-8").removesuffix("\n")
+    lines = read_text(path).removesuffix("\n")
     for number, line in enumerate(lines.split("\n") if lines else (), start=1):
         where = f"{path}:{number}"
         try:
@@ -239,20 +239,24 @@ def read_batch(path: str | Path) -> list[Quadruple | Pair]:
 
 
 def _item(values: Mapping[str, Any]) -> Quadruple | Pair:
-    common = {key: values[key] for key in ("id", "batch", "label", "phenomenon")}
+    common = {key: _text(values, key) for key in ("id", "batch", "label", "phenomenon")}
     if values["phenomenon"] not in PHENOMENA:
         raise ValueError(f"phenomenon {values['phenomenon']!r}; allowed are {', '.join(PHENOMENA)}")
     if values["label"] == INTRA:
         first, second = values["clauses"]
         if not all(clause in values["bad"] for clause in (first, second)):
             raise ValueError("both clauses must be parts of 'bad'")
-        return Pair(**common, messages=_chat(values["messages"]), good=values["good"], bad=values["bad"],
-                    clauses=(first, second))  # fmt: skip
+        return Pair(**common, messages=_chat(values["messages"]), good=_text(values, "good"),
+                    bad=_text(values, "bad"), clauses=(first, second))  # fmt: skip
     if values["label"] not in (HISTORY, ROLE):
         raise ValueError(f"label {values['label']!r}; allowed are {HISTORY}, {ROLE} and {INTRA}")
+    clauses = values.get("clauses", {})
+    if not isinstance(clauses, Mapping):
+        raise ValueError(f"clauses must be a JSON object, not {kind_of(clauses)}")
     item = Quadruple(
-        **common, a=_chat(values["a"]), b=_chat(values["b"]), reply_a=values["reply_a"], reply_b=values["reply_b"],
-        evidence=values["evidence"], inference=values.get("inference"), clauses=values.get("clauses", {}),
+        **common, a=_chat(values["a"]), b=_chat(values["b"]), reply_a=_text(values, "reply_a"),
+        reply_b=_text(values, "reply_b"), evidence=values["evidence"], inference=values.get("inference"),
+        clauses=clauses,
     )  # fmt: skip
     _check(item)
     return item
@@ -262,9 +266,14 @@ def _chat(messages: Sequence[Message]) -> Chat:
     roles = [message["role"] for message in messages]
     if len(roles) % 2 == 0 or roles != [(USER, ASSISTANT)[index % 2] for index in range(len(roles))]:
         raise ValueError("a chat alternates user and assistant, and begins and ends with the user")
-    if not all(message["content"].strip() for message in messages):
-        raise ValueError("a message is empty")
-    return tuple({"role": message["role"], "content": message["content"]} for message in messages)
+    return tuple({"role": message["role"], "content": _text(message, "content")} for message in messages)
+
+
+def _text(values: Mapping[str, Any], key: str) -> str:
+    value = values[key]
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{key} is {value!r}; it must be text, and not empty")
+    return value
 
 
 def _check(item: Quadruple) -> None:
@@ -274,7 +283,7 @@ def _check(item: Quadruple) -> None:
         raise ValueError("both replies are the same")
     if not 0 <= item.evidence < len(item.a) or item.a[item.evidence] == item.b[item.evidence]:
         raise ValueError(f"evidence {item.evidence} must be the index of a message in which the chats differ")
-    if item.label == HISTORY and item.a[item.evidence]["role"] != "assistant":
+    if item.label == HISTORY and item.a[item.evidence]["role"] != ASSISTANT:
         raise ValueError(f"evidence {item.evidence} of a {HISTORY} contradiction must be a message of the assistant")
 
 

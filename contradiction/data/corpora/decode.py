@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from contradiction.conversation import ASSISTANT
 from contradiction.data.corpora.corpus import (
     CHATS,
     PAIRS,
@@ -121,7 +122,7 @@ def _marked(path: Path) -> dict[str, set[str]]:
 
 
 def _pairs_of(row: Row) -> Iterator[Row]:
-    replies = [index for index, message in enumerate(row.messages) if message["role"] == "assistant"]
+    replies = [index for index, message in enumerate(row.messages) if message["role"] == ASSISTANT]
     for index in row.evidence or replies[-1:]:
         yield Row(
             f"{row.id}-{index}", row.label, premise=row.messages[index]["content"], hypothesis=row.reply, source=row.id
