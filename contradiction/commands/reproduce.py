@@ -230,7 +230,7 @@ def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, f
     panels = panels_of(table, cells, done, baselines, grid.bots_of(cells, data))
     for panel in panels:
         show(tables.score_table(panel))
-        if tests := tables.test_table(panel):
+        if tests := tables.paired_test_table(panel):
             show(tests)
     written = tables.write(folder, table, cells, done, panels)
     typer.echo(f"{', '.join(map(str, written))}: written, {len(done)} of {len(cells)} cells")

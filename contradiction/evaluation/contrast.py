@@ -93,9 +93,9 @@ class JudgedPair:
         return [(self.pair.contradicts, self.contradicting, True), (self.pair.fits, self.fitting, False)]
 
 
-def read_pairs(path: str | Path = PAIRS) -> list[Pair]:
+def read_pairs() -> list[Pair]:
     """The pairs, those of one phenomenon together."""
-    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    lines = PAIRS.read_text(encoding="utf-8").splitlines()
     return [Pair(**{**values, "turns": tuple(values["turns"])}) for values in map(json.loads, lines)]
 
 
@@ -164,8 +164,9 @@ def add(results: Iterable[Mapping[str, Any]], folder: str | Path) -> None:
 def load(folder: str | Path) -> dict[str, Counts]:
     """The saved counts of each detector on the current pairs, by its name."""
     saved: dict[str, dict[str, dict[str, int]]] = {}
+    current = fingerprint()
     for row in _read(Path(folder) / FILE):
-        if row["file"] == fingerprint():
+        if row["file"] == current:
             saved.setdefault(row["detector"], {})[row["phenomenon"]] = {key: int(row[key]) for key in COUNTS}
     return {name: saved[name] for name in sorted(saved)}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.data.splits import of_bot
+from contradiction.data.splits import fingerprint, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.labels import BOTS, task_of
@@ -251,7 +251,6 @@ def _cells(
     method: str, nli: bool, recipe: Recipe, seeds: Sequence[int], parts: Sequence[Mapping[str, Any]], data: str | Path
 ) -> list[Cell]:
     """A cell for each part of the rows and each seed, after the zero-shot cell of an NLI checkpoint."""
-    from contradiction.data.splits import fingerprint, load_split
     from contradiction.training import run_folder
     from contradiction.training.augmentation import training_rows
 

@@ -54,7 +54,7 @@ def _mean_and_deviation(method: MethodRuns, figure: str, label: str | None = Non
     return mean if deviation is None else f"{mean} ± {percent(deviation)}"
 
 
-def test_table(panel: Panel) -> Table | None:
+def paired_test_table(panel: Panel) -> Table | None:
     """The paired tests; None where there are none."""
     if not panel.tests:
         return None
@@ -90,7 +90,7 @@ def write(
         table=table,
         plot=f"{table}.png",
         artefacts=any(METHODS[cell.method].artefact for cell in cells),
-        panels=[(panel, score_table(panel), test_table(panel)) for panel in panels],
+        panels=[(panel, score_table(panel), paired_test_table(panel)) for panel in panels],
         data=next((cell.request["data_name"] for cell in cells if cell.trained), ""),
         starts=list(dict.fromkeys(cell.checkpoint for cell in cells)),
         seeds=list(dict.fromkeys(str(cell.seed) for cell in cells if cell.trained)),
@@ -185,14 +185,11 @@ def method_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:
     """
     from matplotlib.figure import Figure
 
-    heights = [len(panel.methods) + len(panel.baselines) for panel in panels] or [1]
+    heights = [len(panel.methods) + len(panel.baselines) for panel in panels]
     figure = Figure(figsize=(9, 1.5 + 0.36 * sum(heights) + 0.75 * len(heights)), dpi=110, layout="constrained")
     axes = figure.subplots(len(heights), 1, squeeze=False, height_ratios=[height + 1 for height in heights])[:, 0]
-    for ax, panel in zip(axes, panels, strict=False):
+    for ax, panel in zip(axes, panels, strict=True):
         draw_panel(ax, panel)
-    if not panels:
-        axes[0].text(0.5, 0.5, "no cell is finished yet", ha="center", va="center")
-        axes[0].set_axis_off()
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
     draw_legend(figure, panels)
     save_png(figure, path)

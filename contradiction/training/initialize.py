@@ -147,6 +147,7 @@ def _with_head_from_nli(model: "PreTrainedModel", names: Names) -> "PreTrainedMo
 
     nli = {str(label): int(number) for label, number in (model.config.label2id or {}).items()}
     contradicts = [is_contradiction(label) for label in names["id2label"].values()]
+    kinds = sum(contradicts)
     _set_labels(model.config, names)
     new = type(model)(model.config)
     weights, fresh = model.state_dict(), new.state_dict()
@@ -155,9 +156,9 @@ def _with_head_from_nli(model: "PreTrainedModel", names: Names) -> "PreTrainedMo
             fresh[name] = weight
             continue
         contradiction, rest = weight[nli[CONTRADICTION]], (weight[nli["entailment"]] + weight[nli["neutral"]]) / 2
-        shift = (math.log(sum(contradicts)), math.log((len(contradicts) - sum(contradicts)) / 2))
         if weight.ndim == 1:
-            contradiction, rest = contradiction - shift[0], rest - shift[1]
+            contradiction = contradiction - math.log(kinds)
+            rest = rest - math.log((len(contradicts) - kinds) / 2)
         fresh[name] = torch.stack([contradiction if flag else rest for flag in contradicts])
     new.load_state_dict(fresh)
     return new

@@ -198,6 +198,9 @@ class Recipe(Options):
         return validated(type(self), _placed(values, changes), f"recipe {self.name}")
 
 
+TOP_LEVEL = tuple(key for key in Recipe.model_fields if key not in TABLES)
+
+
 def option_named(key: str) -> str:
     """The full name of an option, with its table: ``epochs`` -> ``optimizer.epochs``; full names do not change.
 
@@ -234,7 +237,7 @@ def validated(cls: type[RecipeT], values: Mapping[str, Any], where: str) -> Reci
 def full_names() -> dict[str, str]:
     """Bare name -> full name of each option."""
     in_tables = {option: f"{table}.{option}" for table, options in TABLES.items() for option in options.model_fields}
-    return {key: key for key in Recipe.model_fields if key not in TABLES} | in_tables
+    return {key: key for key in TOP_LEVEL} | in_tables
 
 
 def defaults() -> dict[str, Any]:
@@ -253,9 +256,6 @@ def _placed(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, 
         else:
             placed[option] = value
     return placed
-
-
-TOP_LEVEL = ("name", "seed", "precision")
 
 
 def describe(error: "ValidationError") -> str:

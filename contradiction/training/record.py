@@ -117,7 +117,7 @@ def write_stages(folder: str | Path, *, request: dict[str, Any], stages: Sequenc
     minutes, parameters = (sum(run[key] for run in runs.values()) for key in ("minutes", "parameters"))
     first = runs[stages[0]]  # all stages start from the same backbone
     result = {"stages": runs, **{key: first.get(key) for key in ("base_model", "revisions", "ancestors")}}
-    _write(folder, request, result, minutes, parameters, runs[stages[0]]["hardware"])
+    _write(folder, request, result, minutes, parameters, first["hardware"])
 
 
 def write_soup(folder: str | Path, runs: Sequence[dict[str, Any]]) -> None:
