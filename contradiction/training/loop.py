@@ -154,7 +154,7 @@ class _Run:
     optimizer: torch.optim.Optimizer
     schedule: Any
     batches: Any
-    checks: "DataLoader"
+    validation_batches: "DataLoader"
     layout: Layout
     loss_of: Objective
     tokenizer: Any
@@ -171,7 +171,8 @@ def _prepare(
     soft = _teacher_probabilities(accelerator, recipe, training, work) if recipe.distillation.has_teachers else None
     examples = encode_rows(rows, recipe, tokenizer, soft)
     batches = train_loader(examples, tokenizer, recipe.optimizer.batch_size, recipe.seed)
-    checks = evaluation_loader(encode_rows(validation, recipe, tokenizer), tokenizer, recipe.optimizer.batch_size)
+    encoded = encode_rows(validation, recipe, tokenizer)
+    validation_batches = evaluation_loader(encoded, tokenizer, recipe.optimizer.batch_size)
     optimizer = adamw(model, recipe)
     labels = [example["labels"] for example in examples if example["labels"] != UNLABELLED]
     counts = np.bincount(labels, minlength=len(recipe.labels)).tolist()
@@ -181,10 +182,8 @@ def _prepare(
     average = weight_average(model, recipe.optimizer.ema, accelerator.device) if recipe.optimizer.ema else None
     if average:
         accelerator.register_for_checkpointing(average)
-    model, optimizer, batches, checks, schedule = accelerator.prepare(model, optimizer, batches, checks, schedule)
-    return _Run(
-        accelerator, model, optimizer, schedule, batches, checks, layout, objective(recipe, counts), tokenizer, average
-    )
+    prepared = accelerator.prepare(model, optimizer, schedule, batches, validation_batches)
+    return _Run(accelerator, *prepared, layout, objective(recipe, counts), tokenizer, average)
 
 
 def _teacher_probabilities(accelerator: Accelerator, recipe: Recipe, training: TrainingRows, work: Path) -> np.ndarray:
@@ -227,7 +226,7 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
             epoch = len(progress.epochs)
             loss, seconds = _one_epoch(run, epoch, position, bar, tracker, after_step)
             with averaged(model, run.average):
-                scores = evaluate_epoch(run.accelerator, run.model, run.checks, recipe)
+                scores = evaluate_epoch(run.accelerator, run.model, run.validation_batches, recipe)
                 progress.epochs.append({"train_loss": loss, "seconds": round(seconds, 1), "validation": scores})
                 if run.accelerator.is_main_process:
                     bar.write(_summary(epoch, recipe.optimizer.epochs, loss, scores))
@@ -290,13 +289,13 @@ def _one_epoch(
 
 
 def evaluate_epoch(
-    accelerator: Accelerator, model: "PreTrainedModel", checks: "DataLoader", recipe: Recipe
+    accelerator: Accelerator, model: "PreTrainedModel", batches: "DataLoader", recipe: Recipe
 ) -> dict[str, Any]:
     """The scores on the validation split, and whether the model predicts the same class for all rows."""
     model.eval()
     predictions: list[np.ndarray] = []
     references: list[np.ndarray] = []
-    for batch in checks:
+    for batch in batches:
         batch.pop("id")
         targets = batch.pop("labels")
         with torch.inference_mode():
