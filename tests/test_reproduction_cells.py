@@ -89,6 +89,7 @@ def test_old_records_without_recipe_tables_still_compare():
     assert not same_request(one, {**other, "recipe": {**older, "focal": 2.0}})
     assert not same_request(one, {**other, "data": "y"})
     assert not same_request({}, {})
+    assert not same_request(one, {**other, "recipe": {**recipe, "an_option_of_a_later_version": 1}})
 
 
 def test_artefact_baselines_are_flatten_with_their_own_view_and_never_zero_shot(encoders, sample_repo):

@@ -46,7 +46,11 @@ def same_request(request: Mapping[str, Any] | None, other: Mapping[str, Any] | N
 def _comparable(request: Mapping[str, Any] | None) -> dict[str, Any]:
     if not request or "recipe" not in request:  # zero-shot
         return dict(request or {})
-    return {**request, "recipe": {**record.recipe(request).recorded(), "name": None}}
+    try:
+        recipe = record.recipe(request).recorded()
+    except InputError:  # a version with other options wrote it: it is another run
+        return dict(request)
+    return {**request, "recipe": {**recipe, "name": None}}
 
 
 def check_free(all_cells: Iterable[Cell], out: Path, resume: bool) -> None:
