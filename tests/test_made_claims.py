@@ -114,7 +114,7 @@ def test_a_negation_is_added_or_removed_grammatically(text, refuted):
 
 
 def test_a_language_model_writes_a_claim_of_each_kind(run, source, tmp_path, monkeypatch):
-    out = tmp_path / "augmented.jsonl"
+    out = tmp_path / "dialfact" / "augmented.jsonl"  # the folder is made
     with ChatServer(
         lambda body: " A reply. ", lambda number, body: "401" if body["model"] == "other" else None
     ) as server:

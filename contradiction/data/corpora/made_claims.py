@@ -156,6 +156,7 @@ def generated(rows: Iterable[Row], endpoint: Endpoint, answers: Path) -> Iterato
         InputError: the endpoint gives no answer (earlier answers are kept), or a line of the file is not an answer.
     """
     known = _read_answers(answers)
+    answers.parent.mkdir(parents=True, exist_ok=True)
     with answers.open("a", encoding="utf-8") as stream:
         for row in rows:
             for label, wanted in GENERATED.items():
