@@ -9,6 +9,8 @@ from helpers.chat_server import KEY, ChatServer
 from contradiction.data.corpora import dialfact, made_claims, registry
 from contradiction.data.corpora.corpus import read_split
 from contradiction.errors import InputError
+from contradiction.io.endpoint import Endpoint
+from contradiction.io.files import LockedError, locked
 
 
 def claim(name, reply, passages, label="SUPPORTS"):
@@ -145,6 +147,15 @@ def test_saved_answers_with_any_line_separator_are_read_and_a_wrong_line_is_name
     with pytest.raises(InputError, match="answers:5: not a JSON list"):
         made_claims._read_answers(path)
     assert path.read_text(encoding="utf-8") == damaged
+
+
+def test_two_processes_do_not_write_one_file_of_answers(source, tmp_path):
+    answers = tmp_path / "answers"
+    claims = made_claims.generated(
+        made_claims.read_supported(source), Endpoint("m", url="http://localhost:1/v1"), answers
+    )
+    with locked(answers), pytest.raises(LockedError):
+        next(claims)
 
 
 def test_claims_written_before_a_failure_are_not_requested_again(run, source, tmp_path, monkeypatch):

@@ -198,8 +198,7 @@ def read(split: str, folder: str | Path = FOLDER) -> list[Quadruple | Pair]:
     """
     if split not in SPLITS:
         raise InputError(f"split {split!r} does not exist; the splits are {', '.join(SPLITS)}")
-    chosen = [batch.name for batch in batches(folder).values() if batch.split == split]
-    return [item for name in chosen for item in read_batch(Path(folder) / f"{name}.jsonl")]
+    return [item for file in batch_files(Path(folder), split) for item in read_batch(file)]
 
 
 def read_all(folder: str | Path = FOLDER) -> dict[str, list[Quadruple | Pair]]:
@@ -207,12 +206,11 @@ def read_all(folder: str | Path = FOLDER) -> dict[str, list[Quadruple | Pair]]:
     return {split: read(split, folder) for split in SPLITS}
 
 
-def digest(split: str, folder: str | Path = FOLDER) -> str:
-    """A digest of the batches of one split: equal exactly for equal content."""
-    names = [batch.name for batch in batches(folder).values() if batch.split == split]
+def digest(split: str) -> str:
+    """A digest of the published batches of one split: equal exactly for equal content."""
     content = hashlib.sha256()
-    for name in names:
-        content.update((Path(folder) / f"{name}.jsonl").read_bytes())
+    for file in batch_files(FOLDER, split):
+        content.update(file.read_bytes())
     return content.hexdigest()[:16]
 
 

@@ -20,7 +20,7 @@ from contradiction.data.corpora.corpus import CHATS, Config, Row, messages_of, r
 from contradiction.data.corpora.dialfact import NAMES, REFUTES, SUPPORTS, UNKNOWN
 from contradiction.errors import InputError, first_line
 from contradiction.io.endpoint import Endpoint
-from contradiction.io.files import write_text
+from contradiction.io.files import locked, write_text
 
 # A negation is inserted after the first auxiliary that follows a word; an existing negation is removed.
 _AUXILIARY = re.compile(
@@ -153,25 +153,30 @@ def generated(rows: Iterable[Row], endpoint: Endpoint, answers: Path) -> Iterato
         answers: a file to which each answer is appended. Only answers that it does not have yet are requested.
 
     Raises:
-        InputError: the endpoint gives no answer (earlier answers are kept), or a line of the file is not an answer.
+        InputError: the endpoint gives no answer (earlier answers are kept), a line of the file is not an answer, or
+            another process writes the file.
     """
-    known = _read_answers(answers)
-    answers.parent.mkdir(parents=True, exist_ok=True)
-    with answers.open("a", encoding="utf-8") as stream:
-        for row in rows:
-            for label, wanted in GENERATED.items():
-                prompt = (
-                    f"Evidence: {' '.join(row.extra['passages'])}\nChat: {spoken(row.messages)}\n"
-                    f"Write one short reply of the assistant that {wanted}. Answer with the reply alone."
-                )
-                key = (endpoint.model, prompt)
-                if key not in known:
-                    known[key] = endpoint.ask([{"role": USER, "content": prompt}], temperature=1.0).text.strip()
-                    stream.write(json.dumps([*key, known[key]], ensure_ascii=False) + "\n")
-                    stream.flush()
-                kind = f"generated {label}"
-                extra = {**row.extra, "made": kind}
-                yield replace(row, id=f"{row.id}-{kind}", label=label, reply=known[key], extra=extra)
+    with locked(answers):
+        known = _read_answers(answers)
+        with answers.open("a", encoding="utf-8") as stream:
+            for row in rows:
+                for label, wanted in GENERATED.items():
+                    prompt = _prompt(row, wanted)
+                    key = (endpoint.model, prompt)
+                    if key not in known:
+                        known[key] = endpoint.ask([{"role": USER, "content": prompt}], temperature=1.0).text.strip()
+                        stream.write(json.dumps([*key, known[key]], ensure_ascii=False) + "\n")
+                        stream.flush()
+                    kind = f"generated {label}"
+                    extra = {**row.extra, "made": kind}
+                    yield replace(row, id=f"{row.id}-{kind}", label=label, reply=known[key], extra=extra)
+
+
+def _prompt(row: Row, wanted: str) -> str:
+    return (
+        f"Evidence: {' '.join(row.extra['passages'])}\nChat: {spoken(row.messages)}\n"
+        f"Write one short reply of the assistant that {wanted}. Answer with the reply alone."
+    )
 
 
 def _read_answers(path: Path) -> dict[tuple[str, str], str]:
