@@ -119,6 +119,13 @@ def test_each_batch_must_be_in_one_split(tmp_path, splits):
         crossed.batches(write(tmp_path / "it", splits, b1=[quadruple(0)]))
 
 
+def test_a_list_of_batches_saved_by_a_spreadsheet_is_read(tmp_path):
+    folder = write(tmp_path / "it", {"train": ["b1"]}, b1=[quadruple(0)])
+    file = folder / "batches.csv"
+    file.write_text(file.read_text(encoding="utf-8"), encoding="utf-8-sig")
+    assert list(crossed.batches(folder)) == ["b1"]
+
+
 def test_files_in_another_encoding_are_named(tmp_path):
     folder = write(tmp_path / "it", {"train": ["b1"]}, b1=[quadruple(0)])
     for name in ("b1.jsonl", "batches.csv"):

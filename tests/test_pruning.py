@@ -281,7 +281,7 @@ def test_a_model_that_cannot_be_pruned_raises_one_clear_error(options, message, 
 def test_a_corpus_can_be_text_json_lines_or_a_data_repo(tmp_path, sample_repo, sample_rows):
     (tmp_path / "a.txt").write_text("你好\n\n{不是\n", encoding="utf-8")
     lines = [{"messages": [{"role": "user", "content": "甲"}], "n": 1}, {"b": {"c": "乙\n丙"}, "d": None}]
-    (tmp_path / "b.any").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    (tmp_path / "b.any").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8-sig")  # as some editors save it
     files = [tmp_path / "a.txt", tmp_path / "b.any"]
     assert list(read_texts(files)) == ["你好", "{不是", "user", "甲", "乙\n丙"]
     texts = list(read_texts([sample_repo]))

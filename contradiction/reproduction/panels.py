@@ -45,12 +45,12 @@ def panels_of(
     panels = []
     tested_on = BOTS if table == BY_BOT else ("",)
     nli = {cell.checkpoint for cell in cells if cell.nli}
+    release = all(cell.request.get("data_name", "CDConv") == "CDConv" for cell in cells)
     for config in configs_of(cells):
         methods = _methods(table, cells, done, config)
         if not methods:
             continue
         ngrams = _baselines(baselines.get(config, ()))
-        release = all(cell.request.get("data_name", "CDConv") == "CDConv" for cell in cells)
         for bot in tested_on:
             ids = {number for number, bot_of_row in (bots or {}).items() if bot_of_row == bot}
             if bot and ids.isdisjoint(methods[0].runs[0].ids):

@@ -351,7 +351,7 @@ def read_texts(sources: Iterable[str | Path]) -> Iterator[str]:
 def _of_file(path: Path) -> Iterator[str]:
     json_lines = None
     try:
-        with path.open(encoding="utf-8") as lines:
+        with path.open(encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
                 if not line.strip():
                     continue

@@ -170,7 +170,7 @@ def batches(folder: str | Path = FOLDER) -> dict[str, Batch]:
     """
     path = Path(folder) / BATCHES_FILE
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
             rows = [
                 Batch(row["batch"], row["split"], row["style"], row["brief"])
                 for row in csv.DictReader(stream, strict=True)
