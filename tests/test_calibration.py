@@ -154,7 +154,7 @@ def test_an_external_checkpoint_gets_a_view_and_a_rule(run, random_model, sample
     classifier = CheckpointClassifier.load(folder)
     assert (classifier.columns, classifier.rule == Rule()) == (("b1", "b2"), False)
     code, _, err = run("calibrate", folder, "--data", sample_repo, "--view", "flatten")
-    assert (code, err) == (2, f"cdconv: {folder}/config.json: reads sentence-pair, not flatten; leave the view out\n")
+    assert code == 2 and err.startswith(f"cdconv: {folder}/config.json: ") and err.endswith("leave the view out\n")
 
 
 def test_a_rule_is_not_fitted_on_rows_that_the_model_has_seen(run, quick_model, sample_repo, tmp_path):

@@ -8,7 +8,6 @@ from contradiction.errors import InputError
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import OPENINGS_KEY, VIEW_KEY
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.verdict import Verdict
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
@@ -69,7 +68,6 @@ def test_a_model_in_training_mode_is_set_to_evaluation_mode(folder):
     loaded = TorchBackend.load(folder)
     detector = ContradictionDetector(CheckpointClassifier(TorchBackend(loaded.model.train(), loaded.tokenizer)))
     assert detector(chat(*CHAT)) == detector(chat(*CHAT))
-    assert isinstance(detector(chat(*CHAT)), Verdict)
 
 
 def test_an_opening_reply_is_judged_by_a_model_that_was_trained_on_such_replies(random_model):

@@ -182,11 +182,12 @@ def test_a_reply_in_cdconv_is_found(tmp_path):
 
 
 def test_the_command_prints_the_gates_and_fails_if_one_fails(run, tmp_path):
-    folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
-                   b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
-    code, out, _ = run("data", "check-crossed", folder, "--source", "sample")
-    assert "quadruples that are not crossed" in out
-    assert code == int("NO" in out)
+    for number, failed in ((7, False), (0, True)):  # the second batch repeats the first
+        folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
+                       b1=[quadruple(0)], b2=[quadruple(number, batch="b2")])  # fmt: skip
+        code, out, _ = run("data", "check-crossed", folder, "--source", "sample")
+        assert "quadruples that are not crossed" in out
+        assert (code, "NO" in out) == (int(failed), failed)
     code, _, err = run("data", "check-crossed", tmp_path, "--source", "sample")
     assert code == 2
     assert "batches.csv" in err

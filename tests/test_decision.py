@@ -124,6 +124,7 @@ def test_two_classes_are_decided_by_the_threshold(calibrated, sample_repo):
     given = np.array(result["probabilities"])[:, 1]
     sure = np.abs(given - rule.threshold) > 1e-5
     assert (np.array(result["predictions"])[sure] == (given >= rule.threshold)[sure]).all()
+    assert {*result["predictions"]} == {0, 1}
 
 
 def test_offsets_decide_the_label_of_a_row_and_not_the_verdict_on_a_reply(detector, sample_rows):

@@ -76,8 +76,10 @@ def test_a_chat_gets_the_same_verdict_whatever_batch_it_is_in(detector, chats):
 
 
 def test_history_names_the_message_that_the_reply_contradicts(detector, chats):
-    for verdict in detector.batch(chats):
+    verdicts = detector.batch(chats)
+    for verdict in verdicts:
         assert verdict.evidence == ((1,) if verdict.label == "history" and verdict.checked else ())
+    assert any(verdict.evidence for verdict in verdicts) == (detector.task == "4-class")
 
 
 @pytest.mark.parametrize("reply", ["", "   ", "。。。", "？！…", "\n\t", "\u200d"])
@@ -120,7 +122,9 @@ def test_a_reply_that_is_itself_too_long_is_reported_as_truncated(detector):
 
 def test_no_evidence_is_named_when_not_all_text_was_read(detector, chats):
     cut = [[{"role": "user", "content": "很" * 100}, *chat[1:]] for chat in chats]
-    assert {verdict.evidence for verdict in detector.batch(cut)} == {()}
+    verdicts = detector.batch(cut)
+    assert {verdict.evidence for verdict in verdicts} == {()}
+    assert any(verdict.label == "history" for verdict in verdicts) == (detector.task == "4-class")
 
 
 def test_a_text_of_a_million_characters_is_judged_and_reported_as_truncated(detector):

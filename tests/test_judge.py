@@ -71,10 +71,14 @@ def test_batched_scans_equal_single_scans(detector, long_chat):
 
 
 def test_windows_are_processed_in_chunks(detector, long_chat, monkeypatch):
-    whole = detector.scan(long_chat)
+    whole, reads, predict = detector.scan(long_chat), [], detector.classifier.predict
     monkeypatch.setattr("contradiction.judge.CHUNK", 5)
+    monkeypatch.setattr(
+        detector.classifier, "predict", lambda rows, **options: reads.append(len(rows)) or predict(rows, **options)
+    )
     for one, other in zip(whole, detector.scan(long_chat), strict=True):
         assert one.scores == pytest.approx(other.scores, abs=1e-6)
+    assert len(reads) > 1
 
 
 @pytest.mark.parametrize(
@@ -86,16 +90,16 @@ def test_an_unreadable_earlier_reply_is_reported(detector, earlier, message):
     assert verdict.reason.startswith("messages[1] ") and message in verdict.reason
 
 
-def test_no_other_reply_replaces_a_truncated_one(detector):
-    messages = chat("很" * 80, "养了一只橘猫", "你好", "你好呀", "它叫什么名字？", "我没养过猫呀")
+@pytest.mark.parametrize(("filler", "last", "cut_is_surest"), [("猫", "没有猫", True), ("我", "它叫橘子", False)])
+def test_no_other_reply_replaces_a_truncated_one(detector, filler, last, cut_is_surest):
+    messages = chat(filler * 80, "养了一只橘猫", "你好", "你好呀", "它叫什么名字？", last)
     first, second = detector.classifier.predict([window.row for window in windows(read_turns(messages), 2)])
     assert first.truncation and not second.truncation
+    assert (first.probabilities[HISTORY] > second.probabilities[HISTORY]) == cut_is_surest
     calls = detector.with_settings(threshold=0.0, categories=[HISTORY])
-    surest_was_cut = first.probabilities[HISTORY] > second.probabilities[HISTORY]
-    assert calls(messages).evidence == (() if surest_was_cut else (3,))
+    assert calls(messages).evidence == (() if cut_is_surest else (3,))
     reverse = [*messages[2:4], *messages[:2], *messages[4:]]
-    first, second = detector.classifier.predict([window.row for window in windows(read_turns(reverse), 2)])
-    assert calls(reverse).evidence == (() if second.probabilities[HISTORY] > first.probabilities[HISTORY] else (1,))
+    assert calls(reverse).evidence == (() if cut_is_surest else (1,))
 
 
 def test_a_batch_size_below_one_is_rejected(detector, long_chat):

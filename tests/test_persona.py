@@ -117,4 +117,5 @@ def test_a_fact_equal_to_the_reply_does_not_contradict_it(detector):
     both = detector.check(["我养了一只猫", "我没养过猫"], "我养了一只猫")
     alone = detector.check(["我没养过猫"], "我养了一只猫")
     assert both.scores == pytest.approx(alone.scores, abs=1e-6)
-    assert 0 not in both.evidence
+    sure = detector.with_settings(threshold=0.0).check(["我养了一只猫", "我没养过猫"], "我养了一只猫")
+    assert (sure.evidence, sure.further) == ((1,), ())

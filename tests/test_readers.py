@@ -11,7 +11,6 @@ from pyarrow import parquet
 from contradiction.chats import formats, readers
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION
-from contradiction.labels import LABELS
 
 
 def chat_files(folder, chats):
@@ -61,7 +60,7 @@ def test_all_formats_of_the_same_chats_give_the_same_verdicts(detect, sample_cha
     assert len(verdicts) == 11
     assert [row["id"] for row in verdicts["a.json"]] == [f"c{index}" for index in range(40)]
     assert all(answers == verdicts["a.json"] for answers in verdicts.values())
-    assert {row["label"] for row in verdicts["a.json"]} <= set(LABELS["4-class"])
+    assert len({row["label"] for row in verdicts["a.json"]}) > 1, "otherwise the test could not fail"
 
 
 @pytest.mark.parametrize(

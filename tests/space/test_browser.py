@@ -213,11 +213,15 @@ def test_one_file_is_judged_at_a_time_and_stop_cancels_it(open_tab, url, tmp_pat
     other.get_by_text("A file of yours is being judged").wait_for()
     assert "judged" not in other.locator("#said textarea").input_value()
     tab.locator("#stop").click()
-    tab.wait_for_timeout(3000)  # until the started chats are done
+
+    def stands_still():
+        before = predicted()
+        tab.wait_for_timeout(2000)
+        return predicted() == before
+
+    wait_for(stands_still, seconds=60)  # until the started chats are done
     before = predicted()
-    tab.wait_for_timeout(2000)
-    assert predicted() == before
-    # The visitor can continue with another file.
+    # The visitor can continue with another file. Had this one been judged completely, all its rows would be known.
     tab.locator("#run").click()
     wait_for(lambda: predicted() > before, seconds=60)
 
