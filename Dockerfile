@@ -2,7 +2,7 @@
 #   docker build -t cdconv . && docker run -p 8000:8000 -e CDCONV_TOKEN=SECRET cdconv
 # Another detector: --build-arg MODEL=models/OTHER. A smaller torch without GPU support: --build-arg PIP_OPTIONS="--index-url ...".
 FROM python:3.11-slim
-ARG MODEL=models/e5-small-cdconv-soup
+ARG MODEL=models/e5-small-balanced
 RUN useradd --create-home cdconv
 WORKDIR /srv
 COPY requirements-serve.txt .

@@ -1,6 +1,6 @@
 """What a reply costs as its chat grows: the three ways of reading a history, side by side.
 
-    .venv/bin/python bench/turns.py models/e5-small-cdconv-soup --rounds 5
+    .venv/bin/python bench/turns.py models/e5-small-balanced --rounds 5
 
 Chats are put together from CDConv. All ways judge the same replies in turn within each round, so that a
 machine that slows down slows all of them; medians over the rounds are printed. The windowed way costs one window an

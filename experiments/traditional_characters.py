@@ -1,6 +1,6 @@
 """What do traditional characters cost? Judges the validation split as it is, and as it would be written elsewhere.
 
-    .venv/bin/python experiments/traditional_characters.py models/e5-small-cdconv-soup --data cdconv
+    .venv/bin/python experiments/traditional_characters.py models/e5-small-balanced --data cdconv
 
 OpenCC converts the rows: s2t changes the characters, s2hk takes the forms of Hong Kong, and s2twp the forms and words
 of Taiwan. The script prints the share of rows whose text the model reads differs from that of the original, and

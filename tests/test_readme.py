@@ -13,6 +13,7 @@ from contradiction.evaluation import figures, results
 from contradiction.inference import base
 from contradiction.io.tables import percent
 from contradiction.methods import loading
+from contradiction.paths import SHIPPED
 from evaluate_metric import evaluate_metric
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -240,7 +241,7 @@ def test_detect_prints_the_line_shown_in_the_readme(run, tmp_path):
 def test_the_recalls_offered_to_operators_match_the_shipped_rule():
     from contradiction.methods.loading import load_rule
 
-    rule = load_rule(ROOT / "models" / "e5-small-cdconv-soup")
+    rule = load_rule(SHIPPED)
     page = tables(text_of(ROOT / "docs" / "operators.md"))
     header, rows = next(table for table in page if table[0][0] == "base rate")
     precisions = [float(re.search(r"0\.\d", title)[0]) for title in header[1:]]

@@ -43,15 +43,17 @@ def test_the_pipeline_gives_the_uncalibrated_probabilities_of_the_facade(detecto
 @pytest.mark.parametrize(
     ("texts", "label", "score"),
     [
-        (CHAT, "history", 0.8054),
-        (("你会开车吗？", "我会开车，开了十年", "带我去兜风吧", "我不会开车"), "history", 0.8192),
-        (("你好", "我是北京人", "北京好玩吗？", "我是上海人，没去过北京"), "history", 0.7444),
-        # A contradiction, but of the wrong kind.
-        ((*BALL, "打了十年，上个月才第一次摸篮球"), "history", 0.3421),
-        ((*BALL, "你从小学打到大学，这还用问我呀"), "role-confusion", 0.4329),
-        (("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子"), "non-contradiction", 0.9305),
+        (CHAT, "history", 0.4368),
+        (("你会开车吗？", "我会开车，开了十年", "带我去兜风吧", "我不会开车"), "history", 0.9181),
+        (("你好", "我是北京人", "北京好玩吗？", "我是上海人，没去过北京"), "history", 0.3784),
+        # A contradiction, but of the wrong kind: the reply contradicts itself.
+        ((*BALL, "打了十年，上个月才第一次摸篮球"), "history", 0.5936),
+        ((*BALL, "你从小学打到大学，这还用问我呀"), "role-confusion", 0.3336),
+        (("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子"), "non-contradiction", 0.9620),
+        (("你喜欢吃辣吗？", "喜欢，我是四川人", "我也喜欢吃辣", "我不吃辣"), "history", 0.2555),
+        (("你好", "我没养过猫，我养了一只猫"), "intra-sentence", 0.5865),
         # A known error. It is here so that a better detector is noticed.
-        (("你喜欢吃辣吗？", "喜欢，我是四川人", "我也喜欢吃辣", "我不吃辣"), "non-contradiction", 0.8928),
+        (("你有对象吗？", "我单身很多年了", "周末干嘛？", "周末陪我老公逛街"), "non-contradiction", 0.9984),
     ],
 )
 def test_verdicts_on_a_few_chats_have_not_changed(detector, texts, label, score):
@@ -62,11 +64,11 @@ def test_verdicts_on_a_few_chats_have_not_changed(detector, texts, label, score)
 def test_a_precision_can_be_requested(detector):
     assert detector.with_settings(threshold="precision>=0.8")(chat(*CHAT)).label == "history"
     assert detector.with_settings(threshold="precision>=0.5", prior=0.03)(chat(*CHAT)).label == "non-contradiction"
-    with pytest.raises(InputError, match=r"precision 0\.9 .*prior of 0\.03; the best was 0\.72"):
+    with pytest.raises(InputError, match=r"precision 0\.9 .*prior of 0\.03; the best was 0\.86"):
         detector.with_settings(threshold="precision>=0.9", prior=0.03)
 
 
-@pytest.mark.parametrize("folder", [SHIPPED, "models/e5-small-crossed-cdconv"], ids=lambda folder: Path(folder).name)
+@pytest.mark.parametrize("folder", [SHIPPED, "models/e5-small-cdconv-soup", "models/e5-small-crossed-cdconv"], ids=lambda folder: Path(folder).name)
 def test_every_sixteenth_test_row_is_classified_as_the_saved_result_says(folder, release):
     detector = ContradictionDetector.from_pretrained(CHECKOUT / folder)
     [saved] = results.load(config="4-class", split="test", names=[Path(folder).name])
