@@ -182,8 +182,13 @@ def _prepare(
     average = weight_average(model, recipe.optimizer.ema, accelerator.device) if recipe.optimizer.ema else None
     if average:
         accelerator.register_for_checkpointing(average)
-    prepared = accelerator.prepare(model, optimizer, schedule, batches, validation_batches)
-    return _Run(accelerator, *prepared, layout, objective(recipe, counts), tokenizer, average)
+    model, optimizer, schedule, batches, validation_batches = accelerator.prepare(
+        model, optimizer, schedule, batches, validation_batches
+    )
+    loss_of = objective(recipe, counts)
+    return _Run(
+        accelerator, model, optimizer, schedule, batches, validation_batches, layout, loss_of, tokenizer, average
+    )
 
 
 def _teacher_probabilities(accelerator: Accelerator, recipe: Recipe, training: TrainingRows, work: Path) -> np.ndarray:
