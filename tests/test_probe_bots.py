@@ -1,0 +1,169 @@
+"""Bots to probe: functions, programs and chat models, also malicious and damaged ones."""
+
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from helpers.hostile_models import REFUSED, WEIGHTS
+
+from contradiction.errors import InputError
+from contradiction.probing.bots import BotError, CommandBot, FunctionBot, TransformersBot
+from contradiction.probing.plan import plan, read_openings
+from contradiction.probing.run import read_transcript, run
+
+CHAT = [{"role": "user", "content": "你养猫吗？"}]
+
+
+def _open_files():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_function_can_be_a_bot(tmp_path, monkeypatch):
+    (tmp_path / "a_bot.py").write_text(
+        "def reply(messages):\n    return f'{len(messages)}：我养了3只猫'\n"
+        "def wrong(messages):\n    return 3\n"
+        "def raises(messages):\n    raise KeyError('cat')\n"
+        "def hangs(messages):\n    import time\n    time.sleep(5)\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert FunctionBot("a_bot:reply").reply(CHAT) == "1：我养了3只猫"
+    with pytest.raises(InputError, match="returned a number"):
+        FunctionBot("a_bot:wrong").reply(CHAT)
+    with pytest.raises(BotError, match="KeyError: 'cat'"):
+        FunctionBot("a_bot:raises").reply(CHAT)
+    with pytest.raises(BotError, match=r"no reply within 0.05 s"):
+        FunctionBot("a_bot:hangs", timeout=0.05).reply(CHAT)
+    with pytest.raises(InputError, match=r"'a_bot:missing'.*module:function"):
+        FunctionBot("a_bot:missing")
+    (tmp_path / "half_a_bot.py").write_text("def reply(messages:", encoding="utf-8")
+    with pytest.raises(InputError, match=r"'half_a_bot:reply'"):
+        FunctionBot("half_a_bot:reply")
+
+
+PROGRAM = """
+import json, sys, time
+for line in sys.stdin:
+    text = json.loads(line)["messages"][-1]["content"]
+    if text == "end":
+        sys.exit(3)
+    if text == "hang":
+        time.sleep(20)
+    if text == "gbk":
+        sys.stdout.buffer.write("好".encode("gbk"))
+    print("not JSON" if text == "break" else json.dumps({"reply": text + "！"}), flush=True)
+"""
+
+
+def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):
+    file = tmp_path / "bot.py"
+    file.write_text(PROGRAM, encoding="utf-8")
+    bot = CommandBot(f"{sys.executable} {file}", timeout=60)
+    quick = CommandBot(f"{sys.executable} {file}", timeout=0.2)
+    try:
+        assert bot.reply(CHAT) == "你养猫吗？！"
+        for text, why in (
+            ("end", "ended with code 3"),
+            ("break", "answered 'not JSON'"),
+            ("gbk", "answered 'bytes that are not UTF-8'"),
+        ):
+            with pytest.raises(BotError, match=why):
+                bot.reply([{"role": "user", "content": text}])
+            assert bot.reply(CHAT) == "你养猫吗？！"
+        files = _open_files()
+        for _ in range(8):
+            with pytest.raises(BotError, match="ended with code 3"):
+                bot.reply([{"role": "user", "content": "end"}])
+            bot.reply(CHAT)
+        until = time.monotonic() + 20
+        while _open_files() > files and time.monotonic() < until:  # a thread closes the output of an ended program
+            time.sleep(0.05)
+        assert _open_files() <= files
+        with pytest.raises(BotError, match=r"no answer within 0.2 s"):
+            quick.reply([{"role": "user", "content": "hang"}])
+    finally:
+        bot.close()
+        quick.close()
+    with pytest.raises(InputError, match="No such file"):
+        CommandBot(str(tmp_path / "missing")).reply(CHAT)
+
+
+@pytest.fixture(scope="module")
+def chat_model(tmp_path_factory):
+    """A folder with a tiny random causal language model of Chinese characters."""
+    import torch
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    characters = sorted({character for text in read_openings() for character in text})
+    vocabulary = {token: index for index, token in enumerate(["<pad>", "<unk>", "</s>", *characters])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    folder = tmp_path_factory.mktemp("chat-model")
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", unk_token="<unk>", eos_token="</s>",
+        chat_template="{% for m in messages %}{{ m.content }}</s>{% endfor %}",
+    )  # fmt: skip
+    fast.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(vocabulary), hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+        pad_token_id=0, eos_token_id=2, bos_token_id=None,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def test_a_transformers_chat_model_can_be_a_bot(chat_model, tmp_path):
+    bot = TransformersBot(str(chat_model), max_new_tokens=8)
+    planned = plan(read_openings(), ("short", "inquiring-bot", "repeat-2"), 6)
+    outcome = run(planned, bot, tmp_path, request={"seed": 0}, name="tiny")
+    rows = read_transcript(tmp_path / "transcript.jsonl")
+    assert outcome.done == 6 and all(row["b1"] and row["b2"] for row in rows)
+    assert all(bot.reply(row["messages"][:-1]) == row["b2"] for row in rows)  # the reply depends on the context alone
+    with pytest.raises(InputError, match="no chat model"):
+        TransformersBot(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        ("config code of its own", "asks for code of its own"),
+        ("weights in a pickle", "not in safetensors"),
+        ("weights in a pickle that means harm", "not in safetensors"),
+        ("weights without a norm", "its checkpoint lacks"),
+    ],
+)
+def test_a_malicious_or_damaged_chat_model_is_rejected(chat_model, tmp_path, monkeypatch, harm, message):
+    folder = shutil.copytree(chat_model, tmp_path / "model")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    if harm == "weights in a pickle":
+        import torch
+        from safetensors.torch import load_file
+
+        torch.save(load_file(folder / WEIGHTS), folder / "pytorch_model.bin")
+        (folder / WEIGHTS).unlink()
+    elif harm == "weights without a norm":
+        from safetensors.torch import load_file, save_file
+
+        weights = load_file(folder / WEIGHTS)
+        save_file({name: value for name, value in weights.items() if name != "model.norm.weight"}, folder / WEIGHTS)
+    else:
+        REFUSED[harm](folder)
+    with pytest.raises(InputError, match=message):
+        TransformersBot(str(folder))
+    assert not (tmp_path / "mark").exists(), "code ran"
+
+
+def test_a_chat_template_that_rejects_the_chat_raises_one_line(chat_model, tmp_path):
+    folder = shutil.copytree(chat_model, tmp_path / "strict")
+    refusal = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    (folder / "chat_template.jinja").write_text(refusal + "{{ messages[-1].content + 1 }}", encoding="utf-8")
+    bot = TransformersBot(str(folder), max_new_tokens=8)
+    with pytest.raises(InputError, match=r"strict: its chat template .*no system role.*--persona-as turns"):
+        bot.reply([{"role": "system", "content": "你养猫"}, *CHAT])
+    with pytest.raises(InputError, match=r"strict: its chat template .*[^s]$"):
+        bot.reply(CHAT)
