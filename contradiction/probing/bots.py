@@ -5,6 +5,7 @@ import json
 import os
 import queue
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -138,7 +139,8 @@ class FunctionBot:
 class CommandBot:
     """A program that reads a line ``{"messages": [...]}`` and answers with a line ``{"reply": text}``.
 
-    Each thread has a process of its own. One that ends, hangs or writes anything else is started again.
+    Each thread has a process of its own. One that ends, hangs or writes anything else is started again. A process ends
+    together with those that it has started; on Windows they go on.
 
     Args:
         command: the command line.
@@ -181,8 +183,9 @@ class CommandBot:
         if getattr(self._local, "running", None) is None:
             try:
                 process = subprocess.Popen(
-                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1
-                )
+                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1,
+                    start_new_session=True,
+                )  # fmt: skip
             except OSError as error:
                 raise InputError(f"command {shown(self._command[0])}: {error.strerror}") from None
             lines: queue.Queue[str] = queue.Queue()
@@ -213,7 +216,12 @@ def _write_line(stream: Any, line: str) -> None:
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    process.kill()
+    """Ends a program and, on POSIX, the other processes of its session."""
+    if os.name != "posix":
+        process.kill()
+    elif process.returncode is None:  # afterwards its number may belong to another process
+        with suppress(ProcessLookupError, PermissionError):  # macOS refuses where only ended processes are left
+            os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     if process.stdin:
         with suppress(OSError):  # what was not written yet cannot be written any more
