@@ -165,14 +165,12 @@ def run_probe(
         detector = ContradictionDetector.from_pretrained(pinned(model, revision), backend=backend, **settings)
         detector.check_judges_replies()
         accuracy = verdicts.accuracy_record(verdicts.find_accuracy(detector, evaluation))
-        bot = _bot(chosen_bot, key_variable=key_variable or KEY, timeout=timeout, **options)
+        bot = _bot(chosen_bot, key_variable=key_variable, timeout=timeout, **options)
         stack.callback(bot.close)
         endpoint_writer = None
         if writer:
             writer_bot = _bot(
-                {"endpoint": writer, "endpoint_model": writer_model},
-                key_variable=writer_key_variable or KEY,
-                timeout=timeout,
+                {"endpoint": writer, "endpoint_model": writer_model}, key_variable=writer_key_variable, timeout=timeout
             )
             stack.callback(writer_bot.close)
             endpoint_writer = EndpointWriter(writer_bot, limits)
@@ -240,7 +238,7 @@ def _check_keys(bot: str | None, writer: str | None) -> None:
         )
 
 
-def _bot(chosen_bot: dict[str, str], *, key_variable: str, timeout: float, **options: Any) -> "Bot":
+def _bot(chosen_bot: dict[str, str], *, key_variable: str | None, timeout: float, **options: Any) -> "Bot":
     from contradiction.probing import bots
 
     if "endpoint" in chosen_bot:

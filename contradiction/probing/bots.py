@@ -61,17 +61,25 @@ class EndpointBot:
     Args:
         url: the address including ``/v1``.
         model: the model that it serves.
-        key_variable: the environment variable that holds the key. Without one, no key is sent.
+        key_variable: the environment variable that holds the key; by default ``OPENAI_API_KEY``, if it is set.
         timeout: the seconds that an answer may take, from the first byte sent to the last one received.
         options: further fields of the request, for instance ``temperature``.
+
+    Raises:
+        InputError: the address is not valid, or a variable is named that holds no key.
     """
 
     at_once: int | None = None
     # The answer says that no request will ever succeed: wrong key, wrong address, wrong model.
     HOPELESS = (401, 403, 404, 405)
 
-    def __init__(self, url: str, model: str, *, key_variable: str = KEY, timeout: float = 60, **options: Any) -> None:
-        self._endpoint = Endpoint(model, url=url, key=os.environ.get(key_variable, ""), timeout=timeout)
+    def __init__(
+        self, url: str, model: str, *, key_variable: str | None = None, timeout: float = 60, **options: Any
+    ) -> None:
+        key = os.environ.get(key_variable or KEY, "").strip()
+        if key_variable and not key:
+            raise InputError(f"{model}: the variable {shown(key_variable)} is empty or not set; it must hold the key")
+        self._endpoint = Endpoint(model, url=url, key=key, timeout=timeout)
         self._options = {name: value for name, value in options.items() if value is not None}
 
     def reply(self, messages: Messages) -> str:
