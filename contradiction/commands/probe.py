@@ -296,12 +296,15 @@ def _judge(
         task = bar.add_task("", total=len(rows), visible=not quiet)
         judged = verdicts.judge(rows, detector, scan=scan, on_done=lambda count: bar.advance(task, count))
     seconds = time.monotonic() - begun
-    write_transcript(out / TRANSCRIPT, judged)
     name = model_name(detector.name)
-    record = {"detector": name, "detector_seconds": round(seconds, 2), "accuracy": accuracy}
-    write_json(out / RECORD, read_json(out / RECORD) | record)
+    record = read_json(out / RECORD)
+    # Without a detector in its record a run counts as not judged. So a run that is killed here has no verdicts of one
+    # detector under the name of another.
+    write_json(out / RECORD, {key: value for key, value in record.items() if key != "detector"})
+    write_transcript(out / TRANSCRIPT, judged)
     if judged:
         verdicts.write_data(out / verdicts.DATA, judged, detector.task, name)
+    write_json(out / RECORD, record | {"detector": name, "detector_seconds": round(seconds, 2), "accuracy": accuracy})
     if not quiet:
         say(f"{len(judged):,} conversations judged in {seconds:.0f} s")
 
