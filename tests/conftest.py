@@ -20,7 +20,7 @@ import pytest
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
 
-pytest_plugins = ["helpers.grids"]
+pytest_plugins = ["helpers.corpora", "helpers.grids"]
 
 # Set before any Hugging Face import, because the libraries read these variables only once. Without separate caches,
 # a test could read an earlier build and not notice that the current one is broken.

@@ -1,6 +1,5 @@
 """The registry of corpora: one schema for every public format, and each builds a data repo that loads."""
 
-import json
 import re
 import runpy
 from collections import Counter
@@ -9,101 +8,15 @@ from pathlib import Path
 import pytest
 from datasets import load_dataset
 from helpers.chats import write_jsonl
+from helpers.corpora import CLAIM, ITEM, OCNLI, WRITTEN
 
 from contradiction.data import corpora as package
-from contradiction.data.corpora import cnli, data_repo, nli, registry
+from contradiction.data.corpora import cnli, data_repo, registry
 from contradiction.data.corpora.corpus import CHATS, PAIRS, REPEATED_ID, WHOLE, Note, Row, local_splits, read_split
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora import selection
 
 WRITTEN_PAIRS = runpy.run_path(str(Path(__file__).parents[1] / "experiments" / "written_pairs.py"))["CORPUS"]
-CHAT = [
-    {"role": "user", "content": "你养宠物吗"},
-    {"role": "assistant", "content": "养猫"},
-    {"role": "user", "content": "哦"},
-]
-CNLI = [
-    "AE1\t他在吃饭\t他在吃东西\tentailment\r", "AC2\t他在吃饭\t他在睡觉\tcontradiction\t\t\t\t\t\t\t\t",
-    "AN3\t他在跑\t他很饿\tneutralBC4\t他在跑\t他没动\tcontradiction", "AC5\t他在跑\t他没动\tcontradiction",
-    "AC6\t他在\t走\t他没动\tcontradiction", "AE7\t她在走\t她在动\tentailmen",
-    "BE8\t她在走\t她在动\tentailment\t\t\tBC9\t她在走\t她在睡\tcontradiction",
-]  # fmt: skip
-
-
-def turn(agent, text, **more):
-    return {"agent_id": agent, "text": text, "turn_id": 0, **more}
-
-
-def release(name, turns, label, marked, **more):
-    return {
-        "record_id": name, "turns": turns, "is_contradiction": label,
-        "aggregated_contradiction_indices": marked, **more,
-    }  # fmt: skip
-
-
-TURNS = [turn(0, "i have a dog"), turn(1, "nice"), turn(0, "he is old"), turn(1, "oh")]
-HUMAN_BOT = [turn(0, "hi"), turn(1, "i am a nurse"), turn(0, "really?"), turn(1, "no, a cook")]
-DIALOGUES = {
-    "test": [release("r1", [*TURNS, turn(0, "i never had a dog")], True, [0, 2, 4]),
-             release("r2", [*TURNS, turn(0, "he barks")], False, [])],
-    "human-bot": [release("h1", HUMAN_BOT, True, [], auxiliary={"original_model": "live/x"}, conversation_id="c1")],
-    "rct": [release("t1", [*TURNS[1:], turn(0, "i never had a dog")], False, [])],
-}  # fmt: skip
-FLAT = [
-    {"history": "<0> i like tea <1> me too <0> you said coffee", "last": "<1> i hate tea", "label": 1},
-    {"history": "<0> i like tea <1> me too", "last": "<0> good", "label": 0},
-]
-PAIRS_OF_FLAT = [
-    {"earlier": "me too", "last": "i hate tea", "label": 1}, {"earlier": "i like tea", "last": "good", "label": 0},
-]  # fmt: skip
-CLAIM = {
-    "context_id": "1___9", "id": "1___9--0", "data_type": "written", "context": ["hi", "hello", "tell me more "],
-    "response": " it was in 1997. ", "response_label": "REFUTES", "type_label": "factual",
-    "evidence_list": [["A", "https://x", "It was in 1998.", "0"], ["A", "https://x", "", "1"]],
-}  # fmt: skip
-ITEM = {
-    "id": "dev_1", "answers": "B", "article": "m : hi , it 's ten : go . f : ok . m ; bye .",
-    "options": ["f : see you .", "f : bye .", "m : no .", "f : what ?"],
-}  # fmt: skip
-WRITTEN = {
-    "id": "w1-001", "batch": "w1", "phenomenon": "habit", "messages": CHAT, "good": "嗯", "bad": "没养",
-    "label": "history", "evidence": 1, "evidence_span": "养猫", "bad_span": "没养",
-}  # fmt: skip
-OCNLI = [
-    {"level": "easy", "sentence1": "甲", "sentence2": "乙", "label": label, "genre": "lit", "prem_id": "lit_1", "id": 0}
-    for label in ("neutral", "-")
-]
-
-
-@pytest.fixture(scope="module")
-def copies(tmp_path_factory):
-    """A folder with a small copy of every corpus in its public format."""
-    folder = tmp_path_factory.mktemp("corpora")
-    write_jsonl(folder / "ocnli" / "dev.json", OCNLI)
-    write_jsonl(
-        folder / "probing" / "hans.json", [{"sentence1": "甲", "sentence2": "乙", "label": "neutral", "category": "x"}]
-    )
-    write_jsonl(
-        folder / "anli" / "R1.dev.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c", "genre": "w"}]
-    )
-    (folder / "cmnli").mkdir()
-    row = {"id": 0, "text_a": "甲", "text_b": "乙", "text_c": "", "label": "矛盾"}
-    (folder / "cmnli" / "dev.json").write_text(json.dumps([row], ensure_ascii=False), encoding="utf-8")
-    (folder / "xnli").mkdir()
-    (folder / "xnli" / "dev.tsv").write_text("text_a\ttext_b\tlabel\n甲\t乙\tneutral\n", encoding="utf-8")
-    (folder / "cnli").mkdir()
-    (folder / "cnli" / "train.txt").write_text("\n".join(CNLI) + "\n", encoding="utf-8")
-    for name, rows in DIALOGUES.items():
-        write_jsonl(folder / "decode" / f"{name}.jsonl", rows)
-    write_jsonl(folder / "decode" / "dialogues.dev.jsonl", FLAT)
-    write_jsonl(folder / "decode" / "pairs.dev.jsonl", PAIRS_OF_FLAT)
-    write_jsonl(folder / "dialfact" / "testsmall.jsonl", [CLAIM])
-    write_jsonl(folder / "mutual" / "mutual.dev.jsonl", [ITEM])
-    write_jsonl(
-        folder / "mutual" / "data" / "mutual_plus" / "test" / "test_1.txt", [{**ITEM, "id": "test_1", "answers": " "}]
-    )
-    write_jsonl(folder / "written" / "w1.jsonl", [WRITTEN])
-    return folder
 
 
 def corpus_of(name):
@@ -330,71 +243,6 @@ def test_a_file_belongs_to_the_split_that_its_full_path_names(tmp_path):
         assert [(config.name, split) for config, split in local_splits(corpus, tmp_path / file)] == expected_split
     with pytest.raises(InputError, match="holds no R1"):
         read_split(anli, tmp_path / "R3" / "train.jsonl", None, "train")
-
-
-def test_a_training_repo_accepts_cnli_and_two_way_pairs(copies, tmp_path):
-    train = [copies / "cnli" / "train.txt", copies / "decode" / "pairs.dev.jsonl"]
-    dev = [copies / "xnli" / "dev.tsv", copies / "decode" / "test.jsonl"]
-    built = nli.build(train, dev, tmp_path / "nli")
-    assert (built.train, built.validation, built.two_way) == (8, 4, 1)
-    assert built.notes[cnli.JOINED] == 2
-    rows = load_dataset(str(tmp_path / "nli"), "nli", split="train")
-    assert rows["label"][-2:] == [2, nli.UNKNOWN]
-    assert rows["contradiction"][-2:] == [True, False]
-    assert [label == 2 for label in rows["label"]] == rows["contradiction"][:]
-    two = load_dataset(str(tmp_path / "nli"), "nli-2-class", split="train")
-    assert two["label"][:] == [int(flag) for flag in rows["contradiction"]]
-    assert -1 not in load_dataset(str(tmp_path / "nli"), "nli", split="validation")["label"]
-    assert len(load_dataset(str(tmp_path / "nli"), "nli-2-class", split="validation")) == 4
-    nli.build(train[:1], dev[:1], tmp_path / "three")
-    three = load_dataset(str(tmp_path / "three"), "nli", split="train")
-    assert three.column_names == ["id", "premise", "hypothesis", "label"]  # unchanged if all labels are known
-
-
-def test_pairs_of_an_evaluation_set_are_excluded_whatever_their_punctuation(copies, tmp_path, run):
-    evaluation_file = tmp_path / "seen.tsv"
-    evaluation_file.write_text(
-        "text_a\ttext_b\tlabel\n他在吃饭。\t 他在吃东西!\tneutral\nMe too.\ti hate TEA\tneutral\n", encoding="utf-8"
-    )
-    train = [copies / "cnli" / "train.txt", copies / "decode" / "pairs.dev.jsonl"]
-    dev = copies / "xnli" / "dev.tsv"
-    assert nli.build(train, [dev], tmp_path / "nli", exclude=[evaluation_file]).excluded == 2
-    code, out, err = run(
-        "data", "nli", "--train", train[0], "--validation", dev, "--exclude", evaluation_file, "--out", tmp_path / "b"
-    )
-    assert (
-        code == 0
-        and "5 training" in out
-        and "1 training pairs left out because an excluded corpus contains them" in err
-    )
-
-
-def test_unlabelled_pairs_are_excluded_too(copies, tmp_path, monkeypatch):
-    pair = {"sentence1": "他在吃饭", "sentence2": "他在吃东西"}
-    test = tmp_path / "corpora" / "cmnli" / "test.json"
-    write_jsonl(test, [pair])
-    monkeypatch.setenv(registry.VARIABLE, str(tmp_path / "corpora"))
-    data_repo.build(registry.find("cmnli"), test.parent, tmp_path / "repo")  # its labels are null
-    disputed = tmp_path / "disputed.json"
-    write_jsonl(disputed, [{**pair, "label": "-"}])
-    for number, exclude in enumerate(("cmnli", test, f"{tmp_path / 'repo'}:nli", disputed)):
-        train, dev = copies / "cnli" / "train.txt", copies / "xnli" / "dev.tsv"
-        assert nli.build([train], [dev], tmp_path / str(number), exclude=[exclude]).excluded == 1
-    assert nli.read("cmnli", "test") == nli.read(f"{tmp_path / 'repo'}:nli", "test") == nli.read(disputed) == []
-    with pytest.raises(InputError, match="label None; allowed are"):
-        nli.read(test)
-
-
-def test_pairs_are_found_by_the_name_of_their_corpus(copies, tmp_path, monkeypatch):
-    monkeypatch.setenv(registry.VARIABLE, str(copies))
-    assert len(nli.read("cnli")) == 6
-    assert nli.read("ocnli", "validation") == [("甲", "乙", "neutral")]
-    assert len(nli.read("decode", nli.ALL)) == 5
-    with pytest.raises(InputError, match="mutual: the local copy has no train split of pairs; it has none"):
-        nli.read("mutual")
-    monkeypatch.delenv(registry.VARIABLE)
-    with pytest.raises(InputError, match=registry.VARIABLE):
-        nli.read("ocnli")
 
 
 def test_a_reader_of_cnli_yields_rows_and_notes(copies):

@@ -61,7 +61,7 @@ def test_the_error_names_an_unusable_line(tmp_path, record, message):
         rows_of(tmp_path, record)
 
 
-def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_a_changed_file(tmp_path):
+def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_other_rows(tmp_path, monkeypatch):
     records = [
         one(f"你养{n // 2}猫吗？", "养了", "叫什么？", f"回复{n}", label=HISTORY if n % 2 else NONE) for n in range(80)
     ]
@@ -79,6 +79,9 @@ def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_a_change
     before = (built.folder / "README.md").stat().st_mtime_ns
     labelled.build(file)
     assert (built.folder / "README.md").stat().st_mtime_ns == before
+    monkeypatch.setattr(labelled, "FOLDS", 10)  # as a version that splits in another way
+    assert len(load_split(labelled.build(file).folder, "4-class", "test")) == 8
+    monkeypatch.undo()
     write(file, records[:60])
     assert len(load_split(labelled.build(file).folder, "4-class", "train")) == 36
     (tmp_path / "mine.data").mkdir()

@@ -6,9 +6,10 @@ from collections import Counter
 
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value, load_dataset
+from helpers.chats import write_jsonl
 from huggingface_hub import RepoCard
 
-from contradiction.data.corpora import nli, pairs
+from contradiction.data.corpora import cnli, data_repo, nli, pairs, registry
 from contradiction.data.corpora.corpus import Note, Row
 from contradiction.errors import InputError
 from contradiction.labels import LABELS, merge, merge_id, task_of
@@ -274,3 +275,68 @@ def test_an_nli_checkpoint_with_two_or_three_labels_can_be_a_backbone(tmp_path, 
 def test_a_line_separator_inside_a_text_is_kept(tmp_path):
     pairs = [("他在\u2028吃饭", "他在吃东西", "entailment")]
     assert nli.read(ocnli(tmp_path / "a.json", pairs)) == pairs
+
+
+def test_a_training_repo_accepts_cnli_and_two_way_pairs(copies, tmp_path):
+    train = [copies / "cnli" / "train.txt", copies / "decode" / "pairs.dev.jsonl"]
+    dev = [copies / "xnli" / "dev.tsv", copies / "decode" / "test.jsonl"]
+    built = nli.build(train, dev, tmp_path / "nli")
+    assert (built.train, built.validation, built.two_way) == (8, 4, 1)
+    assert built.notes[cnli.JOINED] == 2
+    rows = load_dataset(str(tmp_path / "nli"), "nli", split="train")
+    assert rows["label"][-2:] == [2, nli.UNKNOWN]
+    assert rows["contradiction"][-2:] == [True, False]
+    assert [label == 2 for label in rows["label"]] == rows["contradiction"][:]
+    two = load_dataset(str(tmp_path / "nli"), "nli-2-class", split="train")
+    assert two["label"][:] == [int(flag) for flag in rows["contradiction"]]
+    assert -1 not in load_dataset(str(tmp_path / "nli"), "nli", split="validation")["label"]
+    assert len(load_dataset(str(tmp_path / "nli"), "nli-2-class", split="validation")) == 4
+    nli.build(train[:1], dev[:1], tmp_path / "three")
+    three = load_dataset(str(tmp_path / "three"), "nli", split="train")
+    assert three.column_names == ["id", "premise", "hypothesis", "label"]  # unchanged if all labels are known
+
+
+def test_pairs_of_an_evaluation_set_are_excluded_whatever_their_punctuation(copies, tmp_path, run):
+    evaluation_file = tmp_path / "seen.tsv"
+    evaluation_file.write_text(
+        "text_a\ttext_b\tlabel\n他在吃饭。\t 他在吃东西!\tneutral\nMe too.\ti hate TEA\tneutral\n", encoding="utf-8"
+    )
+    train = [copies / "cnli" / "train.txt", copies / "decode" / "pairs.dev.jsonl"]
+    dev = copies / "xnli" / "dev.tsv"
+    assert nli.build(train, [dev], tmp_path / "nli", exclude=[evaluation_file]).excluded == 2
+    code, out, err = run(
+        "data", "nli", "--train", train[0], "--validation", dev, "--exclude", evaluation_file, "--out", tmp_path / "b"
+    )
+    assert (
+        code == 0
+        and "5 training" in out
+        and "1 training pairs left out because an excluded corpus contains them" in err
+    )
+
+
+def test_unlabelled_pairs_are_excluded_too(copies, tmp_path, monkeypatch):
+    pair = {"sentence1": "他在吃饭", "sentence2": "他在吃东西"}
+    test = tmp_path / "corpora" / "cmnli" / "test.json"
+    write_jsonl(test, [pair])
+    monkeypatch.setenv(registry.VARIABLE, str(tmp_path / "corpora"))
+    data_repo.build(registry.find("cmnli"), test.parent, tmp_path / "repo")  # its labels are null
+    disputed = tmp_path / "disputed.json"
+    write_jsonl(disputed, [{**pair, "label": "-"}])
+    for number, exclude in enumerate(("cmnli", test, f"{tmp_path / 'repo'}:nli", disputed)):
+        train, dev = copies / "cnli" / "train.txt", copies / "xnli" / "dev.tsv"
+        assert nli.build([train], [dev], tmp_path / str(number), exclude=[exclude]).excluded == 1
+    assert nli.read("cmnli", "test") == nli.read(f"{tmp_path / 'repo'}:nli", "test") == nli.read(disputed) == []
+    with pytest.raises(InputError, match="label None; allowed are"):
+        nli.read(test)
+
+
+def test_pairs_are_found_by_the_name_of_their_corpus(copies, tmp_path, monkeypatch):
+    monkeypatch.setenv(registry.VARIABLE, str(copies))
+    assert len(nli.read("cnli")) == 6
+    assert nli.read("ocnli", "validation") == [("甲", "乙", "neutral")]
+    assert len(nli.read("decode", nli.ALL)) == 5
+    with pytest.raises(InputError, match="mutual: the local copy has no train split of pairs; it has none"):
+        nli.read("mutual")
+    monkeypatch.delenv(registry.VARIABLE)
+    with pytest.raises(InputError, match=registry.VARIABLE):
+        nli.read("ocnli")

@@ -1,10 +1,14 @@
 """Bots to probe: functions, programs and chat models, also malicious and damaged ones."""
 
+import os
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
+from threading import Timer
 
+import psutil
 import pytest
 from helpers.hostile_models import REFUSED, WEIGHTS
 
@@ -89,6 +93,38 @@ def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):
         quick.close()
     with pytest.raises(InputError, match="No such file"):
         CommandBot(str(tmp_path / "missing")).reply(CHAT)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs sessions")
+def test_a_program_ends_together_with_the_processes_that_it_started(tmp_path):
+    script = tmp_path / "bot.sh"
+    script.write_text('read line\nsleep 60 &\necho "{\\"reply\\": \\"$!\\"}"\ncat > /dev/null\n', encoding="utf-8")
+    bot = CommandBot(f"sh {script}")
+    try:
+        child = int(bot.reply(CHAT))
+        assert _runs(child)
+    finally:
+        bot.close()
+    until = time.monotonic() + 10
+    while _runs(child) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not _runs(child)
+
+
+def _runs(process):
+    try:
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_ctrl_c_does_not_wait_for_a_program_that_hangs(tmp_path):
+    bot = CommandBot(f"{sys.executable} -c 'import time; time.sleep(60)'", timeout=60)
+    begun = time.monotonic()
+    Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        run(plan(read_openings(), ("short",), 2), bot, tmp_path, request={"seed": 0}, name="hangs")
+    assert time.monotonic() - begun < 20
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,8 @@ def test_a_dry_run_prints_the_cost_and_calls_nothing(tmp_path, run):
         (("--endpoint", "ftp://x", "--function", "a:b"), "name one bot"),
         (("--endpoint", "ftp://x"), "begins with http://"),
         (("--endpoint", "http://me:s3cret@127.0.0.1/v1"), "holds a password"),
+        (("--endpoint", "http://127.0.0.1:9/v1", "--key-variable", "NO_SUCH_KEY"), "NO_SUCH_KEY"),
+        (("--function", "os:getcwd", "--writer", "http://127.0.0.1:9/v1", "--writer-key-variable", "NO_KEY"), "NO_KEY"),
         (("--command", "python 'bot.py"), "No closing quotation"),
         (("--function", "no_such_module:f"), "module:function"),
         (("--after", "0"), "numbers of turns from 1 to 100"),

@@ -10,6 +10,8 @@ from helpers.bot_server import FAULTS, Endpoint, scripted, serving, true_label
 
 from contradiction.commands import probe
 from contradiction.errors import InputError
+from contradiction.io import files
+from contradiction.probing import report
 from contradiction.probing.bots import EndpointBot
 from contradiction.probing.plan import plan, read_openings
 from contradiction.probing.run import EndpointWriter, Limits, read_transcript, run
@@ -228,6 +230,29 @@ def test_only_completed_conversations_count_as_new(tmp_path, detect_model, cdcon
         assert code == 0 and "10 conversations in the transcript, 3 of them now" in err
         code, _, err = cdconv(*command)
         assert code == 0 and "10 conversations in the transcript, 0 of them now" in err
+
+
+def test_a_run_that_ends_between_verdicts_and_record_counts_as_not_judged(tmp_path, detect_model, cdconv, monkeypatch):
+    real = files.write_json
+
+    def fail(path, value):
+        if "detector" in value:
+            raise OSError(28, "No space left on device", str(path))
+        real(path, value)
+
+    with serving(Endpoint()) as endpoint:
+        command = [
+            "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "4",
+            "--triggers", "short", "--model", detect_model,
+        ]  # fmt: skip
+        assert cdconv(*command)[0] == 0
+        with monkeypatch.context() as patched:
+            patched.setattr(files, "write_json", fail)
+            assert cdconv(*command, "--threshold", "0.9")[0] == 2
+        with pytest.raises(InputError, match="have not been judged"):
+            report.read(tmp_path / "run")
+        assert cdconv(*command)[0] == 0
+    assert len(report.read(tmp_path / "run")[0].rows) == 4
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import statistics
 
 import pytest
 from helpers.grids import VALUES, evaluation, times
+from matplotlib.figure import Figure
 from sklearn.metrics import f1_score
 
 from contradiction import cli
@@ -15,7 +16,7 @@ from contradiction.inputs.views import VIEWS
 from contradiction.io.files import read_json
 from contradiction.labels import BOTS
 from contradiction.methods.ngrams import LinearModel
-from contradiction.reproduction import panels
+from contradiction.reproduction import panels, table
 from contradiction.reproduction.cells import cells_of
 from contradiction.reproduction.grid import finished
 from contradiction.reproduction.panels import configs_of, panels_of
@@ -23,6 +24,7 @@ from contradiction.training.augmentation import fraction_of, training_rows
 from contradiction.training.recipe_files import load_recipe
 
 OF_HALF = ", 50 % of the rows"
+OF_FOUR, OF_TWO = "4-class-share0.5", "2-class-share0.5-of-4-class"  # the n-grams of half of the 4-class rows
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,7 @@ def test_a_learning_curve_reuses_the_finished_cells_of_table_4_and_leaves_its_ta
         f"{name}-seed{seed}.test.json"
         for name in ("flatten-4-class-tiny-share0.5", "reply-only-4-class-tiny-share0.5", "reply-only-4-class-tiny")
         for seed in (23, 42)
-    } | {f"tfidf-flatten.{task}-class-share0.5-seed{seed}.test.json" for task in (2, 4) for seed in (23, 42)}
+    } | {f"tfidf-flatten.{part}-seed{seed}.test.json" for part in (OF_FOUR, OF_TWO) for seed in (23, 42)}
     assert (curve / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()
 
 
@@ -65,8 +67,8 @@ def test_the_learning_curve_matches_the_predictions_and_tests_adjacent_shares(cu
         f"| {method}, 100 % of the rows – {method}, 50 % of the rows"
         for method in ("flatten", "reply-only (artefact baseline)")
     ] + [f"| flatten, {share} % of the rows – TF-IDF, all{part}" for share, part in ((50, OF_HALF), (100, ""))]
-    for config in ("4-class", "2-class"):
-        assert f"\n| TF-IDF, all{OF_HALF} | " in page.split(f"## {config},")[1].split("Differences")[0]
+    for config, drawn in (("4-class", ""), ("2-class", ", drawn by 4-class labels")):
+        assert f"\n| TF-IDF, all{OF_HALF}{drawn} | " in page.split(f"## {config},")[1].split("Differences")[0]
     assert "![Learning curve: the influence of the training rows: macro-F1](learning-curve.png)" in page
 
 
@@ -95,20 +97,24 @@ def test_each_share_is_compared_with_n_grams_fitted_to_the_same_rows(
         config: panels.baselines_of(config, cells, sample_repo, tmp_path, fit=True) for config in configs_of(cells)
     }
     for panel in panels_of("learning-curve", cells, done, beside, bootstrap=2):
-        merged = ", 4-class merged" if panel.config not in configs else ""
+        of_four = panel.config.replace("2-class", "4-class")
+        kinds = [("", "")] if panel.config in configs else []
+        kinds += [(", 4-class merged", f", drawn by {of_four} labels")] if panel.config != of_four else []
         expected = [
-            (f"flatten{part}{merged}", f"TF-IDF, all{part if share < 1 else ''}", 2)
+            (f"flatten{part}{kind}", f"TF-IDF, all{f'{part}{drawn}' if share < 1 else ''}", 2)
+            for kind, drawn in kinds
             for share in shares
             for part in [f", {100 * share:g} % of the rows"]
         ]
-        if panel.config == "2-class" in configs and 1 in shares:  # the full set of rows is the same for both kinds
-            expected.append(("flatten, 100 % of the rows, 4-class merged", "TF-IDF, all", 2))
-        tested = [(test.name, test.against, test.seeds) for test in panel.tests if "TF-IDF" in test.against]
-        assert tested == expected
-        drawn_by = panel.config if panel.config in configs else panel.config.replace("2-class", "4-class")
-        rows = load_split(sample_repo, drawn_by, "train")
+        assert [(test.name, test.against, test.seeds) for test in panel.tests if "TF-IDF" in test.against] == expected
+        axes = Figure().subplots()
+        table._draw_curves(axes, panel)
+        curves = {f"n-grams of all utterances{drawn}" for _, drawn in kinds}
+        assert curves <= set(axes.get_legend_handles_labels()[1])
         for baseline in beside[panel.config]:
             part = baseline["part"]
+            drawn_by = part["subset"].partition(" of ")[2]
+            rows = load_split(sample_repo, drawn_by or panel.config, "train")
             assert part["rows"] == len(fraction_of(rows, part["share"], part["seed"] or 0))
             assert part["subset"] == (f"{part['share']:g} of {drawn_by}" if part["share"] < 1 else "")
 
@@ -119,8 +125,8 @@ def test_n_grams_of_a_share_are_fitted_to_the_rows_of_the_encoder(curve, sample_
             backbone="some/encoder"
         )
         read = set(training_rows(load_split(sample_repo, "4-class", "train"), recipe).rows["id"])
-        for config in ("4-class", "2-class"):
-            kept = read_json(curve / f"tfidf-flatten.{config}-share0.5-seed{seed}.test.json")
+        for config, part in (("4-class", OF_FOUR), ("2-class", OF_TWO)):
+            kept = read_json(curve / f"tfidf-flatten.{part}-seed{seed}.test.json")
             rows = [row for row in load_split(sample_repo, config, "train") if row["id"] in read]
             model = LinearModel(VIEWS["flatten"], class_weight="balanced").fit(rows, [row["label"] for row in rows])
             assert kept["predictions"] == model.predict(list(load_split(sample_repo, config, "test"))).tolist()
@@ -146,10 +152,6 @@ def test_the_csv_of_a_learning_curve_has_the_number_of_training_rows(curve, samp
 
 
 def test_the_plot_of_a_learning_curve_has_a_curve_per_method_and_a_point_per_share(curve, sample_repo, encoders):
-    from matplotlib.figure import Figure
-
-    from contradiction.reproduction import table
-
     assert (curve / "learning-curve.png").read_bytes().startswith(b"\x89PNG")
     cells = cells_of(
         "learning-curve", data=sample_repo, seeds=(23, 42), train_fractions=(0.5, 1.0), backbone=str(encoders / "tiny"),

@@ -1,8 +1,10 @@
 """The run of a grid: what is trained or skipped, and what a kill, a user error or another run leaves."""
 
+import os
 import shutil
 import signal
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.evaluation.results import save
 from contradiction.io.files import read_json
+from contradiction.reproduction import grid as grid_module
 from contradiction.reproduction.grid import finished, zero_shot
 from contradiction.training.loop import train
 
@@ -105,6 +108,23 @@ def test_cells_that_run_on_ray_have_the_same_predictions(grid, reproduce, option
     assert len(names) == 2
     assert all(predictions(out, name) == predictions(grid, name) for name in names)
     assert "2 of 2 cells are finished already" in reproduce(*few, "--engine", "ray")[2]
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
+def test_a_cell_that_is_killed_on_ray_again_and_again_is_recorded_as_failed(tmp_path, monkeypatch):
+    def attempt(cell, out):
+        with (out / cell.name).open("a") as file:
+            file.write("x")
+        if cell.name == "large":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return False, ""
+
+    monkeypatch.setattr(grid_module, "attempt", attempt)
+    cells = [SimpleNamespace(name=name) for name in ("large", "small")]
+    results = {cell.name: result for cell, result in grid_module.attempts_on_ray(cells, None, out=tmp_path)}
+    assert (results["small"], results["large"][0]) == ((False, ""), True)
+    assert "large failed: killed 3 times" in results["large"][1]
+    assert ((tmp_path / "large").read_text(), (tmp_path / "small").read_text()) == ("xxx", "x")
 
 
 def test_shards_on_two_machines_give_the_same_table_as_one(grid, reproduce, options, tmp_path):

@@ -16,9 +16,10 @@ from contradiction.errors import InputError
 from contradiction.io import files
 from contradiction.methods.loading import load_classifier
 from contradiction.training import loop as training
+from contradiction.training import record
 from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
-from contradiction.training.run_folder import explain_write_errors
+from contradiction.training.run_folder import explain_write_errors, is_finished
 from contradiction.training.tracking import Tracker
 
 # Everything that has its own state or draws random numbers, all at once.
@@ -119,6 +120,8 @@ def test_files_left_by_a_kill_at_the_very_end_are_removed(recipe, whole, sample_
     done, left = (shutil.copytree(whole, tmp_path / name) for name in ("run", "run.partial"))
     (left / "state").mkdir()
     before = (done / "model.safetensors").stat().st_mtime_ns
+    assert is_finished(done, record.request(done), resume=True, is_main_process=False)
+    assert left.exists()
     assert train(load_recipe(recipe), data=sample_repo, out=done, resume=True) == done
     assert (done / "model.safetensors").stat().st_mtime_ns == before
     assert not left.exists()

@@ -148,6 +148,17 @@ def test_wrong_labels_evidence_people_and_files_are_rejected(store, tmp_path):
         LabelStore(other)
 
 
+def test_the_sqlite_file_of_another_program_is_refused_and_stays_as_it_is(tmp_path):
+    other = tmp_path / "history.sqlite"
+    with sqlite3.connect(other) as file:
+        file.execute("CREATE TABLE items (address TEXT)")
+        file.execute("CREATE TABLE visits (time REAL)")
+    before = other.read_bytes()
+    with pytest.raises(InputError, match=r"history\.sqlite: .*another program; name a new file"):
+        LabelStore(other)
+    assert other.read_bytes() == before
+
+
 @pytest.fixture
 def web(store):
     store.add(chats(1))

@@ -165,14 +165,12 @@ def run_probe(
         detector = ContradictionDetector.from_pretrained(pinned(model, revision), backend=backend, **settings)
         detector.check_judges_replies()
         accuracy = verdicts.accuracy_record(verdicts.find_accuracy(detector, evaluation))
-        bot = _bot(chosen_bot, key_variable=key_variable or KEY, timeout=timeout, **options)
+        bot = _bot(chosen_bot, key_variable=key_variable, timeout=timeout, **options)
         stack.callback(bot.close)
         endpoint_writer = None
         if writer:
             writer_bot = _bot(
-                {"endpoint": writer, "endpoint_model": writer_model},
-                key_variable=writer_key_variable or KEY,
-                timeout=timeout,
+                {"endpoint": writer, "endpoint_model": writer_model}, key_variable=writer_key_variable, timeout=timeout
             )
             stack.callback(writer_bot.close)
             endpoint_writer = EndpointWriter(writer_bot, limits)
@@ -240,7 +238,7 @@ def _check_keys(bot: str | None, writer: str | None) -> None:
         )
 
 
-def _bot(chosen_bot: dict[str, str], *, key_variable: str, timeout: float, **options: Any) -> "Bot":
+def _bot(chosen_bot: dict[str, str], *, key_variable: str | None, timeout: float, **options: Any) -> "Bot":
     from contradiction.probing import bots
 
     if "endpoint" in chosen_bot:
@@ -298,12 +296,15 @@ def _judge(
         task = bar.add_task("", total=len(rows), visible=not quiet)
         judged = verdicts.judge(rows, detector, scan=scan, on_done=lambda count: bar.advance(task, count))
     seconds = time.monotonic() - begun
-    write_transcript(out / TRANSCRIPT, judged)
     name = model_name(detector.name)
-    record = {"detector": name, "detector_seconds": round(seconds, 2), "accuracy": accuracy}
-    write_json(out / RECORD, read_json(out / RECORD) | record)
+    record = read_json(out / RECORD)
+    # Without a detector in its record a run counts as not judged. So a run that is killed here has no verdicts of one
+    # detector under the name of another.
+    write_json(out / RECORD, {key: value for key, value in record.items() if key != "detector"})
+    write_transcript(out / TRANSCRIPT, judged)
     if judged:
         verdicts.write_data(out / verdicts.DATA, judged, detector.task, name)
+    write_json(out / RECORD, record | {"detector": name, "detector_seconds": round(seconds, 2), "accuracy": accuracy})
     if not quiet:
         say(f"{len(judged):,} conversations judged in {seconds:.0f} s")
 

@@ -5,6 +5,7 @@ import json
 import os
 import queue
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -60,17 +61,25 @@ class EndpointBot:
     Args:
         url: the address including ``/v1``.
         model: the model that it serves.
-        key_variable: the environment variable that holds the key. Without one, no key is sent.
+        key_variable: the environment variable that holds the key; by default ``OPENAI_API_KEY``, if it is set.
         timeout: the seconds that an answer may take, from the first byte sent to the last one received.
         options: further fields of the request, for instance ``temperature``.
+
+    Raises:
+        InputError: the address is not valid, or a variable is named that holds no key.
     """
 
     at_once: int | None = None
     # The answer says that no request will ever succeed: wrong key, wrong address, wrong model.
     HOPELESS = (401, 403, 404, 405)
 
-    def __init__(self, url: str, model: str, *, key_variable: str = KEY, timeout: float = 60, **options: Any) -> None:
-        self._endpoint = Endpoint(model, url=url, key=os.environ.get(key_variable, ""), timeout=timeout)
+    def __init__(
+        self, url: str, model: str, *, key_variable: str | None = None, timeout: float = 60, **options: Any
+    ) -> None:
+        key = os.environ.get(key_variable or KEY, "").strip()
+        if key_variable and not key:
+            raise InputError(f"{model}: the variable {shown(key_variable)} is empty or not set; it must hold the key")
+        self._endpoint = Endpoint(model, url=url, key=key, timeout=timeout)
         self._options = {name: value for name, value in options.items() if value is not None}
 
     def reply(self, messages: Messages) -> str:
@@ -138,7 +147,8 @@ class FunctionBot:
 class CommandBot:
     """A program that reads a line ``{"messages": [...]}`` and answers with a line ``{"reply": text}``.
 
-    Each thread has a process of its own. One that ends, hangs or writes anything else is started again.
+    Each thread has a process of its own. One that ends, hangs or writes anything else is started again. A process ends
+    together with those that it has started; on Windows they go on.
 
     Args:
         command: the command line.
@@ -181,8 +191,9 @@ class CommandBot:
         if getattr(self._local, "running", None) is None:
             try:
                 process = subprocess.Popen(
-                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1
-                )
+                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1,
+                    start_new_session=True,
+                )  # fmt: skip
             except OSError as error:
                 raise InputError(f"command {shown(self._command[0])}: {error.strerror}") from None
             lines: queue.Queue[str] = queue.Queue()
@@ -213,7 +224,12 @@ def _write_line(stream: Any, line: str) -> None:
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    process.kill()
+    """Ends a program and, on POSIX, the other processes of its session."""
+    if os.name != "posix":
+        process.kill()
+    elif process.returncode is None:  # afterwards its number may belong to another process
+        with suppress(ProcessLookupError, PermissionError):  # macOS refuses where only ended processes are left
+            os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     if process.stdin:
         with suppress(OSError):  # what was not written yet cannot be written any more

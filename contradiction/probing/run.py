@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from contradiction.errors import InputError, shown
 from contradiction.io.files import new_file, read_json, write_json, write_text
-from contradiction.probing.bots import Bot, BotError
+from contradiction.probing.bots import Bot, BotError, CommandBot
 from contradiction.probing.plan import Message, Probe
 from contradiction.probing.triggers import PERSONA, REPEAT, lists
 
@@ -265,6 +265,11 @@ def run(
                 if len(outcome.failed) >= hopeless and outcome.done == before:
                     raise InputError(f"the first {hopeless} conversations failed; the last: {error_of(outcome)}")
                 start(1)
+    except KeyboardInterrupt:
+        pace.stop()
+        if isinstance(bot, CommandBot):  # the terminal sends Ctrl-C to no program in a session of its own
+            bot.close()
+        raise
     finally:
         pace.stop()  # threads end with the reply that they wait for
         if writer:

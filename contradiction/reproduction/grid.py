@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line
 from contradiction.evaluation import results
 from contradiction.inputs.views import HIERARCHICAL
 from contradiction.io.cluster import cluster
@@ -21,6 +22,7 @@ from contradiction.training.recipe import Recipe
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
 
+TRIES = 3  # how often a cell whose process is killed is started on Ray
 SPLITS = ("validation", "test")  # the test split last, because a test evaluation marks a finished cell
 
 
@@ -130,6 +132,8 @@ def attempts_on_ray(
 ) -> Iterator[tuple[Cell, tuple[bool, str]]]:
     """Runs cells as tasks of Ray, one for each core; yields each cell with the result of :func:`attempt` as it ends.
 
+    A cell whose process is killed, for instance for memory, continues in another one; it has ``TRIES`` in all.
+
     Args:
         cells: the cells.
         address: the address of a cluster; by default Ray is started here.
@@ -138,12 +142,25 @@ def attempts_on_ray(
     with cluster(address):
         import ray
 
-        remote: Any = ray.remote(num_cpus=1, max_retries=-1)
+        errors = ray.exceptions
+        killed = (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError)
+        # Ray itself would repeat a task without end that is killed for memory.
+        remote: Any = ray.remote(num_cpus=1, max_retries=0)
         task = remote(attempt)
         running = {task.remote(cell, **options): cell for cell in cells}
+        tries = Counter(cell.name for cell in cells)
         while running:
             [ended], _ = ray.wait(list(running), num_returns=1)
-            yield running.pop(ended), ray.get(ended)
+            cell = running.pop(ended)
+            try:
+                result = ray.get(ended)
+            except killed as error:
+                if tries[cell.name] < TRIES:
+                    tries[cell.name] += 1
+                    running[task.remote(cell, **options)] = cell
+                    continue
+                result = True, f"cdconv: {cell.name} failed: killed {TRIES} times ({first_line(error)})"
+            yield cell, result
 
 
 def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps: int | None) -> None:

@@ -102,7 +102,7 @@ def _baselines(evaluations: Sequence[dict[str, Any]]) -> list[MethodRuns]:
         key = (part["bot"] or "", part["share"], part["subset"], baseline_label(result))
         groups.setdefault(key, []).append(result)
     methods = []
-    for key in sorted(groups, key=lambda key: (key[0], key[1] < 1, key[1])):
+    for key in sorted(groups, key=lambda key: (key[0], key[1] < 1, *key[1:3])):
         (bot, _, subset, name), group = key, groups[key]
         runs = tuple(replace(run_of(result), seed=result["part"]["seed"]) for result in group)
         rows = group[0]["part"]["rows"]
@@ -240,18 +240,18 @@ def _on_parts(
         if result is None and fit:
             result = _fit(config, cell, data)
             seed = "" if part["seed"] is None else f"-seed{part['seed']}"
-            results.save(result, Path(out) / f"tfidf-{BASELINE_VIEW}.{config}{cell.part}{seed}.test.json")
+            of = f"-of-{cell.config}" if cell.subset and cell.config != config else ""
+            results.save(result, Path(out) / f"tfidf-{BASELINE_VIEW}.{config}{cell.part}{of}{seed}.test.json")
         evaluations += [result] if result else []
     return evaluations
 
 
 def _parts(config: str, cells: Sequence[Cell]) -> list[Cell]:
-    """One cell for each part of the rows. Cells that were trained on the config itself come first."""
+    """One cell for each part of the rows. Merged runs have parts of their own, because labels decide what is drawn."""
     parts: dict[tuple[object, ...], Cell] = {}
-    for trained_on in (config, *{cell.config for cell in cells if merged_config(cell.config) == config}):
-        for cell in cells:
-            if cell.trained and cell.config == trained_on and cell.part:
-                parts.setdefault((cell.part, _part_of(cell)["seed"]), cell)
+    for cell in cells:
+        if cell.trained and cell.part and config in (cell.config, merged_config(cell.config)):
+            parts.setdefault(tuple(_part_of(cell).values()), cell)
     return list(parts.values())
 
 
@@ -289,4 +289,10 @@ def baseline_label(result: dict[str, Any]) -> str:
     part = result["part"]
     fraction = fraction_label(part["share"]) if part["subset"] else ""
     bot = f", trained on {part['bot']}" if part["bot"] else ""
-    return f"{baselines.FEATURES[result['view']]}{fraction}{bot}"
+    return f"{baselines.FEATURES[result['view']]}{fraction}{drawn_label(part['subset'], result['config'])}{bot}"
+
+
+def drawn_label(subset: str, config: str) -> str:
+    """The part of a baseline's name for a subset that was drawn by the labels of another config, as merged runs do."""
+    _, _, drawn_by = subset.partition(" of ")
+    return f", drawn by {drawn_by} labels" if drawn_by not in ("", config) else ""

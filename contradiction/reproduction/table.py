@@ -13,7 +13,7 @@ from contradiction.io.tables import Table, interval, percent, render, signed, si
 from contradiction.labels import LABELS, task_of
 from contradiction.reports.plots import COLOURS, MEANINGS, Panel, draw_legend, draw_panel, save_png
 from contradiction.reproduction.cells import CURVE, METHODS, TABLES, VARIED, Cell
-from contradiction.reproduction.panels import BASELINE_VIEW
+from contradiction.reproduction.panels import BASELINE_VIEW, drawn_label
 from contradiction.training.recipe import defaults, option_named
 
 if TYPE_CHECKING:
@@ -227,10 +227,13 @@ def _draw_curves(axes: "Axes", panel: Panel) -> None:
         style = "--" if kind == "merged" else "-"
         axes.errorbar(places, means, reach, fmt=f"o{style}", color=METHODS[method].colour, label=label)
     ngrams = sorted((point for point in panel.baselines if point.method == BASELINE_VIEW), key=lambda point: point.rows)
-    if len(ngrams) > 1:
-        rows, means = [point.rows for point in ngrams], [100 * point.mean("macro_f1") for point in ngrams]
-        axes.plot(rows, means, "s:", color=COLOURS["baseline"], label="n-grams of all utterances")
-    levels = [baseline for baseline in panel.baselines if baseline not in ngrams or len(ngrams) == 1]
+    drawn = sorted({drawn_label(point.subset, panel.config) for point in ngrams if point.subset})
+    for label in drawn:
+        points = [point for point in ngrams if not point.subset or drawn_label(point.subset, panel.config) == label]
+        rows, means = [point.rows for point in points], [100 * point.mean("macro_f1") for point in points]
+        style = "s--" if label else "s:"
+        axes.plot(rows, means, style, color=COLOURS["baseline"], label=f"n-grams of all utterances{label}")
+    levels = [baseline for baseline in panel.baselines if baseline not in ngrams or not drawn]
     for baseline in levels:
         # An underscore keeps all but the first out of the legend.
         label = f"{'' if baseline is levels[0] else '_'}{MEANINGS['baseline']}, all rows"

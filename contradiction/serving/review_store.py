@@ -19,14 +19,12 @@ CHOICES = (*LABELS["4-class"], UNCLEAR)
 ANNOTATORS = 2  # the first two people label every chat; whoever joins later labels those on which they differ
 LONGEST_NAME = 40
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS items (
-  id INTEGER PRIMARY KEY, digest TEXT UNIQUE, position REAL, name TEXT, messages TEXT, truth TEXT);
-CREATE TABLE IF NOT EXISTS people (place INTEGER PRIMARY KEY, name TEXT UNIQUE);
-CREATE TABLE IF NOT EXISTS labels (
-  item INTEGER REFERENCES items, person INTEGER REFERENCES people, label TEXT, evidence INTEGER, time REAL,
-  PRIMARY KEY (item, person)) WITHOUT ROWID;
-"""
+_TABLES = {
+    "items": "(id INTEGER PRIMARY KEY, digest TEXT UNIQUE, position REAL, name TEXT, messages TEXT, truth TEXT)",
+    "people": "(place INTEGER PRIMARY KEY, name TEXT UNIQUE)",
+    "labels": "(item INTEGER REFERENCES items, person INTEGER REFERENCES people, label TEXT, evidence INTEGER, "
+    "time REAL, PRIMARY KEY (item, person)) WITHOUT ROWID",
+}
 
 
 class StoreError(InputError):
@@ -95,20 +93,28 @@ class LabelStore:
         path: the file; it is created if it does not exist.
 
     Raises:
-        StoreError: the file is not an SQLite file of a review, or cannot be read or written; any method may raise it.
+        StoreError: the file is not an SQLite file, or cannot be read or written; any method may raise it.
+        InputError: the file holds the tables of another program.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         with self._open() as file:
-            file.executescript(_TABLES)
+            file.execute("BEGIN IMMEDIATE")
+            names = file.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+            tables = {name for (name,) in names}
+            if tables and tables != _TABLES.keys():
+                raise InputError(f"{self.path}: an SQLite file of another program; name a new file")
+            for name, columns in _TABLES.items():
+                file.execute(f"CREATE TABLE IF NOT EXISTS {name} {columns}")
+            file.commit()
+            file.execute("PRAGMA journal_mode=WAL")  # the file keeps this mode
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         """A connection whose changes are written together when the block ends."""
         try:
             with closing(sqlite3.connect(self.path, timeout=30)) as file, file:
-                file.execute("PRAGMA journal_mode=WAL")
                 file.execute("PRAGMA synchronous=FULL")
                 yield file
         except sqlite3.Error as error:

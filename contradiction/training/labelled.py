@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import ASSISTANT, Turn, read_turns
 from contradiction.data.corpora.corpus import read_objects
-from contradiction.data.splits import SPLITS, data_card, name_of, write_split
+from contradiction.data.splits import SPLITS, data_card, fingerprint, name_of, write_split
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import windows
@@ -145,7 +145,7 @@ class Built:
 def build(path: str | Path, out: str | Path | None = None) -> Built:
     """Writes a data repo of labelled chats: rows of two turns, split by chat, 60/20/20.
 
-    An unchanged file is not written again; the repo of a changed file is replaced.
+    The repo is written again only if the file or the rows that are made from it have changed.
 
     Args:
         path: the file of labelled chats.
@@ -167,7 +167,10 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
         config: {split: to_dataset(config, splits[split]) for split in SPLITS} for config, splits in configs.items()
     }
     sizes = _sizes(sets[task])
-    if not (out.exists() and name_of(out) == name):
+    # An earlier version may have split the same file in another way.
+    rows_digest = fingerprint(*(rows for parts in sets.values() for rows in parts.values()))
+    card = (out / "README.md").read_text(encoding="utf-8") if out.exists() else ""
+    if not (name in card and rows_digest in card):
         with no_data_bars(), new_folder(out) as folder:
             files = {
                 config: {
@@ -175,7 +178,7 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
                 }
                 for config, parts in sets.items()
             }
-            (folder / "README.md").write_text(_card(name, path, files, sizes), encoding="utf-8")
+            (folder / "README.md").write_text(_card(name, path, rows_digest, files, sizes), encoding="utf-8")
     return Built(out, sizes, left_out)
 
 
@@ -239,8 +242,9 @@ def _sizes(sets: Mapping[str, "Dataset"]) -> Table:
     return Table("Labelled chats", ("split", "chats", *labels, "rows"), body)
 
 
-def _card(name: str, path: Path, files: Mapping[str, Mapping[str, str]], sizes: Table) -> str:
+def _card(name: str, path: Path, rows_digest: str, files: Mapping[str, Mapping[str, str]], sizes: Table) -> str:
     from huggingface_hub import DatasetCardData
 
     data = DatasetCardData(pretty_name=name, task_categories=["text-classification"], tags=["contradiction-detection"])
-    return data_card(data, files, f"# {name}\n\nMade from `{path.name}`.\n\n{sizes.markdown()}\n")
+    origin = f"Made from `{path.name}`. The digest of the rows is `{rows_digest}`."
+    return data_card(data, files, f"# {name}\n\n{origin}\n\n{sizes.markdown()}\n")

@@ -97,7 +97,7 @@ def train(
     check_teachers(recipe, request["data"])
     with locked(out, accelerator.is_main_process):
         accelerator.wait_for_everyone()
-        if run_folder.is_finished(out, request, resume):
+        if run_folder.is_finished(out, request, resume, accelerator.is_main_process):
             return out
         training, validation = training_rows(rows["train"], recipe), of_bot(rows["validation"], recipe.data.bot)
         layout = Layout(

@@ -92,22 +92,21 @@ def partial_folder(out: Path) -> Path:
     return out.with_name(f"{out.name}.partial")
 
 
-def is_finished(out: Path, request: dict[str, Any], resume: bool) -> bool:
+def is_finished(out: Path, request: dict[str, Any], resume: bool, is_main_process: bool) -> bool:
     """Whether the run is finished, so that there is nothing to resume.
 
-    Removes a working folder that a killed process left behind after the run was finished.
+    The main process removes a working folder that a killed process left behind after the run was finished.
 
     Raises:
         InputError: ``out`` exists, and ``resume`` is false or ``out`` is another run.
     """
     if not out.exists():
         return False
-    if resume and record.request(out) == request:
-        work = partial_folder(out)
-        if record.request(work) == request:
-            shutil.rmtree(work, ignore_errors=True)  # another process of the run may do the same
-        return True
-    raise InputError(f"{out}: exists already; remove it, or name another folder")
+    if not resume or record.request(out) != request:
+        raise InputError(f"{out}: exists already; remove it, or name another folder")
+    if is_main_process and record.request(work := partial_folder(out)) == request:
+        shutil.rmtree(work, ignore_errors=True)  # the run is finished even if this fails
+    return True
 
 
 def open_run(work: Path, request: dict[str, Any], resume: bool, provenance: dict[str, Any]) -> None:

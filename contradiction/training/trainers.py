@@ -43,7 +43,7 @@ def train_hierarchical(
     request = run_folder.request(recipe, data)
     with locked(out, sharing.is_main_process):
         sharing.wait_for_everyone()
-        if run_folder.is_finished(out, request, resume):
+        if run_folder.is_finished(out, request, resume, sharing.is_main_process):
             return out
         if sharing.is_main_process:
             run_folder.open_run(work, request, resume, run_folder.provenance(recipe, deterministic))
@@ -92,7 +92,7 @@ def train_kernel(
     request, conditions = run_folder.request(recipe, data, rows), run_folder.provenance(recipe)
     with locked(out, sharing.is_main_process):
         sharing.wait_for_everyone()
-        if run_folder.is_finished(out, request, resume):
+        if run_folder.is_finished(out, request, resume, sharing.is_main_process):
             return out
         sharing.wait_for_everyone()
         if sharing.is_main_process:

@@ -1,0 +1,94 @@
+"""A small copy of every corpus in its public format."""
+
+import json
+
+import pytest
+from helpers.chats import write_jsonl
+
+CHAT = [
+    {"role": "user", "content": "你养宠物吗"},
+    {"role": "assistant", "content": "养猫"},
+    {"role": "user", "content": "哦"},
+]
+CNLI = [
+    "AE1\t他在吃饭\t他在吃东西\tentailment\r", "AC2\t他在吃饭\t他在睡觉\tcontradiction\t\t\t\t\t\t\t\t",
+    "AN3\t他在跑\t他很饿\tneutralBC4\t他在跑\t他没动\tcontradiction", "AC5\t他在跑\t他没动\tcontradiction",
+    "AC6\t他在\t走\t他没动\tcontradiction", "AE7\t她在走\t她在动\tentailmen",
+    "BE8\t她在走\t她在动\tentailment\t\t\tBC9\t她在走\t她在睡\tcontradiction",
+]  # fmt: skip
+
+
+def turn(agent, text, **more):
+    return {"agent_id": agent, "text": text, "turn_id": 0, **more}
+
+
+def release(name, turns, label, marked, **more):
+    return {
+        "record_id": name, "turns": turns, "is_contradiction": label,
+        "aggregated_contradiction_indices": marked, **more,
+    }  # fmt: skip
+
+
+TURNS = [turn(0, "i have a dog"), turn(1, "nice"), turn(0, "he is old"), turn(1, "oh")]
+HUMAN_BOT = [turn(0, "hi"), turn(1, "i am a nurse"), turn(0, "really?"), turn(1, "no, a cook")]
+DIALOGUES = {
+    "test": [release("r1", [*TURNS, turn(0, "i never had a dog")], True, [0, 2, 4]),
+             release("r2", [*TURNS, turn(0, "he barks")], False, [])],
+    "human-bot": [release("h1", HUMAN_BOT, True, [], auxiliary={"original_model": "live/x"}, conversation_id="c1")],
+    "rct": [release("t1", [*TURNS[1:], turn(0, "i never had a dog")], False, [])],
+}  # fmt: skip
+FLAT = [
+    {"history": "<0> i like tea <1> me too <0> you said coffee", "last": "<1> i hate tea", "label": 1},
+    {"history": "<0> i like tea <1> me too", "last": "<0> good", "label": 0},
+]
+PAIRS_OF_FLAT = [
+    {"earlier": "me too", "last": "i hate tea", "label": 1}, {"earlier": "i like tea", "last": "good", "label": 0},
+]  # fmt: skip
+CLAIM = {
+    "context_id": "1___9", "id": "1___9--0", "data_type": "written", "context": ["hi", "hello", "tell me more "],
+    "response": " it was in 1997. ", "response_label": "REFUTES", "type_label": "factual",
+    "evidence_list": [["A", "https://x", "It was in 1998.", "0"], ["A", "https://x", "", "1"]],
+}  # fmt: skip
+ITEM = {
+    "id": "dev_1", "answers": "B", "article": "m : hi , it 's ten : go . f : ok . m ; bye .",
+    "options": ["f : see you .", "f : bye .", "m : no .", "f : what ?"],
+}  # fmt: skip
+WRITTEN = {
+    "id": "w1-001", "batch": "w1", "phenomenon": "habit", "messages": CHAT, "good": "嗯", "bad": "没养",
+    "label": "history", "evidence": 1, "evidence_span": "养猫", "bad_span": "没养",
+}  # fmt: skip
+OCNLI = [
+    {"level": "easy", "sentence1": "甲", "sentence2": "乙", "label": label, "genre": "lit", "prem_id": "lit_1", "id": 0}
+    for label in ("neutral", "-")
+]
+
+
+@pytest.fixture(scope="session")
+def copies(tmp_path_factory):
+    """A folder with a small copy of every corpus in its public format."""
+    folder = tmp_path_factory.mktemp("corpora")
+    write_jsonl(folder / "ocnli" / "dev.json", OCNLI)
+    write_jsonl(
+        folder / "probing" / "hans.json", [{"sentence1": "甲", "sentence2": "乙", "label": "neutral", "category": "x"}]
+    )
+    write_jsonl(
+        folder / "anli" / "R1.dev.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c", "genre": "w"}]
+    )
+    (folder / "cmnli").mkdir()
+    row = {"id": 0, "text_a": "甲", "text_b": "乙", "text_c": "", "label": "矛盾"}
+    (folder / "cmnli" / "dev.json").write_text(json.dumps([row], ensure_ascii=False), encoding="utf-8")
+    (folder / "xnli").mkdir()
+    (folder / "xnli" / "dev.tsv").write_text("text_a\ttext_b\tlabel\n甲\t乙\tneutral\n", encoding="utf-8")
+    (folder / "cnli").mkdir()
+    (folder / "cnli" / "train.txt").write_text("\n".join(CNLI) + "\n", encoding="utf-8")
+    for name, rows in DIALOGUES.items():
+        write_jsonl(folder / "decode" / f"{name}.jsonl", rows)
+    write_jsonl(folder / "decode" / "dialogues.dev.jsonl", FLAT)
+    write_jsonl(folder / "decode" / "pairs.dev.jsonl", PAIRS_OF_FLAT)
+    write_jsonl(folder / "dialfact" / "testsmall.jsonl", [CLAIM])
+    write_jsonl(folder / "mutual" / "mutual.dev.jsonl", [ITEM])
+    write_jsonl(
+        folder / "mutual" / "data" / "mutual_plus" / "test" / "test_1.txt", [{**ITEM, "id": "test_1", "answers": " "}]
+    )
+    write_jsonl(folder / "written" / "w1.jsonl", [WRITTEN])
+    return folder
