@@ -47,6 +47,14 @@ def test_every_format_yields_the_same_pairs(tmp_path, write, name):
     assert nli.read(write(tmp_path / name)) == PAIRS
 
 
+def test_a_lone_carriage_return_is_text_and_windows_line_ends_are_line_ends(tmp_path):
+    pairs = [(f"{a}\r了", b, label) for a, b, label in PAIRS]
+    path = xnli(tmp_path / "c.tsv", pairs)
+    assert nli.read(path) == pairs
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n")
+    assert nli.read(path) == pairs
+
+
 def test_swapped_labels_of_a_known_file_are_corrected(tmp_path, monkeypatch):
     path = cmnli(tmp_path / "dev.json")
     monkeypatch.setattr(pairs, "EXCHANGED", {hashlib.sha256(path.read_bytes()).hexdigest()})

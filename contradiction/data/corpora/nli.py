@@ -66,7 +66,7 @@ def _read(corpus: str | Path, split: str, notes: Counter[str], *, needs_labels: 
     if not _is_file(corpus):
         return _chinese(corpus, _repo_rows(str(corpus), split), needs_labels)
     path = Path(corpus)
-    start = read_text(path)[:1000].lstrip("\n")
+    start = read_text(path)[:1000].lstrip("\r\n")
     if path.suffix == ".txt" and "\t" in start and not start.startswith(("{", "[")):
         return _pairs_of(cnli.read(path), notes)
     if '"last"' in start or '"turns"' in start:
