@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import ntpath
 from collections import Counter
 
 import pytest
@@ -94,6 +95,13 @@ def test_a_data_repo_is_read_by_label_name(tmp_path, config, texts, names):
     repo = hub_repo(tmp_path / "repo", config, texts, names, unlabelled=2)
     assert nli.read(f"{repo}:{config}") == PAIRS
     assert nli.read(f"{repo}:{config}", "validation") == nli.read(f"{repo}:{config}:validation") == PAIRS[:1]
+
+
+def test_the_drive_of_a_windows_path_is_part_of_the_folder(tmp_path, monkeypatch):
+    repo = hub_repo(tmp_path / "D:" / "repo", "zh", ("premise", "hypothesis"), list(LABELS["nli"]))
+    monkeypatch.chdir(repo.parents[1])
+    monkeypatch.setattr("os.path.splitdrive", ntpath.splitdrive)
+    assert nli.read("D:/repo:zh:validation") == PAIRS[:1]
 
 
 def test_files_and_data_repos_can_be_combined(tmp_path):

@@ -5,6 +5,7 @@ entailment and neutral to non-contradiction, as the paper does. Pairs of DECODE 
 pair is like any other, and all other pairs are only known not to contradict.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,8 +142,10 @@ def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Any]]:
     from datasets import ClassLabel, load_dataset
     from datasets.exceptions import DatasetsError
 
-    repo, _, rest = corpus.partition(":")
+    drive, name = os.path.splitdrive(corpus)  # the colon of a drive of Windows separates nothing
+    name, _, rest = name.partition(":")
     config, _, named = rest.partition(":")
+    repo = drive + name
     if not Path(repo).is_dir() and repo.count("/") != 1:
         raise InputError(f"{corpus}: no such file or folder, and not a Hub id, which has the form OWNER/NAME:CONFIG")
     try:
