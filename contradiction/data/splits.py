@@ -157,10 +157,20 @@ def name_of(data: str | Path) -> str:
     """The name in the card of a data repo (``CDConv``, ``CDConv sample``, ...), or ``UNNAMED``.
 
     A path or a Hub id is not a name, because a copy of the data has another one.
+
+    Raises:
+        InputError: the card cannot be read.
     """
     from huggingface_hub import DatasetCard
 
-    card = DatasetCard.load(Path(data) / "README.md" if Path(data).is_dir() else str(data))
+    try:
+        if Path(data).is_dir():
+            card = DatasetCard.load(Path(data) / "README.md")
+        else:
+            with quick_hub():
+                card = DatasetCard.load(str(data))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{data}: the card of the data set cannot be read ({first_line(error)})") from error
     return str(card.data.get("pretty_name") or UNNAMED)
 
 

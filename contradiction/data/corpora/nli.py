@@ -8,6 +8,7 @@ pair is like any other, and all other pairs are only known not to contradict.
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from contradiction.data.corpora.pairs import LABELS_EXCHANGED, LANGUAGE, NO_CONS
 from contradiction.data.splits import data_card, write_split
 from contradiction.errors import InputError, first_line
 from contradiction.io.files import check_new, new_folder
+from contradiction.io.hub import quick_hub
 from contradiction.io.quiet import no_data_bars
 from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION
 
@@ -149,7 +151,7 @@ def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Any]]:
     if not Path(repo).is_dir() and repo.count("/") != 1:
         raise InputError(f"{corpus}: no such file or folder, and not a Hub id, which has the form OWNER/NAME:CONFIG")
     try:
-        with no_data_bars():
+        with no_data_bars(), nullcontext() if Path(repo).is_dir() else quick_hub():
             rows = load_dataset(repo, config or None, split=named or split)
     except (DatasetsError, ValueError, OSError) as error:
         raise InputError(f"{corpus}: cannot be loaded ({first_line(error)})") from error
