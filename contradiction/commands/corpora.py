@@ -207,7 +207,8 @@ def evaluate(
         say(note)
     show(*report.tables)
     if json:
-        write_json(json, {"corpus": name, "config": config, "split": split, "limit": limit, "figures": report.figures})
+        chosen = corpus.config(config).name
+        write_json(json, {"corpus": name, "config": chosen, "split": split, "limit": limit, "figures": report.figures})
 
 
 def _evaluation_of(request: "Request") -> Callable[["Request"], "Report"]:
