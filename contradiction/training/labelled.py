@@ -17,7 +17,7 @@ from contradiction.data.splits import SPLITS, fingerprint, name_of, write_repo
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import windows
-from contradiction.io.files import sha256_of
+from contradiction.io.files import locked, sha256_of
 from contradiction.io.tables import Table
 from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, is_contradiction, merge_label
 
@@ -159,8 +159,6 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
     chats = read(path)
     out = Path(out or path.with_suffix(".data"))
     name = f"{NAME} {sha256_of(path)[:12]}"
-    if out.exists() and not ((out / "README.md").is_file() and name_of(out).startswith(NAME)):
-        raise InputError(f"{out}: not a data repo of labelled chats, and would be replaced; move it away")
     splits, left_out = _split(chats, path)
     task = task_of(chats)
     configs = {task: splits} if task == "2-class" else {"4-class": splits, "2-class": splits}
@@ -170,14 +168,26 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
     sizes = _sizes(sets[task])
     # An earlier version may have split the same file in another way.
     rows_digest = fingerprint(*(rows for parts in sets.values() for rows in parts.values()))
-    card = (out / "README.md").read_text(encoding="utf-8") if out.exists() else ""
-    if not (name in card and rows_digest in card):
-        data = DatasetCardData(
-            pretty_name=name, task_categories=["text-classification"], tags=["contradiction-detection"]
-        )
-        origin = f"Made from `{path.name}`. The digest of the rows is `{rows_digest}`."
-        write_repo(out, sets, data, f"# {name}\n\n{origin}\n\n{sizes.markdown()}\n")
+    origin = f"Made from `{path.name}`. The digest of the rows is `{rows_digest}`."
+    if not _is_current(out, name, rows_digest):
+        with locked(out, wait=True):
+            if out.exists() and not ((out / "README.md").is_file() and name_of(out).startswith(NAME)):
+                raise InputError(f"{out}: not a data repo of labelled chats, and would be replaced; move it away")
+            if not _is_current(out, name, rows_digest):  # another process of the same run may have written it
+                data = DatasetCardData(
+                    pretty_name=name, task_categories=["text-classification"], tags=["contradiction-detection"]
+                )
+                write_repo(out, sets, data, f"# {name}\n\n{origin}\n\n{sizes.markdown()}\n")
     return Built(out, sizes, left_out)
+
+
+def _is_current(out: Path, *parts: str) -> bool:
+    """Whether the card of a data repo has these parts."""
+    try:
+        card = (out / "README.md").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # there is none, or another process replaces the folder
+        return False
+    return all(part in card for part in parts)
 
 
 Chosen = list[tuple[str, Row, str]]  # the id of the chat, a row of it, and its label
