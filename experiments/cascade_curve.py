@@ -20,6 +20,7 @@ from contradiction.io.files import write_json
 from contradiction.labels import LABELS
 from contradiction.methods.loading import load_classifier
 from contradiction.paths import CHECKOUT, SHIPPED
+from contradiction.reports.plots import draw_cascades
 
 sys.path.insert(0, str((CHECKOUT or Path()) / "tests"))
 from helpers.chat_server import ChatServer  # the servers of the tests
@@ -45,7 +46,7 @@ def main() -> None:
         print(table.markdown())
         print(f"judge right on {right:.0%}: {usage}\n", flush=True)
         if arguments.plot and right == arguments.right[0]:
-            cascades.plot(steps, arguments.plot)
+            draw_cascades(steps, arguments.plot)
 
 
 def measure(detector: object, rows: list, right: float) -> tuple[list[cascades.Step], dict | None]:

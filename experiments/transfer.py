@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from datasets import ClassLabel, Dataset, Features, Value
+from huggingface_hub import DatasetCardData
 from sklearn.metrics import roc_auc_score
 from written_pairs import CORPUS as WRITTEN
 
@@ -26,10 +27,10 @@ import cdconv
 from contradiction.conversation import ASSISTANT, USER, spoken
 from contradiction.data.corpora import registry
 from contradiction.data.corpora.corpus import read_split
-from contradiction.data.splits import fingerprint, load_split, write_split
+from contradiction.data.splits import fingerprint, load_split, write_repo
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora.structured import model_scorer, pair_row
-from contradiction.io.files import new_folder, read_json, write_json
+from contradiction.io.files import read_json, write_json
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import LABELS, is_contradiction
 from contradiction.methods.loading import load_classifier, name_with_digest
@@ -94,16 +95,13 @@ def build(name: str, options: argparse.Namespace) -> Path:
     held_out = len(shuffled) // 10
     text = Value("string")
     features = Features(id=Value("int32"), chat=text, reply=text, label=ClassLabel(names=list(LABELS["2-class"])))
-    with new_folder(folder) as partial:
-        lines = []
-        for split, part in (("train", shuffled[held_out:]), ("validation", shuffled[:held_out])):
-            chats, replies, labels = zip(*part, strict=True)
-            columns = {"id": range(1, len(part) + 1), "chat": chats, "reply": replies, "label": list(map(int, labels))}
-            rows = Dataset.from_dict({key: list(values) for key, values in columns.items()}, features=features)
-            path = write_split(rows, partial / "chat-2-class", split)
-            lines.append(f"  - split: {split}\n    path: chat-2-class/{path}\n")
-        card = f"---\npretty_name: Transfer from {name}\nconfigs:\n- config_name: chat-2-class\n  data_files:\n"
-        (partial / "README.md").write_text(card + "".join(lines) + "---\n", encoding="utf-8")
+    splits = {}
+    for split, part in (("train", shuffled[held_out:]), ("validation", shuffled[:held_out])):
+        chats, replies, labels = zip(*part, strict=True)
+        columns = {"id": range(1, len(part) + 1), "chat": chats, "reply": replies, "label": list(map(int, labels))}
+        splits[split] = Dataset.from_dict({key: list(values) for key, values in columns.items()}, features=features)
+    title = f"Transfer from {name}"
+    write_repo(folder, {"chat-2-class": splits}, DatasetCardData(pretty_name=title), f"# {title}\n")
     return folder
 
 

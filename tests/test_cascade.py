@@ -12,10 +12,12 @@ from helpers.scripted_judge import NAMES, question_of, scripted
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import cascades
+from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import is_contradiction
 from contradiction.methods.cascade import CascadeClassifier
-from contradiction.methods.loading import load_classifier
+from contradiction.methods.loading import load_classifier, load_rule
+from contradiction.training.merging import cascade
 
 COLUMNS = ("u1", "b1", "u2", "b2")
 
@@ -60,8 +62,8 @@ def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(pa
     detector, judge, server, rows = parts
     [step] = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.25,))
     out = tmp_path / "cascade"
-    rule = cascades.write(detector, judge, step, out, rows)
-    assert rule.prior == pytest.approx(np.mean([label > 0 for label in rows["label"]]), abs=1e-4)
+    cascade(detector, judge, step.low, step.high, out, rows)
+    assert load_rule(out).prior == pytest.approx(np.mean([label > 0 for label in rows["label"]]), abs=1e-4)
     (out / "judge" / "answers.sqlite").unlink()
     server.requests.clear()
     classifier = load_classifier(out)
@@ -84,7 +86,7 @@ def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(pa
     verdict = detected(chat(*(row[name] for name in COLUMNS)))
     assert verdict.label in NAMES and verdict.is_contradiction == is_contradiction(verdict.label)
     with pytest.raises(InputError, match="exists already"):
-        cascades.write(detector, judge, step, out, rows)
+        cascade(detector, judge, step.low, step.high, out, rows)
 
 
 def test_an_opening_reply_that_the_detector_cannot_judge_is_left_to_the_judge(parts):
@@ -93,8 +95,8 @@ def test_an_opening_reply_that_the_detector_cannot_judge_is_left_to_the_judge(pa
     pairs = load_classifier(detector)
     pairs.columns = ("b1", "b2")
     assert not pairs.judges_openings
-    cascade = ContradictionDetector(CascadeClassifier(pairs, load_classifier(judge), 1.0, 0.0))
-    verdict = cascade(chat("你会游泳吗？", "我不会游泳，昨天刚游了一千米"))
+    both = ContradictionDetector(CascadeClassifier(pairs, load_classifier(judge), 1.0, 0.0))
+    verdict = both(chat("你会游泳吗？", "我不会游泳，昨天刚游了一千米"))
     assert verdict.label == "intra-sentence" and len(server.requests) == 1
 
 
@@ -115,6 +117,15 @@ def test_the_command_prints_and_plots_the_curve_and_saves_the_cascade(parts, run
     assert marker["low"] == pytest.approx(chosen["low"], abs=1e-6) and "What the judge was asked for" in out
 
 
+def test_a_cascade_has_a_manifest_and_a_changed_bound_is_refused(parts, tmp_path):
+    detector, judge, _, rows = parts
+    out = cascade(detector, judge, 0.3, 0.7, tmp_path / "both", rows.select(range(40)))
+    assert {file.parent.name for file in out.rglob(manifest.NAME)} >= {"both", "judge"}
+    write_json(out / "cascade.json", read_json(out / "cascade.json") | {"low": 0.2})
+    with pytest.raises(InputError, match="cascade.json: has changed"):
+        load_classifier(out)
+
+
 def record_of(folder, config):
     """Writes a record that says that the model in a folder was trained on a config."""
     write_json(folder / "run.json", {"request": {"recipe": {"config": config}, "data_name": "CDConv"}})
@@ -125,7 +136,7 @@ def test_a_cascade_records_the_training_data_of_both_parts(parts, tmp_path):
     record_of(detector, "4-class")
     record_of(judge, "4-class-grouped")
     [step] = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.5,))
-    cascades.write(detector, judge, step, tmp_path / "both", rows)
+    cascade(detector, judge, step.low, step.high, tmp_path / "both", rows)
     ancestors = read_json(tmp_path / "both" / "run.json")["ancestors"]
     trained_on = {(entry["model"], entry["config"]) for entry in ancestors}
     assert trained_on == {("detector", "4-class"), ("judge", "4-class-grouped")}

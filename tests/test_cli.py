@@ -339,7 +339,8 @@ def test_an_unresponsive_hub_delays_the_command_by_seconds_only(tmp_path):
         timed = "import contradiction.detector, contradiction.io.hub, transformers, datasets, time, pathlib\n"
         timed += "contradiction.io.hub.TIMEOUT = 0.5\n"
         timed += "pathlib.Path('began').write_text(str(time.monotonic()), encoding='utf-8')\n"
-        commands = (["evaluate", "nope"], ["evaluate", "some/model"], ["baselines", "--data", "some/data"])
+        pairs = ["data", "nli", "--train", "some/data", "--validation", "some/data", "--out", "nli"]
+        commands = (["evaluate", "nope"], ["evaluate", "some/model"], ["baselines", "--data", "some/data"], pairs)
         places = [tmp_path / str(number) for number in range(len(commands))]
         running = []
         for arguments, place in zip(commands, places, strict=True):  # at the same time, because each of them waits

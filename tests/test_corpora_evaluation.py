@@ -295,7 +295,8 @@ def test_the_command_scores_a_model_beside_the_baselines(run, copies, random_mod
     assert code == 0, err
     assert re.search(expected, out), out
     written = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
-    assert written["corpus"] == name and any(random_model(task).name in key for key in written["figures"])
+    assert (written["corpus"], written["config"]) == (name, registry.find(name).config().name)
+    assert any(random_model(task).name in key for key in written["figures"])
 
 
 def test_a_missing_corpus_prints_one_clear_line(run, tmp_path):

@@ -171,7 +171,7 @@ build.build(build.find("sample"), sys.argv[1])
 """
 
 
-@pytest.mark.parametrize("step", ["write_split", "data_set_card"])
+@pytest.mark.parametrize("step", ["write_splits", "data_set_card"])
 def test_the_next_build_removes_what_a_killed_one_left(sample_repo, tmp_path, step):
     out, temporary = shutil.copytree(sample_repo, tmp_path / "cdconv"), tmp_path / "tmp"
     temporary.mkdir()

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import chat_calibration
+from contradiction.io.files import locked
 from contradiction.methods.loading import load_rule
 from contradiction.serving.review_store import LabelStore
 from contradiction.training import labelled
@@ -88,6 +90,21 @@ def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_other_ro
     (tmp_path / "mine.data" / "letter.txt").write_text("dear", encoding="utf-8")
     with pytest.raises(InputError, match="not a data repo of labelled chats"):
         labelled.build(shutil.copy(file, tmp_path / "mine.jsonl"))
+
+
+def test_of_several_processes_one_writes_the_data_repo_and_the_others_wait(tmp_path):
+    records = [one(f"你养{n}猫吗？", "养了", "叫什么？", "没养", label=HISTORY if n % 2 else NONE) for n in range(20)]
+    file = write(tmp_path / "labels.jsonl", records)
+    finished, out = labelled.build(file, tmp_path / "finished.data").folder, tmp_path / "labels.data"
+    other = Thread(target=labelled.build, args=(file,))
+    with locked(out):
+        other.start()
+        other.join(1)
+        assert other.is_alive() and not out.exists()
+        shutil.copytree(finished, out)
+        written = (out / "README.md").stat().st_ino
+    other.join()
+    assert (out / "README.md").stat().st_ino == written
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,12 @@ def unnamed(sample_repo, tmp_path):
     return folder
 
 
+def test_a_card_that_cannot_be_read_is_an_error_that_names_the_repo(tmp_path):
+    for data in ("some/data", tmp_path):
+        with pytest.raises(InputError, match=f"{data}: the card"):
+            name_of(data)
+
+
 def test_a_data_set_without_a_name_could_be_any_data_set(quick_model, unnamed, sample_repo, tmp_path):
     moved = shutil.copytree(unnamed, tmp_path / "moved")
     assert name_of(unnamed) == name_of(moved) == UNNAMED

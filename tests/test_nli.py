@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import ntpath
 from collections import Counter
 
 import pytest
@@ -47,6 +48,14 @@ def test_every_format_yields_the_same_pairs(tmp_path, write, name):
     assert nli.read(write(tmp_path / name)) == PAIRS
 
 
+def test_a_lone_carriage_return_is_text_and_windows_line_ends_are_line_ends(tmp_path):
+    pairs = [(f"{a}\r了", b, label) for a, b, label in PAIRS]
+    path = xnli(tmp_path / "c.tsv", pairs)
+    assert nli.read(path) == pairs
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n")
+    assert nli.read(path) == pairs
+
+
 def test_swapped_labels_of_a_known_file_are_corrected(tmp_path, monkeypatch):
     path = cmnli(tmp_path / "dev.json")
     monkeypatch.setattr(pairs, "EXCHANGED", {hashlib.sha256(path.read_bytes()).hexdigest()})
@@ -86,6 +95,13 @@ def test_a_data_repo_is_read_by_label_name(tmp_path, config, texts, names):
     repo = hub_repo(tmp_path / "repo", config, texts, names, unlabelled=2)
     assert nli.read(f"{repo}:{config}") == PAIRS
     assert nli.read(f"{repo}:{config}", "validation") == nli.read(f"{repo}:{config}:validation") == PAIRS[:1]
+
+
+def test_the_drive_of_a_windows_path_is_part_of_the_folder(tmp_path, monkeypatch):
+    repo = hub_repo(tmp_path / "D:" / "repo", "zh", ("premise", "hypothesis"), list(LABELS["nli"]))
+    monkeypatch.chdir(repo.parents[1])
+    monkeypatch.setattr("os.path.splitdrive", ntpath.splitdrive)
+    assert nli.read("D:/repo:zh:validation") == PAIRS[:1]
 
 
 def test_files_and_data_repos_can_be_combined(tmp_path):

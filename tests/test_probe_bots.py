@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -125,6 +126,29 @@ def test_ctrl_c_does_not_wait_for_a_program_that_hangs(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(plan(read_openings(), ("short",), 2), bot, tmp_path, request={"seed": 0}, name="hangs")
     assert time.monotonic() - begun < 20
+
+
+def test_a_python_program_writes_utf_8_whatever_the_locale(tmp_path, monkeypatch):
+    for variable, value in {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.delenv("PYTHONIOENCODING", raising=False)
+    (tmp_path / "bot.py").write_text('input()\nprint(\'{"reply": "好"}\', flush=True)\n', encoding="utf-8")
+    bot = CommandBot(f"{sys.executable} {tmp_path / 'bot.py'}")
+    try:
+        assert bot.reply(CHAT) == "好"
+    finally:
+        bot.close()
+
+
+def test_a_command_of_windows_keeps_its_backslashes(monkeypatch):
+    started = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command) or sys.exit())
+    with monkeypatch.context() as windows:
+        windows.setattr(os, "name", "nt")
+        bot = CommandBot(r"C:\py\python.exe bot.py")
+    with pytest.raises(SystemExit):
+        bot.reply(CHAT)
+    assert started == [r"C:\py\python.exe bot.py"]
 
 
 @pytest.fixture(scope="module")

@@ -285,7 +285,7 @@ def test_the_transcript_is_a_data_set_with_the_columns_of_cdconv(probed, tmp_pat
 
 def test_the_pages_show_the_same_figures_and_escape_the_messages(probed, tmp_path):
     [source] = report.read(probed)
-    rows = [{**row, "b2": f"<script>alert(1)</script>{row['b2']}"} for row in source.rows]
+    rows = [{**row, "b2": f"<script>alert(1)</script>\n\n# 答\n{row['b2']}"} for row in source.rows]
     for row in rows:
         row["messages"][-1]["content"] = row["b2"]
     built = report.build([report.Source("<b>bot</b>", rows, source.detector, source.accuracy, source.measured_on)])
@@ -295,6 +295,7 @@ def test_the_pages_show_the_same_figures_and_escape_the_messages(probed, tmp_pat
     assert every in html and every in text
     assert "<script>" not in html and "<b>bot" not in html and "alert(1)" in html
     assert "http" not in html.replace("http://www.w3.org", "")  # one file, which loads nothing
+    assert "\n  # 答\n  " in text and "\n# 答" not in text  # each line of a reply belongs to its item of the list
     badge = (tmp_path / "badge.svg").read_text(encoding="utf-8")
     assert ElementTree.fromstring(badge).tag.endswith("svg") and every.split()[0] in badge
 

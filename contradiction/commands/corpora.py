@@ -114,7 +114,7 @@ def augment(
 
     from contradiction.data.corpora import made_claims
     from contradiction.io.endpoint import Endpoint
-    from contradiction.io.files import check_file, new_file
+    from contradiction.io.files import check_file, write_text
     from contradiction.io.tables import Table
 
     check_file(out)
@@ -126,9 +126,7 @@ def augment(
     if endpoint and model:
         with Endpoint(model, url=endpoint) as writer, progress("asking for claims") as bar:
             claims += made_claims.generated(bar.track(rows), writer, answers)
-    with new_file(out) as partial, partial.open("w", encoding="utf-8") as stream:
-        for claim in claims:
-            stream.write(dumps(made_claims.line_of(claim), ensure_ascii=False) + "\n")
+    write_text(out, "".join(dumps(made_claims.line_of(claim), ensure_ascii=False) + "\n" for claim in claims))
     if endpoint:
         answers.unlink(missing_ok=True)
     counts = Counter((claim.extra["made"], str(claim.label)) for claim in claims)
@@ -209,7 +207,8 @@ def evaluate(
         say(note)
     show(*report.tables)
     if json:
-        write_json(json, {"corpus": name, "config": config, "split": split, "limit": limit, "figures": report.figures})
+        chosen = corpus.config(config).name
+        write_json(json, {"corpus": name, "config": chosen, "split": split, "limit": limit, "figures": report.figures})
 
 
 def _evaluation_of(request: "Request") -> Callable[["Request"], "Report"]:

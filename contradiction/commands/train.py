@@ -150,7 +150,9 @@ def cascade(
     from contradiction.evaluation.evaluate import describe_leakage, trained_config
     from contradiction.io.files import check_file, check_new, write_json
     from contradiction.methods.loading import load_classifier
+    from contradiction.reports.plots import draw_cascades
     from contradiction.training import record
+    from contradiction.training.merging import cascade
 
     for file in filter(None, (plot, json)):
         check_file(file)
@@ -177,9 +179,10 @@ def cascade(
         write_json(json, {"detector": str(detector), "judge": str(judge), "rows": len(rows), "usage": usage,
                           "steps": cascades.records(steps)})  # fmt: skip
     if plot:
-        cascades.plot(steps, plot)
+        draw_cascades(steps, plot)
     if out:
-        cascades.write(detector, judge, steps[shares.index(share)], out, rows)
+        chosen = steps[shares.index(share)]
+        cascade(detector, judge, chosen.low, chosen.high, out, rows)
         # Its record does not say which config is its own.
         option = "" if config == detector_model.task else f" --config {config}"
         typer.echo(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import cdconv
 from contradiction.data import checklists, crossed_checks, statistics
 from contradiction.data.corpora import crossed
-from contradiction.data.splits import data_card, write_split
+from contradiction.data.splits import data_card, write_splits
 from contradiction.errors import InputError
 from contradiction.io.files import check_folder, new_folder
 from contradiction.io.quiet import no_data_bars
@@ -120,24 +120,16 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
                 if isinstance(error.__cause__, OSError):  # for instance a full disk
                     raise error.__cause__ from None
                 raise
-            files[config.name] = {
-                split: f"{config.name}/{write_split(rows, folder / config.name, split)}"
-                for split, rows in builder.as_dataset().items()
-            }
-            info = builder.info
-            info.download_size = sum(file.stat().st_size for file in (folder / config.name).iterdir())
-            infos[config.name] = info
+            files[config.name] = write_splits(folder, config.name, builder.as_dataset())
+            infos[config.name] = builder.info
         with_turns = _checklists(source) if with_checklists else {}
-        for name, rows in with_turns.items():
-            path = folder / name / write_split(rows, folder / name, checklists.SPLIT)
-            files[name] = {checklists.SPLIT: f"{name}/{path.name}"}
-            infos[name] = _info({checklists.SPLIT: rows}, path.stat().st_size)
         quadruples = crossed.read_all()
-        written = crossed.build(quadruples)
-        files[CROSSED] = {
-            split: f"{CROSSED}/{write_split(rows, folder / CROSSED, split)}" for split, rows in written.items()
-        }
-        infos[CROSSED] = _info(written, sum(file.stat().st_size for file in (folder / CROSSED).iterdir()))
+        others = {name: {checklists.SPLIT: rows} for name, rows in with_turns.items()}
+        for name, splits in {**others, CROSSED: crossed.build(quadruples)}.items():
+            files[name] = write_splits(folder, name, splits)
+            infos[name] = _info(splits)
+        for name, info in infos.items():
+            info.download_size = sum(file.stat().st_size for file in (folder / name).iterdir())
         card = data_set_card(source, infos, files, with_turns, crossed_checks.size_table(quadruples), baselines)
         card.save(folder / "README.md")
         (folder / MARKER).write_text("`cdconv data build` wrote this folder, and may replace it.\n", encoding="utf-8")
@@ -149,7 +141,7 @@ def _checklists(source: Source) -> dict[str, "Dataset"]:
     return checklists.build({"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)})
 
 
-def _info(splits: "Mapping[str, Dataset]", download_size: int) -> "DatasetInfo":
+def _info(splits: "Mapping[str, Dataset]") -> "DatasetInfo":
     """The information that the builder writes for its configs, for rows of other origin."""
     from datasets import SplitDict, SplitInfo
 
@@ -157,7 +149,7 @@ def _info(splits: "Mapping[str, Dataset]", download_size: int) -> "DatasetInfo":
     info.splits = SplitDict(
         {name: SplitInfo(name, num_bytes=rows.data.nbytes, num_examples=len(rows)) for name, rows in splits.items()}
     )
-    info.download_size, info.dataset_size = download_size, sum(rows.data.nbytes for rows in splits.values())
+    info.dataset_size = sum(rows.data.nbytes for rows in splits.values())
     return info
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.errors import InputError, first_line
+from contradiction.io.files import new_folder
 from contradiction.io.hub import quick_hub
 from contradiction.io.quiet import no_data_bars
 from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED
@@ -130,6 +131,25 @@ def write_split(rows: "Dataset", folder: str | Path, split: str) -> str:
     return path.name
 
 
+def write_splits(folder: Path, config: str, splits: "Mapping[str, Dataset]") -> dict[str, str]:
+    """Writes the splits of a config into the folder of a data repo; returns split -> path in the repo."""
+    return {split: f"{config}/{write_split(rows, folder / config, split)}" for split, rows in splits.items()}
+
+
+def write_repo(out: Path, configs: "Mapping[str, Mapping[str, Dataset]]", data: "DatasetCardData", body: str) -> None:
+    """Writes a data repo: a Parquet file for each split, and a card. It replaces an earlier folder.
+
+    Args:
+        out: the folder.
+        configs: config -> split -> rows; ``load_dataset`` reads the first config if none is named.
+        data: the metadata of the card; the configs are added to it.
+        body: the text of the card in Markdown.
+    """
+    with no_data_bars(), new_folder(out) as folder:
+        files = {config: write_splits(folder, config, splits) for config, splits in configs.items()}
+        (folder / "README.md").write_text(data_card(data, files, body), encoding="utf-8")
+
+
 def data_card(
     data: "DatasetCardData", files: Mapping[str, Mapping[str, str]], body: str, default: str | None = None
 ) -> str:
@@ -157,10 +177,20 @@ def name_of(data: str | Path) -> str:
     """The name in the card of a data repo (``CDConv``, ``CDConv sample``, ...), or ``UNNAMED``.
 
     A path or a Hub id is not a name, because a copy of the data has another one.
+
+    Raises:
+        InputError: the card cannot be read.
     """
     from huggingface_hub import DatasetCard
 
-    card = DatasetCard.load(Path(data) / "README.md" if Path(data).is_dir() else str(data))
+    try:
+        if Path(data).is_dir():
+            card = DatasetCard.load(Path(data) / "README.md")
+        else:
+            with quick_hub():
+                card = DatasetCard.load(str(data))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{data}: the card of the data set cannot be read ({first_line(error)})") from error
     return str(card.data.get("pretty_name") or UNNAMED)
 
 

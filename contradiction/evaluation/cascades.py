@@ -1,31 +1,26 @@
 """The gain and the cost of a cascade: macro-F1 by the share of replies that go to its judge."""
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import expit, logit
 
 from contradiction.errors import InputError
 from contradiction.evaluation.figures import TASKS
 from contradiction.inference.base import OnBatch
-from contradiction.io.files import check_new, new_file, new_folder, write_json
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION, LABELS, merge, merge_id
 from contradiction.methods.base import Classifier, joint_progress
-from contradiction.methods.cascade import CascadeClassifier
-from contradiction.methods.decision import TINY, Rule
-from contradiction.methods.loading import load_classifier, save_rule
-from contradiction.training import leakage, record
+from contradiction.methods.decision import TINY
 
 if TYPE_CHECKING:
     from datasets import Dataset
+    from numpy.typing import ArrayLike
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 RESAMPLES = 1000
-COLOURS = ("#0072B2", "#D55E00")  # of the tasks, from the palette of Okabe and Ito for colour-blind readers
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,7 @@ def curve(
     report = joint_progress(on_batch, len(rows), 2 * len(rows))
     classified = [part.classify(utterances, on_batch=report) for part in (detector, judge)]
     contradiction = [merge(task, row.scores)[CONTRADICTION] for row in classified[0]]
-    doubt = np.abs(_log_odds(contradiction) - _log_odds([detector.rule.threshold]))
+    doubt = np.abs(_log_odds(contradiction) - _log_odds(detector.rule.threshold))
     references = np.array(rows["label"])
     # For each part, task -> its decision on each row as a class id.
     decided: list[dict[str, np.ndarray]] = []
@@ -109,9 +104,8 @@ def curve(
     return steps
 
 
-def _log_odds(probabilities: Sequence[float]) -> np.ndarray:
-    clipped = np.clip(probabilities, TINY, 1 - TINY)
-    return np.log(clipped / (1 - clipped))
+def _log_odds(probabilities: "ArrayLike") -> np.ndarray:
+    return logit(np.clip(probabilities, TINY, 1 - TINY))
 
 
 def _bounds(doubt: np.ndarray, count: int, threshold: float) -> tuple[float, float]:
@@ -126,9 +120,8 @@ def _bounds(doubt: np.ndarray, count: int, threshold: float) -> tuple[float, flo
         return 1.0, 0.0
     if count == len(doubt):
         return 0.0, 1.0
-    middle, reach = _log_odds([threshold])[0], (doubt[count - 1] + doubt[count]) / 2
-    low, high = (1 / (1 + np.exp(-(middle + side * reach))) for side in (-1, 1))
-    return float(low), float(high)
+    middle, reach = _log_odds(threshold), (doubt[count - 1] + doubt[count]) / 2
+    return float(expit(middle - reach)), float(expit(middle + reach))
 
 
 def _score(references: np.ndarray, predictions: np.ndarray, task: str) -> tuple[float, float, float]:
@@ -147,46 +140,6 @@ def _spent(usage: Mapping[str, Any], share: float, rows: int) -> tuple[float, fl
         None if seconds is None else factor * seconds * usage["answers"],
         None if cost is None else factor * cost,
     )
-
-
-def write(
-    detector: str | Path,
-    judge: str | Path,
-    step: Step,
-    out: str | Path,
-    rows: "Dataset",
-) -> Rule:
-    """Writes a cascade with copies of both parts, and fits its decision rule on validation.
-
-    Args:
-        detector: a model folder.
-        judge: another model folder.
-        step: the bounds of doubt, from :func:`curve`.
-        out: the folder to write.
-        rows: the validation split; answers of the judge that its folder has are not requested again.
-
-    Raises:
-        InputError: ``out`` exists or is inside a part, or a part is not a folder.
-    """
-    out = Path(out)
-    parts = {"detector": Path(detector), "judge": Path(judge)}
-    for part in parts.values():
-        if not part.is_dir():
-            raise InputError(
-                f"{part}: no such folder; `hf download USER/NAME --local-dir FOLDER` makes one of a Hub model"
-            )
-    check_new(out, parts.values())
-    with new_folder(out) as folder:
-        for name, part in parts.items():
-            shutil.copytree(part, folder / name)
-        marker = {"parts": list(parts), "low": round(step.low, 6), "high": round(step.high, 6)}
-        write_json(folder / CascadeClassifier.MARKER, marker)
-        names = [rows.features["label"].int2str(label) for label in rows["label"]]
-        rule = load_classifier(folder).fit_rule(list(rows), names)
-        save_rule(folder, rule)
-        # With this record, evaluations on training rows of a part report the leakage.
-        write_json(folder / record.NAME, {"ancestors": leakage.ancestors(map(str, parts.values()))})
-    return rule
 
 
 def table(steps: Sequence[Step], rows: int) -> Table:
@@ -211,34 +164,3 @@ def table(steps: Sequence[Step], rows: int) -> Table:
 def records(steps: Sequence[Step]) -> list[dict[str, Any]]:
     """The steps as JSON objects."""
     return [asdict(step) for step in steps]
-
-
-def plot(steps: Sequence[Step], path: str | Path) -> None:
-    """Draws macro-F1 with its intervals over the share of the replies that go to the judge."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    shares = [100 * step.share for step in steps]
-    for task, colour in zip(TASKS, COLOURS, strict=True):
-        if task in steps[0].macro_f1:
-            middle, low, high = 100 * np.array([step.macro_f1[task] for step in steps]).T
-            axes.plot(shares, middle, "o-", color=colour, label=task)
-            axes.fill_between(shares, low, high, color=colour, alpha=0.15, linewidth=0)
-    axes.set_xlabel("replies that the judge is asked about, %")
-    axes.set_ylabel("macro-F1, validation, 95 % interval")
-    axes.grid(axis="y", color="#d5dae0", linewidth=0.7)
-    axes.legend(frameon=False)
-    whole = steps[-1]
-    if whole.share and (whole.cost or whole.tokens):
-        value, name = (whole.cost, "cost") if whole.cost else (whole.tokens, "tokens")
-        per_percent = value / whole.share / 100
-        top = axes.secondary_xaxis(
-            "top",
-            functions=(lambda share: np.asarray(share) * per_percent, lambda amount: np.asarray(amount) / per_percent),
-        )
-        top.set_xlabel(f"{name} of 1,000 replies")
-    with new_file(path) as partial:
-        figure.savefig(partial, format="png", dpi=150)

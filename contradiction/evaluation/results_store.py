@@ -127,7 +127,7 @@ def read_runs(folder: Path) -> dict[str, dict[str, Any]]:
     if not (path := folder / RUNS).is_file():
         return {}
     try:
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
         return {line["name"]: line["run"] for line in lines}
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path}: not JSON lines with a name and a run ({error})") from None

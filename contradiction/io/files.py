@@ -87,7 +87,7 @@ def new_file(path: str | Path) -> Iterator[Path]:
 def write_text(path: str | Path, text: str) -> None:
     """Writes a whole text in UTF-8."""
     with new_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", newline="\n")  # Windows too: digests and `sha256sum -c` read bytes
 
 
 def write_json(path: str | Path, value: Mapping[str, Any]) -> None:

@@ -158,8 +158,10 @@ class CommandBot:
     at_once: int | None = None
 
     def __init__(self, command: str, *, timeout: float = 60) -> None:
+        self._line, self._timeout = command, timeout
         try:
-            self._command, self._timeout = shlex.split(command), timeout
+            # Windows splits a command line itself; for shlex the backslashes of its paths would be escapes.
+            self._command: str | list[str] = command.strip() if os.name == "nt" else shlex.split(command)
         except ValueError as error:
             raise InputError(f"command {shown(command)}: {first_line(error)}") from None
         if not self._command:
@@ -192,10 +194,10 @@ class CommandBot:
             try:
                 process = subprocess.Popen(
                     self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1,
-                    start_new_session=True,
+                    start_new_session=True, env={"PYTHONIOENCODING": "utf-8", **os.environ},
                 )  # fmt: skip
             except OSError as error:
-                raise InputError(f"command {shown(self._command[0])}: {error.strerror}") from None
+                raise InputError(f"command {shown(self._line)}: {error.strerror}") from None
             lines: queue.Queue[str] = queue.Queue()
             threading.Thread(target=_pump, args=(process.stdout, lines), daemon=True).start()
             self._local.running = process, lines

@@ -78,10 +78,9 @@ def markdown(report: Mapping[str, Any]) -> str:
                 probability = f", P = {example['probability']:.2f}" if example["probability"] else ""
                 parts.append(f"{example['label']}, {example['trigger']}{probability}:\n")
                 marks = {"judged": " **(judged)**", "evidence": " (contradicted)", "": ""}
-                parts += [
-                    f"- {message['role']}: {message['content']}{marks[message['mark']]}"
-                    for message in example["messages"]
-                ]
+                for message in example["messages"]:
+                    content = "\n  ".join(message["content"].splitlines())  # all lines belong to the item of the list
+                    parts.append(f"- {message['role']}: {content}{marks[message['mark']]}")
                 parts.append("")
     parts += ["## How it was measured\n", *how_measured(report)]
     return "\n".join(parts) + "\n"

@@ -124,7 +124,7 @@ def read_transcript(path: Path) -> list[Row]:
 
 def write_transcript(path: Path, rows: Sequence[Row]) -> None:
     """Replaces a transcript by one with the same conversations, for instance with verdicts."""
-    with new_file(path) as partial, partial.open("w", encoding="utf-8") as file:
+    with new_file(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         file.flush()
         os.fsync(file.fileno())

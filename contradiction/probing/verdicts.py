@@ -7,12 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.data.splits import data_card, write_split
+from contradiction.data.splits import write_repo
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import results
-from contradiction.io.files import new_folder, read_json
-from contradiction.io.quiet import no_data_bars
+from contradiction.io.files import read_json
 from contradiction.io.tables import Table
 from contradiction.labels import CONTRADICTIONS, LABELS, task_of
 from contradiction.probing.plan import Message
@@ -171,18 +170,15 @@ def write_data(folder: Path, rows: Sequence[Row], task: str, detector: str) -> N
     from huggingface_hub import DatasetCardData
 
     bots = ", ".join(dict.fromkeys(str(row["bot"]) for row in rows))
-    with no_data_bars(), new_folder(folder) as partial:
-        path = f"{task}/{write_split(to_dataset(rows, task), partial / task, 'test')}"
-        data = DatasetCardData(
-            pretty_name=f"Probe of {bots}", language=["zh"], license="unknown",
-            task_categories=["text-classification"], tags=["dialogue", "contradiction-detection", "consistency"],
-        )  # fmt: skip
-        labels = Counter(row["label"] or "not judged" for row in rows)
-        parts = [
-            f"# Probe of {bots}",
-            f"{len(rows):,} conversations of `cdconv probe`. **The labels are verdicts** of the detector `{detector}`.",
-            Table("", ("label", "rows"), [(label, f"{count:,}") for label, count in labels.most_common()]).markdown(),
-            Table("", ("column", "meaning"), [(f"`{key}`", text) for key, text in COLUMNS.items()], texts=2).markdown(),
-        ]
-        card = data_card(data, {task: {"test": path}}, "\n\n".join(parts) + "\n")
-        (partial / "README.md").write_text(card, encoding="utf-8")
+    data = DatasetCardData(
+        pretty_name=f"Probe of {bots}", language=["zh"], license="unknown",
+        task_categories=["text-classification"], tags=["dialogue", "contradiction-detection", "consistency"],
+    )  # fmt: skip
+    labels = Counter(row["label"] or "not judged" for row in rows)
+    parts = [
+        f"# Probe of {bots}",
+        f"{len(rows):,} conversations of `cdconv probe`. **The labels are verdicts** of the detector `{detector}`.",
+        Table("", ("label", "rows"), [(label, f"{count:,}") for label, count in labels.most_common()]).markdown(),
+        Table("", ("column", "meaning"), [(f"`{key}`", text) for key, text in COLUMNS.items()], texts=2).markdown(),
+    ]
+    write_repo(folder, {task: {"test": to_dataset(rows, task)}}, data, "\n\n".join(parts) + "\n")

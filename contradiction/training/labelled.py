@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import ASSISTANT, Turn, read_turns
 from contradiction.data.corpora.corpus import read_objects
-from contradiction.data.splits import SPLITS, data_card, fingerprint, name_of, write_split
+from contradiction.data.splits import SPLITS, fingerprint, name_of, write_repo
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import windows
-from contradiction.io.files import new_folder, sha256_of
-from contradiction.io.quiet import no_data_bars
+from contradiction.io.files import locked, sha256_of
 from contradiction.io.tables import Table
 from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, is_contradiction, merge_label
 
@@ -154,12 +153,12 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
     Raises:
         InputError: the file is not valid or has too few chats, or ``out`` is another folder.
     """
+    from huggingface_hub import DatasetCardData
+
     path = Path(path)
     chats = read(path)
     out = Path(out or path.with_suffix(".data"))
     name = f"{NAME} {sha256_of(path)[:12]}"
-    if out.exists() and not ((out / "README.md").is_file() and name_of(out).startswith(NAME)):
-        raise InputError(f"{out}: not a data repo of labelled chats, and would be replaced; move it away")
     splits, left_out = _split(chats, path)
     task = task_of(chats)
     configs = {task: splits} if task == "2-class" else {"4-class": splits, "2-class": splits}
@@ -169,17 +168,26 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
     sizes = _sizes(sets[task])
     # An earlier version may have split the same file in another way.
     rows_digest = fingerprint(*(rows for parts in sets.values() for rows in parts.values()))
-    card = (out / "README.md").read_text(encoding="utf-8") if out.exists() else ""
-    if not (name in card and rows_digest in card):
-        with no_data_bars(), new_folder(out) as folder:
-            files = {
-                config: {
-                    split: f"{config}/{write_split(rows, folder / config, split)}" for split, rows in parts.items()
-                }
-                for config, parts in sets.items()
-            }
-            (folder / "README.md").write_text(_card(name, path, rows_digest, files, sizes), encoding="utf-8")
+    origin = f"Made from `{path.name}`. The digest of the rows is `{rows_digest}`."
+    if not _is_current(out, name, rows_digest):
+        with locked(out, wait=True):
+            if out.exists() and not ((out / "README.md").is_file() and name_of(out).startswith(NAME)):
+                raise InputError(f"{out}: not a data repo of labelled chats, and would be replaced; move it away")
+            if not _is_current(out, name, rows_digest):  # another process of the same run may have written it
+                data = DatasetCardData(
+                    pretty_name=name, task_categories=["text-classification"], tags=["contradiction-detection"]
+                )
+                write_repo(out, sets, data, f"# {name}\n\n{origin}\n\n{sizes.markdown()}\n")
     return Built(out, sizes, left_out)
+
+
+def _is_current(out: Path, *parts: str) -> bool:
+    """Whether the card of a data repo has these parts."""
+    try:
+        card = (out / "README.md").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # there is none, or another process replaces the folder
+        return False
+    return all(part in card for part in parts)
 
 
 Chosen = list[tuple[str, Row, str]]  # the id of the chat, a row of it, and its label
@@ -240,11 +248,3 @@ def _sizes(sets: Mapping[str, "Dataset"]) -> Table:
         chats = len(set(rows["chat"]))
         body.append((split, f"{chats:,}", *(f"{counts[index]:,}" for index in range(len(labels))), f"{len(rows):,}"))
     return Table("Labelled chats", ("split", "chats", *labels, "rows"), body)
-
-
-def _card(name: str, path: Path, rows_digest: str, files: Mapping[str, Mapping[str, str]], sizes: Table) -> str:
-    from huggingface_hub import DatasetCardData
-
-    data = DatasetCardData(pretty_name=name, task_categories=["text-classification"], tags=["contradiction-detection"])
-    origin = f"Made from `{path.name}`. The digest of the rows is `{rows_digest}`."
-    return data_card(data, files, f"# {name}\n\n{origin}\n\n{sizes.markdown()}\n")

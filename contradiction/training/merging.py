@@ -1,4 +1,4 @@
-"""Combines several detectors into one: a soup averages their weights, an ensemble their predictions."""
+"""Combines detectors into one: a soup averages weights, an ensemble averages predictions, a cascade asks a judge."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +13,7 @@ from contradiction.errors import InputError
 from contradiction.io import manifest
 from contradiction.io.files import check_new, new_folder, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS, load_weights
+from contradiction.methods.cascade import CascadeClassifier
 from contradiction.methods.checkpoint import SHIFT_KEY, logit_shift
 from contradiction.methods.decision import KEY
 from contradiction.methods.ensemble import EnsembleClassifier
@@ -175,6 +176,41 @@ def _ensemble_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
         if "parameters" not in record.read(model):
             raise InputError(f"{model}: holds no detector that `cdconv train` or `cdconv soup` wrote")
     return [record.read(model) for model in models]
+
+
+def cascade(detector: str | Path, judge: str | Path, low: float, high: float, out: str | Path, rows: "Dataset") -> Path:
+    """Copies a detector and a judge into one folder, and chooses the decision rule of the cascade on validation.
+
+    Args:
+        detector: a model folder.
+        judge: another model folder. Answers that it has saved are not requested again.
+        low: the judge is asked where the detector's probability of a contradiction is from ``low`` to ``high``.
+        high: see ``low``.
+        out: the folder to write; it holds a copy of both.
+        rows: the validation split.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        InputError: ``out`` exists or is inside a part, a part is not a folder, or the parts do not fit together.
+    """
+    parts, out = {"detector": Path(detector), "judge": Path(judge)}, Path(out)
+    for part in parts.values():
+        if not part.is_dir():
+            raise InputError(
+                f"{part}: no such folder; `hf download USER/NAME --local-dir FOLDER` makes one of a Hub model"
+            )
+    check_new(out, parts.values())
+    with new_folder(out) as folder:
+        for name, part in parts.items():
+            shutil.copytree(part, folder / name)
+        marker = {"parts": list(parts), "low": round(low, 6), "high": round(high, 6)}
+        write_json(folder / CascadeClassifier.MARKER, marker)
+        # With this record, evaluations on training rows of a part report the leakage.
+        write_json(folder / record.NAME, {"ancestors": leakage.ancestors(map(str, parts.values()))})
+        finalize(folder, rows)
+    return out
 
 
 @contextmanager

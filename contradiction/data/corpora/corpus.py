@@ -253,7 +253,7 @@ def _is_changed(corpus: Corpus, file: Path) -> bool:
 def read_text(path: Path) -> str:
     """A text file in UTF-8, without a byte order mark; raises InputError for another encoding."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")  # `Path.read_text` makes a lone carriage return a line end
     except ValueError as error:
         raise InputError(f"{path}: not UTF-8 ({error})") from None
 
@@ -295,7 +295,7 @@ def read_objects(path: Path, *keys: str) -> Iterator[tuple[str, Mapping[str, Any
 
 def read_tsv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """Each row of a tab-separated table with a header. Unlike in CSV, quotes are part of the text."""
-    header, *lines = (line.rstrip("\r").split("\t") for line in read_text(path).rstrip("\n").split("\n"))
+    header, *lines = (line.rstrip("\r").split("\t") for line in read_text(path).rstrip("\r\n").split("\n"))
     for number, cells in enumerate(lines, start=2):
         yield f"{path}:{number}", dict(zip(header, cells, strict=False))
 

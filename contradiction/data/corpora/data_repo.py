@@ -1,7 +1,6 @@
 """Writes a corpus as a data repo: a Parquet file for each split, and a card."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,14 +17,14 @@ from contradiction.data.corpora.corpus import (
     read_split,
     source_of,
 )
-from contradiction.data.splits import data_card, write_split
+from contradiction.data.splits import write_repo
 from contradiction.errors import InputError
-from contradiction.io.files import check_new, new_folder
-from contradiction.io.quiet import no_data_bars
+from contradiction.io.files import check_new
 from contradiction.io.tables import Table
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features
+    from huggingface_hub import DatasetCardData
 
 Splits = dict[tuple[str, str], Split]
 COLUMNS = {
@@ -64,12 +63,10 @@ def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> Built:
     out = Path(out)
     check_new(out)
     splits = read_all(corpus, source)
-    with no_data_bars(), new_folder(out) as folder:
-        files: dict[str, dict[str, str]] = {}
-        for (config, split), part in splits.items():
-            rows = to_dataset(corpus.config(config), part.rows)
-            files.setdefault(config, {})[split] = f"{config}/{write_split(rows, folder / config, split)}"
-        (folder / "README.md").write_text(_card(corpus, files, splits), encoding="utf-8")
+    configs: dict[str, dict[str, Dataset]] = {}
+    for (config, split), part in splits.items():
+        configs.setdefault(config, {})[split] = to_dataset(corpus.config(config), part.rows)
+    write_repo(out, configs, _metadata(corpus), _card_text(corpus, splits))
     every = [f"{config.name}/{split}" for config in corpus.configs for split in config.files]
     return Built(splits, [name for name in every if tuple(name.split("/")) not in splits])
 
@@ -141,24 +138,27 @@ def notes_of(splits: Splits) -> list[str]:
     return notes + [f"{name}: its checksum is not the known one" for name in changed]
 
 
-def _card(corpus: Corpus, files: Mapping[str, Mapping[str, str]], splits: Splits) -> str:
+def _metadata(corpus: Corpus) -> "DatasetCardData":
     from huggingface_hub import DatasetCardData
 
-    data = DatasetCardData(
+    return DatasetCardData(
         pretty_name=corpus.title, language=list(corpus.languages), license=corpus.licence,
         task_categories=["text-classification"], tags=["contradiction-detection"],
     )  # fmt: skip
-    first = next(iter(files))
+
+
+def _card_text(corpus: Corpus, splits: Splits) -> str:
+    configs = list(dict.fromkeys(config for config, _ in splits))
     parts = [
         f"# {corpus.title}",
         f"{corpus.origin}. The full corpus: {corpus.home}. Its licence: {corpus.licence}.",
         corpus.about,
-        f'Built by `cdconv corpora build {corpus.name}`. Read it with `load_dataset(FOLDER, "{first}")`.',
+        f'Built by `cdconv corpora build {corpus.name}`. Read it with `load_dataset(FOLDER, "{configs[0]}")`.',
         size_table(splits).markdown(),
-        *(_columns(corpus.config(config)) for config in files),
+        *(_columns(corpus.config(config)) for config in configs),
         "\n".join(f"- {note}" for note in notes_of(splits)),
     ]
-    return data_card(data, files, "\n\n".join(part for part in parts if part) + "\n")
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _columns(config: Config) -> str:

@@ -5,8 +5,10 @@ entailment and neutral to non-contradiction, as the paper does. Pairs of DECODE 
 pair is like any other, and all other pairs are only known not to contradict.
 """
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +17,10 @@ from contradiction.conversation import is_chinese
 from contradiction.data.corpora import cnli, decode, registry
 from contradiction.data.corpora.corpus import PAIRS, Note, Row, local_splits, read_file, read_split, read_text
 from contradiction.data.corpora.pairs import LABELS_EXCHANGED, LANGUAGE, NO_CONSENSUS, is_exchanged, pair_of, read_table
-from contradiction.data.splits import data_card, write_split
+from contradiction.data.splits import write_repo
 from contradiction.errors import InputError, first_line
-from contradiction.io.files import check_new, new_folder
+from contradiction.io.files import check_new
+from contradiction.io.hub import quick_hub
 from contradiction.io.quiet import no_data_bars
 from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION
 
@@ -28,6 +31,10 @@ NAME = "Chinese NLI pairs"  # the name in the records of training; MIXED for mix
 MIXED = "Chinese and English NLI pairs"
 SUFFIXES = (".json", ".jsonl", ".tsv", ".txt")
 ALL = "all"  # every split of a corpus that is given by name
+CARD = (
+    "Built by `cdconv data nli` for training before or beside CDConv. The licences of the corpora it was built from "
+    "apply. A label of -1 means that the pair is only known not to contradict.\n"
+)
 UNKNOWN = -1  # the class id of a row for which only the column `contradiction` is known
 
 # Premise, hypothesis, and a label of ``nli``, or NON_CONTRADICTION where nothing else is known.
@@ -66,7 +73,7 @@ def _read(corpus: str | Path, split: str, notes: Counter[str], *, needs_labels: 
     if not _is_file(corpus):
         return _chinese(corpus, _repo_rows(str(corpus), split), needs_labels)
     path = Path(corpus)
-    start = read_text(path)[:1000].lstrip("\n")
+    start = read_text(path)[:1000].lstrip("\r\n")
     if path.suffix == ".txt" and "\t" in start and not start.startswith(("{", "[")):
         return _pairs_of(cnli.read(path), notes)
     if '"last"' in start or '"turns"' in start:
@@ -141,12 +148,14 @@ def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Any]]:
     from datasets import ClassLabel, load_dataset
     from datasets.exceptions import DatasetsError
 
-    repo, _, rest = corpus.partition(":")
+    drive, name = os.path.splitdrive(corpus)  # the colon of a drive of Windows separates nothing
+    name, _, rest = name.partition(":")
     config, _, named = rest.partition(":")
+    repo = drive + name
     if not Path(repo).is_dir() and repo.count("/") != 1:
         raise InputError(f"{corpus}: no such file or folder, and not a Hub id, which has the form OWNER/NAME:CONFIG")
     try:
-        with no_data_bars():
+        with no_data_bars(), nullcontext() if Path(repo).is_dir() else quick_hub():
             rows = load_dataset(repo, config or None, split=named or split)
     except (DatasetsError, ValueError, OSError) as error:
         raise InputError(f"{corpus}: cannot be loaded ({first_line(error)})") from error
@@ -204,6 +213,8 @@ def build(
     Raises:
         InputError: a corpus is not valid, a split is empty, or ``out`` exists.
     """
+    from huggingface_hub import DatasetCardData
+
     out = Path(out)
     check_new(out)
     notes: Counter[str] = Counter()
@@ -221,17 +232,13 @@ def build(
         "nli-2-class": {"train": kept, "validation": held_out},
     }
     two_way = any(label == NON_CONTRADICTION for _, _, label in [*kept, *held_out])
-    with no_data_bars(), new_folder(out) as folder:
-        files = {
-            config: {
-                split: f"{config}/{write_split(_rows_of(pairs, config, two_way), folder / config, split)}"
-                for split, pairs in parts.items()
-                if pairs
-            }
-            for config, parts in splits.items()
-        }
-        languages = sorted({_language(pair) for pair in [*kept, *held_out]})
-        (folder / "README.md").write_text(_card(files, languages), encoding="utf-8")
+    configs = {
+        config: {split: _rows_of(pairs, config, two_way) for split, pairs in parts.items() if pairs}
+        for config, parts in splits.items()
+    }
+    languages = sorted({_language(pair) for pair in [*kept, *held_out]})
+    name = NAME if languages == [LANGUAGE] else MIXED
+    write_repo(out, configs, DatasetCardData(pretty_name=name, language=languages), f"# {name}\n\n{CARD}")
     return Built(
         len(kept), len(held_out), dropped=len(allowed) - len(kept), excluded=len(raw) - len(allowed),
         two_way=sum(label == NON_CONTRADICTION for _, _, label in kept), notes=notes,
@@ -281,14 +288,3 @@ def _rows_of(pairs: list[Pair], config: str, two_way: bool) -> "Dataset":
 def _language(pair: Pair) -> str:
     """The language of a pair; a Chinese sentence may quote many Latin letters."""
     return "zh" if any(map(is_chinese, pair[:2])) else "en"
-
-
-def _card(files: Mapping[str, Mapping[str, str]], languages: Sequence[str]) -> str:
-    from huggingface_hub import DatasetCardData
-
-    name = NAME if languages == [LANGUAGE] else MIXED
-    body = (
-        f"# {name}\n\nBuilt by `cdconv data nli` for training before or beside CDConv. The licences of the corpora it "
-        "was built from apply. A label of -1 means that the pair is only known not to contradict.\n"
-    )
-    return data_card(DatasetCardData(pretty_name=name, language=list(languages)), files, body)
