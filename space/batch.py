@@ -13,11 +13,12 @@ from typing import Any
 import gradio as gr
 from locales import in_words, words_of
 
-from contradiction.chats.chunks import JudgedChunk, judge_chunk, to_json_line
+from contradiction.chats.chunks import JudgedChunk, judge_chunk
 from contradiction.chats.formats import Entry
 from contradiction.chats.readers import open_file, unpacked_size
 from contradiction.conversation import text_at
 from contradiction.errors import InputError
+from contradiction.io.lines import to_json_line
 from contradiction.serving.api import chosen, visitor_of
 from contradiction.serving.predictions import Busy, Failed, Late, Ticket, TooLong
 from contradiction.serving.service import Service

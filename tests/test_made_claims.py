@@ -140,12 +140,14 @@ def test_saved_answers_with_any_line_separator_are_read_and_a_wrong_line_is_name
     replies = ["one\u2028two", "one\u2029two", "one\x85two", "one\ntwo"]
     lines = [json.dumps(["m", str(number), reply], ensure_ascii=False) for number, reply in enumerate(replies)]
     path.write_text("\n".join([*lines, '["m", "unfinish']), encoding="utf-8")
-    known = {("m", str(number)): reply for number, reply in enumerate(replies)}
-    assert made_claims._read_answers(path) == made_claims._read_answers(path) == known
+    known = [["m", str(number), reply] for number, reply in enumerate(replies)]
+    assert list(made_claims._answers(path).keep()) == known
+    assert path.read_text(encoding="utf-8") == "".join(f"{line}\n" for line in lines)
+    path.write_text("\n".join([*lines, '["m", "unfinish']), encoding="utf-8")
     damaged = path.read_text(encoding="utf-8") + 'of a reply"]\n'
     path.write_text(damaged, encoding="utf-8")
     with pytest.raises(InputError, match="answers:5: not a JSON list"):
-        made_claims._read_answers(path)
+        list(made_claims._answers(path).keep())
     assert path.read_text(encoding="utf-8") == damaged
 
 

@@ -1,6 +1,5 @@
 """Judges an input of chats in chunks, in its order, and turns the verdicts into JSON objects."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -231,11 +230,3 @@ def _record(entry: Entry, verdicts: list[Verdict], key: str, scan: bool) -> Reco
     named = {key: entry.number} if entry.id is None else {key: entry.number, "id": entry.id}
     rounded = [verdict.to_record() for verdict in verdicts]
     return {**named, "verdicts": rounded} if scan else {**named, **rounded[0]}
-
-
-def to_json_line(record: Mapping[str, Any]) -> bytes:
-    """One line of JSON in UTF-8 with Chinese unescaped; invalid Unicode is escaped."""
-    try:
-        return json.dumps(record, ensure_ascii=False).encode("utf-8") + b"\n"
-    except UnicodeEncodeError:
-        return json.dumps(record).encode("ascii") + b"\n"

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from weakref import finalize
 
-from contradiction.chats.chunks import JudgedChunk, Record, Tally, Test, filter_verdicts, to_json_line
+from contradiction.chats.chunks import JudgedChunk, Tally, Test, filter_verdicts
 from contradiction.chats.formats import Entry
 from contradiction.conversation import text_at
 from contradiction.errors import InputError
-from contradiction.io.files import locked, named, read_json, sha256_of, write_json
+from contradiction.io.files import locked, read_json, sha256_of, write_json
 from contradiction.io.hub import fetch_file
+from contradiction.io.lines import LineFile, to_json_line
 from contradiction.io.tables import console
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.loading import METHODS
@@ -25,63 +26,9 @@ MAX_CELL = 500  # characters in a cell of a table
 REPLACED = "existed already; the inputs rejected now replace it"
 
 
-class LineFile:
-    """A file of JSON objects, one a line, that grows by whole lines.
-
-    Args:
-        path: the file; the first line creates it.
-        key: the key of an object's number; numbers rise.
-    """
-
-    def __init__(self, path: Path, key: str) -> None:
-        self.path, self.key = path, key
-        self._file: BinaryIO | None = None
-
-    def add(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Appends objects and flushes them."""
-        if lines := b"".join(map(to_json_line, records)):
-            self._file = self._file or self.path.open("ab")
-            with named(self.path):
-                self._file.write(lines)
-                self._file.flush()
-
-    @property
-    def begun(self) -> bool:
-        """Whether anything was added."""
-        return self._file is not None
-
-    def read(self) -> Iterator[tuple[Record, int]]:
-        """The objects of the whole lines, and where each line ends in bytes.
-
-        Raises:
-            InputError: a line is not such an object.
-        """
-        if not self.path.exists():
-            return
-        end = 0
-        with self.path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith(b"\n"):
-                    return
-                end += len(line)
-                try:
-                    record = json.loads(line)
-                    int(record[self.key])
-                except (ValueError, KeyError, TypeError):
-                    raise InputError(f"{self.path}:{number}: not a line that `cdconv detect --out` wrote") from None
-                yield record, end
-
-    def truncate_after(self, number: int) -> Iterator[Record]:
-        """Yields the objects up to a number, then removes the objects after them from the file."""
-        kept_bytes = 0
-        for record, end in self.read():
-            if record[self.key] > number:
-                break
-            kept_bytes = end
-            yield record
-        if self.path.exists():
-            with self.path.open("r+b") as file:
-                file.truncate(kept_bytes)
+def line_file(path: Path, key: str) -> LineFile:
+    """A file of verdicts or of rejected inputs; ``key`` is the key of an object's number, and numbers rise."""
+    return LineFile(path, lambda record: int(record[key]), "not a line that `cdconv detect --out` wrote")
 
 
 class RejectedFile:
@@ -100,7 +47,7 @@ class RejectedFile:
     """
 
     def __init__(self, source: Path, key: str, on_note: Callable[[str], Any]) -> None:
-        self._file, self._on_note = LineFile(rejected_path(source), key), on_note
+        self._file, self._on_note = line_file(rejected_path(source), key), on_note
         self.path: Path | None = self._file.path
 
     def add(self, records: Iterable[Mapping[str, Any]]) -> None:
@@ -279,7 +226,7 @@ class ResumableOutput:
     def __init__(
         self, path: Path, key: str, request: Mapping[str, Any], resume: bool, on_note: Callable[[str], Any] = str
     ) -> None:
-        self.rejected_path = rejected_path(path)
+        self.rejected_path, self._key = rejected_path(path), key
         with ExitStack() as stack:
             stack.enter_context(locked(path))
             self._begin(path, key, request, resume, on_note)
@@ -289,7 +236,7 @@ class ResumableOutput:
     def _begin(
         self, path: Path, key: str, request: Mapping[str, Any], resume: bool, on_note: Callable[[str], Any]
     ) -> None:
-        self._verdicts, self._rejected = LineFile(path, key), LineFile(self.rejected_path, key)
+        self._verdicts, self._rejected = line_file(path, key), line_file(self.rejected_path, key)
         record = record_path(path)
         if resume and record.exists():
             check_same_request(path, read_json(record), request)
@@ -314,16 +261,19 @@ class ResumableOutput:
                 expected += len(chunk)
                 continue
             if not begun:
-                rejected = sum(1 for _ in self._rejected.truncate_after(until))
-                tally.add(self._verdicts.truncate_after(until), rejected)
+                rejected = sum(1 for _ in self._keep(self._rejected, until))
+                tally.add(self._keep(self._verdicts, until), rejected)
                 if (answered := tally.chats + rejected) != expected:
                     raise InputError(
-                        f"{self._verdicts.path}: up to {self._verdicts.key} {until} there are {expected:,} inputs, and "
+                        f"{self._verdicts.path}: up to {self._key} {until} there are {expected:,} inputs, and "
                         f"{answered:,} answers in it and in {self.rejected_path.name}; lines were removed or added, so "
                         "start anew under another name"
                     )
                 begun = True
             yield chunk
+
+    def _keep(self, file: LineFile, number: int) -> Iterator[Mapping[str, Any]]:
+        return file.keep(lambda row: row[self._key] <= number)
 
     def add(self, chunk: JudgedChunk) -> None:
         """Writes the verdicts on a chunk."""

@@ -135,8 +135,7 @@ class Endpoint:
         problem: NoAnswerError | None = None
         for attempt in range(self._attempts):
             if problem:
-                wait = min(self._pause * 2 ** (attempt - 1) * random.uniform(0.75, 1.25), LONGEST_WAIT)
-                time.sleep(max(problem.wait or 0.0, wait))
+                time.sleep(max(problem.wait or 0.0, backoff(self._pause, attempt - 1)))
             try:
                 return self.ask_once(messages, **options)
             except NoAnswerError as error:
@@ -180,6 +179,14 @@ class Endpoint:
                 raise TimeoutError
             if size > MAX_BYTES:
                 raise NoAnswerError(f"an answer of more than {MAX_BYTES:,} bytes")
+
+
+def backoff(first: float, repetition: int) -> float:
+    """The seconds to wait before a repetition: ``first`` before number 0, then twice as long each time, up to a minute.
+
+    They are shortened at random by up to a half, so that threads do not all call again at the same time.
+    """
+    return min(first * 2**repetition, LONGEST_WAIT) * random.uniform(0.5, 1)
 
 
 def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[tuple[T, R]]:

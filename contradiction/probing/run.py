@@ -2,23 +2,24 @@
 
 import json
 import os
-import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from contradiction.errors import InputError, shown
+from contradiction.io.endpoint import LONGEST_WAIT, backoff
 from contradiction.io.files import new_file, read_json, write_json, write_text
+from contradiction.io.lines import LineFile
 from contradiction.probing.bots import Bot, BotError, CommandBot
 from contradiction.probing.plan import Message, Probe
 from contradiction.probing.triggers import PERSONA, REPEAT, lists
 
 TRANSCRIPT, RECORD, FAILED = "transcript.jsonl", "run.json", "failed.jsonl"
-LONGEST_WAIT = 60.0
 LONGEST_QUESTION = 60  # characters of what an endpoint writes; a longer text is an explanation, not a question
 QUOTES = "\"'“”‘’「」 　"
 HOPELESS = 10  # after so many failures and no success the run ends, because the bot is not available
@@ -60,26 +61,15 @@ class Transcript:
         else:
             folder.mkdir(parents=True, exist_ok=True)
             write_json(self._record, {"request": request, "bot_seconds": 0.0, "calls": 0})
-        self._remove_partial_line()
-        self.done = {row["id"] for row in read_transcript(self.path)} if self.path.exists() else set()
-        self._file: BinaryIO = self.path.open("ab")
+        self.path.touch()
+        self._file = _lines(self.path)
+        self.done = {row["id"] for row in self._file.keep()}
         self._lock = threading.Lock()
-
-    def _remove_partial_line(self) -> None:
-        """Removes a line that a killed run did not finish."""
-        if self.path.exists():
-            content = self.path.read_bytes()
-            if content and not content.endswith(b"\n"):
-                with self.path.open("r+b") as file:
-                    file.truncate(content.rfind(b"\n") + 1)
 
     def add(self, row: Row) -> None:
         """Appends a conversation."""
-        line = json.dumps(row, ensure_ascii=False).encode() + b"\n"
         with self._lock:
-            self._file.write(line)
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            self._file.add([row])
             self.done.add(row["id"])
 
     def close(self, seconds: float, calls: int) -> None:
@@ -110,16 +100,12 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 def read_transcript(path: Path) -> list[Row]:
     """The conversations of a transcript; raises InputError if a line is not one."""
-    rows = []
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                row = json.loads(line)
-                row["id"], row["trigger"], row["b2"]
-            except (ValueError, LookupError, TypeError):
-                raise InputError(f"{path}:{number}: not a conversation that `cdconv probe run` wrote") from None
-            rows.append(row)
-    return rows
+    return [row for row, _ in _lines(path).read()]
+
+
+def _lines(path: Path) -> LineFile:
+    wrong = "not a conversation that `cdconv probe run` wrote"
+    return LineFile(path, itemgetter("id", "trigger", "b2"), wrong, durable=True)
 
 
 def write_transcript(path: Path, rows: Sequence[Row]) -> None:
@@ -327,24 +313,18 @@ def _converse(
 
 def ask(bot: Bot, messages: Sequence[Message], pace: Pace, limits: Limits) -> str:
     """One reply; calls again after temporary errors, and raises BotError if no call succeeds."""
-    for wait_for in _waits(limits):
+    for attempt in range(limits.retries + 1):
         pace.wait()
         try:
             # A reply that is cut inside an emoji may end with half of a surrogate pair, which is not valid text.
             return bot.reply(messages).encode("utf-8", "replace").decode()
         except BotError as error:
-            if not error.again or wait_for is None:
-                attempts = "" if wait_for is not None else f" (asked {limits.retries + 1} times)"
-                raise BotError(f"{error}{attempts}", again=False) from None
+            if not error.again:
+                raise
+            if attempt == limits.retries:
+                raise BotError(f"{error} (asked {attempt + 1} times)", again=False) from None
             if error.wait:
                 pace.pause(min(error.wait, LONGEST_WAIT))
             else:
-                pace.sleep(wait_for)
-    raise AssertionError  # the last wait is None
-
-
-def _waits(limits: Limits) -> Iterator[float | None]:
-    for turn in range(limits.retries):
-        # Random, so that the threads do not all call again at the same time.
-        yield min(limits.backoff * 2**turn, LONGEST_WAIT) * random.uniform(0.5, 1)
-    yield None
+                pace.sleep(backoff(limits.backoff, attempt))
+    raise AssertionError  # the last attempt returns or raises

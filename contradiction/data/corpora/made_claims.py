@@ -5,9 +5,9 @@ Each reply gives one supported claim. With a negation, another number or another
 language model behind an endpoint can write further claims of all three kinds.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from contradiction.data.corpora.corpus import CHATS, Config, Row, messages_of, r
 from contradiction.data.corpora.dialfact import NAMES, REFUTES, SUPPORTS, UNKNOWN
 from contradiction.errors import InputError, first_line
 from contradiction.io.endpoint import Endpoint
-from contradiction.io.files import locked, write_text
+from contradiction.io.files import locked
+from contradiction.io.lines import LineFile
 
 # A negation is inserted after the first auxiliary that follows a word; an existing negation is removed.
 _AUXILIARY = re.compile(
@@ -156,20 +157,18 @@ def generated(rows: Iterable[Row], endpoint: Endpoint, answers: Path) -> Iterato
         InputError: the endpoint gives no answer (earlier answers are kept), a line of the file is not an answer, or
             another process writes the file.
     """
-    with locked(answers):
-        known = _read_answers(answers)
-        with answers.open("a", encoding="utf-8") as stream:
-            for row in rows:
-                for label, wanted in GENERATED.items():
-                    prompt = _prompt(row, wanted)
-                    key = (endpoint.model, prompt)
-                    if key not in known:
-                        known[key] = endpoint.ask([{"role": USER, "content": prompt}], temperature=1.0).text.strip()
-                        stream.write(json.dumps([*key, known[key]], ensure_ascii=False) + "\n")
-                        stream.flush()
-                    kind = f"generated {label}"
-                    extra = {**row.extra, "made": kind}
-                    yield replace(row, id=f"{row.id}-{kind}", label=label, reply=known[key], extra=extra)
+    with locked(answers), closing(_answers(answers)) as file:
+        known = {(model, prompt): reply for model, prompt, reply in file.keep()}
+        for row in rows:
+            for label, wanted in GENERATED.items():
+                prompt = _prompt(row, wanted)
+                key = (endpoint.model, prompt)
+                if key not in known:
+                    known[key] = endpoint.ask([{"role": USER, "content": prompt}], temperature=1.0).text.strip()
+                    file.add([[*key, known[key]]])
+                kind = f"generated {label}"
+                extra = {**row.extra, "made": kind}
+                yield replace(row, id=f"{row.id}-{kind}", label=label, reply=known[key], extra=extra)
 
 
 def _prompt(row: Row, wanted: str) -> str:
@@ -179,23 +178,12 @@ def _prompt(row: Row, wanted: str) -> str:
     )
 
 
-def _read_answers(path: Path) -> dict[tuple[str, str], str]:
-    """The answers of an earlier run. An unfinished last line, which a killed process may leave, is removed."""
-    if not path.is_file():
-        return {}
-    # Only a line feed ends a line: other separators are text.
-    *whole, _ = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    known: dict[tuple[str, str], str] = {}
-    for number, line in enumerate(whole, start=1):
-        try:
-            model, prompt, reply = json.loads(line)
-            known[model, prompt] = reply
-        except (ValueError, TypeError):
-            raise InputError(
-                f"{path}:{number}: not a JSON list of model, prompt and reply; remove the line to ask again"
-            ) from None
-    write_text(path, "".join(f"{line}\n" for line in whole))
-    return known
+def _answers(path: Path) -> LineFile:
+    def check(value: Any) -> None:
+        model, prompt, _ = value
+        hash((model, prompt))  # a list would be no key
+
+    return LineFile(path, check, "not a JSON list of model, prompt and reply; remove the line to ask again")
 
 
 def line_of(row: Row) -> dict[str, Any]:

@@ -1,0 +1,88 @@
+"""Files of JSON lines that grow line by line and that survive a kill of the process that writes them."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from contradiction.errors import InputError
+from contradiction.io.files import named
+
+
+class LineFile:
+    """A file of JSON values, one a line, that grows by whole lines.
+
+    A killed process may leave an unfinished last line. It is not read, and :meth:`keep` removes it.
+
+    Args:
+        path: the file; the first line creates it.
+        check: takes the value of a line; raises ValueError, LookupError or TypeError for a value of another kind.
+        problem: what is wrong with such a line, for the error.
+        durable: puts each line on the disk before the next one begins. The lines then survive a crash of the machine.
+    """
+
+    def __init__(self, path: Path, check: Callable[[Any], Any], problem: str, *, durable: bool = False) -> None:
+        self.path = path
+        self._check, self._problem, self._durable = check, problem, durable
+        self._file: BinaryIO | None = None
+
+    def add(self, values: Iterable[Any]) -> None:
+        """Appends values and flushes them."""
+        if lines := b"".join(map(to_json_line, values)):
+            self._file = self._file or self.path.open("ab")
+            with named(self.path):
+                self._file.write(lines)
+                self._file.flush()
+                if self._durable:
+                    os.fsync(self._file.fileno())
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was added."""
+        return self._file is not None
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file:
+            self._file.close()
+
+    def read(self) -> Iterator[tuple[Any, int]]:
+        """The values of the whole lines, and where each line ends in bytes.
+
+        Raises:
+            InputError: a line does not hold such a value.
+        """
+        end = 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    return
+                end += len(line)
+                try:
+                    value = json.loads(line)
+                    self._check(value)
+                except (ValueError, LookupError, TypeError, RecursionError):
+                    raise InputError(f"{self.path}:{number}: {self._problem}") from None
+                yield value, end
+
+    def keep(self, wanted: Callable[[Any], bool] = lambda value: True) -> Iterator[Any]:
+        """Yields the values before the first one that is not wanted, then removes all that follows from the file."""
+        if not self.path.exists():
+            return
+        kept_bytes = 0
+        for value, end in self.read():
+            if not wanted(value):
+                break
+            kept_bytes = end
+            yield value
+        with self.path.open("r+b") as file:
+            file.truncate(kept_bytes)
+
+
+def to_json_line(value: Any) -> bytes:
+    """One line of JSON in UTF-8 with Chinese unescaped; invalid Unicode is escaped."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode("utf-8") + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(value).encode("ascii") + b"\n"
