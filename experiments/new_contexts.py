@@ -19,6 +19,7 @@ from contradiction.data.splits import load_split
 from contradiction.evaluation import results
 from contradiction.evaluation.baselines import FEATURES
 from contradiction.io.tables import Table, interval, percent, signed, signed_interval
+from contradiction.paths import RESULTS
 
 RESAMPLES = 2000
 NGRAMS = FEATURES["flatten"]
@@ -30,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("detectors", nargs="+", help="names of saved evaluations of 4-class")
     parser.add_argument("--data", default="cdconv")
-    parser.add_argument("--results", default=results.FOLDER)
+    parser.add_argument("--results", default=RESULTS)
     options = parser.parse_args()
 
     rows = {split: load_split(options.data, "4-class", split) for split in ("train", "validation", "test")}

@@ -21,6 +21,7 @@ from contradiction.io.tables import Table, percent, signed, signed_interval
 from contradiction.labels import LABELS
 from contradiction.methods.calibration import fit
 from contradiction.methods.ngrams import LinearModel
+from contradiction.paths import RESULTS
 from evaluate_metric.evaluate_metric import compare, score
 
 NAMES = LABELS["4-class"]
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("--config", default="4-class", choices=["4-class", "4-class-grouped"])
     parser.add_argument("--view", default="flatten", choices=[view for view in VIEWS if view != "nli"])
     parser.add_argument("--data", default="cdconv")
-    parser.add_argument("--results", default=results.FOLDER)
+    parser.add_argument("--results", default=RESULTS)
     options = parser.parse_args()
 
     train, validation, test = (

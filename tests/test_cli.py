@@ -17,7 +17,7 @@ from helpers.chats import line
 from contradiction.commands.common import show
 from contradiction.errors import InputError
 from contradiction.evaluation import evaluate
-from contradiction.evaluation.evaluate import model_name
+from contradiction.io.hub import model_name
 from contradiction.io.tables import Table
 from contradiction.labels import LABELS
 from contradiction.training.loop import train

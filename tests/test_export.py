@@ -12,13 +12,12 @@ from transformers import pipeline
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io import manifest
-from contradiction.io.files import read_json, write_json
+from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS
 from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import SHIFT_KEY
 from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_classifier, save_rule
-from contradiction.training import record
 from contradiction.training.export import export
 from contradiction.training.initialize import initialize_model
 from contradiction.training.merging import soup
@@ -62,7 +61,7 @@ def test_the_label_of_a_pipeline_is_that_of_the_decision_rule(
     task, rule, random_model, quick_model, sample_rows, tmp_path
 ):
     model = shutil.copytree(random_model(task), tmp_path / "model")
-    shutil.copy(quick_model / record.NAME, model)
+    shutil.copy(quick_model / RECORD, model)
     save_rule(model, rule)
     rows = sample_rows[:100]
     expected = load_classifier(model).classify(rows)

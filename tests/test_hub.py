@@ -20,7 +20,7 @@ from transformers import BertForSequenceClassification
 
 from contradiction import paths, publishing
 from contradiction.io import manifest
-from contradiction.io.files import read_json, write_json
+from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.labels import LABELS, STAGES
 from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_rule, save_rule, write_manifests
@@ -54,7 +54,7 @@ def hierarchy(model, tmp_path_factory):
         own = record.read(place)
         request = own["request"]
         changed_request = with_options(request, target=stage, view=stage, name=stage)
-        write_json(place / record.NAME, {**own, "request": changed_request})
+        write_json(place / RECORD, {**own, "request": changed_request})
         save_rule(place, Rule())
         write_manifests(place)
         model_card(place).save(place / "README.md")
@@ -271,7 +271,7 @@ def test_a_busy_hub_does_not_drop_the_rule_of_a_detector(published, client, lega
 
 
 def test_a_foreign_checkpoint_loads_offline_from_the_cache_as_it_is(hub, model, tmp_path):
-    files = {path.name: path.read_bytes() for path in model.iterdir() if path.name != record.NAME}
+    files = {path.name: path.read_bytes() for path in model.iterdir() if path.name != RECORD}
     config = json.loads(files["config.json"])
     del config["cdconv_view"], config["cdconv_decision"]
     hub.repos["model", "user/tiny"] = Repo(

@@ -13,8 +13,9 @@ from helpers.runs import with_options
 from contradiction import cli, paths
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import results
-from contradiction.io.files import read_json, write_json
+from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.methods.loading import load_rule
+from contradiction.paths import RESULTS
 from contradiction.publishing import code_on_the_hub
 from contradiction.reports import model_card
 from contradiction.training import record
@@ -33,7 +34,7 @@ def code(card):
 def changed(folder, out, **entries):
     """A copy of a model folder with changed entries in its record."""
     copy = shutil.copytree(folder, out)
-    write_json(copy / record.NAME, {**record.read(copy), **entries})
+    write_json(copy / RECORD, {**record.read(copy), **entries})
     return copy
 
 
@@ -200,7 +201,7 @@ def test_a_source_with_an_unknown_licence_is_named_without_one():
 def test_the_shipped_card_and_the_results_page_state_the_selection_criterion():
     note = record.read(paths.SHIPPED)["note"]
     assert "before its test rows were read" in note
-    page = (results.FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    page = (RESULTS.parent / "README.md").read_text(encoding="utf-8")
     assert [text.count(note) for text in (CARD, page)] == [1, 1]
 
 

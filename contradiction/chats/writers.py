@@ -14,7 +14,7 @@ from contradiction.chats.chunks import JudgedChunk, Tally, Test, filter_verdicts
 from contradiction.chats.formats import Entry
 from contradiction.conversation import text_at
 from contradiction.errors import InputError
-from contradiction.io.files import locked, read_json, sha256_of, write_json
+from contradiction.io.files import RECORD, locked, read_json, sha256_of, write_json
 from contradiction.io.hub import fetch_file
 from contradiction.io.lines import LineFile, to_json_line
 from contradiction.io.tables import console
@@ -72,7 +72,6 @@ def rejected_path(path: Path) -> Path:
 
 # The types of files in a model folder that affect its verdicts; the card and the record of the training do not.
 MODEL_FILES = (".bin", ".json", ".model", ".onnx", ".safetensors", ".txt")
-RECORD = "run.json"
 
 
 def request(model: str, file: Path | None, **options: Any) -> dict[str, Any]:

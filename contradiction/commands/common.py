@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from contradiction.io.tables import Table
 
 SHIPPED = str(paths.SHIPPED)
-RESULTS = paths.RESULTS
 SHOWN_RESULTS = "models/results"  # the default in help texts, relative to the checkout
 SECONDS_BETWEEN_LINES = 30  # of progress in a file
 

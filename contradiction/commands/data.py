@@ -118,9 +118,10 @@ def stats(source: SourceOption = None) -> None:
     """Prints the paper's Table 3, the sizes of all configs and splits, and the overlap of the splits."""
     import cdconv
     from contradiction.data import statistics
+    from contradiction.data.splits import both_splits
 
     rows = cdconv.read_rows(find(source).path)
-    splits = {"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)}
+    splits = both_splits(rows)
     show(*statistics.table3(rows), statistics.split_sizes(splits), statistics.leaks(splits))
 
 

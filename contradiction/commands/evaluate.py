@@ -8,7 +8,6 @@ import typer
 
 from contradiction.commands.common import (
     DATA,
-    RESULTS,
     SHOWN_RESULTS,
     BackendOption,
     DataOption,
@@ -21,6 +20,7 @@ from contradiction.commands.common import (
 )
 from contradiction.errors import InputError
 from contradiction.labels import CROSSED
+from contradiction.paths import RESULTS
 
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
@@ -98,8 +98,8 @@ def _check_crossed(*options: tuple[str, bool]) -> None:
 def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -> None:
     from contradiction.data.corpora import crossed
     from contradiction.evaluation.crossed import false_alarms, judge_items, summary, tables
-    from contradiction.evaluation.evaluate import model_name
     from contradiction.io.files import write_json
+    from contradiction.io.hub import model_name
 
     items, batches = crossed.read(split), crossed.batches()
     with progress(f"judging crossed chats with {Path(detector.name).resolve().name}") as bar:
@@ -242,8 +242,8 @@ def contrast(
     """
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.contrast import count, fingerprint, judge_pairs, read_pairs
-    from contradiction.evaluation.evaluate import model_name
     from contradiction.io.files import check_file, write_json
+    from contradiction.io.hub import model_name
     from contradiction.reports.tables import contrast_table
 
     if json:

@@ -286,10 +286,10 @@ def _converse(probes: Any, bot: "Bot", out: Path, *, quiet: bool, **options: Any
 def _judge(
     out: Path, detector: "ContradictionDetector", accuracy: dict[str, Any] | None, *, scan: bool, quiet: bool
 ) -> None:
-    from contradiction.evaluation.evaluate import model_name
-    from contradiction.io.files import read_json, write_json
+    from contradiction.io.files import RECORD, read_json, write_json
+    from contradiction.io.hub import model_name
     from contradiction.probing import verdicts
-    from contradiction.probing.run import RECORD, TRANSCRIPT, read_transcript, write_transcript
+    from contradiction.probing.run import TRANSCRIPT, read_transcript, write_transcript
 
     rows, begun = read_transcript(out / TRANSCRIPT), time.monotonic()
     with progress("verdicts") as bar:

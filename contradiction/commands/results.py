@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from contradiction.commands.common import DATA, RESULTS, SHOWN_RESULTS, DataOption, show
+from contradiction.commands.common import DATA, SHOWN_RESULTS, DataOption, show
 from contradiction.errors import InputError
+from contradiction.paths import RESULTS
 
 app = typer.Typer(help="Writes the page of results from the saved results, or adds evaluations to them.")
 FolderOption = Annotated[Path, typer.Option(help="The folder of saved results.", show_default=SHOWN_RESULTS)]

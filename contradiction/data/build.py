@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import cdconv
 from contradiction.data import checklists, crossed_checks, statistics
 from contradiction.data.corpora import crossed
-from contradiction.data.splits import data_card, write_splits
+from contradiction.data.splits import both_splits, data_card, write_splits
 from contradiction.errors import InputError
 from contradiction.io.files import check_folder, new_folder
 from contradiction.io.quiet import no_data_bars
@@ -138,7 +138,7 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
 
 def _checklists(source: Source) -> dict[str, "Dataset"]:
     rows = cdconv.read_rows(source.path)
-    return checklists.build({"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)})
+    return checklists.build(both_splits(rows))
 
 
 def _info(splits: "Mapping[str, Dataset]") -> "DatasetInfo":
@@ -205,7 +205,7 @@ def data_set_card(
     from huggingface_hub import DatasetCard, DatasetCardData
 
     rows = cdconv.read_rows(source.path)
-    splits = {"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)}
+    splits = both_splits(rows)
     data = DatasetCardData(
         pretty_name={"release": "CDConv", "sample": "CDConv sample"}.get(
             source.kind, "CDConv, from a file of your own"

@@ -120,7 +120,7 @@ def build(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> dict[str,
     """All checklists, by config name.
 
     Args:
-        splits: ``{"": official, "-grouped": grouped}``, each a result of ``cdconv.official_split`` or its twin.
+        splits: see :func:`contradiction.data.splits.both_splits`.
 
     Raises:
         InputError: a test split has too few conversations.

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -14,16 +14,25 @@ from contradiction.errors import InputError, first_line
 from contradiction.io.files import new_folder
 from contradiction.io.hub import quick_hub
 from contradiction.io.quiet import no_data_bars
-from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED
+from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED, GROUPED
 
 if TYPE_CHECKING:
     from datasets import Dataset
     from huggingface_hub import DatasetCardData
 
+    import cdconv
+
 SPLITS = ("train", "validation", "test")
 UNNAMED = "a data repo without a name"
 ONE_BOT = 0  # the bot number of rows that name no bot
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+
+
+def both_splits(rows: Sequence["cdconv.Row"]) -> dict[str, dict[str, list["cdconv.Row"]]]:
+    """The official and the grouped split of CDConv: the ending of their configs -> train, validation, test -> rows."""
+    import cdconv
+
+    return {"": cdconv.official_split(rows), GROUPED: cdconv.grouped_split(rows)}
 
 
 def load_split(data: str | Path, config: str, split: str) -> "Dataset":

@@ -59,7 +59,7 @@ def split_sizes(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Tab
     """Rows of each config and split, by label.
 
     Args:
-        splits: ``{"": official, "-grouped": grouped}``, each as ``cdconv.official_split`` returns it.
+        splits: see :func:`contradiction.data.splits.both_splits`.
     """
     body = []
     for suffix, sides in splits.items():

@@ -11,9 +11,10 @@ from contradiction.data.splits import fingerprint, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import evidence
-from contradiction.evaluation.evaluate import describe_leakage, model_name
+from contradiction.evaluation.evaluate import describe_leakage
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, WINDOWINGS, windows
+from contradiction.io.hub import model_name
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import (
     A2T,

@@ -8,6 +8,7 @@ from contradiction.data.splits import fingerprint, load_split, name_of
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.results import DETECTOR, evaluation
+from contradiction.io.hub import model_name
 from contradiction.labels import CHECKLISTS, CONTRADICTIONS, LABELS, merge, task_of
 from contradiction.training import leakage, record
 
@@ -107,8 +108,3 @@ def trained_config(model: str | Path) -> str | None:
     """
     trainings = leakage.trainings(record.of_model(model))
     return next((training.config for training in trainings if training.model is None), None)
-
-
-def model_name(model: str) -> str:
-    """The name of a model in results: the name of a folder, or a Hub id."""
-    return Path(model).resolve().name if Path(model).is_dir() else model

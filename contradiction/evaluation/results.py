@@ -8,15 +8,14 @@ from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from contradiction import paths
 from contradiction.errors import InputError
 from contradiction.evaluation import results_store
 from contradiction.evaluation.figures import TASKS, measure
 from contradiction.io.files import locked, read_json, write_json
 from contradiction.labels import GROUPED, LABELS, has_two_texts, task_of
+from contradiction.paths import RESULTS
 from contradiction.training import leakage, record
 
-FOLDER = paths.RESULTS
 DETECTOR, BASELINE = "detector", "baseline"
 # N-grams fitted to a part of the training rows, for the tables of `cdconv reproduce`.
 PART_BASELINE = "baseline on a part"
@@ -69,7 +68,7 @@ def save(result: Mapping[str, Any], path: str | Path) -> None:
 
 
 def load(
-    folder: str | Path = FOLDER,
+    folder: str | Path = RESULTS,
     *,
     config: str | None = None,
     split: str | None = None,
@@ -113,7 +112,7 @@ def load(
     return [*evaluations.values()]
 
 
-def published(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
+def published(folder: str | Path = RESULTS) -> list[dict[str, Any]]:
     """The evaluations of detectors and baselines on the page of results."""
     return [
         result
@@ -122,7 +121,7 @@ def published(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
     ]
 
 
-def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = FOLDER, *, page: str = RESULTS_PAGE) -> None:
+def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, *, page: str = RESULTS_PAGE) -> None:
     """Adds evaluations to a folder of saved results; an evaluation of the same run, config and split is replaced.
 
     Several processes can do so at the same time, and readers always see complete files.
@@ -181,7 +180,7 @@ def run_identity(run: Mapping[str, Any]) -> dict[str, Any]:
     return {key: run.get(key) for key in IDENTITY} | {"parts": [run_identity(part) for part in parts]}
 
 
-def evaluations_of(model: str | Path, folder: str | Path = FOLDER) -> list[dict[str, Any]]:
+def evaluations_of(model: str | Path, folder: str | Path = RESULTS) -> list[dict[str, Any]]:
     """The saved evaluations of the weights in a model folder."""
     run = record.read(model)
     if not run:
@@ -196,7 +195,7 @@ def evaluations_of(model: str | Path, folder: str | Path = FOLDER) -> list[dict[
     return [result for result in saved if run_identity(result.get("run") or {}) == identity]
 
 
-def baselines(config: str, split: str, folder: str | Path = FOLDER, data: str | None = None) -> list[dict[str, Any]]:
+def baselines(config: str, split: str, folder: str | Path = RESULTS, data: str | None = None) -> list[dict[str, Any]]:
     """The saved baselines of a config and split; with ``data``, only those on rows with this fingerprint."""
     saved = load(folder, config=config, split=split, kind=BASELINE)
     return [result for result in saved if data in (None, result["data"])]
@@ -280,8 +279,8 @@ def check_task(config: str) -> None:
 
 
 def check_folder(folder: str | Path) -> None:
-    """Raises InputError for a missing folder; ``FOLDER`` may be missing, because the installed package has none."""
-    if not Path(folder).is_dir() and Path(folder) != FOLDER:
+    """Raises InputError for a missing folder; ``RESULTS`` may be missing, because the installed package has none."""
+    if not Path(folder).is_dir() and Path(folder) != RESULTS:
         raise InputError(
             f"{folder}: there is no such folder of saved results; `cdconv results add FILE --folder` writes one"
         )

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from contradiction.errors import InputError, first_line, kind_of
 
+RECORD = "run.json"  # the record of a run, in the folder that it wrote or beside its file
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _OLD = re.compile(r"\.(?P<name>.+)\.[^.]*-\d+\.old")  # the name that `replace_folder` gives the old folder
 

@@ -38,6 +38,11 @@ def split_revision(name: str | Path) -> tuple[str, str | None]:
     return repo_id, revision or None
 
 
+def model_name(model: str) -> str:
+    """The name of a model in results: the name of a folder, or a Hub id."""
+    return Path(model).resolve().name if Path(model).is_dir() else model
+
+
 _last_check: tuple[float, bool] | None = None  # when the Hub was asked last, and whether it answered
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 from contradiction.errors import InputError, shown
 from contradiction.io.endpoint import LONGEST_WAIT, backoff
-from contradiction.io.files import new_file, read_json, write_json, write_text
+from contradiction.io.files import RECORD, new_file, read_json, write_json, write_text
 from contradiction.io.lines import LineFile
 from contradiction.probing.bots import Bot, BotError, CommandBot
 from contradiction.probing.plan import Message, Probe
 from contradiction.probing.triggers import PERSONA, REPEAT, lists
 
-TRANSCRIPT, RECORD, FAILED = "transcript.jsonl", "run.json", "failed.jsonl"
+TRANSCRIPT, FAILED = "transcript.jsonl", "failed.jsonl"
 LONGEST_QUESTION = 60  # characters of what an endpoint writes; a longer text is an explanation, not a question
 QUOTES = "\"'“”‘’「」 　"
 HOPELESS = 10  # after so many failures and no success the run ends, because the bot is not available

@@ -27,6 +27,7 @@ from contradiction.evaluation.thresholds import calibration_error, operating_poi
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION
 from contradiction.methods.decision import IN_USE
+from contradiction.paths import RESULTS
 
 ON_CARD = (BY["seen_context"], BY["bot"])  # the slices that a model card shows
 
@@ -130,7 +131,7 @@ def measure(
     return {**evaluation, "without_first_turn": without}
 
 
-def analyse(evaluation: Mapping[str, Any], data: str | Path, folder: str | Path = results.FOLDER) -> Analysis:
+def analyse(evaluation: Mapping[str, Any], data: str | Path, folder: str | Path = RESULTS) -> Analysis:
     """Analyses an evaluation, without a model.
 
     Args:
@@ -186,7 +187,7 @@ def _why_no_removal(evaluation: Mapping[str, Any]) -> str:
     return "This evaluation has no removal test. Run cdconv analyze with the model instead of the evaluation."
 
 
-def compare_baselines(evaluated: EvaluatedRows, folder: str | Path = results.FOLDER) -> Records:
+def compare_baselines(evaluated: EvaluatedRows, folder: str | Path = RESULTS) -> Records:
     """The detector, then the saved baselines on the same rows with paired differences.
 
     Returns:

@@ -15,7 +15,7 @@ from contradiction.evaluation.figures import FIGURES
 from contradiction.evaluation.thresholds import missing_reason, rule_of
 from contradiction.evaluation.thresholds import table as settings_table
 from contradiction.inputs.views import CONVERSATION, VIEWS
-from contradiction.io.files import read_json
+from contradiction.io.files import RECORD, read_json
 from contradiction.io.tables import Table, percent, render
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, STAGES, task_of
 from contradiction.methods.checkpoint import CheckpointClassifier, labels_of, logit_shift
@@ -116,10 +116,10 @@ def model_card(
     folder = Path(folder)
     run = record.read(folder)
     if not run:
-        raise InputError(f"{folder}: no {record.NAME}; a card is made from the record that `cdconv train` writes")
+        raise InputError(f"{folder}: no {RECORD}; a card is made from the record that `cdconv train` writes")
     for key in FINISHED:
         if key not in run:
-            raise InputError(f"{folder / record.NAME}: has no {key!r}; it is not the record of a finished run")
+            raise InputError(f"{folder / RECORD}: has no {key!r}; it is not the record of a finished run")
     name = folder.resolve().name
     recipe, data_name = _leading(run), run["request"]["data_name"]
     runs = [run, *record.members(run)]

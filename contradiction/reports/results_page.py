@@ -18,7 +18,8 @@ from contradiction.evaluation.paired_tests import (
 )
 from contradiction.inputs.views import HIERARCHICAL
 from contradiction.io.tables import Table, percent, render, signed, signed_interval
-from contradiction.labels import merged_config
+from contradiction.labels import GROUPED, merged_config
+from contradiction.paths import RESULTS
 from contradiction.reports.plots import LEADERBOARD, leaderboard
 from contradiction.reports.tables import (
     COLLAPSED,
@@ -36,11 +37,11 @@ from contradiction.training.recipe_files import RETIRED, RecordedRecipe
 SPLITS = ("validation", "test")
 
 
-def results_page(folder: str | Path = results.FOLDER) -> str:
+def results_page(folder: str | Path = RESULTS) -> str:
     """The page of results, made from the saved evaluations."""
     evaluations = results.published(folder)
     detectors = [result for result in evaluations if result["kind"] == results.DETECTOR]
-    configs = ("4-class", "4-class-grouped")
+    configs = ("4-class", f"4-class{GROUPED}")
     return render(
         "results.md",
         plot=LEADERBOARD if leaderboard(evaluations) else None,
@@ -104,7 +105,7 @@ def _by_split(detectors: list[dict[str, Any]]) -> list[tuple[tuple[str, str], li
 def _order(group: tuple[tuple[str, str], Any]) -> tuple[bool, bool, str]:
     """Test before validation, and official before grouped splits."""
     (config, split), _ = group
-    return split != "test", config.endswith("grouped"), config
+    return split != "test", config.endswith(GROUPED), config
 
 
 NGRAMS = FEATURES["flatten"]

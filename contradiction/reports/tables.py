@@ -8,7 +8,8 @@ from contradiction.evaluation import contrast, results
 from contradiction.evaluation.contrast import ALL, COUNTS, Counts
 from contradiction.evaluation.figures import FIGURES, Figure, value_of, wilson
 from contradiction.io.tables import Table, interval, percent
-from contradiction.labels import task_of
+from contradiction.labels import GROUPED, task_of
+from contradiction.paths import RESULTS
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
 
@@ -81,12 +82,12 @@ def with_interval(value: tuple[float, Sequence[float] | None] | None) -> str:
     return f"{percent(value[0])} ({interval(value[1])})" if value[1] else percent(value[0])
 
 
-def baseline_table(folder: str | Path = results.FOLDER) -> Table | None:
+def baseline_table(folder: str | Path = RESULTS) -> Table | None:
     """The test macro-F1 of the saved baselines on every config; None without any."""
     evaluations = results.load(folder, kind=results.BASELINE, split="test", with_rows=False)
     if not evaluations:
         return None
-    configs = sorted({result["config"] for result in evaluations}, key=lambda name: (name.endswith("grouped"), name))
+    configs = sorted({result["config"] for result in evaluations}, key=lambda name: (name.endswith(GROUPED), name))
     scores = {(result["name"], result["config"]): value_of(result["metrics"], FIGURES[0]) for result in evaluations}
     names = dict.fromkeys(result["name"] for result in evaluations)
     body = [(name, *(with_interval(scores.get((name, config))) for config in configs)) for name in names]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from contradiction.data.splits import fingerprint, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
-from contradiction.labels import BOTS, task_of
+from contradiction.labels import BOTS, GROUPED, task_of
 from contradiction.training import leakage, record
 from contradiction.training.recipe import Recipe, is_recorded_folder, option_named
 from contradiction.training.recipe_files import load_recipe
@@ -212,7 +212,7 @@ def _check(
     for kind, names, allowed in (
         ("table", [table], list(TABLES)),
         ("method", methods, list(METHODS)),
-        ("config", configs, [f"{task}{end}" for task in sorted(tasks) for end in ("", "-grouped")]),
+        ("config", configs, [f"{task}{end}" for task in sorted(tasks) for end in ("", GROUPED)]),
     ):
         if not names:
             raise InputError(f"no {kind} is named; the {kind}s are {', '.join(allowed)}")

@@ -10,7 +10,8 @@ from contradiction.data.splits import fingerprint, load_split, of_bot
 from contradiction.evaluation import baselines, results
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, restricted, run_of
-from contradiction.labels import BOTS, merged_config, task_of
+from contradiction.labels import BOTS, GROUPED, merged_config, task_of
+from contradiction.paths import RESULTS
 from contradiction.reports.plots import PAPER, Panel
 from contradiction.reproduction.cells import BY_BOT, CURVE, METHODS, Cell, fraction_label, method_label
 
@@ -21,7 +22,7 @@ KINDS = ("zero-shot", "trained", "merged")  # in the order of a table
 def configs_of(cells: Sequence[Cell]) -> list[str]:
     """The configs of the panels: those of the cells, and 2-class for merged 4-class labels."""
     configs = {cell.config for cell in cells} | {merged_config(cell.config) for cell in cells}
-    return sorted(configs, key=lambda config: (config.endswith("grouped"), config))
+    return sorted(configs, key=lambda config: (config.endswith(GROUPED), config))
 
 
 def panels_of(
@@ -218,7 +219,7 @@ def baselines_of(
 
 
 def _on_all(config: str, rows: str, data: str | Path, out: str | Path, fit: bool) -> list[dict[str, Any]]:
-    for folder in (results.FOLDER, out):
+    for folder in (RESULTS, out):
         saved = {result["name"]: result for result in results.baselines(config, "test", folder, rows)}
         if available := [saved[name] for name in baselines.FEATURES.values() if name in saved]:
             return available

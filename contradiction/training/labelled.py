@@ -19,7 +19,7 @@ from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import windows
 from contradiction.io.files import locked, sha256_of
 from contradiction.io.tables import Table
-from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, is_contradiction, merge_label
+from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction, merge_label
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -63,7 +63,7 @@ class LabelledChat:
         all_windows = windows(self.turns, len(self.turns) - 1)
         if self.label == NON_CONTRADICTION:
             return [(window.row, self.label) for window in all_windows[-WINDOWS:]]
-        if self.label not in (HISTORY, LABELS["2-class"][1]) or len(all_windows) == 1:
+        if self.label not in (HISTORY, CONTRADICTION) or len(all_windows) == 1:
             return [(all_windows[-1].row, self.label)]  # the reply contradicts itself, or the nearest turn
         if self.evidence is None:
             return []
@@ -118,7 +118,7 @@ def _chat(where: str, values: Mapping[str, Any]) -> LabelledChat:
     if isinstance(evidence, list):  # verdicts have a list
         evidence = evidence[0] if evidence else None
     replies = [index for turn in turns[:-1] for index in turn.reply_messages]
-    if evidence is not None and label in (HISTORY, LABELS["2-class"][1]) and evidence not in replies:
+    if evidence is not None and label in (HISTORY, CONTRADICTION) and evidence not in replies:
         raise InputError(
             f"{where}: evidence {shown(evidence)}; it must be the index of an earlier message of the assistant "
             f"({', '.join(map(str, replies)) or 'there is none'})"

@@ -8,11 +8,11 @@ that was trained on them.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.data.splits import UNNAMED
 from contradiction.errors import InputError
+from contradiction.io.hub import model_name
 from contradiction.labels import GROUPED, has_two_texts
 from contradiction.training import record
 from contradiction.training.recipe_files import upgraded
@@ -50,7 +50,7 @@ def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
 
     The record of a new model stores it, because the models may be deleted later.
     """
-    all_trainings = (training for model in models for training in trainings(_record(model), _name(model)))
+    all_trainings = (training for model in models for training in trainings(_record(model), model_name(model)))
     return [asdict(training) for training in dict.fromkeys(all_trainings)]
 
 
@@ -220,10 +220,6 @@ def _made_from(training: Training) -> str:
 
 def _record(model: str) -> dict[str, Any]:
     return record.of_model(model) or record.of_model(model, record.PRUNED)
-
-
-def _name(model: str) -> str:
-    return Path(model).resolve().name if Path(model).is_dir() else model
 
 
 def _items(value: object) -> list[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from contradiction.data.splits import fingerprint, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.io import manifest
-from contradiction.io.files import check_new, new_folder, read_json, write_json
+from contradiction.io.files import RECORD, check_new, new_folder, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.methods.cascade import CascadeClassifier
 from contradiction.methods.checkpoint import SHIFT_KEY, logit_shift
@@ -208,7 +208,7 @@ def cascade(detector: str | Path, judge: str | Path, low: float, high: float, ou
         marker = {"parts": list(parts), "low": round(low, 6), "high": round(high, 6)}
         write_json(folder / CascadeClassifier.MARKER, marker)
         # With this record, evaluations on training rows of a part report the leakage.
-        write_json(folder / record.NAME, {"ancestors": leakage.ancestors(map(str, parts.values()))})
+        write_json(folder / RECORD, {"ancestors": leakage.ancestors(map(str, parts.values()))})
         finalize(folder, rows)
     return out
 

@@ -25,6 +25,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.inputs.tokenization import first_position
 from contradiction.inputs.views import simplified
 from contradiction.io import files, manifest
+from contradiction.io.hub import model_name
 from contradiction.io.pretrained import check_finite, load_config, load_model, load_tokenizer, loading
 from contradiction.io.quiet import no_data_bars, no_model_bars
 from contradiction.methods.decision import KEY
@@ -115,7 +116,7 @@ def prune(
         files.write_json(
             folder / PRUNED,
             {
-                "backbone": Path(backbone).resolve().name if Path(backbone).is_dir() else backbone,
+                "backbone": model_name(backbone),
                 "ancestors": leakage.ancestors([backbone]),
                 "keep": max_pieces,
                 "min_count": min_count,

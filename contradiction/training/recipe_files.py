@@ -11,12 +11,10 @@ from typing import Any
 
 from contradiction.errors import InputError
 from contradiction.inputs.views import HIERARCHICAL
-from contradiction.io.files import read_json
+from contradiction.io.files import RECORD, read_json
 from contradiction.paths import RECIPES
 from contradiction.training.recipe import Recipe, is_recorded_folder, validated
 from contradiction.training.recipe_options import TABLES
-
-RECORD = "run.json"
 
 
 def recipe_files() -> dict[str, Path]:

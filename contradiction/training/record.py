@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from contradiction.errors import InputError
-from contradiction.io.files import read_json, write_json
+from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.hub import HubUnavailableError, fetch_file, split_revision
 from contradiction.training.recipe import Recipe, describe
 from contradiction.training.recipe_files import RecordedRecipe, recorded_recipe, upgraded
@@ -21,17 +21,16 @@ from contradiction.training.recipe_files import RecordedRecipe, recorded_recipe,
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-NAME = "run.json"
 PRUNED = "prune.json"  # the record of a backbone with a pruned vocabulary
 PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
 
 
 def read(folder: str | Path) -> dict[str, Any]:
     """The record of a model folder; empty without one."""
-    return _read(Path(folder) / NAME)
+    return _read(Path(folder) / RECORD)
 
 
-def of_model(model: str | Path, name: str = NAME) -> dict[str, Any]:
+def of_model(model: str | Path, name: str = RECORD) -> dict[str, Any]:
     """The record of a model, a folder or a Hub id; empty without one, and where the Hub cannot be reached.
 
     A warning says that the Hub could not be reached.
@@ -150,7 +149,7 @@ def _write(
     folder: str | Path, request: dict[str, Any], result: dict[str, Any], minutes: float, parameters: int, hardware: str
 ) -> None:
     write_json(
-        Path(folder) / NAME,
+        Path(folder) / RECORD,
         {
             "request": request,
             **result,

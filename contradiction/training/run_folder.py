@@ -118,7 +118,7 @@ def open_run(work: Path, request: dict[str, Any], resume: bool, provenance: dict
     """
     files.restore_folders(work)
     # Without a saved state, a finished stage, or teacher probabilities there is nothing to lose.
-    if any(any(work.glob(pattern)) for pattern in ("**/state", f"*/{record.NAME}", TEACHER_PROBABILITIES)):
+    if any(any(work.glob(pattern)) for pattern in ("**/state", f"*/{files.RECORD}", TEACHER_PROBABILITIES)):
         if not resume:
             raise InputError(f"{work}: an unfinished run; --resume continues it, or remove it")
         if record.request(work) != request:
@@ -128,7 +128,7 @@ def open_run(work: Path, request: dict[str, Any], resume: bool, provenance: dict
         _check_conditions(work, provenance)
         return
     with files.new_folder(work) as folder:
-        files.write_json(folder / record.NAME, {"request": request, **provenance})
+        files.write_json(folder / files.RECORD, {"request": request, **provenance})
 
 
 def _check_conditions(work: Path, provenance: dict[str, Any]) -> None:
