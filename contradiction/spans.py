@@ -102,7 +102,7 @@ def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> 
         )
     if verdict.label == INTRA:
         earlier, pair = judged, _most_contradictory_pair(judge, judged)
-    elif verdict.is_contradiction and verdict.evidence:
+    elif verdict.contradiction and verdict.evidence:
         earlier = _find_turn(turns, verdict.evidence)
         pair = _most_important_clauses(judge, earlier, judged)
     else:

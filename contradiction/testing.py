@@ -49,7 +49,7 @@ def assert_consistent(
     if settings:
         loaded = loaded.with_settings(**settings)
     verdicts = (loaded.scan(messages) if scan else []) or [loaded(messages)]
-    contradictions = [verdict for verdict in verdicts if verdict.is_contradiction]
+    contradictions = [verdict for verdict in verdicts if verdict.contradiction]
     unchecked = [
         verdict
         for verdict in verdicts

@@ -104,8 +104,3 @@ class Verdict:
             return None
         right = self.probability if self.contradiction else 1 - self.probability
         return next(name for name, least in CERTAINTIES.items() if right >= least) if self.checked else UNSURE
-
-    @property
-    def is_contradiction(self) -> bool | None:
-        """The earlier name of ``contradiction``."""
-        return self.contradiction

@@ -52,7 +52,7 @@ def main() -> None:
             messages.append({"role": "assistant", "content": best.reply})
             print(best.reply)
             for other in others:
-                if other.verdict.is_contradiction:
+                if other.verdict.contradiction:
                     said = [messages[index]["content"] for index in other.verdict.evidence]
                     print(f"  not said: {other.reply} ({other.verdict.label}{': ' + said[0] if said else ''})")
 

@@ -39,8 +39,8 @@ def main() -> None:
     pairs = [(true, other) for true, other in pairs if true.label and other.label]
     print(f"{options.model}: {len(pairs)} replies of the validation split of {options.config}")
     for measure, values in (
-        ("called against the fact that it contradicts", [true.is_contradiction for true, _ in pairs]),
-        ("called against the fact of another row", [other.is_contradiction for _, other in pairs]),
+        ("called against the fact that it contradicts", [true.contradiction for true, _ in pairs]),
+        ("called against the fact of another row", [other.contradiction for _, other in pairs]),
         ("the true fact ranks first", [true.probability > other.probability for true, other in pairs]),
     ):
         share = np.array(values, dtype=float)

@@ -84,7 +84,7 @@ def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(pa
     detected = ContradictionDetector.from_pretrained(out)
     row = rows[0]
     verdict = detected(chat(*(row[name] for name in COLUMNS)))
-    assert verdict.label in NAMES and verdict.is_contradiction == is_contradiction(verdict.label)
+    assert verdict.label in NAMES and verdict.contradiction == is_contradiction(verdict.label)
     with pytest.raises(InputError, match="exists already"):
         cascade(detector, judge, step.low, step.high, out, rows)
 

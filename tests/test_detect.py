@@ -41,7 +41,7 @@ def test_verdicts_match_the_library(detect, sample_chats, detect_model, tmp_path
     detector = ContradictionDetector.from_pretrained(detect_model, **settings)
     threshold = sorted(verdict.scores["history"] for verdict in detector.batch(sample_chats))[len(sample_chats) // 2]
     expected = detector.with_settings(threshold=threshold).batch(sample_chats)
-    options = ["--max-turns", "5", "--reading", "structured", "--category", "history", "--threshold", str(threshold)]
+    options = ["--max-turns", "5", "--windowing", "structured", "--category", "history", "--threshold", str(threshold)]
     _, verdicts, _ = detect(file, *options)
     assert [verdict["label"] for verdict in verdicts] == [answer.label for answer in expected]
     assert [verdict["score"] for verdict in verdicts] == pytest.approx([answer.score for answer in expected], abs=1e-6)
@@ -83,7 +83,7 @@ def test_a_chat_can_be_an_argument(detect):
         (["--prior", "3"], "prior 3.0"),
         (["--prior", "0.03"], "can only correct calibrated probabilities"),
         (["--category", "lie"], "category 'lie'"),
-        (["--reading", "aloud"], "windowing 'aloud'"),
+        (["--windowing", "aloud"], "windowing 'aloud'"),
         (["--fail-on", "error"], "'error' is not"),
     ],
 )

@@ -87,7 +87,7 @@ def test_a_reply_without_words_is_not_judged_and_never_passes(detector, reply):
     verdict = detector(chat(*CHAT[:3], reply))
     assert (verdict.label, verdict.score, dict(verdict.scores)) == (None, None, {})
     assert not verdict.checked
-    assert verdict.is_contradiction is None
+    assert verdict.contradiction is None
     assert "no words" in verdict.reason
 
 

@@ -171,7 +171,7 @@ def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_mod
     code, out, err = run("calibrate", folder, "--on", labels)
     assert code == 0, err
     loaded = ContradictionDetector.from_pretrained(folder)
-    now = np.array([verdict.is_contradiction for verdict in loaded.batch(chosen)])
+    now = np.array([verdict.contradiction for verdict in loaded.batch(chosen)])
     assert before < 0.75 < 0.9 < chat_calibration._f1(truth, now)
     assert loaded.classifier.rule.prior == pytest.approx(truth.mean(), abs=1e-4) and loaded.classifier.rule.curve
     assert "threshold now" in out and "160, of them 32 contradictions" in out
@@ -209,7 +209,7 @@ def test_calibration_on_long_two_label_chats_and_on_too_few(run, random_model, s
     assert (result.chats, result.contradictions) == (60, 30)
     assert result.f1_held_out > result.f1_before + 0.3
     verdicts = ContradictionDetector.from_pretrained(folder).batch(long)
-    assert np.mean([verdict.is_contradiction for verdict in verdicts] == truth) > 0.8
+    assert np.mean([verdict.contradiction for verdict in verdicts] == truth) > 0.8
     rule = load_rule(folder)
     code, _, err = run("calibrate", folder, "--on", write(tmp_path / "few.jsonl", records[:12]))
     assert code == 2 and "a rule needs at least 10 of each" in err

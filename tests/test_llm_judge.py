@@ -125,7 +125,7 @@ def test_english_and_long_chats_are_each_judged_in_one_request(judge):
 def test_a_judge_of_two_labels(judge):
     with ChatServer(always("contradiction")) as server:
         detector = ContradictionDetector.from_pretrained(judge(server, task="2-class"))
-        assert detector(chat(*CAT)).is_contradiction
+        assert detector(chat(*CAT)).contradiction
     assert detector.labels == LABELS["2-class"]
 
 

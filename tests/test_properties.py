@@ -163,7 +163,7 @@ def test_a_higher_threshold_calls_no_more_and_a_lower_prior_raises_no_probabilit
     called = []
     for threshold in (0.0, 0.3, 0.5, 0.9, 1.0):
         verdicts = judge(detector.with_settings(threshold=threshold), chats)
-        called.append({number for number, verdict in enumerate(verdicts) if verdict.is_contradiction})
+        called.append({number for number, verdict in enumerate(verdicts) if verdict.contradiction})
     assert all(later <= earlier for earlier, later in zip(called, called[1:], strict=False))
     assert called[0] > called[-1], "otherwise the test could not fail"
     chances = []

@@ -116,7 +116,7 @@ def test_only_the_requested_stage_decides_the_order(hierarchical, stages, replie
         rows = [{"u1": u1, "b1": b1, "u2": CHAT[-1]["content"], "b2": candidate.reply} for u1, b1 in read]
         surest = max(row.probabilities[HISTORY] for row in stages[HISTORY].predict(rows))
         assert candidate.probability == pytest.approx(surest, abs=1e-6)
-    called = [candidate.verdict.is_contradiction for candidate in ranked]
+    called = [candidate.verdict.contradiction for candidate in ranked]
     assert called == sorted(called), "called candidates come after the others"
     assert len({*called}) == 2
 

@@ -68,8 +68,8 @@ def test_an_operator_threshold_replaces_the_rule(calibrated, sample_rows):
     detector = ContradictionDetector.from_pretrained(folder, threshold=middle)
     verdicts = detector.batch(chats)
     for verdict in verdicts:
-        assert verdict.is_contradiction == (1 - verdict.scores[NON_CONTRADICTION] >= middle)
-    assert len({verdict.is_contradiction for verdict in verdicts}) == 2
+        assert verdict.contradiction == (1 - verdict.scores[NON_CONTRADICTION] >= middle)
+    assert len({verdict.contradiction for verdict in verdicts}) == 2
     corrected = detector.with_settings(threshold=None, prior=0.3).batch(chats)
     for before, after in zip(verdicts, corrected, strict=True):
         assert after.scores[NON_CONTRADICTION] > before.scores[NON_CONTRADICTION]
@@ -121,8 +121,8 @@ def test_categories_missing_from_the_labels_are_rejected(two_class):
 def test_the_threshold_is_compared_with_the_probability(detector, two_class, long_chat):
     for judge in (detector, two_class, detector.with_settings(categories=[HISTORY])):
         probability = judge(long_chat).probability
-        assert judge.with_settings(threshold=probability)(long_chat).is_contradiction
-        assert not judge.with_settings(threshold=probability + 1e-6)(long_chat).is_contradiction
+        assert judge.with_settings(threshold=probability)(long_chat).contradiction
+        assert not judge.with_settings(threshold=probability + 1e-6)(long_chat).contradiction
     verdict = detector(long_chat)
     assert verdict.probability == pytest.approx(1 - verdict.scores[NON_CONTRADICTION])
     assert detector(chat("在吗", "？！")).probability is None

@@ -174,7 +174,7 @@ def test_outcomes_match_the_verdicts_of_the_facade(quick_model, sample_repo):
             continue
         reached += 1
         verdicts = detector.with_settings(threshold=outcome.setting, prior=outcome.prior).batch(chats)
-        called = [bool(verdict.is_contradiction) for verdict in verdicts]
+        called = [bool(verdict.contradiction) for verdict in verdicts]
         truth = [rows.features["label"].int2str(label) != NON_CONTRADICTION for label in rows["label"]]
         assert outcome.hits == sum(a and b for a, b in zip(called, truth, strict=True))
         assert outcome.alarms == sum(a and not b for a, b in zip(called, truth, strict=True))

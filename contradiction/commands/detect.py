@@ -45,7 +45,7 @@ class Kind(StrEnum):
 
 # Kind -> whether a verdict is of this kind. The second argument is the number of verdicts on the chat.
 TESTS: dict[Kind, Callable[["Verdict", int], bool | None]] = {
-    Kind.CONTRADICTION: lambda verdict, replies: verdict.is_contradiction,
+    Kind.CONTRADICTION: lambda verdict, replies: verdict.contradiction,
     Kind.UNCHECKED: lambda verdict, replies: is_unchecked(verdict.checked, verdict.reason, replies),
 }
 
@@ -84,10 +84,7 @@ def detect(
         list[str] | None, typer.Option(help="Call only this kind of contradiction; can be repeated.")
     ] = None,
     windowing: Annotated[
-        str | None,
-        typer.Option(
-            "--windowing", "--reading", help="How earlier turns are read: windowed, structured or unstructured."
-        ),
+        str | None, typer.Option(help="How earlier turns are read: windowed, structured or unstructured.")
     ] = None,
     max_turns: Annotated[
         int, typer.Option(min=0, help="The maximum number of earlier turns that a reply is compared with; 0 means all.")

@@ -54,10 +54,7 @@ def evaluate(
             "--evidence", help="Evaluate the evidence instead, on the checklists of `cdconv data build --checklists`."
         ),
     ] = False,
-    windowing: Annotated[
-        str,
-        typer.Option("--windowing", "--reading", help="With --evidence: windowed, structured, unstructured, or all."),
-    ] = ALL,
+    windowing: Annotated[str, typer.Option(help="With --evidence: windowed, structured, unstructured, or all.")] = ALL,
     limit: Annotated[int | None, typer.Option(min=1, help="With --evidence: the maximum number of rows.")] = None,
 ) -> None:
     """Evaluates a detector and shows the baselines on the same rows, with 95 % bootstrap intervals."""
@@ -258,7 +255,7 @@ def contrast(
     if wrong:
         for answer in answers:
             for reply, verdict, meant in answer.replies():
-                if verdict.is_contradiction != meant:
+                if verdict.contradiction != meant:
                     chat = " / ".join((*answer.pair.turns, reply))
                     typer.echo(f"{answer.pair.phenomenon}: {chat} -> {verdict.label}")
     show(contrast_table(detector.name, counts))

@@ -39,7 +39,6 @@ def reproduce(
             show_default="0.1,0.25,0.5,1",
         ),
     ] = "",
-    shares: Annotated[str, typer.Option(hidden=True, help="The old name of --train-fractions.")] = "",
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,7 +86,7 @@ def reproduce(
     folder = out or Path("runs") / table
     cells = cells_of(
         table, data=data, methods=_words(methods), configs=_words(configs), seeds=_seeds(seeds), backbone=backbone,
-        nli=nli or [], train_fractions=_fractions(train_fractions or shares), values=values_of(set_ or []),
+        nli=nli or [], train_fractions=_fractions(train_fractions), values=values_of(set_ or []),
     )  # fmt: skip
     mine = shard_of(cells, shard)
     trained = {(cell.method, cell.config) for cell in cells}

@@ -81,7 +81,7 @@ class JudgedPair:
     @property
     def right(self) -> bool:
         """Whether the one reply is called a contradiction of any kind, and the other is not."""
-        return self.contradicting.is_contradiction is True and self.fitting.is_contradiction is False
+        return self.contradicting.contradiction is True and self.fitting.contradiction is False
 
     @property
     def ordered(self) -> bool:

@@ -72,7 +72,7 @@ def _order(consistent: Verdict, contradicting: Verdict) -> float:
 
 
 def _is_right(consistent: Verdict, contradicting: Verdict) -> bool:
-    return contradicting.is_contradiction is True and consistent.is_contradiction is False
+    return contradicting.contradiction is True and consistent.contradiction is False
 
 
 def judge_items(
@@ -237,7 +237,7 @@ def false_alarms(
     counts: dict[str, tuple[int, int] | None] = {}
     for name, chats in (("alone", alone), ("unrelated", unrelated)):
         judged = [verdict for verdict in detector.batch(chats, on_batch=on_batch) if verdict.label is not None]
-        alarms = sum(verdict.is_contradiction is True for verdict in judged)
+        alarms = sum(verdict.contradiction is True for verdict in judged)
         counts[name] = (alarms, len(judged)) if judged else None
     return counts
 
