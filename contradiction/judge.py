@@ -174,7 +174,7 @@ class Judge:
             return "holds no words"
         if not self.classifier.has_token_for(text):
             return "holds no word that the model knows"
-        if not self.classifier.CHINESE_ONLY or is_chinese(text):
+        if not self.classifier.chinese_only or is_chinese(text):
             return None
         return "is not in Chinese, the language that the model was trained on"
 

@@ -6,7 +6,7 @@ import pytest
 
 from contradiction.evaluation import results
 from contradiction.evaluation.paired_tests import holm
-from contradiction.reports.results_page import ablation, changes, results_page
+from contradiction.reports.results_page import REFERENCE, ablation, changes, results_page
 from contradiction.reports.tables import run_table, training_log
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
@@ -69,7 +69,7 @@ def evaluations():
         make_evaluation(
             "many", 0.6, epochs=(0.2, 0.3), learning_rate=1e-4, class_weights="balanced", backbone="other@bbb"
         ),
-        make_evaluation("reference", 0.2, rule=0.1) | {"run": FLAT},
+        make_evaluation(REFERENCE, 0.2, rule=0.1) | {"run": FLAT},
         make_evaluation("twin", 0.2),
         make_evaluation("one", 0.5, rule=0.3, seed=42),
         make_evaluation("elsewhere", 0.2, data="others"),
@@ -125,14 +125,14 @@ def test_a_soup_counts_as_a_change_and_so_does_what_its_runs_vary():
 
 
 def test_runs_with_fewest_changes_come_first_and_runs_on_other_rows_are_omitted(evaluations):
-    result = ablation(evaluations, reference="reference", bootstrap=50)
-    assert [row[0] for row in result.table.rows] == ["reference", "twin", "one", "many"]
+    result = ablation(evaluations, bootstrap=50)
+    assert [row[0] for row in result.table.rows] == [REFERENCE, "twin", "one", "many"]
     assert [row[1] for row in result.table.rows[:3]] == ["the reference", "nothing", "seed 42"]
     assert result.left_out == ("elsewhere", "trained-elsewhere")
 
 
 def test_differences_are_the_paired_bootstrap_of_the_most_probable_labels(evaluations):
-    result = ablation(evaluations, reference="reference", bootstrap=500)
+    result = ablation(evaluations, bootstrap=500)
     names = ("twin", "one", "many")
     predictions = {result["name"]: result.get("argmax", result)["predictions"] for result in evaluations}
     for task, first, ids in (
@@ -140,7 +140,7 @@ def test_differences_are_the_paired_bootstrap_of_the_most_probable_labels(evalua
         ("2-class", 8, lambda labels: [int(label > 0) for label in labels]),
     ):
         tests = [
-            compare(ids(REFERENCES), ids(predictions[name]), ids(predictions["reference"]), task, bootstrap=500)
+            compare(ids(REFERENCES), ids(predictions[name]), ids(predictions[REFERENCE]), task, bootstrap=500)
             for name in names
         ]
         corrected = holm([test["p_value"] for test in tests])
@@ -156,17 +156,17 @@ def test_differences_are_the_paired_bootstrap_of_the_most_probable_labels(evalua
 
 
 def test_macro_f1_is_shown_without_and_with_the_rule(evaluations):
-    row = cells(ablation(evaluations, reference="reference", bootstrap=10).table, "one")
+    row = cells(ablation(evaluations, bootstrap=10).table, "one")
     assert row["macro-F1"] == f"{100 * evaluations[3]['argmax']['metrics']['macro_f1']:.1f}"
     assert row["with its rule"] == f"{100 * evaluations[3]['metrics']['macro_f1']:.1f}"
     assert row["minutes"] == "12"
-    assert cells(ablation(evaluations, reference="reference", bootstrap=10).table, "many")["with its rule"] == ""
+    assert cells(ablation(evaluations, bootstrap=10).table, "many")["with its rule"] == ""
 
 
 def test_without_a_reference_or_other_runs_nothing_is_compared(evaluations):
-    assert ablation(evaluations, reference="nobody") is None
-    assert ablation(evaluations[1:2], reference="reference") is None
-    assert ablation([], reference="reference") is None
+    assert ablation(evaluations[2:]) is None
+    assert ablation(evaluations[1:2]) is None
+    assert ablation([]) is None
 
 
 def test_the_log_shows_every_epoch_and_stage_with_the_kept_epoch_in_bold_and_any_collapse():
@@ -190,8 +190,7 @@ def test_the_log_shows_every_epoch_and_stage_with_the_kept_epoch_in_bold_and_any
 
 def test_the_page_shows_the_comparison_with_the_reference_and_names_omitted_runs(evaluations, tmp_path):
     for result in evaluations:
-        name = "e5-small-cdconv" if result["name"] == "reference" else result["name"]
-        results.save({**result, "name": name}, tmp_path / f"{name}.json")
+        results.save(result, tmp_path / f"{result['name']}.json")
     page = results_page(tmp_path)
     section = page.split("## What each choice brings")[1].split("## Each class")[0]
     assert "\n| one | seed 42 | " in section
@@ -199,16 +198,16 @@ def test_the_page_shows_the_comparison_with_the_reference_and_names_omitted_runs
     assert "\n| one | 4-class | 30.0 · **40.0** |" not in section
     log = page.split("## Training log")[1]
     assert "| many | 4-class | 20.0 · **30.0** |" in log
-    (tmp_path / "e5-small-cdconv.json").unlink()
+    (tmp_path / f"{REFERENCE}.json").unlink()
     assert "## What each choice brings" not in results_page(tmp_path)
 
 
 def test_a_cascade_without_its_own_training_record_is_on_the_page(evaluations, tmp_path):
     cascade = make_evaluation("cascade", 0.1) | {"run": {"ancestors": [{"config": "4-class", "model": "quick"}]}}
     assert run_table([cascade]).rows == training_log([cascade]).rows == []
-    assert ablation([cascade, *evaluations], reference="cascade") is None
-    assert "cascade" in ablation([cascade, *evaluations], reference="reference").left_out
-    for result in (cascade, evaluations[1] | {"name": "e5-small-cdconv"}, evaluations[2]):
+    assert ablation([cascade | {"name": REFERENCE}, *evaluations[2:]]) is None
+    assert "cascade" in ablation([cascade, *evaluations]).left_out
+    for result in (cascade, evaluations[1], evaluations[2]):
         results.save(result, tmp_path / f"{result['name']}.json")
     assert "cascade" in results_page(tmp_path)
 

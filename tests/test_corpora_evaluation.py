@@ -121,10 +121,11 @@ def test_two_class_labels_are_scored_on_two_classes():
 
 def test_an_n_gram_associated_with_a_label_is_found():
     texts = ["he never ran"] * 300 + ["he ran"] * 300
-    associations = artefacts.associations(texts, ["contradiction"] * 300 + ["neutral"] * 300, longest=1)
-    assert [(verdict.label, verdict.ngram) for verdict in associations][0] == ("contradiction", "never")
-    first = associations[0]
-    counts = np.array([[300, 0], [300, 300], [300, 300]]) + artefacts.SMOOTHING  # never, he, ran
+    associations = artefacts.associations(texts, ["contradiction"] * 300 + ["neutral"] * 300)
+    first = next(association for association in associations if association.label == "contradiction")
+    assert first.ngram in ("never", "he never", "never ran")
+    # never, he never, never ran, he, ran, he ran
+    counts = np.array([[300, 0]] * 3 + [[300, 300]] * 2 + [[0, 300]]) + artefacts.SMOOTHING
     expected = np.log2(counts[0, 0] / counts.sum() / (counts[0].sum() * counts[:, 0].sum() / counts.sum() ** 2))
     assert (first.pmi, first.share) == (pytest.approx(expected), 1.0)
     assert first.lmi > 0 and "never" not in {verdict.ngram for verdict in associations if verdict.label == "neutral"}

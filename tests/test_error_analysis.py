@@ -6,6 +6,7 @@ from helpers.evaluations import FOUR, evaluated, row
 from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.evaluation import error_analysis
 from contradiction.evaluation.error_analysis import (
     ALL,
     judge_without_first_turn,
@@ -34,11 +35,12 @@ def test_errors_are_sorted_by_decreasing_confidence():
     assert errors[0]["b2"] == "b2 2"
 
 
-def test_a_kind_is_described_by_its_counts():
+def test_a_kind_is_described_by_its_counts(monkeypatch):
+    monkeypatch.setattr(error_analysis, "WORST", 4)
     rows = [row(index, trigger="short" if index < 20 else "paraphrasing") for index in range(45)]
     predictions = [0] * 5 + [3] * 15 + [0] * 10 + [3] * 10 + [3] * 5
     one = evaluated([3] * 40 + [0] * 5, predictions, rows=rows)
-    by_labels = {(kind["label"], kind["predicted"]): kind for kind in kinds(one, mistakes(one), worst=4)}
+    by_labels = {(kind["label"], kind["predicted"]): kind for kind in kinds(one, mistakes(one))}
     missed, alarms = by_labels["history", "non-contradiction"], by_labels["non-contradiction", "history"]
     assert (missed["errors"], missed["of"], missed["share"], missed["among_worst"]) == (15, 40, 0.375, 4)
     for figure in (

@@ -11,7 +11,7 @@ from contradiction.data.splits import fingerprint, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import evidence
-from contradiction.evaluation.evaluate import describe_leakage
+from contradiction.evaluation.evaluate import BATCH_SIZE, describe_leakage
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, WINDOWINGS, windows
 from contradiction.io.hub import model_name
@@ -44,7 +44,6 @@ def evaluate(
     config: str = CONFIGS[0],
     windowings: Sequence[str] = WINDOWINGS,
     limit: int | None = None,
-    batch_size: int = 64,
     on_start: Callable[[int], Any] | None = None,
     on_batch: Callable[[int], Any] | None = None,
 ) -> dict[str, Any]:
@@ -60,7 +59,6 @@ def evaluate(
         windowings: some of ``contradiction.inputs.windows.WINDOWINGS``; those that the detector does not support are
             left out.
         limit: the maximum number of rows with added turns: all versions of a sample of conversations; by default all.
-        batch_size: the windows of a forward pass.
         on_start: called with the number of windows.
         on_batch: called with the number of windows of each forward pass.
 
@@ -88,7 +86,7 @@ def evaluate(
     if on_start:
         on_start(sum(_windows(messages, windowing) for messages in chats for windowing in variants))
     verdicts = {
-        windowing: variant.batch(chats, batch_size=batch_size, on_batch=on_batch)
+        windowing: variant.batch(chats, batch_size=BATCH_SIZE, on_batch=on_batch)
         for windowing, variant in variants.items()
     }
     on_added = {windowing: results[: len(added)] for windowing, results in verdicts.items()}

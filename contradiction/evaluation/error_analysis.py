@@ -264,13 +264,12 @@ def mistakes(evaluated: EvaluatedRows) -> Records:
     ]
 
 
-def kinds(evaluated: EvaluatedRows, errors: Records, worst: int = WORST) -> Records:
+def kinds(evaluated: EvaluatedRows, errors: Records) -> Records:
     """Mistakes grouped by label and prediction, the most frequent group first, with a sentence on each.
 
     Args:
         evaluated: the evaluation.
         errors: the result of :func:`mistakes`.
-        worst: the number of mistakes that count as the worst.
 
     Returns:
         A record for each kind: label, predicted, errors, of (rows with that label), share, among_worst, sentence.
@@ -278,14 +277,14 @@ def kinds(evaluated: EvaluatedRows, errors: Records, worst: int = WORST) -> Reco
     labels = [evaluated.labels[index] for index in evaluated.references.tolist()]
     label_rows = Counter(labels)
     trigger_rows = Counter(zip(labels, evaluated.column("trigger"), strict=True))
-    worst_kinds = Counter((record["label"], record["predicted"]) for record in errors[:worst])
+    worst_kinds = Counter((record["label"], record["predicted"]) for record in errors[:WORST])
     records = []
     for (label, predicted), number in Counter((error["label"], error["predicted"]) for error in errors).most_common():
         of_kind = [error for error in errors if (error["label"], error["predicted"]) == (label, predicted)]
         rows, among_worst = label_rows[label], worst_kinds[label, predicted]
         sentence = (
             f"{number:,} of {rows:,} {label} rows ({percent(number / rows)} %) are called {predicted}. Of the "
-            f"{min(worst, len(errors))} worst mistakes {among_worst} are of this kind."
+            f"{min(WORST, len(errors))} worst mistakes {among_worst} are of this kind."
         )
         triggers = Counter(error["trigger"] for error in of_kind)
         rates = {

@@ -12,6 +12,8 @@ from contradiction.io.hub import model_name
 from contradiction.labels import CHECKLISTS, CONTRADICTIONS, LABELS, merge, task_of
 from contradiction.training import leakage, record
 
+BATCH_SIZE = 64
+
 
 def evaluate(
     detector: ContradictionDetector,
@@ -19,7 +21,6 @@ def evaluate(
     data: str | Path,
     config: str,
     split: str = "test",
-    batch_size: int = 64,
     on_start: Callable[[int], Any] | None = None,
     on_batch: Callable[[int], Any] | None = None,
 ) -> dict[str, Any]:
@@ -34,7 +35,6 @@ def evaluate(
         data: the data repo.
         config: for instance ``4-class``.
         split: the split.
-        batch_size: the conversations of a forward pass.
         on_start: called with the number of conversations.
         on_batch: called with the number of conversations of each forward pass.
 
@@ -65,7 +65,7 @@ def evaluate(
     run = record.of_model(detector.name)
     if on_start:
         on_start(len(rows))
-    classifications = detector.classify(list(rows), batch_size=batch_size, on_batch=on_batch)
+    classifications = detector.classify(list(rows), batch_size=BATCH_SIZE, on_batch=on_batch)
     used = detector.classifier.usage()
     merged = detector.task != task
     decided = [str(result.binary_label) if merged else result.label for result in classifications]

@@ -66,7 +66,6 @@ class Classifier(ABC):
         ENSEMBLE_MEMBER: whether the model can be a member of an ensemble.
         TRANSFORMERS: whether transformers loads a folder of this method without this library.
         FINE_TUNES: whether training changes the weights of an encoder.
-        CHINESE_ONLY: whether the model was trained on Chinese alone, so that verdicts on other languages say so.
         name: the name of the model in messages.
         task: a key of ``contradiction.labels.LABELS``, or the category of a single stage.
         labels: the names of the labels.
@@ -83,7 +82,6 @@ class Classifier(ABC):
     ENSEMBLE_MEMBER: ClassVar[bool] = False
     TRANSFORMERS: ClassVar[bool] = False
     FINE_TUNES: ClassVar[bool] = True
-    CHINESE_ONLY: ClassVar[bool] = True
 
     name: str
     task: str
@@ -170,6 +168,11 @@ class Classifier(ABC):
     def usage(self) -> dict[str, Any] | None:
         """The requests to an endpoint and their cost; None for a model that runs on this machine."""
         return None
+
+    @property
+    def chinese_only(self) -> bool:
+        """Whether the model was trained on Chinese alone, so that verdicts on other languages say so."""
+        return True
 
     def has_token_for(self, text: str) -> bool:
         """Whether the model has a token for any part of a text; otherwise it reads only unknown tokens."""

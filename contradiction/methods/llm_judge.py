@@ -120,8 +120,7 @@ class LLMJudge(SoftmaxClassifier):
 
     MARKER = "judge.json"
     ENSEMBLE_MEMBER = False
-    FINE_TUNES = False
-    CHINESE_ONLY = False
+    chinese_only = False
 
     def __init__(self, options: Options, folder: Path, rule: Rule | None = None) -> None:
         super().__init__(LABELS[options.task], CONVERSATION, str(folder), rule)

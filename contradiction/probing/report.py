@@ -130,22 +130,19 @@ def _measured(source: Source, pairs: Sequence[tuple[str, str]]) -> Source:
     return Source(source.bot, source.rows, source.detector, accuracy_of(truth, called), measured_on)
 
 
-def build(sources: Sequence[Source], *, seed: int = 0) -> dict[str, Any]:
+def build(sources: Sequence[Source]) -> dict[str, Any]:
     """The report as an object for JSON.
 
     Args:
         sources: one for each bot. The second and further ones are compared with the first on the probes that both had.
-        seed: of the bootstrap.
     """
     sources = _with_names(sources)
     triggers = list(dict.fromkeys(row["trigger"] for source in sources for row in source.rows))
     return {
         "triggers": triggers,
-        "bots": [_bot(source, triggers, seed) for source in sources],
+        "bots": [_bot(source, triggers) for source in sources],
         "comparisons": [
-            comparison
-            for other in sources[1:]
-            if (comparison := _comparison(sources[0], other, triggers, seed)) is not None
+            comparison for other in sources[1:] if (comparison := _comparison(sources[0], other, triggers)) is not None
         ],
     }
 
@@ -161,10 +158,10 @@ def _with_names(sources: Sequence[Source]) -> list[Source]:
     return named
 
 
-def _bot(source: Source, triggers: Sequence[str], seed: int) -> dict[str, Any]:
+def _bot(source: Source, triggers: Sequence[str]) -> dict[str, Any]:
     judged = [row for row in source.rows if row["label"] is not None]
     by_trigger = {trigger: [row for row in judged if row["trigger"] == trigger] for trigger in triggers}
-    every = _shares(judged, source, seed)
+    every = _shares(judged, source)
     return {
         "bot": source.bot,
         "conversations": len(source.rows),
@@ -176,22 +173,22 @@ def _bot(source: Source, triggers: Sequence[str], seed: int) -> dict[str, Any]:
         },
         "measured_on": source.measured_on,
         "all": every,
-        "replies": _replies(judged, source, seed),
-        "by_trigger": {trigger: _shares(rows, source, seed) for trigger, rows in by_trigger.items()},
+        "replies": _replies(judged, source),
+        "by_trigger": {trigger: _shares(rows, source) for trigger, rows in by_trigger.items()},
         "examples": examples(judged),
     }
 
 
-def _shares(rows: Sequence[Row], source: Source, seed: int) -> dict[str, Any] | None:
-    shares = {kind: _share(rows, kind, source, seed) for kind in KINDS}
+def _shares(rows: Sequence[Row], source: Source) -> dict[str, Any] | None:
+    shares = {kind: _share(rows, kind, source) for kind in KINDS}
     return {kind: value.to_record() for kind, value in shares.items() if value} if rows else None
 
 
-def _share(rows: Sequence[Row], kind: str, source: Source, seed: int) -> Share | None:
+def _share(rows: Sequence[Row], kind: str, source: Source) -> Share | None:
     if kind != ANY and not _has_kinds(source):
         return None
     called = [is_contradiction(row["label"]) if kind == ANY else row["label"] == kind for row in rows]
-    return share(called, [opening_of(row) for row in rows], (source.accuracy or {}).get(kind), seed)
+    return share(called, [opening_of(row) for row in rows], (source.accuracy or {}).get(kind))
 
 
 def _has_kinds(source: Source) -> bool:
@@ -204,7 +201,7 @@ def opening_of(row: Row) -> str:
     return str(row.get("opening") or row["u1"])
 
 
-def _replies(rows: Sequence[Row], source: Source, seed: int) -> dict[str, Any]:
+def _replies(rows: Sequence[Row], source: Source) -> dict[str, Any]:
     """How many replies were judged and called, and consistent ones among a hundred, corrected like the shares."""
     flags: list[bool] = []
     openings: list[str] = []
@@ -213,14 +210,14 @@ def _replies(rows: Sequence[Row], source: Source, seed: int) -> dict[str, Any]:
         flags += [True] * called + [False] * (judged - called)
         openings += [opening_of(row)] * judged
     counts = {"judged": len(flags), "called": sum(flags)}
-    called_share = share(flags, openings, (source.accuracy or {}).get(ANY), seed)
+    called_share = share(flags, openings, (source.accuracy or {}).get(ANY))
     if called_share is None:
         return counts | {"consistent": None, "low": 0.0, "high": 100.0}
     shares = {"consistent": called_share.estimate, "low": called_share.high, "high": called_share.low}
     return counts | {key: None if value is None else round(100 * (1 - value), 2) for key, value in shares.items()}
 
 
-def _comparison(first: Source, second: Source, triggers: Sequence[str], seed: int) -> dict[str, Any] | None:
+def _comparison(first: Source, second: Source, triggers: Sequence[str]) -> dict[str, Any] | None:
     """Two bots on the probes that both had; None where there are none."""
     before = {(row["id"], opening_of(row)): row for row in first.rows if row["label"] is not None}
     pairs = [
@@ -236,7 +233,7 @@ def _comparison(first: Source, second: Source, triggers: Sequence[str], seed: in
     def difference(chosen: Sequence[tuple[Row, Row]]) -> dict[str, Any] | None:
         called = [[is_contradiction(row["label"]) for row in side] for side in zip(*chosen, strict=True)] or [[], []]
         openings = [opening_of(row) for row, _ in chosen]
-        compared = compare(called[0], called[1], openings, accuracies, seed)
+        compared = compare(called[0], called[1], openings, accuracies)
         return compared.to_record() if compared else None
 
     by_trigger = {

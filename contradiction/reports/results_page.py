@@ -218,15 +218,13 @@ ABLATION_COMPARISON = ("difference", "95 % interval", "p, Holm")
 
 @dataclass(frozen=True)
 class Ablation:
-    """The comparison of detectors with a reference.
+    """The comparison of detectors with ``REFERENCE``.
 
     Attributes:
-        reference: the name of the reference.
         table: a row for each detector, those with the fewest changes first.
         left_out: the names of detectors that were trained or evaluated on other rows, or have no record.
     """
 
-    reference: str
     table: Table
     left_out: tuple[str, ...]
 
@@ -234,10 +232,9 @@ class Ablation:
 def ablation(
     evaluations: Sequence[Mapping[str, Any]],
     split: str = "validation",
-    reference: str = REFERENCE,
     bootstrap: int = RESAMPLES,
 ) -> Ablation | None:
-    """Compares the 4-class evaluations on a split with the one of the reference.
+    """Compares the 4-class evaluations on a split with the one of ``REFERENCE``.
 
     Differences are between most probable labels. A decision rule was fitted to the validation rows, so its scores there
     are too high; the same holds for an ensemble with calibrated members.
@@ -245,7 +242,6 @@ def ablation(
     Args:
         evaluations: evaluations of detectors.
         split: a split of the official data.
-        reference: the name of the reference.
         bootstrap: resamples of the paired tests.
 
     Returns:
@@ -254,7 +250,7 @@ def ablation(
     results_of_split = [
         result for result in evaluations if (result["config"], result["split"]) == (ABLATION_CONFIG, split)
     ]
-    first = next((result for result in results_of_split if result["name"] == reference and _fingerprints(result)), None)
+    first = next((result for result in results_of_split if result["name"] == REFERENCE and _fingerprints(result)), None)
     others = [result for result in results_of_split if result is not first]
     if not first or not others:
         return None
@@ -276,7 +272,7 @@ def ablation(
         *("with its rule", "merged to 2-class", *ABLATION_COMPARISON, "minutes"),
     )
     left_out = tuple(result["name"] for result in others if _fingerprints(result) != _fingerprints(first))
-    return Ablation(reference, Table(f"{ABLATION_CONFIG} {split} split", header, body, texts=2), left_out)
+    return Ablation(Table(f"{ABLATION_CONFIG} {split} split", header, body, texts=2), left_out)
 
 
 def changes(result: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from contradiction.io.tables import Table, percent
 
 SMOOTHING = 100  # added to each count, as Gururangan et al. (2018) and the paper of OCNLI do
+LONGEST = 2  # the length of the longest n-grams
 PER_LABEL = 6  # the most n-grams of a label in a table
 
 
@@ -32,7 +33,7 @@ class Association:
 
 
 def associations(
-    texts: Sequence[str], labels: Sequence[str], *, characters: bool = False, longest: int = 2, fewest: int = 20
+    texts: Sequence[str], labels: Sequence[str], *, characters: bool = False, fewest: int = 20
 ) -> list[Association]:
     """Every n-gram with every label that it occurs with more often than by chance, the highest PMI first.
 
@@ -42,7 +43,6 @@ def associations(
         texts: the texts; an n-gram counts once in each.
         labels: the labels of the texts.
         characters: use n-grams of characters, for text without spaces; otherwise of words.
-        longest: the length of the longest n-grams.
         fewest: the fewest texts that must contain an n-gram.
     """
     from sklearn.feature_extraction.text import CountVectorizer
@@ -50,7 +50,7 @@ def associations(
     form = {"analyzer": "char"} if characters else {"token_pattern": r"(?u)\b\w+\b"}
     if len(texts) < fewest:
         return []
-    vectorizer = CountVectorizer(binary=True, min_df=fewest, ngram_range=(1, longest), **form)
+    vectorizer = CountVectorizer(binary=True, min_df=fewest, ngram_range=(1, LONGEST), **form)
     try:
         counts = vectorizer.fit_transform(texts)
     except ValueError:  # no n-gram occurs in enough texts
