@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from contradiction.conversation import Messages, Turn, read_turns
+from contradiction.decision import NO_RULE
 from contradiction.errors import InputError, kind_of
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import Row
 from contradiction.judge import Judge
 from contradiction.methods.base import Classification, Classifier
-from contradiction.methods.decision import NO_RULE
 from contradiction.methods.loading import load_classifier
 from contradiction.monitor import Monitor
 from contradiction.persona import check

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from contradiction.decision import Rule
 from contradiction.errors import InputError, shown
 from contradiction.inputs.windows import MAX_TURNS, WINDOWED, check_windowing
 from contradiction.labels import CATEGORIES, CONTRADICTIONS
-from contradiction.methods.decision import Rule
 
 _PRECISION = re.compile(r"\s*precision\s*>=\s*(\d*\.?\d+)\s*")
 

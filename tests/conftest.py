@@ -211,8 +211,8 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
     import torch
     from transformers import set_seed
 
+    from contradiction.decision import Rule
     from contradiction.inputs.views import CONVERSATION, VIEWS, model_input
-    from contradiction.methods.decision import Rule
     from contradiction.methods.loading import save_rule
     from contradiction.training.initialize import initialize_model
     from contradiction.training.recipe import Recipe

@@ -8,6 +8,7 @@ from scipy.special import softmax
 from transformers import BertForSequenceClassification, set_seed
 
 from contradiction.data.splits import load_split
+from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.io.files import read_json, write_json
@@ -23,7 +24,6 @@ from contradiction.methods.calibration import (
     with_curve,
 )
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_rule, save_rule
 from evaluate_metric.evaluate_metric import score
 

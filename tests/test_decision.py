@@ -7,6 +7,7 @@ from helpers.runs import CURVE
 from scipy.special import softmax
 
 from contradiction.data.splits import load_split
+from contradiction.decision import KEY, LEGACY_FILE, Point, Rule, precision_at
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
@@ -14,7 +15,6 @@ from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.decision import KEY, LEGACY_FILE, Point, Rule, precision_at
 from contradiction.methods.loading import load_rule, save_rule
 from contradiction.training.initialize import initialize_model
 from contradiction.training.recipe import Recipe

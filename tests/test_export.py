@@ -9,6 +9,7 @@ from helpers.runs import with_options
 from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
+from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io import manifest
@@ -16,7 +17,6 @@ from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS
 from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import SHIFT_KEY
-from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_classifier, save_rule
 from contradiction.training.export import export
 from contradiction.training.initialize import initialize_model

@@ -5,6 +5,7 @@ from helpers import processes
 from transformers import pipeline
 
 from contradiction.conversation import Turn
+from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
@@ -13,7 +14,6 @@ from contradiction.io.files import read_json
 from contradiction.judge import Case
 from contradiction.labels import LABELS, OTHER, STAGES
 from contradiction.methods.base import Classification, Prediction
-from contradiction.methods.decision import Rule
 from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.reports.model_card import write_cards
 from contradiction.settings import Settings

@@ -19,10 +19,10 @@ from helpers.runs import with_options
 from transformers import BertForSequenceClassification
 
 from contradiction import paths, publishing
+from contradiction.decision import Rule
 from contradiction.io import manifest
 from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.labels import LABELS, STAGES
-from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_rule, save_rule, write_manifests
 from contradiction.reports.model_card import model_card
 from contradiction.training import record

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from contradiction import publishing
 from contradiction.data.splits import load_split
+from contradiction.decision import softmax
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.baselines import kernel_ridge
@@ -22,7 +23,6 @@ from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.methods import kernel
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.decision import softmax
 from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.kernel import KernelClassifier, KernelRegression
 from contradiction.methods.loading import load_rule

@@ -10,6 +10,7 @@ from helpers.chats import chat
 
 from contradiction import publishing
 from contradiction.data.splits import load_split
+from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
@@ -17,7 +18,6 @@ from contradiction.inference.base import Scores
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods.calibration import calibrate
-from contradiction.methods.decision import Rule
 from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.loading import (
     METHODS,

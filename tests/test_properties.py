@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from transformers import set_seed
 
 from contradiction.conversation import read_turns
+from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import CONVERSATION, model_input
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.decision import Rule
 from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.training.initialize import initialize_model
 from contradiction.training.recipe import Recipe

@@ -6,12 +6,12 @@ from helpers.chats import chat
 from helpers.runs import CURVE
 from transformers import BertForSequenceClassification, set_seed
 
+from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.labels import CATEGORIES, HISTORY, INTRA, LABELS, NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.decision import Rule
 from contradiction.settings import Settings
 
 NAMES = LABELS["4-class"]

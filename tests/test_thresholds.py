@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import precision_recall_curve
 
+from contradiction.decision import Point, Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.evaluation.figures import wilson
@@ -20,7 +21,6 @@ from contradiction.evaluation.thresholds import (
     threshold_curve,
 )
 from contradiction.labels import NON_CONTRADICTION
-from contradiction.methods.decision import Point, Rule
 from contradiction.methods.loading import load_rule, save_rule
 
 

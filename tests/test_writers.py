@@ -11,7 +11,7 @@ from helpers import processes
 from helpers.chats import line, objects
 
 from contradiction.chats.writers import rejected_path
-from contradiction.methods.decision import Rule
+from contradiction.decision import Rule
 from contradiction.methods.loading import save_rule
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit, logit
 
+from contradiction.decision import TINY
 from contradiction.errors import InputError
 from contradiction.evaluation.figures import TASKS
 from contradiction.inference.base import OnBatch
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION, LABELS, merge, merge_id
 from contradiction.methods.base import Classifier, joint_progress
-from contradiction.methods.decision import TINY
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from contradiction.decision import TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.judge import Case, Judge
 from contradiction.labels import CONTRADICTIONS, is_contradiction
 from contradiction.methods.calibration import with_curve
-from contradiction.methods.decision import TINY, Rule
 from contradiction.methods.loading import load_classifier, save_rule
 from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.training.labelled import LabelledChat

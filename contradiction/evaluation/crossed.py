@@ -8,12 +8,12 @@ import numpy as np
 
 from contradiction.conversation import ASSISTANT
 from contradiction.data.corpora.crossed import Item, Quadruple
+from contradiction.decision import IN_USE, precision_at
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.figures import RESAMPLES, wilson
 from contradiction.evaluation.thresholds import calibration_error, reliability
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import HISTORY, NON_CONTRADICTION
-from contradiction.methods.decision import IN_USE, precision_at
 from contradiction.verdict import Verdict
 
 SEED = 13

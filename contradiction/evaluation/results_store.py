@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from contradiction.decision import current_keys
 from contradiction.errors import InputError
 from contradiction.evaluation.figures import FIGURES, RESAMPLES, measure
 from contradiction.io.files import new_file, write_text
 from contradiction.labels import LABELS, task_of
-from contradiction.methods.decision import current_keys
 from contradiction.training import leakage, record
 
 if TYPE_CHECKING:

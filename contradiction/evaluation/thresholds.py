@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from contradiction.decision import IN_USE, Rule, precision_at
 from contradiction.errors import InputError
 from contradiction.evaluation.error_analysis import Records
 from contradiction.evaluation.figures import TASKS, wilson
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, has_two_texts, merge, task_of
-from contradiction.methods.decision import IN_USE, Rule, precision_at
 from contradiction.settings import Settings
 
 BINS = 10

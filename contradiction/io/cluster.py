@@ -1,29 +1,17 @@
-"""Starts Ray on this machine or joins a cluster, without usage statistics; counts the cores of this process."""
+"""Starts Ray on this machine or joins a cluster, without usage statistics."""
 
 import logging
-import math
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib.util import find_spec
-from pathlib import Path
 
 from contradiction.errors import InputError, first_line
+from contradiction.io.cores import usable_cores
 from contradiction.io.quiet import no_native_messages
 
 OBJECT_STORE = 10**8  # bytes; only small results go through it
-QUOTA = Path("/sys/fs/cgroup/cpu.max")  # the time of all cores together and the period, both in microseconds
-
-
-def usable_cores() -> int:
-    """How many cores this process may use: those of its affinity, and no more than the quota of its container."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = QUOTA.read_text(encoding="utf-8").split()
-        return max(1, min(cores, math.ceil(int(quota) / int(period))))
-    except (OSError, ValueError):  # no container of this kind, or "max"
-        return cores
 
 
 def check_ray() -> None:

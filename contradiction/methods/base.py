@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import Row
 from contradiction.io.files import read_json
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, NON_CONTRADICTION, merge
-from contradiction.methods.decision import Rule
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, logit
 
+from contradiction.decision import TINY, Point, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.labels import NON_CONTRADICTION, STAGES
-from contradiction.methods.decision import TINY, Point, Rule
 from contradiction.methods.loading import load_classifier, save_rule
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from contradiction.decision import TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import is_opening
 from contradiction.labels import CONTRADICTION, merge
 from contradiction.methods.base import Classifier
-from contradiction.methods.decision import TINY, Rule
 from contradiction.methods.loading import load_classifier, load_rule, register
 from contradiction.methods.softmax import SoftmaxClassifier
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from contradiction.decision import LEGACY_FILE, NO_RULE, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import Backend, OnBatch, Scores
 from contradiction.inference.choice import load_backend
@@ -15,7 +16,6 @@ from contradiction.inputs.views import OPENINGS_KEY, VIEW_KEY, VIEWS, Row, model
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG, fetch_file
-from contradiction.methods.decision import LEGACY_FILE, NO_RULE, Rule
 from contradiction.methods.loading import register
 from contradiction.methods.softmax import SoftmaxClassifier
 

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import is_opening
 from contradiction.methods.base import joint_progress
-from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_classifier, load_rule, register
 from contradiction.methods.softmax import SoftmaxClassifier
 

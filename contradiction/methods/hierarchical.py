@@ -6,13 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from contradiction.decision import NO_RULE, TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, STAGES, is_contradiction
 from contradiction.methods.base import Classifier, Prediction, joint_progress
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.decision import NO_RULE, TINY, Rule
 from contradiction.methods.loading import register
 
 

@@ -6,12 +6,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from contradiction.decision import TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores, check_batch_size
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import Row, simplified
 from contradiction.io.files import read_json, write_json
-from contradiction.methods.decision import TINY, Rule
 from contradiction.methods.loading import register
 from contradiction.methods.ngrams import vectorizer, written_columns
 from contradiction.methods.softmax import SoftmaxClassifier

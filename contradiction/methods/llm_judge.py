@@ -16,14 +16,14 @@ import numpy as np
 
 from contradiction import guidelines
 from contradiction.conversation import ASSISTANT, USER
+from contradiction.decision import KEY as RULE
+from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.io.endpoint import KEY, URL, Answer, Endpoint, RefusedError, in_threads
 from contradiction.io.files import read_json
 from contradiction.labels import LABELS, NON_CONTRADICTION
-from contradiction.methods.decision import KEY as RULE
-from contradiction.methods.decision import Rule
 from contradiction.methods.loading import register
 from contradiction.methods.softmax import SoftmaxClassifier
 

@@ -4,6 +4,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
+from contradiction.decision import LEGACY_FILE, Rule
 from contradiction.errors import InputError, first_line
 from contradiction.inference.base import check_precision
 from contradiction.inference.choice import check_backend
@@ -19,7 +20,6 @@ from contradiction.io.hub import (
     split_revision,
 )
 from contradiction.methods.base import Classifier
-from contradiction.methods.decision import LEGACY_FILE, Rule
 
 METHODS: list[type[Classifier]] = []
 _Method = TypeVar("_Method", bound=Classifier)

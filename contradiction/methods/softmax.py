@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from contradiction.decision import NO_RULE, TINY, Rule, softmax
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import Row
 from contradiction.labels import CONTRADICTIONS, HISTORY, INTRA, LABELS, ROLE, STAGES, is_contradiction, task_with
 from contradiction.methods.base import Classifier, Prediction
-from contradiction.methods.decision import NO_RULE, TINY, Rule, softmax
 
 
 class SoftmaxClassifier(Classifier):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contradiction.decision import IN_USE
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import results
 from contradiction.evaluation.error_analysis import (
@@ -26,7 +27,6 @@ from contradiction.evaluation.results import check_task
 from contradiction.evaluation.thresholds import calibration_error, operating_points, reliability, threshold_curve
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION
-from contradiction.methods.decision import IN_USE
 from contradiction.paths import RESULTS
 
 ON_CARD = (BY["seen_context"], BY["bot"])  # the slices that a model card shows

@@ -7,13 +7,13 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from contradiction.decision import IN_USE
 from contradiction.errors import InputError
 from contradiction.evaluation.error_analysis import ENOUGH, WORST, Records
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.thresholds import BINS, FEW
 from contradiction.io.files import check_folder, new_folder, write_json, write_text
 from contradiction.io.tables import Table, interval, percent, render, signed
-from contradiction.methods.decision import IN_USE
 from contradiction.reports.analysis import Analysis
 from contradiction.reports.analysis_plots import PALETTES, plots, png
 from contradiction.training.leakage import exposure, of_evaluation, other_split

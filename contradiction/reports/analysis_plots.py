@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from contradiction.decision import IN_USE, precision_at
 from contradiction.evaluation.error_analysis import ALL, Records
 from contradiction.evaluation.thresholds import TARGETS
 from contradiction.io.tables import percent
-from contradiction.methods.decision import IN_USE, precision_at
 from contradiction.reports.analysis import Analysis
 
 if TYPE_CHECKING:

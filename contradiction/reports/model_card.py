@@ -8,6 +8,7 @@ import numpy as np
 
 import cdconv
 from contradiction.data.corpora import nli, registry
+from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.baselines import KERNEL
@@ -19,7 +20,6 @@ from contradiction.io.files import RECORD, read_json
 from contradiction.io.tables import Table, percent, render
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, STAGES, task_of
 from contradiction.methods.checkpoint import CheckpointClassifier, labels_of, logit_shift
-from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_rule, method_of
 from contradiction.reports.analysis import card_summary
 from contradiction.reports.tables import backbone_name, class_table, score_table

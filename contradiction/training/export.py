@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import Backend
 from contradiction.inference.onnx_backend import (
@@ -27,7 +28,6 @@ from contradiction.io.files import check_new, new_file, new_folder, read_json, w
 from contradiction.io.hub import CONFIG
 from contradiction.io.pretrained import WEIGHTS, load_config, load_weights
 from contradiction.methods.checkpoint import SHIFT_KEY, CheckpointClassifier, labels_of, logit_shift
-from contradiction.methods.decision import Rule
 from contradiction.methods.loading import method_of, parts_of
 from contradiction.training import record
 from contradiction.training.initialize import output_bias

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from contradiction.decision import KEY
 from contradiction.errors import InputError
 from contradiction.inputs.tokenization import first_position, max_positions
 from contradiction.inputs.views import OPENINGS_KEY, VIEW_KEY, simplified
@@ -20,7 +21,6 @@ from contradiction.io.pretrained import (
 )
 from contradiction.labels import CONTRADICTION, LABELS, is_contradiction
 from contradiction.methods.checkpoint import SHIFT_KEY, logit_shift
-from contradiction.methods.decision import KEY
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_options import ScratchOptions
 

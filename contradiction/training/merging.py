@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.data.splits import fingerprint, load_split, of_bot
+from contradiction.decision import KEY
 from contradiction.errors import InputError
 from contradiction.io import manifest
 from contradiction.io.files import RECORD, check_new, new_folder, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.methods.cascade import CascadeClassifier
 from contradiction.methods.checkpoint import SHIFT_KEY, logit_shift
-from contradiction.methods.decision import KEY
 from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.loading import method_of
 from contradiction.training import leakage, record

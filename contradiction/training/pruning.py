@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from contradiction.decision import KEY
 from contradiction.errors import InputError, first_line
 from contradiction.inputs.tokenization import first_position
 from contradiction.inputs.views import simplified
@@ -28,7 +29,6 @@ from contradiction.io import files, manifest
 from contradiction.io.hub import model_name
 from contradiction.io.pretrained import check_finite, load_config, load_model, load_tokenizer, loading
 from contradiction.io.quiet import no_data_bars, no_model_bars
-from contradiction.methods.decision import KEY
 from contradiction.training import leakage
 from contradiction.training.record import PRUNED
 

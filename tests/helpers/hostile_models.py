@@ -7,7 +7,7 @@ import shutil
 import torch
 from safetensors.torch import load_file, save_file
 
-from contradiction.methods.decision import KEY
+from contradiction.decision import KEY
 
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
 OPTIONS = "tokenizer_config.json"

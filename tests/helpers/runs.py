@@ -4,7 +4,7 @@ import struct
 
 from tensorboardX.proto.event_pb2 import Event
 
-from contradiction.methods.decision import Point, Rule
+from contradiction.decision import Point, Rule
 from contradiction.training import record
 
 
