@@ -11,6 +11,7 @@ from contradiction import __version__
 from contradiction.commands import (
     corpora,
     data,
+    demo,
     detect,
     evaluate,
     probe,
@@ -33,7 +34,7 @@ app.add_typer(corpora.app, name="corpora")
 for command in (
     train.train, evaluate.evaluate, evaluate.contrast, results.baselines, evaluate.analyze, reproduce.reproduce,
     train.calibrate, train.soup, train.ensemble, train.cascade, results.card, results.export, detect.detect,
-    serve.serve, serve.space, serve.review, serve.demo,
+    serve.serve, serve.space, serve.review, demo.demo,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(results.app, name="results")

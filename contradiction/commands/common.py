@@ -55,6 +55,20 @@ def data_repo(data: str) -> str:
     return str(built.folder)
 
 
+def build_corpus(name: str, out: Path, source: Path | None = None, folder: Path | None = None) -> None:
+    """Builds the data repo of a corpus, and shows what is in it."""
+    from contradiction.data.corpora import data_repo, registry
+
+    corpus = registry.find(name)
+    built = data_repo.build(corpus, source or registry.local_copy(corpus, folder), out)
+    for note in data_repo.notes_of(built.splits):
+        say(note)
+    if built.missing:
+        say(f"missing in the source: {', '.join(built.missing)}; the complete {corpus.name} is at {corpus.home}")
+    show(data_repo.size_table(built.splits))
+    typer.echo(f"{out}: {corpus.title}")
+
+
 def demand_model(model: str) -> None:
     """Raises InputError if the shipped detector is requested and missing."""
     # Otherwise the path would be read as a Hub id.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import progress, say, show
+from contradiction.commands.common import build_corpus, progress, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -83,20 +83,6 @@ def build(
 ) -> None:
     """Builds a data repo of a corpus, with Parquet files and a card, for `load_dataset`."""
     build_corpus(name, out, source, folder)
-
-
-def build_corpus(name: str, out: Path, source: Path | None = None, folder: Path | None = None) -> None:
-    """Builds the data repo of a corpus, and shows what is in it."""
-    from contradiction.data.corpora import data_repo, registry
-
-    corpus = registry.find(name)
-    built = data_repo.build(corpus, source or registry.local_copy(corpus, folder), out)
-    for note in data_repo.notes_of(built.splits):
-        say(note)
-    if built.missing:
-        say(f"missing in the source: {', '.join(built.missing)}; the complete {corpus.name} is at {corpus.home}")
-    show(data_repo.size_table(built.splits))
-    typer.echo(f"{out}: {corpus.title}")
 
 
 @app.command("augment")

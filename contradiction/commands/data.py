@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import DATA, say, show
+from contradiction.commands.common import DATA, build_corpus, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,8 +67,6 @@ def build(
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
     if corpus:
-        from contradiction.commands.corpora import build_corpus
-
         if checklists:
             raise InputError("--checklists are made of CDConv; leave it or --corpus out")
         return build_corpus(corpus, out or Path(corpus), Path(source) if source else None)

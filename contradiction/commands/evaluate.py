@@ -1,6 +1,5 @@
 """The commands that measure a detector: evaluate, contrast and analyze."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +23,6 @@ from contradiction.paths import RESULTS
 
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
-    from contradiction.io.tables import Table
 
 ALL = "all"
 
@@ -119,7 +117,7 @@ def _labels(
     from contradiction.evaluation import contrast, results, thresholds
     from contradiction.evaluation.evaluate import trained_config
     from contradiction.labels import CONTRADICTIONS, task_of
-    from contradiction.reports.tables import class_table, score_table
+    from contradiction.reports.tables import class_table, score_table, usage_table
 
     config = config or trained_config(detector.name) or detector.task
     if saved and (reason := thresholds.unsupported_reason(detector.name, config, split, detector.classifier.rule)):
@@ -141,25 +139,6 @@ def _labels(
         show(usage_table(result["usage"], len(result["references"])))
     if saved:
         show(thresholds.table(result, detector.classifier.rule))
-
-
-def usage_table(usage: Mapping[str, Any], rows: int) -> "Table":
-    """The requests to a judge and their cost, as a table."""
-    from contradiction.io.tables import Table
-
-    body = [
-        ("answers", f"{usage['answers']:,} for {rows:,} rows, {usage['cached']:,} of them kept from an earlier run"),
-        ("answers without a label", f"{usage['unusable']:,}"),
-        ("prompt tokens", f"{usage['prompt_tokens']:,}"),
-        ("completion tokens", f"{usage['completion_tokens']:,}"),
-    ]
-    if usage["seconds"] is not None:
-        body.append(
-            ("seconds an answer", f"{usage['seconds']:.2f} on average, 95 % within {usage['slow_seconds']:.2f}")
-        )
-    if usage["cost"] is not None:
-        body.append(("cost", f"{usage['cost']:.4f}, {1000 * usage['cost'] / rows:.4f} for 1,000 rows"))
-    return Table("What the judge was asked for", ("", ""), body, texts=2)
 
 
 def _scored(detector: "ContradictionDetector", data: str, config: str, split: str) -> dict[str, Any]:

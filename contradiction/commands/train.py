@@ -144,13 +144,13 @@ def cascade(
 
     The judge is asked once about every validation row, or about --limit of them. Its answers are saved.
     """
-    from contradiction.commands.evaluate import usage_table
     from contradiction.data.splits import load_split
     from contradiction.evaluation import cascades
     from contradiction.evaluation.evaluate import describe_leakage, trained_config
     from contradiction.io.files import check_file, check_new, write_json
     from contradiction.methods.loading import load_classifier
     from contradiction.reports.plots import draw_cascades
+    from contradiction.reports.tables import usage_table
     from contradiction.training import record
     from contradiction.training.merging import cascade
 

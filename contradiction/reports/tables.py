@@ -1,4 +1,4 @@
-"""Tables of scores, of contrast pairs, and of training: the cost of each run, and its validation macro-F1 by epoch."""
+"""Tables of scores, requests and contrast pairs, and of training: the cost of each run, and macro-F1 by epoch."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -43,6 +43,23 @@ def score_table(evaluations: Sequence[Mapping[str, Any]], title: str, with_split
     ]
     header = ("detector", *(("config", "split") if with_split else ()), *map(_title, columns))
     return Table(title, header, body)
+
+
+def usage_table(usage: Mapping[str, Any], rows: int) -> Table:
+    """The requests to a judge and their cost, as a table."""
+    body = [
+        ("answers", f"{usage['answers']:,} for {rows:,} rows, {usage['cached']:,} of them kept from an earlier run"),
+        ("answers without a label", f"{usage['unusable']:,}"),
+        ("prompt tokens", f"{usage['prompt_tokens']:,}"),
+        ("completion tokens", f"{usage['completion_tokens']:,}"),
+    ]
+    if usage["seconds"] is not None:
+        body.append(
+            ("seconds an answer", f"{usage['seconds']:.2f} on average, 95 % within {usage['slow_seconds']:.2f}")
+        )
+    if usage["cost"] is not None:
+        body.append(("cost", f"{usage['cost']:.4f}, {1000 * usage['cost'] / rows:.4f} for 1,000 rows"))
+    return Table("What the judge was asked for", ("", ""), body, texts=2)
 
 
 # A column: the figure, whether the labels are merged, and whether they are the most probable ones.

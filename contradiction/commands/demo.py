@@ -1,0 +1,83 @@
+"""The command ``cdconv demo``: the commands for data, training, evaluation and the page, one after another."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from contradiction.commands.common import DATA, SHIPPED
+from contradiction.commands.data import SourceOption, find
+from contradiction.commands.evaluate import evaluate
+from contradiction.commands.results import card
+from contradiction.commands.serve import LOOPBACK, space
+from contradiction.commands.train import run
+
+if TYPE_CHECKING:
+    from contradiction.training.recipe import Recipe
+
+DEMO = "runs/demo"  # the model folder of the demo
+
+
+def demo(
+    source: SourceOption = None,
+    train: Annotated[
+        bool, typer.Option("--train", help="Train a small encoder from scratch, to show the steps.")
+    ] = False,
+    backbone: Annotated[str | None, typer.Option(help="Folder or Hub id of an encoder to fine-tune.")] = None,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page at the end.")] = True,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port of the page.")] = 7860,
+) -> None:
+    """Builds the data, trains a detector or takes the shipped one, evaluates it, and opens the page."""
+    from contradiction.data import build
+    from contradiction.page import check_ready
+    from contradiction.reports.tables import baseline_table
+
+    if open_page:
+        check_ready(LOOPBACK, port)
+    raw = find(source, fall_back=source is None)
+    data, out = (DATA, Path(DEMO)) if raw.kind == "release" else (f"{DATA}-{raw.kind}", Path(f"{DEMO}-{raw.kind}"))
+    typer.secho("1. data set", bold=True)
+    build.build(raw, data, baselines=baseline_table())
+    typer.echo(f"{data}: six configs from {raw.path}, and the config crossed")
+    typer.secho("2. detector", bold=True)
+    shipped = Path(SHIPPED)
+    if not shipped.exists():  # the installed package has none
+        train = True
+    if train or backbone:
+        model = _trained(out, backbone, data)
+    else:
+        model = shipped
+        typer.echo(f"{model}: the shipped detector; --train trains a small one, --backbone fine-tunes an encoder")
+    typer.secho("3. evaluation", bold=True)
+    results = out.with_name(f"{out.name}.results")
+    evaluate(str(model), data=data, config=None, split="test", view=None, json=results / f"{model.name}.test.json")
+    if model != shipped:
+        card(model, results=results)
+    if open_page:
+        typer.secho("4. the page", bold=True)
+        space(str(model), port=port, host=LOOPBACK)
+
+
+def _trained(out: Path, backbone: str | None, data: str) -> Path:
+    from contradiction.training.recipe_files import load_recipe
+
+    recipe = load_recipe("flatten-4-class").with_changes(backbone=backbone) if backbone else load_recipe("tiny")
+    if backbone:
+        out = out.with_name(f"{out.name}-{Path(backbone).name}")
+    else:
+        typer.echo("a small encoder, trained from scratch: it only shows the steps, and its scores are low")
+    _set_aside_another_run(out, recipe, data)
+    run(recipe, data, out, resume=True)
+    return out
+
+
+def _set_aside_another_run(out: Path, recipe: "Recipe", data: str) -> None:
+    """Renames a run of another recipe or other data, so that the demo can use the name without deleting the run."""
+    from contradiction.training import record
+    from contradiction.training.run_folder import request
+
+    for place in (out, out.with_name(f"{out.name}.partial")):
+        if place.exists() and record.request(place) != request(recipe, data):
+            number = next(n for n in range(1, 10_000) if not place.with_name(f"{place.name}.{n}").exists())
+            place.rename(place.with_name(f"{place.name}.{number}"))
+            typer.echo(f"{place}: has another recipe or other data; renamed to {place.name}.{number}")
