@@ -1,6 +1,7 @@
 """Options, tables and progress bars that several commands share."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -112,6 +113,28 @@ def warn_of_leakage(result: Mapping[str, Any]) -> None:
             f"{result['name']} {why}: its scores are too high; they are saved with this note, and model cards and "
             "tables leave them out"
         )
+
+
+class Bar:
+    """A progress bar with the callbacks that the library calls."""
+
+    def __init__(self, progress: "Progress", total: int | None, shown: bool) -> None:
+        self._progress, self._task = progress, progress.add_task("", total=total, visible=shown)
+
+    def start(self, total: int) -> None:
+        """Sets how much there is to do."""
+        self._progress.update(self._task, total=total)
+
+    def advance(self, done: int) -> None:
+        """Adds to what is done."""
+        self._progress.advance(self._task, done)
+
+
+@contextmanager
+def counting(title: str, total: int | None = None, *, shown: bool = True) -> Iterator[Bar]:
+    """Shows a progress bar while the block runs."""
+    with progress(title) as bar:
+        yield Bar(bar, total, shown)
 
 
 def progress(title: str, *, in_bytes: bool = False) -> "Progress":

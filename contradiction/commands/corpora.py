@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import build_corpus, progress, say, show
+from contradiction.commands.common import build_corpus, counting, progress, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -181,12 +181,11 @@ def evaluate(
         from contradiction.inference.embedding import Embedder
 
         encoder = Embedder(embedder)
-    with progress(f"scoring {corpus.title}") as bar:
-        task = bar.add_task("", total=None)
+    with counting(f"scoring {corpus.title}") as bar:
         report = run(
             Request(
                 corpus, place, config, split, classifier, limit, baselines, threshold, encoder,
-                on_batch=lambda done: bar.advance(task, done),
+                on_batch=bar.advance,
             )
         )  # fmt: skip
     for note in report.notes:

@@ -34,7 +34,7 @@ def find(source: str | None, fall_back: bool = False) -> "Source":
     except InputError as error:
         if not fall_back or os.environ.get("CDCONV_FILE"):  # the user has named a file
             raise
-        typer.echo(f"cdconv: {error}", err=True)
+        say(str(error))
         raw = build.find("sample")
     if raw.kind == "sample":
         typer.secho(

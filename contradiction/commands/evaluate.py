@@ -12,8 +12,9 @@ from contradiction.commands.common import (
     DataOption,
     DataOrLabelsOption,
     RevisionOption,
+    counting,
     data_repo,
-    progress,
+    say,
     show,
     warn_of_leakage,
 )
@@ -97,10 +98,9 @@ def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -
     from contradiction.io.hub import model_name
 
     items, batches = crossed.read(split), crossed.batches()
-    with progress(f"judging crossed chats with {Path(detector.name).resolve().name}") as bar:
-        task = bar.add_task("", total=None)
-        answers = judge_items(detector, items, on_batch=lambda done: bar.advance(task, done))
-        alarms = false_alarms(detector, items, on_batch=lambda done: bar.advance(task, done))
+    with counting(f"judging crossed chats with {Path(detector.name).resolve().name}") as bar:
+        answers = judge_items(detector, items, on_batch=bar.advance)
+        alarms = false_alarms(detector, items, on_batch=bar.advance)
     styles = summary(answers, lambda item: batches[item.batch].style)
     phenomena = summary(answers)
     name = model_name(detector.name)
@@ -126,7 +126,7 @@ def _labels(
     if result is None:
         result = _scored(detector, data, config, split)
     else:
-        typer.echo(f"cdconv: {saved} contains this evaluation, so the detector is not run again", err=True)
+        say(f"{saved} contains this evaluation, so the detector is not run again")
     warn_of_leakage(result)
     if json:
         results.save(result, json)
@@ -144,11 +144,10 @@ def _labels(
 def _scored(detector: "ContradictionDetector", data: str, config: str, split: str) -> dict[str, Any]:
     from contradiction.evaluation.evaluate import evaluate as run
 
-    with progress(f"evaluating {Path(detector.name).resolve().name}") as bar:
-        task = bar.add_task("", total=None)
+    with counting(f"evaluating {Path(detector.name).resolve().name}") as bar:
         return run(
             detector, data=data, config=config, split=split,
-            on_start=lambda rows: bar.update(task, total=rows), on_batch=lambda done: bar.advance(task, done),
+            on_start=bar.start, on_batch=bar.advance,
         )  # fmt: skip
 
 
@@ -191,12 +190,10 @@ def _evidence(
     # The checklists of the model's own split: those of the other split contain training rows.
     grouped = (trained_config(detector.name) or "").endswith(GROUPED)
     default = next(name for name in checklists.CONFIGS if name.endswith(GROUPED) == grouped)
-    with progress(f"judging chats with {Path(detector.name).resolve().name}") as bar:
-        task = bar.add_task("", total=None)
+    with counting(f"judging chats with {Path(detector.name).resolve().name}") as bar:
         result = checklists.evaluate(
             detector, data=data, config=config or default, windowings=windowings, limit=limit,
-            on_start=lambda windows: bar.update(task, total=windows),
-            on_batch=lambda done: bar.advance(task, done),
+            on_start=bar.start, on_batch=bar.advance,
         )  # fmt: skip
     warn_of_leakage(result)
     if json:
@@ -225,9 +222,8 @@ def contrast(
     if json:
         check_file(json)
     detector, pairs = ContradictionDetector.from_pretrained(model), read_pairs()
-    with progress(f"judging with {detector.name}") as bar:
-        task = bar.add_task("", total=2 * len(pairs))
-        answers = judge_pairs(detector, pairs, on_batch=lambda done: bar.advance(task, done))
+    with counting(f"judging with {detector.name}", 2 * len(pairs)) as bar:
+        answers = judge_pairs(detector, pairs, on_batch=bar.advance)
     counts = count(answers)
     if json:
         write_json(json, {"name": model_name(detector.name), "pairs": fingerprint(), "contrast": counts})
@@ -280,7 +276,7 @@ def analyze(
     elif saved := _saved_by_name(source, config, split or "test", results):
         if view is not None:
             raise InputError(f"{source}: the view of an evaluation cannot be changed; leave --view out")
-        typer.echo(f"cdconv: {source} is a saved evaluation on {saved['config']}; no model is loaded", err=True)
+        say(f"{source} is a saved evaluation on {saved['config']}; no model is loaded")
         result = saved
     else:
         result = _measure(source, data, config, split or "test", view)
@@ -306,9 +302,8 @@ def _measure(model: str, data: str, config: str | None, split: str, view: str | 
     from contradiction.reports.analysis import measure
 
     detector = ContradictionDetector.from_pretrained(model, view=view)
-    with progress(f"analysing {Path(model).name}") as bar:
-        task = bar.add_task("", total=None)
+    with counting(f"analysing {Path(model).name}") as bar:
         return measure(
             detector, data=data, config=config or trained_config(model) or detector.task, split=split,
-            on_start=lambda rows: bar.update(task, total=rows), on_batch=lambda done: bar.advance(task, done),
+            on_start=bar.start, on_batch=bar.advance,
         )  # fmt: skip

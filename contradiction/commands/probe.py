@@ -14,6 +14,7 @@ from contradiction.commands.common import (
     BackendOption,
     ModelOption,
     RevisionOption,
+    counting,
     demand_model,
     given_settings,
     progress,
@@ -292,9 +293,8 @@ def _judge(
     from contradiction.probing.run import TRANSCRIPT, read_transcript, write_transcript
 
     rows, begun = read_transcript(out / TRANSCRIPT), time.monotonic()
-    with progress("verdicts") as bar:
-        task = bar.add_task("", total=len(rows), visible=not quiet)
-        judged = verdicts.judge(rows, detector, scan=scan, on_done=lambda count: bar.advance(task, count))
+    with counting("verdicts", len(rows), shown=not quiet) as bar:
+        judged = verdicts.judge(rows, detector, scan=scan, on_done=bar.advance)
     seconds = time.monotonic() - begun
     name = model_name(detector.name)
     record = read_json(out / RECORD)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from contradiction.commands.common import DATA, DataOption, show
+from contradiction.commands.common import DATA, DataOption, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def reproduce(
     trained = {(cell.method, cell.config) for cell in cells}
     for method in _words(methods):
         if untrained := [config for config in _words(configs) if (method, config) not in trained]:
-            typer.echo(f"cdconv: {method} is not trained on {', '.join(untrained)}, only merged to it", err=True)
+            say(f"{method} is not trained on {', '.join(untrained)}, only merged to it")
     if dry_run:
         _show_plan(mine, grid.finished(mine, folder), data, folder)
         return
@@ -166,7 +166,7 @@ def _run(
         elif engine == "ray":
             typer.secho(f"{number} of {len(todo)} cells: {cell.name}", bold=True, err=True)
     if failed:
-        typer.echo(f"cdconv: {failed} of {len(todo)} cells failed; the same command tries them again", err=True)
+        say(f"{failed} of {len(todo)} cells failed; the same command tries them again")
     return failed
 
 
@@ -210,7 +210,7 @@ def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> 
         body.append((cell.name, state, duration))
     show(Table(f"{len(cells)} cells, {len(done)} finished", ("cell", "state", "minutes"), body))
     if todo and not minutes:
-        typer.echo(f"cdconv: the time is unknown: {source}", err=True)
+        say(f"the time is unknown: {source}")
     elif todo and minutes:
         total = grid.duration(sum(minutes[cell.name] for cell in todo))
         typer.echo(f"training: {total}, {source} ({grid.hardware()}); evaluation takes additional time")
@@ -223,7 +223,7 @@ def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, f
 
     done = grid.finished(cells, folder)
     if not done:
-        typer.echo(f"cdconv: {folder}: there is no table yet, because no cell is finished", err=True)
+        say(f"{folder}: there is no table yet, because no cell is finished")
         return
     baselines = {config: baselines_of(config, cells, data, folder, fit_baselines) for config in configs_of(cells)}
     panels = panels_of(table, cells, done, baselines, grid.bots_of(cells, data))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contradiction.commands.common import DATA, DataOption, DataOrLabelsOption, data_option, data_repo, progress, show
+from contradiction.commands.common import DATA, DataOption, DataOrLabelsOption, counting, data_option, data_repo, show
 from contradiction.errors import InputError
 from contradiction.labels import has_two_texts
 
@@ -168,10 +168,9 @@ def cascade(
             )
     if limit and limit < len(rows):
         rows = rows.shuffle(seed=0).select(range(limit))
-    with progress("measuring the cascade") as bar:
-        task = bar.add_task("", total=len(rows))
+    with counting("measuring the cascade", len(rows)) as bar:
         shares = sorted({*cascades.SHARES, share})
-        steps = cascades.curve(detector_model, judge_model, rows, shares, on_batch=lambda done: bar.advance(task, done))
+        steps = cascades.curve(detector_model, judge_model, rows, shares, on_batch=bar.advance)
     show(cascades.table(steps, len(rows)))
     if usage := judge_model.usage():
         show(usage_table(usage, len(rows)))
@@ -240,9 +239,8 @@ def calibrate(
     rows = of_bot(rows, record.recipe(request).data.bot if request else None)
     if view:
         check_view(model, view)
-    with progress(f"calibrating {model.name}") as bar:
-        task = bar.add_task("", total=len(rows))
-        rule = calibration.calibrate(model, rows, view=view, on_batch=lambda done: bar.advance(task, done))
+    with counting(f"calibrating {model.name}", len(rows)) as bar:
+        rule = calibration.calibrate(model, rows, view=view, on_batch=bar.advance)
     if view:
         save_view(model, view)
     body = [("temperature", f"{rule.temperature:.2f}"), ("2-class from probability", f"{rule.threshold:.2f}")]
@@ -257,9 +255,8 @@ def _calibrate_on(model: Path, file: Path) -> None:
     from contradiction.training import labelled
 
     chats = labelled.read(file)
-    with progress(f"calibrating {model.name}") as bar:
-        task = bar.add_task("", total=None)
-        calibration = calibrate(model, chats, on_batch=lambda done: bar.advance(task, done))
+    with counting(f"calibrating {model.name}") as bar:
+        calibration = calibrate(model, chats, on_batch=bar.advance)
     body = [
         ("chats", f"{calibration.chats:,}, of them {calibration.contradictions:,} contradictions"),
         ("not judged, left out", f"{calibration.unjudged:,}"),
@@ -294,15 +291,14 @@ def prune_(
     from contradiction.io.tables import Table
     from contradiction.training.pruning import prune, read_texts
 
-    with progress("reading texts, twice") as bar:
-        task = bar.add_task("", total=None)
+    with counting("reading texts, twice") as bar:
         done = prune(
             backbone,
             lambda: read_texts(corpus),
             out,
             max_pieces=max_pieces,
             min_count=min_count,
-            on_texts=lambda texts: bar.advance(task, texts),
+            on_texts=bar.advance,
         )
     sizes = (("before", done.before), ("after", done.after))
     rows = [(name, f"{size.pieces:,}", f"{size.parameters:,}", f"{size.bytes / 1e6:.1f}") for name, size in sizes]
