@@ -106,7 +106,7 @@ class Rule:
         return self
 
     def without_curve(self) -> dict[str, Any]:
-        """Everything that decides, as an evaluation saves it."""
+        """The attributes that decide, by name, as an evaluation saves them: all but ``curve``."""
         return {name: value for name, value in asdict(self).items() if name != "curve"}
 
     @classmethod

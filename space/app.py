@@ -34,7 +34,7 @@ MODEL = os.environ.get("CDCONV_MODEL", str(SHIPPED))
 OTHERS = os.environ.get("CDCONV_OTHERS", "").split()  # more detectors, between which visitors choose
 FOLDER = Path(__file__).parent
 # A visitor has half of the places and half of the threads at most.
-LIMITS = Limits(requests=512, visitor=256, turns=32)
+LIMITS = Limits(requests=512, visitor=256, at_once=32)
 SESSIONS = 500  # whose tables of verdicts are kept in memory
 SCRIPTS = ("chat.js", "bot.js", "sliders.js", "controls.js")  # of the chat, in this order
 WAITING = 64  # requests in the queue of the tab for files; a further one is refused

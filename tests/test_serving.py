@@ -238,7 +238,7 @@ def test_concurrent_requests_share_forward_passes_and_get_their_own_verdicts(det
 
 
 def test_one_visitor_cannot_take_the_capacity_of_others(detector):
-    service = Service(detector, Limits(requests=8, visitor=4, turns=2))
+    service = Service(detector, Limits(requests=8, visitor=4, at_once=2))
     running, most, go = set(), [], threading.Event()
 
     def work(visitor, number):
@@ -262,11 +262,11 @@ def test_one_visitor_cannot_take_the_capacity_of_others(detector):
     assert other == 0
     assert [type(answer) for answer in answers] == [int] * 4 + [Busy] * 2
     assert max(most) == 2
-    assert service.working == 0 and not service._turns
+    assert service.working == 0 and not service._slots
 
 
 def test_a_request_that_waits_too_long_times_out(detector):
-    service, has_turn, go = Service(detector, Limits(turns=1, seconds=1)), threading.Event(), threading.Event()
+    service, has_turn, go = Service(detector, Limits(at_once=1, seconds=1)), threading.Event(), threading.Event()
 
     def work():
         has_turn.set()

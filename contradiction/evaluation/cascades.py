@@ -162,5 +162,5 @@ def table(steps: Sequence[Step], rows: int) -> Table:
 
 
 def records(steps: Sequence[Step]) -> list[dict[str, Any]]:
-    """The steps as JSON objects."""
+    """The attributes of each step by name, for JSON."""
     return [asdict(step) for step in steps]

@@ -125,7 +125,7 @@ class Classifier(ABC):
 
     @classmethod
     def describe(cls, folder: Path) -> dict[str, Any]:
-        """What ``MARKER`` says about a model folder."""
+        """The JSON object in the file ``MARKER`` of a model folder; raises InputError if it holds none."""
         return read_json(folder / cls.MARKER)
 
     @classmethod

@@ -103,7 +103,8 @@ class KernelRegression:
 
         words = self._fitted[0]
         arrays = {
-            "shares": self._priors, "dual": self._dual,
+            "shares": self._priors,  # named so in saved models
+            "dual": self._dual,
             "words.data": words.data, "words.indices": words.indices, "words.indptr": words.indptr,
             **{f"idf.{column}": words.idf_ for column, words in self._vectorizers.items()},
             **({"mean": self._mean, "embeddings": self._fitted[1]} if self._embed else {}),

@@ -20,7 +20,7 @@ class Limits:
         seconds: the maximum time to answer.
         requests: how many requests are worked on or wait; beyond them, the service says that it is busy.
         visitor: the same for the requests of one visitor, who is known by the address.
-        turns: how many requests of one visitor are worked on at a time; the visitor's others wait.
+        at_once: how many requests of one visitor are worked on at a time; the visitor's others wait.
     """
 
     body: int = 512 * 1024
@@ -30,4 +30,4 @@ class Limits:
     seconds: float = 30.0
     requests: int = 256
     visitor: int = 128
-    turns: int = 32
+    at_once: int = 32

@@ -131,22 +131,22 @@ class LabelStore:
             known = {digest for (digest,) in file.execute("SELECT digest FROM items")}
             plain, checks = ([entry for entry in group if _digest(entry[1], entry[2]) not in known] for group in groups)
             start = (file.execute("SELECT max(position) FROM items").fetchone()[0] or 0.0) + 1
-            places: list[tuple[float, Any]] = [(start + number, entry) for number, entry in enumerate(plain)]
+            positioned: list[tuple[float, Any]] = [(start + number, entry) for number, entry in enumerate(plain)]
             gap = max(len(plain), 1) / max(len(checks), 1)
-            places += [(start + (number + 0.5) * gap, entry) for number, entry in enumerate(checks)]
-            places.sort(key=lambda entry: entry[0])  # so that the number of a chat does not tell a spot check
+            positioned += [(start + (number + 0.5) * gap, entry) for number, entry in enumerate(checks)]
+            positioned.sort(key=lambda entry: entry[0])  # so that the number of a chat does not tell a spot check
             before = file.total_changes
             file.executemany(
                 "INSERT OR IGNORE INTO items (digest, position, name, messages, truth) VALUES (?, ?, ?, ?, ?)",
                 [
-                    (_digest(messages, truth), place, name, json.dumps(messages, ensure_ascii=False), truth)
-                    for place, (name, messages, truth) in places
+                    (_digest(messages, truth), position, name, json.dumps(messages, ensure_ascii=False), truth)
+                    for position, (name, messages, truth) in positioned
                 ],
             )
             return file.total_changes - before
 
     def join(self, name: str) -> int:
-        """The place of a person: 1 and 2 are the annotators, later ones decide where those differ.
+        """The number of a person: 1 and 2 are the annotators, later ones decide where those differ.
 
         Raises:
             InputError: the name is empty, too long, or not valid Unicode.
@@ -166,12 +166,12 @@ class LabelStore:
     def next(self, person: int, after: int | None = None) -> Item | None:
         """The next chat for a person, after another one if there is one; None if all are labelled."""
         with self._open() as file:
-            position = -1.0
+            start = -1.0
             if after is not None:
                 row = file.execute("SELECT position FROM items WHERE id = ?", (after,)).fetchone()
-                position = row[0] if row else position
-            for place in dict.fromkeys((position, -1.0)):
-                chat = file.execute(_NEXT if person <= ANNOTATORS else _NEXT_DISPUTED, (person, place)).fetchone()
+                start = row[0] if row else start
+            for position in dict.fromkeys((start, -1.0)):
+                chat = file.execute(_NEXT if person <= ANNOTATORS else _NEXT_DISPUTED, (person, position)).fetchone()
                 if chat:
                     return _item(chat)
         return None
@@ -252,9 +252,9 @@ class LabelStore:
             # Whoever came last has decided where others differ.
             evidence = next(
                 (
-                    place
-                    for _, (own, place) in sorted(labels.items(), reverse=True)
-                    if own == label and place is not None
+                    message
+                    for _, (own, message) in sorted(labels.items(), reverse=True)
+                    if own == label and message is not None
                 ),
                 None,
             )

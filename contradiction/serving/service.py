@@ -44,7 +44,7 @@ class Service:
         self.detector = ContradictionDetector(joined(detector.classifier, self.predictions), detector.settings)
         self.pool = ThreadPoolExecutor(THREADS, "requests")
         self._working: Counter[str] = Counter()
-        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._lock = Lock()
 
     @property
@@ -122,16 +122,16 @@ class Service:
                 raise
 
     async def _in_turn(self, call: Callable[[], T], ticket: Ticket) -> T:
-        # Kept while somebody has a turn, or waits for one.
-        turns = self._turns.setdefault(ticket.visitor, asyncio.Semaphore(self.limits.turns))
+        # A semaphore is kept while a request of the visitor is worked on or waits.
+        slots = self._slots.setdefault(ticket.visitor, asyncio.Semaphore(self.limits.at_once))
         try:
-            await asyncio.wait_for(turns.acquire(), max(0.0, ticket.until - time.monotonic()))
+            await asyncio.wait_for(slots.acquire(), max(0.0, ticket.until - time.monotonic()))
         except TimeoutError:
             raise Late from None
         try:
             return await asyncio.get_running_loop().run_in_executor(self.pool, self.answer, call, ticket)
         finally:
-            turns.release()
+            slots.release()
 
     @contextmanager
     def place(self, visitor: str = "") -> Iterator[None]:

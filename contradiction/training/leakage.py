@@ -49,6 +49,9 @@ def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
     """The training data of models (folders or Hub ids) and of all models that they were made from.
 
     The record of a new model stores it, because the models may be deleted later.
+
+    Returns:
+        The attributes of each :class:`Training` by name; each training once.
     """
     all_trainings = (training for model in models for training in trainings(_record(model), model_name(model)))
     return [asdict(training) for training in dict.fromkeys(all_trainings)]

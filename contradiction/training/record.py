@@ -1,4 +1,24 @@
-"""``run.json``: the request of a run, its results, and the hardware and versions that it used."""
+"""``run.json``: the request of a run, its results, and the hardware and versions that it used.
+
+A record has those of these keys that fit its method; older records have fewer.
+
+Keys:
+    request: ``recipe``; ``data``, the fingerprint of the rows; ``data_name``, the name of their data repo; for some
+        recipes the fingerprints ``nli`` and ``crossed``; of a soup or an ensemble also the recipes of the members.
+    epochs: for each epoch ``train_loss``, ``seconds``, and the ``validation`` scores.
+    best_epoch, best_macro_f1: the saved epoch, from 1, and its validation macro-F1.
+    stages: of the hierarchical method: the name of each stage -> the record of its run.
+    soup, ensemble: the records of the members.
+    deterministic: whether only deterministic operations were allowed on a GPU.
+    revisions: the Hub id of the backbone and of each teacher -> its commit.
+    processes: the number of processes that trained together.
+    base_model: the Hub id of the model that the backbone was made from; None where it is unknown.
+    ancestors: the training data of the backbone, the teachers, and the models that these were made from; see
+        ``contradiction.training.leakage.ancestors``.
+    minutes, parameters: the time of the training and the number of weights; of stages and an ensemble the sums.
+    hardware, versions, commit: the device, the versions of Python and the libraries, and the commit of the code.
+    note, corpora: written by hand for published models: a remark, and the corpora of the NLI stage.
+"""
 
 import logging
 import os
