@@ -131,6 +131,14 @@ def logit_shift(config: Mapping[str, Any], name: str) -> np.ndarray:
     return shift
 
 
+def gives_label_of_rule(folder: Path) -> bool:
+    """Whether the most probable label of the checkpoint in a folder is that of its decision rule."""
+    config = read_json(folder / CONFIG)
+    rule = Rule.from_config(config, folder / CONFIG) or NO_RULE
+    shift = rule.logit_shift(labels_of(config)) - logit_shift(config, str(folder))
+    return rule != NO_RULE and bool(np.allclose(shift, 0, atol=0.02))  # exported weights are rounded to fp16
+
+
 def check_view(folder: Path, view: str) -> None:
     """Raises InputError if a folder has no checkpoint, or one that states another view."""
     file = folder / CONFIG

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import cdconv
 from contradiction.data.corpora import nli, registry
 from contradiction.decision import Rule
@@ -19,7 +17,7 @@ from contradiction.inputs.views import CONVERSATION, VIEWS
 from contradiction.io.files import RECORD, read_json
 from contradiction.io.tables import Table, percent, render
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, STAGES, task_of
-from contradiction.methods.checkpoint import CheckpointClassifier, labels_of, logit_shift
+from contradiction.methods.checkpoint import CheckpointClassifier, gives_label_of_rule
 from contradiction.methods.loading import load_rule, method_of
 from contradiction.reports.analysis import card_summary
 from contradiction.reports.tables import backbone_name, class_table, score_table
@@ -273,22 +271,13 @@ def _decision(folder: Path, evaluations: Sequence[Mapping[str, Any]]) -> dict[st
     """The decision rule, and the parts of the evaluations that depend on it."""
     rule = load_rule(folder)
     return {
-        "in_output_layer": _is_in_output_layer(rule, folder),
+        "in_output_layer": method_of(folder) is CheckpointClassifier and gives_label_of_rule(folder),
         "rule": rule if rule != Rule() else None,
         "offsets": {label: offset for label, offset in rule.offsets.items() if offset},
         "stale": any(rule_of(result) != rule.without_curve() for result in evaluations),
         "has_argmax": any("argmax" in result for result in evaluations),
         "settings": _settings(evaluations, rule),
     }
-
-
-def _is_in_output_layer(rule: Rule, folder: Path) -> bool:
-    """Whether a plain pipeline gives the label of the rule."""
-    if rule == Rule() or method_of(folder) is not CheckpointClassifier:
-        return False
-    config = read_json(folder / CheckpointClassifier.MARKER)
-    shift = rule.logit_shift(labels_of(config))
-    return bool(np.allclose(shift, logit_shift(config, str(folder)), atol=0.02))  # the weights are rounded to fp16
 
 
 def _figures(evaluations: Sequence[Mapping[str, Any]], config: str, repo: str | Path | None) -> dict[str, Any]:
