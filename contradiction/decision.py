@@ -92,6 +92,10 @@ class Rule:
             offsets = np.array([self.offsets.get(name, 0.0) for name in labels])
         return self.temperature * (self.biases_of(labels) + offsets)
 
+    def is_in_output_layer(self, labels: Sequence[str]) -> bool:
+        """Whether the most probable label by the logits alone is the one that the rule decides for."""
+        return bool(np.ptp(self.logit_shift(labels)) < 0.02)  # not 0, because exported weights are rounded to fp16
+
     def biases_of(self, labels: Sequence[str]) -> np.ndarray:
         """The biases in the order of the labels."""
         return np.array([self.biases.get(name, 0.0) for name in labels])

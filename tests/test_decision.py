@@ -127,14 +127,12 @@ def test_two_classes_are_decided_by_the_threshold(calibrated, sample_repo):
     assert {*result["predictions"]} == {0, 1}
 
 
-def test_offsets_choose_labels_and_kinds_but_not_which_replies_are_called(detector, sample_rows):
+def test_offsets_decide_the_label_of_a_row_and_not_the_verdict_on_a_reply(detector, sample_rows):
     offsets = Rule(offsets={"intra-sentence": 30.0})
     classifier = CheckpointClassifier(detector.classifier.backend, "flatten", rule=offsets)
     assert {classification.label for classification in classifier.classify(sample_rows[:20])} == {"intra-sentence"}
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
-    verdicts, plain = ContradictionDetector(classifier).batch(chats), detector.batch(chats)
-    assert [verdict.contradiction for verdict in verdicts] == [verdict.contradiction for verdict in plain]
-    assert {verdict.kind for verdict in verdicts if verdict.contradiction} == {"intra-sentence"}
+    assert ContradictionDetector(classifier).batch(chats) == detector.batch(chats)
 
 
 def test_a_view_set_by_the_caller_disables_the_rule(calibrated):

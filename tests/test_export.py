@@ -15,8 +15,7 @@ from contradiction.errors import InputError
 from contradiction.io import manifest
 from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS
-from contradiction.labels import LABELS
-from contradiction.methods.checkpoint import SHIFT_KEY
+from contradiction.decision import Rule
 from contradiction.methods.loading import load_classifier, save_rule
 from contradiction.training.export import export
 from contradiction.training.initialize import initialize_model
@@ -74,33 +73,9 @@ def test_the_label_of_a_pipeline_is_that_of_the_decision_rule(
     assert (
         sum(label == one.label_without_rule for label, one in zip(labels, expected, strict=True)) < 98 or rule == Rule()
     )
-    assert classifier.rule == rule
+    assert classifier.rule.is_in_output_layer(classifier.labels)
     for one, other in zip(classifier.classify(rows), expected, strict=True):
         assert one.scores == pytest.approx(other.scores, abs=0.02)
-
-
-def test_training_starts_from_the_weights_without_the_rule(quick_model, sample_repo, tmp_path):
-    model = shutil.copytree(quick_model, tmp_path / "model")
-    save_rule(model, Rule(1.0, {"history": 3.0}, {"intra-sentence": 2.0}))
-    half = export(model, tmp_path / "half")
-    assert (load_file(half / WEIGHTS)["classifier.bias"] - load_file(model / WEIGHTS)["classifier.bias"]).max() > 2
-    [plain, shifted] = [
-        initialize_model(
-            Recipe.of(name="next", view="flatten", config="4-class", backbone=str(folder)), LABELS["4-class"], []
-        )[0]
-        for folder in (model, half)
-    ]
-    assert shifted.classifier.bias.tolist() == pytest.approx(plain.classifier.bias.tolist(), abs=2e-3)
-    assert SHIFT_KEY not in vars(shifted.config)
-
-
-@pytest.mark.parametrize("shift", [[1.0, 2.0], [0.0, 0.0, 0.0, float("nan")], "four", None])
-def test_a_damaged_shift_of_the_logits_is_rejected(quick_model, tmp_path, shift):
-    model = shutil.copytree(quick_model, tmp_path / "model")
-    write_json(model / "config.json", read_json(model / "config.json") | {SHIFT_KEY: shift})
-    (model / manifest.NAME).unlink()
-    with pytest.raises(InputError, match=f"{SHIFT_KEY} .*4 finite numbers"):
-        load_classifier(model)
 
 
 def test_a_model_that_cannot_be_exported_is_rejected(quick_model, exported, tmp_path):

@@ -13,7 +13,6 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.labels import LABELS
-from contradiction.methods.checkpoint import gives_label_of_rule
 from contradiction.paths import CHECKOUT
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
@@ -31,18 +30,14 @@ def test_the_shipped_folder_is_small_and_complete():
     assert {"config.json", "model.safetensors", "run.json", "tokenizer.json", "README.md"} <= set(files)
 
 
-def test_the_pipeline_gives_the_label_of_the_rule_and_the_uncalibrated_probabilities_with_it(detector):
+def test_the_pipeline_gives_the_uncalibrated_probabilities_of_the_facade(detector):
     classify = pipeline("text-classification", model=SHIPPED, top_k=None, dtype="float32")
     texts = dict(zip(("u1", "b1", "u2", "b2"), CHAT, strict=True))
     probabilities = {
         classification["label"]: classification["score"]
         for classification in classify([detector.classifier.model_input(texts)])[0]
     }
-    assert gives_label_of_rule(Path(SHIPPED))
-    uncalibrated = detector.classifier.uncalibrated(detector(chat(*CHAT)).scores)
-    names = detector.classifier.labels
-    odds = np.array([uncalibrated[name] for name in names]) * np.exp(detector.classifier.logit_shift)
-    assert [probabilities[name] for name in names] == pytest.approx((odds / odds.sum()).tolist(), abs=1e-4)
+    assert detector.classifier.uncalibrated(detector(chat(*CHAT)).scores) == pytest.approx(probabilities, abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,9 @@
 """The method of one fine-tuned checkpoint, which transformers also loads by itself."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
-from contradiction.decision import LEGACY_FILE, NO_RULE, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import Backend, OnBatch, Scores
 from contradiction.inference.choice import load_backend
@@ -18,10 +14,6 @@ from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG, fetch_file
 from contradiction.methods.loading import register
 from contradiction.methods.softmax import SoftmaxClassifier
-
-# What `cdconv export` added to the bias of the output layer; a list with a number for each label. A plain pipeline then
-# gives the label of the decision rule, and this project subtracts it again.
-SHIFT_KEY = "cdconv_logit_shift"
 
 
 @register
@@ -48,14 +40,13 @@ class CheckpointClassifier(SoftmaxClassifier):
     def __init__(
         self, backend: Backend, view: str | None = None, name: str = "model", rule: Rule | None = None
     ) -> None:
-        labels = labels_of(backend.config)
+        labels = [str(label) for _, label in sorted(backend.config["id2label"].items(), key=lambda item: int(item[0]))]
         view = view or str(backend.config.get(VIEW_KEY, ""))
         super().__init__(labels, VIEWS.get(view, ()), name, rule)
         if view not in VIEWS:
             problem = f"there is no view {view!r}" if view else "its configuration names no view"
             raise InputError(f"{name}: {problem}; views are {', '.join(VIEWS)}")
         self.backend = backend
-        self.logit_shift = logit_shift(backend.config, name)
 
     @classmethod
     def load(cls, folder: str | Path, *, view: str | None = None, backend: str = "torch", **options: Any) -> Self:
@@ -101,42 +92,11 @@ class CheckpointClassifier(SoftmaxClassifier):
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The logits of rows, and what was truncated; see :meth:`SoftmaxClassifier.score`."""
         inputs = [self.model_input(row) for row in rows]
-        scores = self.backend.score(inputs, batch_size=batch_size, on_batch=on_batch)
-        return replace(scores, logits=scores.logits - self.logit_shift)
+        return self.backend.score(inputs, batch_size=batch_size, on_batch=on_batch)
 
     def has_token_for(self, text: str) -> bool:
         """Whether the tokenizer has a token for any part of a text."""
         return has_known_token(self.backend.tokenizer, simplified(text))
-
-
-def labels_of(config: Mapping[str, Any]) -> list[str]:
-    """The names of the labels in a configuration, by class id."""
-    return [str(label) for _, label in sorted(config["id2label"].items(), key=lambda item: int(item[0]))]
-
-
-def logit_shift(config: Mapping[str, Any], name: str) -> np.ndarray:
-    """What the logits of a checkpoint contain beside those of training, shape (classes,); zeros if it says nothing.
-
-    Raises:
-        InputError: the value is not a finite number for each label.
-    """
-    classes = len(config["id2label"])
-    value = config.get(SHIFT_KEY, [0.0] * classes)
-    try:
-        shift = np.array(value, dtype=float)
-    except (TypeError, ValueError):
-        shift = np.array(np.nan)
-    if shift.shape != (classes,) or not np.isfinite(shift).all():
-        raise InputError(f"{name}: {SHIFT_KEY} in {CONFIG} must be a list of {classes} finite numbers")
-    return shift
-
-
-def gives_label_of_rule(folder: Path) -> bool:
-    """Whether the most probable label of the checkpoint in a folder is that of its decision rule."""
-    config = read_json(folder / CONFIG)
-    rule = Rule.from_config(config, folder / CONFIG) or NO_RULE
-    shift = rule.logit_shift(labels_of(config)) - logit_shift(config, str(folder))
-    return rule != NO_RULE and bool(np.allclose(shift, 0, atol=0.02))  # exported weights are rounded to fp16
 
 
 def check_view(folder: Path, view: str) -> None:

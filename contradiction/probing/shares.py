@@ -8,7 +8,6 @@ import numpy as np
 
 from contradiction.evaluation.figures import wilson
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, LABELS, NON_CONTRADICTION, task_of
-from contradiction.methods.base import Classifier
 
 ANY = CONTRADICTION  # a contradiction of any kind
 KINDS = (ANY, *CATEGORIES)
@@ -61,26 +60,24 @@ def accuracy_of(references: Sequence[str], called: Sequence[str]) -> dict[str, A
     return accuracies
 
 
-def accuracy_of_evaluation(
-    evaluation: Mapping[str, Any], threshold: float, classifier: Classifier
-) -> dict[str, Accuracy]:
+def accuracy_of_evaluation(evaluation: Mapping[str, Any], threshold: float) -> dict[str, Accuracy]:
     """The accuracy of a detector in an evaluation of ``cdconv evaluate``, with the decision that verdicts come from.
 
     Args:
         evaluation: with references and probabilities.
         threshold: the probability of any contradiction from which a reply is called one.
-        classifier: of the detector; it chooses the category of a contradiction.
     """
     task = task_of(evaluation["config"])
     labels = LABELS[task]
-    rows = (dict(zip(labels, row, strict=True)) for row in evaluation["probabilities"])
-    called = [
-        classifier.choose_category(row, CONTRADICTIONS[task])
-        if sum(row[name] for name in CONTRADICTIONS[task]) >= threshold
-        else NON_CONTRADICTION
-        for row in rows
-    ]
+    called = [_decide(dict(zip(labels, row, strict=True)), task, threshold) for row in evaluation["probabilities"]]
     return accuracy_of([labels[index] for index in evaluation["references"]], called)
+
+
+def _decide(probabilities: Mapping[str, float], task: str, threshold: float) -> str:
+    contradictions = CONTRADICTIONS[task]
+    if sum(probabilities[name] for name in contradictions) < threshold:
+        return NON_CONTRADICTION
+    return max(contradictions, key=lambda name: probabilities[name])
 
 
 @dataclass(frozen=True)

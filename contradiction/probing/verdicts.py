@@ -112,13 +112,13 @@ def find_accuracy(
         result = read_json(evaluation)
         results.check(evaluation, result)
         _check_usable(str(evaluation), result)
-        return accuracy_of_evaluation(result, threshold, detector.classifier), _source(result)
+        return accuracy_of_evaluation(result, threshold), _source(result)
     saved = [
         result
         for result in results.evaluations_of(detector.name)
         if result["config"] == detector.task and result["split"] == "test" and "probabilities" in result
     ]
-    return (accuracy_of_evaluation(saved[0], threshold, detector.classifier), _source(saved[0])) if saved else None
+    return (accuracy_of_evaluation(saved[0], threshold), _source(saved[0])) if saved else None
 
 
 def _check_usable(where: str, result: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from contradiction.inputs.views import CONVERSATION, VIEWS
 from contradiction.io.files import RECORD, read_json
 from contradiction.io.tables import Table, percent, render
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, STAGES, task_of
-from contradiction.methods.checkpoint import CheckpointClassifier, gives_label_of_rule
+from contradiction.decision import Rule
 from contradiction.methods.loading import load_rule, method_of
 from contradiction.reports.analysis import card_summary
 from contradiction.reports.tables import backbone_name, class_table, score_table
@@ -136,7 +136,7 @@ def model_card(
         **_what_it_tells(recipe),
         **_use(folder, name, run, recipe),
         rule_file=method_of(folder).MARKER,
-        **_decision(folder, evaluations),
+        **_decision(load_rule(folder), recipe.labels, evaluations),
         **_figures(evaluations, recipe.data.config, data),
         **_training(run, recipe),
         teachers=_teachers,
@@ -267,11 +267,10 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe
     }
 
 
-def _decision(folder: Path, evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The decision rule, and the parts of the evaluations that depend on it."""
-    rule = load_rule(folder)
+def _decision(rule: Rule, labels: Sequence[str], evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The decision rule, whether the output layer has it too, and the parts of the evaluations that depend on it."""
     return {
-        "in_output_layer": method_of(folder) is CheckpointClassifier and gives_label_of_rule(folder),
+        "in_output_layer": rule.is_in_output_layer(labels),
         "rule": rule if rule != Rule() else None,
         "offsets": {label: offset for label, offset in rule.offsets.items() if offset},
         "stale": any(rule_of(result) != rule.without_curve() for result in evaluations),

@@ -4,7 +4,7 @@ import logging
 import shutil
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,11 +26,11 @@ from contradiction.inputs.views import VIEW_KEY, Row
 from contradiction.io import manifest
 from contradiction.io.files import check_new, new_file, new_folder, read_json, write_json
 from contradiction.io.hub import CONFIG
-from contradiction.io.pretrained import WEIGHTS, load_config, load_weights
-from contradiction.methods.checkpoint import SHIFT_KEY, CheckpointClassifier, labels_of, logit_shift
+from contradiction.io.pretrained import WEIGHTS, load_weights
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.decision import Rule
 from contradiction.methods.loading import method_of, parts_of
 from contradiction.training import record
-from contradiction.training.initialize import output_bias
 
 if TYPE_CHECKING:
     import torch
@@ -86,26 +86,43 @@ def export(model: str | Path, out: str | Path) -> Path:
 
 
 def _add_rule_to_output_layer(folder: Path, weights: dict[str, "torch.Tensor"]) -> None:
-    """Adds the decision rule of a checkpoint to the bias of its output layer.
+    """Moves the decision rule of a checkpoint into the bias of its output layer, and corrects the rule for that.
 
     Args:
-        folder: the checkpoint, whose configuration gets what was added.
-        weights: its weights in fp16; the bias is replaced.
+        folder: the checkpoint, whose configuration gets the corrected rule.
+        weights: its weights in fp16; the bias is changed in place.
     """
     import torch
-    from transformers import AutoModelForSequenceClassification
 
-    config = read_json(folder / CONFIG)
+    name, labels = _output_bias(folder)
     rule = Rule.load(folder / CONFIG)
-    with torch.device("meta"):
-        model = AutoModelForSequenceClassification.from_config(load_config(folder))
-    name = output_bias(model)
     if name is None or rule == Rule():
         return
-    before = weights[name].double() - torch.from_numpy(logit_shift(config, str(folder)))
-    weights[name] = (before + torch.from_numpy(rule.logit_shift(labels_of(config)))).half()
-    # What was added is rounded, as the weights are.
-    write_json(folder / CONFIG, config | {SHIFT_KEY: (weights[name].double() - before).tolist()})
+    before = weights[name].double()
+    after = (before + torch.from_numpy(rule.logit_shift(labels))).half()
+    added = (after.double() - before).numpy() / rule.temperature  # rounded to fp16, as the weights are
+    biases = dict(zip(labels, (rule.biases_of(labels) - added).tolist(), strict=True))
+    weights[name] = after
+    replace(rule, biases=biases).save(folder / CONFIG)
+
+
+def _output_bias(folder: Path) -> tuple[str | None, list[str]]:
+    """The name of the bias of a checkpoint's output layer, None if it has none, and the labels in its order."""
+    import torch
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    config = AutoConfig.from_pretrained(folder)
+    with torch.device("meta"):
+        model = AutoModelForSequenceClassification.from_config(config)
+    layers = [
+        (name, layer)
+        for name, layer in model.named_modules()
+        if isinstance(layer, torch.nn.Linear) and layer.out_features == config.num_labels
+    ]
+    name, layer = layers[-1]
+    return f"{name}.bias" if layer.bias is not None else None, [
+        config.id2label[index] for index in sorted(config.id2label)
+    ]
 
 
 MOST_LOST = 0.5  # the most points of macro-F1 that a file may lose on validation

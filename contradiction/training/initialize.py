@@ -20,7 +20,7 @@ from contradiction.io.pretrained import (
     loading,
 )
 from contradiction.labels import CONTRADICTION, LABELS, is_contradiction
-from contradiction.methods.checkpoint import SHIFT_KEY, logit_shift
+from contradiction.decision import KEY
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_options import ScratchOptions
 
@@ -56,9 +56,7 @@ def initialize_model(
     setattr(model.config, VIEW_KEY, recipe.data.view)
     if recipe.augmentation.crossed:  # the replies of self-contradictions have no earlier reply
         setattr(model.config, OPENINGS_KEY, True)
-    # The decision rule of the detector that training starts from, and what its output layer has of it.
-    vars(model.config).pop(KEY, None)
-    vars(model.config).pop(SHIFT_KEY, None)
+    vars(model.config).pop(KEY, None)  # the decision rule of the detector that training starts from
     return model, tokenizer
 
 
@@ -97,9 +95,6 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
         model = _with_head_from_nli(model, names)
     elif other_head and _head(model) - absent:
         model = _with_fresh_head(model)
-    elif SHIFT_KEY in vars(config) and (bias := output_bias(model)):
-        shift = torch.from_numpy(logit_shift(config.to_dict(), f"backbone {backbone!r}"))
-        model.get_parameter(bias).data.sub_(shift)
     _complete(tokenizer, model, backbone)
     if recipe.model.freeze_embeddings:
         model.get_input_embeddings().requires_grad_(False)
@@ -179,19 +174,6 @@ def _set_dropout(config: "PreTrainedConfig", rate: float) -> None:
     for key, value in config.to_dict().items():
         if ("dropout" in key or "pdrop" in key) and isinstance(value, int | float) and not isinstance(value, bool):
             setattr(config, key, rate)
-
-
-def output_bias(model: "PreTrainedModel") -> str | None:
-    """The name of the bias of the output layer of a sequence classifier; None if the layer has none."""
-    import torch
-
-    layers = [
-        (name, layer)
-        for name, layer in model.named_modules()
-        if isinstance(layer, torch.nn.Linear) and layer.out_features == model.config.num_labels
-    ]
-    name, layer = layers[-1]
-    return None if layer.bias is None else f"{name}.bias"
 
 
 def _head(model: "PreTrainedModel") -> set[str]:

@@ -6,16 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from contradiction.data.splits import fingerprint, load_split, of_bot
 from contradiction.decision import KEY
 from contradiction.errors import InputError
 from contradiction.io import manifest
 from contradiction.io.files import RECORD, check_new, new_folder, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS, load_weights
-from contradiction.methods.cascade import CascadeClassifier
-from contradiction.methods.checkpoint import SHIFT_KEY, logit_shift
+from contradiction.decision import KEY
 from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.loading import method_of
 from contradiction.training import leakage, record
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 
 TOKENIZER = "tokenizer.json"
 # Keys of a configuration in which the members of a soup may differ.
-INCIDENTAL = {"_name_or_path", "dtype", "transformers_version", KEY, SHIFT_KEY}
+INCIDENTAL = {"_name_or_path", "dtype", "transformers_version", KEY}
 
 
 def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> Path:
@@ -61,9 +58,6 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
         save_file(_mean_weights(folders), folder / WEIGHTS, metadata={"format": "pt"})
         config = read_json(folders[0] / "config.json") | {"dtype": "float32"}  # an exported model has float16
         config.pop(KEY, None)  # the mean gets a decision rule of its own
-        shifts = [logit_shift(read_json(model / "config.json"), str(model)) for model in folders]
-        if np.any(shifts):
-            config[SHIFT_KEY] = np.mean(shifts, axis=0).tolist()
         write_json(folder / "config.json", config)
         for file in folders[0].glob("*token*.json"):
             (folder / file.name).write_bytes(file.read_bytes())
