@@ -83,19 +83,6 @@ class Rule:
             return (probabilities[:, 1] >= self.threshold).astype(int)
         return np.argmax(np.log(probabilities) + [self.offsets.get(name, 0.0) for name in labels], axis=1)
 
-    def logit_shift(self, labels: Sequence[str]) -> np.ndarray:
-        """What to add to the logits of a model so that its most probable label is the one that the rule decides for."""
-        if len(labels) == 2:
-            threshold = min(max(self.threshold, TINY), 1 - TINY)
-            offsets = np.array([0.0, math.log((1 - threshold) / threshold)])
-        else:
-            offsets = np.array([self.offsets.get(name, 0.0) for name in labels])
-        return self.temperature * (self.biases_of(labels) + offsets)
-
-    def is_in_output_layer(self, labels: Sequence[str]) -> bool:
-        """Whether the most probable label by the logits alone is the one that the rule decides for."""
-        return bool(np.ptp(self.logit_shift(labels)) < 0.02)  # not 0, because exported weights are rounded to fp16
-
     def biases_of(self, labels: Sequence[str]) -> np.ndarray:
         """The biases in the order of the labels."""
         return np.array([self.biases.get(name, 0.0) for name in labels])

@@ -181,17 +181,15 @@ class Judge:
     def _decide(self, probabilities: Mapping[str, float]) -> tuple[str, dict[str, float], float]:
         """The label, the probability of every label, and that of a contradiction of the chosen categories.
 
-        The reply is a contradiction if this probability reaches the threshold. The offsets of the decision rule then
-        help to choose its category.
+        The reply is a contradiction if this probability reaches the threshold. Its label is then the most probable
+        contradiction, otherwise the most probable of the other labels.
         """
         settings, rule = self.settings, self.classifier.rule
         scores = settings.correct(self.classifier.scores(probabilities), self.task, rule)
         categories = [name for name in self._contradictions if name not in CATEGORIES or name in settings.categories]
         probability = settings.at_prior(self.classifier.contradiction_probability(probabilities, categories), rule)
-        if probability >= self._threshold:
-            return self.classifier.choose_category(scores, categories), scores, probability
         others = [name for name in self.labels if name not in self._contradictions]
-        label = max(others, key=scores.__getitem__)
+        label = max(categories if probability >= self._threshold else others, key=scores.__getitem__)
         return label, scores, probability
 
     def _clashes(self, case: Case, predictions: Sequence[Prediction]) -> list[Clash | None]:

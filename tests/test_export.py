@@ -15,8 +15,6 @@ from contradiction.errors import InputError
 from contradiction.io import manifest
 from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS
-from contradiction.decision import Rule
-from contradiction.methods.loading import load_classifier, save_rule
 from contradiction.training.export import export
 from contradiction.training.initialize import initialize_model
 from contradiction.training.merging import soup
@@ -48,34 +46,9 @@ def test_the_facade_converts_exported_weights_and_judges_the_same(exported, quic
         assert one.scores == pytest.approx(other.scores, abs=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("task", "rule"),
-    [
-        ("4-class", Rule(0.5, {"history": 0.2}, {"intra-sentence": 0.4, "history": -0.1})),
-        ("2-class", Rule(0.6, {"contradiction": -0.7}, threshold=0.2)),
-        ("4-class", Rule()),
-    ],
-)
-def test_the_label_of_a_pipeline_is_that_of_the_decision_rule(
-    task, rule, random_model, quick_model, sample_rows, tmp_path
-):
-    model = shutil.copytree(random_model(task), tmp_path / "model")
-    shutil.copy(quick_model / RECORD, model)
-    save_rule(model, rule)
-    rows = sample_rows[:100]
-    expected = load_classifier(model).classify(rows)
-    classifier = load_classifier(export(model, tmp_path / "half"))
-    classify = pipeline("text-classification", model=str(tmp_path / "half"), dtype="float32")
-    labels = [scores["label"] for scores in classify([classifier.model_input(row) for row in rows], truncation=True)]
-    assert len(set(labels)) > 1
-    # A label may change where two are equally probable up to the precision of fp16.
-    assert sum(label == one.label for label, one in zip(labels, expected, strict=True)) >= 98
-    assert (
-        sum(label == one.label_without_rule for label, one in zip(labels, expected, strict=True)) < 98 or rule == Rule()
-    )
-    assert classifier.rule.is_in_output_layer(classifier.labels)
-    for one, other in zip(classifier.classify(rows), expected, strict=True):
-        assert one.scores == pytest.approx(other.scores, abs=0.02)
+def test_a_pipeline_loads_exported_weights(exported):
+    [scores] = pipeline("text-classification", model=str(exported))([{"text": "你养猫吗？", "text_pair": "养"}])
+    assert scores["label"] in ("non-contradiction", "intra-sentence", "role-confusion", "history")
 
 
 def test_a_model_that_cannot_be_exported_is_rejected(quick_model, exported, tmp_path):

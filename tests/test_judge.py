@@ -1,7 +1,7 @@
 """Chats of any length: how windows are combined, and what the verdict says about them."""
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import pytest
 from helpers.chats import chat
@@ -43,19 +43,6 @@ def test_evidence_is_the_most_probable_window_followed_by_others_above_the_thres
     assert [other.messages for other in verdict.further] == [turns[number].reply_messages for number in order[1:]]
     floor = read[order[2]].probabilities[HISTORY] - 1e-6
     assert len(detector.with_settings(threshold=floor, categories=[HISTORY])(long_chat).further) == 2
-
-
-@pytest.mark.parametrize("category", CATEGORIES)
-def test_the_offsets_of_the_rule_choose_the_kind_but_not_whether_a_reply_is_called(
-    detector, long_chat, monkeypatch, category
-):
-    plain = detector(long_chat).probability
-    monkeypatch.setattr(detector.classifier, "rule", replace(detector.classifier.rule, offsets={category: 30.0}))
-    verdict = detector.with_settings(threshold=0.0)(long_chat)
-    assert (verdict.label, verdict.probability) == (category, plain)
-    assert detector.with_settings(threshold=1.0)(long_chat).label == NON_CONTRADICTION
-    other = next(name for name in CATEGORIES if name != category)
-    assert detector.with_settings(threshold=0.0, categories=[other])(long_chat).label == other
 
 
 def test_a_two_class_detector_names_evidence_only_if_it_reads_pairs(two_class, long_chat):

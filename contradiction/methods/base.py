@@ -1,6 +1,5 @@
 """The interface of a method: rows of utterances in, probabilities and labels out."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -205,13 +204,6 @@ class Classifier(ABC):
     @abstractmethod
     def choose_label(self, probabilities: Mapping[str, float], rule: Rule) -> str:
         """The label by a decision rule."""
-
-    def choose_category(self, scores: Mapping[str, float], categories: Sequence[str]) -> str:
-        """The category of a contradiction: the most probable one after the offsets of the decision rule.
-
-        Without offsets a rare category hardly ever is the most probable one.
-        """
-        return max(categories, key=lambda name: scores[name] * math.exp(self.rule.offsets.get(name, 0.0)))
 
     def choose_binary_label(self, probabilities: Mapping[str, float], rule: Rule) -> str | None:
         """The label of ``2-class`` by a decision rule; None for labels that cannot be merged."""

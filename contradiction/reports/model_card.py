@@ -136,7 +136,7 @@ def model_card(
         **_what_it_tells(recipe),
         **_use(folder, name, run, recipe),
         rule_file=method_of(folder).MARKER,
-        **_decision(load_rule(folder), recipe.labels, evaluations),
+        **_decision(load_rule(folder), evaluations),
         **_figures(evaluations, recipe.data.config, data),
         **_training(run, recipe),
         teachers=_teachers,
@@ -267,10 +267,9 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe
     }
 
 
-def _decision(rule: Rule, labels: Sequence[str], evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The decision rule, whether the output layer has it too, and the parts of the evaluations that depend on it."""
+def _decision(rule: Rule, evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The decision rule, and the parts of the evaluations that depend on it."""
     return {
-        "in_output_layer": rule.is_in_output_layer(labels),
         "rule": rule if rule != Rule() else None,
         "offsets": {label: offset for label, offset in rule.offsets.items() if offset},
         "stale": any(rule_of(result) != rule.without_curve() for result in evaluations),

@@ -4,9 +4,8 @@ import logging
 import shutil
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,22 +24,14 @@ from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import VIEW_KEY, Row
 from contradiction.io import manifest
 from contradiction.io.files import check_new, new_file, new_folder, read_json, write_json
-from contradiction.io.hub import CONFIG
 from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.decision import Rule
 from contradiction.methods.loading import method_of, parts_of
 from contradiction.training import record
-
-if TYPE_CHECKING:
-    import torch
 
 
 def export(model: str | Path, out: str | Path) -> Path:
     """Copies a model folder and converts the weights of all its checkpoints to fp16.
-
-    In the copy of a single checkpoint, the decision rule is part of the output layer: the most probable label of
-    ``transformers`` is then the label that the rule decides for. The calibrated probabilities stay the same.
 
     Args:
         model: a folder that training wrote; the copy has its record and decision rule.
@@ -75,54 +66,12 @@ def export(model: str | Path, out: str | Path) -> Path:
             }
             if infinite := [name for name, weight in weights.items() if not weight.isfinite().all()]:
                 raise InputError(f"{file}: {infinite[0]} does not fit fp16")
-            if file == model / WEIGHTS:
-                _add_rule_to_output_layer(place, weights)
             save_file(weights, place / file.name, metadata={"format": "pt"})
             if file.name == WEIGHTS:
                 write_json(place / "config.json", read_json(place / "config.json") | {"dtype": "float16"})
                 manifest.update(place, "config.json")
             manifest.update(place, file.name)
     return out
-
-
-def _add_rule_to_output_layer(folder: Path, weights: dict[str, "torch.Tensor"]) -> None:
-    """Moves the decision rule of a checkpoint into the bias of its output layer, and corrects the rule for that.
-
-    Args:
-        folder: the checkpoint, whose configuration gets the corrected rule.
-        weights: its weights in fp16; the bias is changed in place.
-    """
-    import torch
-
-    name, labels = _output_bias(folder)
-    rule = Rule.load(folder / CONFIG)
-    if name is None or rule == Rule():
-        return
-    before = weights[name].double()
-    after = (before + torch.from_numpy(rule.logit_shift(labels))).half()
-    added = (after.double() - before).numpy() / rule.temperature  # rounded to fp16, as the weights are
-    biases = dict(zip(labels, (rule.biases_of(labels) - added).tolist(), strict=True))
-    weights[name] = after
-    replace(rule, biases=biases).save(folder / CONFIG)
-
-
-def _output_bias(folder: Path) -> tuple[str | None, list[str]]:
-    """The name of the bias of a checkpoint's output layer, None if it has none, and the labels in its order."""
-    import torch
-    from transformers import AutoConfig, AutoModelForSequenceClassification
-
-    config = AutoConfig.from_pretrained(folder)
-    with torch.device("meta"):
-        model = AutoModelForSequenceClassification.from_config(config)
-    layers = [
-        (name, layer)
-        for name, layer in model.named_modules()
-        if isinstance(layer, torch.nn.Linear) and layer.out_features == config.num_labels
-    ]
-    name, layer = layers[-1]
-    return f"{name}.bias" if layer.bias is not None else None, [
-        config.id2label[index] for index in sorted(config.id2label)
-    ]
 
 
 MOST_LOST = 0.5  # the most points of macro-F1 that a file may lose on validation
