@@ -20,6 +20,7 @@ from contradiction.reports.results_page import comparison_tables
 # Config -> name in the saved results -> label in the plot.
 SHOWN = {
     "4-class": {
+        "e5-small-balanced-ensemble": "e5-small-balanced-ensemble",
         "e5-small-with-kernel": "e5-small-with-kernel (ensemble)",
         "e5-small-ensemble": "e5-small-ensemble (ensemble)",
         "e5-small-two-views": "e5-small-two-views (ensemble)",

@@ -9,11 +9,10 @@ from helpers.runs import with_options
 from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
-from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io import manifest
-from contradiction.io.files import RECORD, read_json, write_json
+from contradiction.io.files import read_json, write_json
 from contradiction.io.pretrained import WEIGHTS
 from contradiction.training.export import export
 from contradiction.training.initialize import initialize_model

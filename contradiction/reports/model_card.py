@@ -17,7 +17,6 @@ from contradiction.inputs.views import CONVERSATION, VIEWS
 from contradiction.io.files import RECORD, read_json
 from contradiction.io.tables import Table, percent, render
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, STAGES, task_of
-from contradiction.decision import Rule
 from contradiction.methods.loading import load_rule, method_of
 from contradiction.reports.analysis import card_summary
 from contradiction.reports.tables import backbone_name, class_table, score_table

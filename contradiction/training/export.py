@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import Backend
 from contradiction.inference.onnx_backend import (

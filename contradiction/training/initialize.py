@@ -20,7 +20,6 @@ from contradiction.io.pretrained import (
     loading,
 )
 from contradiction.labels import CONTRADICTION, LABELS, is_contradiction
-from contradiction.decision import KEY
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_options import ScratchOptions
 

@@ -12,7 +12,7 @@ from contradiction.errors import InputError
 from contradiction.io import manifest
 from contradiction.io.files import RECORD, check_new, new_folder, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS, load_weights
-from contradiction.decision import KEY
+from contradiction.methods.cascade import CascadeClassifier
 from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.loading import method_of
 from contradiction.training import leakage, record
