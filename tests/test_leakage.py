@@ -78,7 +78,10 @@ def unnamed(sample_repo, tmp_path):
 
 
 def test_a_card_that_cannot_be_read_is_an_error_that_names_the_repo(tmp_path):
-    for data in ("some/data", tmp_path):
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    (damaged / "README.md").write_text("---\npretty_name: [a\nx: :\n---\n", encoding="utf-8")
+    for data in ("some/data", tmp_path, damaged):
         with pytest.raises(InputError, match=f"{data}: the card"):
             name_of(data)
 

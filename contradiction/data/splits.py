@@ -191,6 +191,7 @@ def name_of(data: str | Path) -> str:
         InputError: the card cannot be read.
     """
     from huggingface_hub import DatasetCard
+    from yaml import YAMLError
 
     try:
         if Path(data).is_dir():
@@ -198,7 +199,7 @@ def name_of(data: str | Path) -> str:
         else:
             with quick_hub():
                 card = DatasetCard.load(str(data))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, YAMLError) as error:
         raise InputError(f"{data}: the card of the data set cannot be read ({first_line(error)})") from error
     return str(card.data.get("pretty_name") or UNNAMED)
 
