@@ -390,8 +390,7 @@ def test_a_run_with_a_conversation_that_was_not_judged_is_reported(probed, tmp_p
     transcript.write_text(json.dumps(unjudged) + "\n" + "".join(others), encoding="utf-8")
     code, _, err = run("probe", "report", tmp_path / "run", "--out", tmp_path)
     assert code == 2 and err.count("\n") == 1 and "have not been judged" in err
-    with transcript.open("ab") as file:
-        file.write('{"id": "我'.encode()[:-1] + b"\n")
+    transcript.write_bytes(transcript.read_bytes() + '{"id": "我'.encode()[:-1] + b"\n")
     code, _, err = run("probe", "report", tmp_path / "run", "--out", tmp_path)
     assert code == 2 and err.count("\n") == 1 and f"transcript.jsonl:{len(others) + 2}" in err
 

@@ -97,11 +97,12 @@ def serving(endpoint):
 
         def send(self, status, content, headers=()):
             self.send_response(status)
+            # Otherwise a client may send its next request on a connection that is being closed.
+            self.send_header("Connection", "close")
             for name, value in {"Content-Length": str(len(content)), **dict(headers)}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
-            self.close_connection = True
 
         def log_message(self, *arguments):
             pass
