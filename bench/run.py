@@ -26,10 +26,10 @@ from measure import Measured, environment
 import cdconv
 from contradiction import ContradictionDetector
 from contradiction.data import build
+from contradiction.export import export_onnx
 from contradiction.io.files import new_file, write_json, write_text
 from contradiction.io.tables import Table
 from contradiction.paths import SAMPLE, SHIPPED
-from contradiction.training.export import export_onnx
 
 RESULTS = Path(__file__).with_name("results")
 BY_THE_CLOCK = ("startup", "jobs", "workers")  # families that other processes run or the library times

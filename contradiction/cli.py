@@ -14,6 +14,7 @@ from contradiction.commands import (
     demo,
     detect,
     evaluate,
+    export,
     probe,
     push,
     reproduce,
@@ -32,8 +33,8 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.add_typer(corpora.app, name="corpora")
 for command in (
-    train.train, evaluate.evaluate, evaluate.contrast, results.baselines, evaluate.analyze, reproduce.reproduce,
-    train.calibrate, train.soup, train.ensemble, train.cascade, results.card, results.export, detect.detect,
+    train.train, evaluate.evaluate, evaluate.contrast, evaluate.baselines, evaluate.analyze, reproduce.reproduce,
+    train.calibrate, train.soup, train.ensemble, train.cascade, export.card, export.export, detect.detect,
     serve.serve, serve.space, serve.review, demo.demo,
 ):  # fmt: skip
     app.command()(command)

@@ -290,7 +290,7 @@ def test_a_folder_that_is_not_only_a_data_repo_is_never_replaced(run, sample_rep
 
 
 def test_an_nli_model_needs_a_view_to_judge_conversations(run, sample_repo, tmp_path):
-    from contradiction.data.corpora import nli
+    from contradiction.data import nli
 
     pairs = [("他在吃饭", "他在吃东西", "entailment"), ("他在吃饭", "他在睡觉", "contradiction")]
     for name in ("train", "dev"):

@@ -11,10 +11,10 @@ from transformers import pipeline
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.export import export
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.pretrained import WEIGHTS
-from contradiction.training.export import export
 from contradiction.training.initialize import initialize_model
 from contradiction.training.merging import soup
 from contradiction.training.pruning import prune

@@ -17,6 +17,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.baselines import kernel_ridge
 from contradiction.evaluation.evaluate import evaluate
+from contradiction.export import export
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io import manifest
@@ -27,7 +28,6 @@ from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.kernel import KernelClassifier, KernelRegression
 from contradiction.methods.loading import load_rule
 from contradiction.training import leakage, record
-from contradiction.training.export import export
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers.chats import chat
 
+from contradiction.data import labelled
 from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -15,7 +16,6 @@ from contradiction.evaluation import chat_calibration
 from contradiction.io.files import locked
 from contradiction.methods.loading import load_rule
 from contradiction.serving.review_store import LabelStore
-from contradiction.training import labelled
 
 NONE, HISTORY = "non-contradiction", "history"
 CAT = ("你养猫吗？", "养了一只橘猫", "今天天气好", "是啊", "猫叫什么？", "我没养过猫")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from helpers.chat_server import KEY, ChatServer
 
-from contradiction.data.corpora import dialfact, made_claims, registry
+from contradiction.data import made_claims
+from contradiction.data.corpora import dialfact, registry
 from contradiction.data.corpora.corpus import read_split
 from contradiction.errors import InputError
 from contradiction.io.endpoint import Endpoint

@@ -10,7 +10,8 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, Value, load_dat
 from helpers.chats import write_jsonl
 from huggingface_hub import RepoCard
 
-from contradiction.data.corpora import cnli, data_repo, nli, pairs, registry
+from contradiction.data import nli
+from contradiction.data.corpora import cnli, data_repo, pairs, registry
 from contradiction.data.corpora.corpus import Note, Row
 from contradiction.errors import InputError
 from contradiction.labels import LABELS, merge, merge_id, task_of

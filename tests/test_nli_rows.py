@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from contradiction.data.corpora import nli
+from contradiction.data import nli
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.reports.model_card import model_card

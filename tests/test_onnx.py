@@ -11,15 +11,15 @@ import pytest
 import torch
 from helpers.chats import chat
 
+from contradiction import export as exporting
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.export import export, export_onnx
 from contradiction.inference import choice
 from contradiction.inference.base import MOST_PADDING, SMALL, TOKENS, batches
 from contradiction.inference.torch_backend import has_bf16
 from contradiction.io import manifest
 from contradiction.io.files import read_json
-from contradiction.training import export as exporting
-from contradiction.training.export import export, export_onnx
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 FILES = {"onnx": "onnx/model.onnx", "onnx-int8": "onnx/model_quantized.onnx"}

@@ -11,11 +11,11 @@ from transformers import pipeline
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
+from contradiction.export import export
 from contradiction.io.files import read_json, write_json
 from contradiction.reports.model_card import model_card
 from contradiction.reports.tables import training_log
 from contradiction.training import record
-from contradiction.training.export import export
 from contradiction.training.loop import train
 from contradiction.training.merging import ensemble, soup
 from contradiction.training.recipe import Recipe

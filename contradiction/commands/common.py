@@ -46,7 +46,7 @@ def data_repo(data: str) -> str:
     """The data repo of ``--data``; for a file of labelled chats, the data repo that is written beside the file."""
     if not Path(data).is_file():
         return data
-    from contradiction.training import labelled
+    from contradiction.data import labelled
 
     built = labelled.build(data)
     for reason, count in built.left_out.items():

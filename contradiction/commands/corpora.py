@@ -98,7 +98,7 @@ def augment(
     """Makes claims for training from replies with evidence: negations, other numbers, names and passages."""
     from collections import Counter
 
-    from contradiction.data.corpora import made_claims
+    from contradiction.data import made_claims
     from contradiction.io.endpoint import Endpoint
     from contradiction.io.files import check_file, write_text
     from contradiction.io.tables import Table

@@ -96,7 +96,7 @@ def build_nli(
     From the Hub: clue/clue:ocnli, clue/clue:cmnli, facebook/xnli:zh. ID:CONFIG reads the split of the same name, and
     ID:CONFIG:SPLIT another one. If $CDCONV_CORPORA is set, a name of a corpus of pairs works too: ocnli, cnli, decode.
     """
-    from contradiction.data.corpora import nli
+    from contradiction.data import nli
 
     built = nli.build(train, validation, out, exclude or [])
     for note, count in built.notes.items():

@@ -1,4 +1,4 @@
-"""The commands that measure a detector: evaluate, contrast and analyze."""
+"""The commands that measure detectors and baselines: evaluate, contrast, baselines and analyze."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -234,6 +234,38 @@ def contrast(
                     chat = " / ".join((*answer.pair.turns, reply))
                     typer.echo(f"{answer.pair.phenomenon}: {chat} -> {verdict.label}")
     show(contrast_table(detector.name, counts))
+
+
+def baselines(
+    data: DataOption = DATA,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(help="Configs to run. By default 2-class and 4-class, of the official and the grouped split."),
+    ] = None,
+    split: Annotated[str, typer.Option(help="The split to score.")] = "test",
+    embedder: Annotated[
+        str | None, typer.Option(help="Folder or Hub id of an encoder; adds kernel ridge regression on its embeddings.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Also add the scores to the saved results in this folder.")] = None,
+) -> None:
+    """Runs the baselines: TF-IDF of the reply, of the context, and of both; and kernel ridge regression.
+
+    Kernel ridge regression is fitted to n-grams and, with --embedder, also to embeddings by an encoder that is not
+    fine-tuned.
+    """
+    from contradiction.evaluation import results
+    from contradiction.evaluation.baselines import kernel_ridge, tfidf
+    from contradiction.inference.embedding import Embedder
+    from contradiction.reports.tables import score_table
+
+    encoder = Embedder(embedder) if embedder else None
+    for name in config or ["2-class", "4-class", "2-class-grouped", "4-class-grouped"]:
+        evaluations = [*tfidf(data, name, split), kernel_ridge(data, name, split=split)]
+        if encoder:
+            evaluations.append(kernel_ridge(data, name, encoder, split))
+        if out:
+            results.add(evaluations, out)
+        show(score_table(evaluations, f"{name}, {split} split, n = {evaluations[0]['metrics']['n']:,}"))
 
 
 def analyze(

@@ -215,9 +215,9 @@ def _chats(file: Path) -> list[tuple[str, "Messages"]]:
 
 
 def _spot_checks(file: Path | None) -> list[tuple[str, "Messages", str]]:
+    from contradiction.data import labelled
     from contradiction.data.corpora.corpus import read_objects
     from contradiction.labels import LABELS
-    from contradiction.training import labelled
 
     if file is None:
         return []

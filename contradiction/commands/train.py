@@ -250,9 +250,9 @@ def calibrate(
 
 
 def _calibrate_on(model: Path, file: Path) -> None:
+    from contradiction.data import labelled
     from contradiction.evaluation.chat_calibration import FOLDS, calibrate
     from contradiction.io.tables import Table, percent
-    from contradiction.training import labelled
 
     chats = labelled.read(file)
     with counting(f"calibrating {model.name}") as bar:

@@ -1,1 +1,1 @@
-"""The data set: from the raw file to the repo that is published, its checklists, and the corpora used before it."""
+"""From raw files to data repos: CDConv and its checklists, corpora, NLI pairs, and chats that an owner has labelled."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from contradiction.data.labelled import LabelledChat
 from contradiction.decision import TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
@@ -16,7 +17,6 @@ from contradiction.labels import CONTRADICTIONS, is_contradiction
 from contradiction.methods.calibration import with_curve
 from contradiction.methods.loading import load_classifier, save_rule
 from contradiction.methods.softmax import SoftmaxClassifier
-from contradiction.training.labelled import LabelledChat
 
 FOLDS = 5
 FEWEST = 10  # the fewest chats of each kind; with fewer, a threshold is a guess

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cdconv
-from contradiction.data.corpora import nli, registry
+from contradiction.data import nli
+from contradiction.data.corpora import registry
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.evaluation import results

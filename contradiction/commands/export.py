@@ -1,0 +1,83 @@
+"""The commands that prepare a model folder for others: its card, and its weights in other formats."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from contradiction.commands.common import SHOWN_RESULTS
+from contradiction.errors import InputError
+from contradiction.paths import RESULTS
+
+
+def card(
+    model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
+    results: Annotated[Path, typer.Option(help="The folder of saved results.", show_default=SHOWN_RESULTS)] = RESULTS,
+    data: Annotated[
+        str | None, typer.Option(help="The data repo of the model, to add scores on parts of the test split.")
+    ] = None,
+) -> None:
+    """Writes the card of a model from the record of its run and its saved evaluations."""
+    from contradiction.evaluation.results import check_folder, evaluations_of
+    from contradiction.io.files import write_text
+    from contradiction.reports.model_card import model_card
+
+    check_folder(results)
+    evaluations = evaluations_of(model, results)
+    write_text(model / "README.md", str(model_card(model, evaluations, data=data)))
+    typer.echo(f"{model / 'README.md'}: written, with {len(evaluations)} evaluations")
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
+    out: Annotated[Path | None, typer.Option(help="The folder to write. Only for --backend torch.")] = None,
+    backend: Annotated[
+        str,
+        typer.Option(
+            help="torch: a copy in fp16. onnx, onnx-int8, openvino: a file beside the weights, for ONNX Runtime or "
+            "OpenVINO."
+        ),
+    ] = "torch",
+    data: Annotated[
+        str | None,
+        typer.Option(help="Not for torch: the data repo on whose validation split the file is compared with PyTorch."),
+    ] = None,
+) -> None:
+    """Copies a model folder with its weights in fp16, or writes files for other backends beside the weights.
+
+    The new file is compared with PyTorch, on the validation split of --data or on the embedded sample. A file that
+    loses more than 0.5 points of macro-F1, or changes too many labels, is not kept.
+    """
+    if backend == "torch":
+        from contradiction.export import export as run
+
+        if out is None:
+            raise InputError("--out is missing; it names the folder to write")
+        if data is not None:
+            raise InputError("--data is only for --backend onnx, onnx-int8 and openvino")
+        size = sum(file.stat().st_size for file in run(model, out).rglob("*") if file.is_file())
+        typer.echo(f"{out}: {size / 1e6:.1f} MB; next: cdconv evaluate {out}")
+        return
+    if out is not None:
+        raise InputError(f"--out is only for --backend torch; {backend} writes its file beside the weights")
+    from contradiction.export import export_onnx
+
+    for compared in export_onnx(model, backend, *_rows_to_compare(model, data)):
+        typer.echo(f"{compared.file}: {compared.file.stat().st_size / 1e6:.1f} MB; {compared}")
+
+
+def _rows_to_compare(model: Path, data: str | None) -> tuple[list[Any], list[str] | None]:
+    """The rows to compare an exported file on, and their labels; no labels for the embedded sample."""
+    if data is None:
+        import cdconv
+        from contradiction.paths import SAMPLE
+
+        return cdconv.read_rows(SAMPLE), None
+    from contradiction.data.splits import load_split
+    from contradiction.evaluation.evaluate import trained_config
+
+    config = trained_config(model)
+    if config is None:
+        raise InputError(f"{model}: has no record that names its config; leave --data out")
+    rows = load_split(data, config, "validation")
+    return list(rows), [rows.features["label"].int2str(label) for label in rows["label"]]
