@@ -1,7 +1,7 @@
-"""Takes the pictures in ``docs/images``, with Chromium at hand.
+"""Takes the screenshots in ``docs/images``. Needs Playwright and Chromium.
 
-``python docs/picture.py`` takes those of the demo page and of the review page, ``python docs/picture.py FOLDER`` that
-of the report that ``cdconv probe report`` wrote to a folder.
+``python experiments/screenshots.py`` takes those of the demo page and of the review page. With a FOLDER it takes that
+of the report that ``cdconv probe report`` wrote to the folder.
 """
 
 import base64
@@ -22,21 +22,14 @@ from contradiction.io import files
 from contradiction.serving.review import application
 from contradiction.serving.review_store import LabelStore
 
-FOLDER = Path(__file__).with_name("images")
-DESKTOP, PHONE = {"width": 1180, "height": 1070}, {"width": 390, "height": 844}
-RESULTS = {"width": 1180, "height": 1150}
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
+SIZE = {"width": 1180, "height": 1070}
 CHAT = ("你养宠物吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子", "能带来给我看看吗？", "我没养过猫呀")
-# Name -> language of the browser, its size, the colours, and the number of the tab.
-PICTURES: dict[str, tuple[str, dict[str, int], str, int]] = {
-    "page.png": ("en-US", DESKTOP, "light", 0),
-    "page.zh.png": ("zh-CN", DESKTOP, "light", 0),
-    "page-phone-dark.zh.png": ("zh-CN", PHONE, "dark", 0),
-    "page-results.png": ("en-US", RESULTS, "light", 2),
-}
+LANGUAGES = {"page.png": "en-US", "page.zh.png": "zh-CN"}  # of the browser
 
 
 def main() -> None:
-    """Takes the pictures of both pages, or that of a report."""
+    """Takes the screenshots of both pages, or that of a report."""
     with sync_playwright() as playwright:
         chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
@@ -45,8 +38,8 @@ def main() -> None:
         else:
             demo, url = page.app().serve(ContradictionDetector.from_pretrained(paths.SHIPPED), "127.0.0.1")
             try:
-                for name, shown in PICTURES.items():
-                    take(browser, url, FOLDER / name, *shown)
+                for name, language in LANGUAGES.items():
+                    take_page(browser, url, FOLDER / name, language)
                 take_review(browser, FOLDER / "review.png")
             finally:
                 demo.close(verbose=False)
@@ -54,24 +47,23 @@ def main() -> None:
 
 
 def take_report(browser: Any, file: Path, path: Path) -> None:
-    """Takes the picture of a report."""
-    tab = browser.new_page(viewport=DESKTOP)
+    """Takes the screenshot of a report."""
+    tab = browser.new_page(viewport=SIZE)
     tab.goto(file.resolve().as_uri())
     with files.new_file(path) as partial:
         tab.screenshot(path=partial, type="png")
     tab.close()
 
 
-def take(browser: Any, url: str, path: Path, locale: str, size: dict[str, int], colours: str, number: int) -> None:
-    """Takes one picture."""
-    tab = browser.new_page(viewport=size, locale=locale)
+def take_page(browser: Any, url: str, path: Path, language: str) -> None:
+    """Takes the screenshot of the demo page in one language."""
+    tab = browser.new_page(viewport=SIZE, locale=language)
     tab.set_default_timeout(300_000)  # of a busy machine
     messages = [[index % 2, text] for index, text in enumerate(CHAT)]
     chat = base64.urlsafe_b64encode(json.dumps({"m": messages}).encode()).decode().rstrip("=")
-    tab.goto(f"{url}?__theme={colours}#chat={chat}")
+    tab.goto(f"{url}?__theme=light#chat={chat}")
     tab.locator(".cd-messages[aria-busy=false] .cd-mark").nth(2).wait_for()
-    tab.get_by_role("tab").nth(number).click()
-    tab.wait_for_timeout(1500)  # until fonts and plots are there
+    tab.wait_for_timeout(1500)  # until the fonts are there
     with files.new_file(path) as partial:
         tab.screenshot(path=partial, type="png")
     tab.close()
@@ -86,7 +78,7 @@ REVIEWED = """用户：你养猫吗？
 
 
 def take_review(browser: Any, path: Path) -> None:
-    """Takes the picture of the page on which people label chats."""
+    """Takes the screenshot of the page on which people label chats."""
     import uvicorn
 
     with tempfile.TemporaryDirectory() as folder:
