@@ -13,7 +13,7 @@ from contradiction.training import run_folder
 from contradiction.training.augmentation import fraction_of, replaced_rows, training_rows
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
-from contradiction.training.run_folder import request
+from contradiction.training.run_folder import run_request
 
 SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 QUICK = Recipe.of(name="quick", view="flatten", config="4-class", scratch=SIZE, epochs=1)
@@ -65,7 +65,7 @@ def test_training_uses_the_share_and_validates_on_all_rows(sample_repo, rows, tm
     run = read_json(folder / "run.json")
     assert run["request"]["recipe"]["data"]["train_fraction"] == 0.5
     # The data is the same, and only the recipe says that fewer rows were used.
-    assert run["request"]["data"] == request(QUICK, sample_repo)["data"]
+    assert run["request"]["data"] == run_request(QUICK, sample_repo)["data"]
     assert "- data: 50 % of the training split of CDConv sample" in model_card(folder).text
 
 

@@ -74,5 +74,5 @@ def test_a_chain_of_runs_passes_the_origin_on_and_resumes_whatever_it_is(random_
     assert "fine-tuned from one, which was made from intfloat/multilingual-e5-small" in model_card(two).text
     for other in (first.with_changes(base_model=OTHER), recipe(first.model.backbone)):
         assert loop.train(other, data=sample_repo, out=one, resume=True) == one
-        assert run_folder.request(other, sample_repo) == record.request(one)
-        assert same_request(record.read(one)["request"], run_folder.request(other, sample_repo))
+        assert run_folder.run_request(other, sample_repo) == record.recorded_request(one)
+        assert same_request(record.read(one)["request"], run_folder.run_request(other, sample_repo))

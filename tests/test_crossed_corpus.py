@@ -69,7 +69,7 @@ def test_the_evidence_of_a_contradiction_differs_between_the_two_chats(published
 
 
 def test_the_published_corpus_passes_every_gate():
-    failed = [gate for gate in crossed_checks.check() if not gate.passed]
+    failed = [check for check in crossed_checks.check() if not check.passed]
     assert not failed
 
 
@@ -141,7 +141,7 @@ def test_a_corpus_that_overlaps_or_repeats_itself_fails(tmp_path):
         tmp_path / "it", {"train": ["b1"], "test": ["b2", "b3"]},
         b1=[quadruple(0)], b2=[leaking], b3=[quadruple(0, batch="b3")],
     )  # fmt: skip
-    failed = {gate.name for gate in crossed_checks.check(folder) if not gate.passed}
+    failed = {check.name for check in crossed_checks.check(folder) if not check.passed}
     assert failed == {
         "replies that share more words with their own chat, AUC",
         "the same, the batch with the highest",
@@ -154,8 +154,8 @@ def test_a_second_annotation_is_compared_with_the_labels(tmp_path):
                    b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
     reading = folder / crossed_checks.READINGS
     reading.write_text("id,contradiction\nb1-000-aa,0\nb1-000-ab,1\nb1-000-bb,0\nb1-000-ba,0\n", encoding="utf-8")
-    gate = crossed_checks.check(folder)[-1]
-    assert "3 of 4 agree" in gate.value and not gate.passed
+    check = crossed_checks.check(folder)[-1]
+    assert "3 of 4 agree" in check.value and not check.passed
     for text, message in (
         ("id,contradiction\nnobody,1\n", "nobody"),
         ("id,label\nb1-000-aa,0\n", r"readings\.csv: its first line must name the columns id and contradiction"),
@@ -177,8 +177,8 @@ def test_a_reply_in_cdconv_is_found(tmp_path):
     folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
                    b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
     rows = [{"b1": "没养，租房不让0", "b2": "给猫剪指甲0"}]
-    gate = next(gate for gate in crossed_checks.check(folder, rows) if "CDConv" in gate.name)
-    assert not gate.passed
+    check = next(check for check in crossed_checks.check(folder, rows) if "CDConv" in check.name)
+    assert not check.passed
 
 
 def test_the_command_prints_the_gates_and_fails_if_one_fails(run, tmp_path):

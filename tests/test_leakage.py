@@ -89,7 +89,7 @@ def test_a_card_that_cannot_be_read_is_an_error_that_names_the_repo(tmp_path):
 def test_a_data_set_without_a_name_could_be_any_data_set(quick_model, unnamed, sample_repo, tmp_path):
     moved = shutil.copytree(unnamed, tmp_path / "moved")
     assert name_of(unnamed) == name_of(moved) == UNNAMED
-    assert run_folder.request(recipe(), unnamed) == run_folder.request(recipe(), moved)
+    assert run_folder.run_request(recipe(), unnamed) == run_folder.run_request(recipe(), moved)
     evaluated_on, why = (
         ("4-class-grouped", "test"),
         "was trained on 4-class, whose training split holds rows of the test ",
@@ -97,7 +97,7 @@ def test_a_data_set_without_a_name_could_be_any_data_set(quick_model, unnamed, s
     for name, data in (("CDConv sample", unnamed), (UNNAMED, sample_repo), (UNNAMED, moved)):
         assert evaluate.describe_leakage(trained("4-class", data_name=name), *evaluated_on, data).startswith(why)
     with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose training split holds test rows"):
-        run_folder.request(recipe(backbone=str(quick_model)), unnamed)
+        run_folder.run_request(recipe(backbone=str(quick_model)), unnamed)
 
 
 @pytest.mark.parametrize("odd", [{"request": []}, {"request": {"recipe": "x"}}, {"ancestors": [3]}, {"ancestors": 3}])
@@ -231,10 +231,10 @@ def test_a_run_on_part_of_the_rows_rejects_a_start_or_teacher_that_has_read_more
         starts.append(("teacher", recipe("4-class").with_changes(teachers=[name])))
     for kind, first in starts:
         if why is None:
-            run_folder.request(first.with_changes(**values), sample_repo)
+            run_folder.run_request(first.with_changes(**values), sample_repo)
             continue
         with pytest.raises(InputError) as error:
-            run_folder.request(first.with_changes(**values), sample_repo)
+            run_folder.run_request(first.with_changes(**values), sample_repo)
         assert str(error.value).startswith(f"{kind} {name}: {why}")
 
 
@@ -246,9 +246,9 @@ def test_the_share_of_rows_that_a_start_has_read_is_recorded_and_checked_later(s
     later["request"] = with_options(later["request"], bot="plato", train_fraction=0.1)
     write_json(one / "run.json", later)
     with pytest.raises(InputError, match=r"one: made from start, which was trained on replies of eva, and the recipe"):
-        run_folder.request(recipe("4-class", backbone=str(one)).with_changes(bot="plato"), sample_repo)
+        run_folder.run_request(recipe("4-class", backbone=str(one)).with_changes(bot="plato"), sample_repo)
     with pytest.raises(InputError, match=r"one: made from start, which was trained on 50 % of the rows"):
-        run_folder.request(recipe("4-class", backbone=str(one)).with_changes(train_fraction=0.2), sample_repo)
+        run_folder.run_request(recipe("4-class", backbone=str(one)).with_changes(train_fraction=0.2), sample_repo)
 
 
 def test_every_member_of_a_soup_is_checked():
@@ -293,14 +293,15 @@ def test_the_origin_of_a_start_is_recorded_and_checked(quick_model, sample_repo,
     later["request"] = with_options(later["request"], config="nli", view="nli")
     write_json(one / "run.json", later)
     with pytest.raises(InputError, match=r"backbone .*one: made from quick, which was trained on 4-class, whose"):
-        run_folder.request(recipe(backbone=str(one)), sample_repo)
+        run_folder.run_request(recipe(backbone=str(one)), sample_repo)
     write_json(one / "run.json", {**later, "ancestors": []})
-    assert run_folder.request(recipe(backbone=str(one)), sample_repo)["recipe"]["model"]["backbone"].startswith("one@")
+    request = run_folder.run_request(recipe(backbone=str(one)), sample_repo)
+    assert request["recipe"]["model"]["backbone"].startswith("one@")
     # A pruned model has a record with another name.
     (one / "run.json").unlink()
     write_json(one / "prune.json", {"backbone": "quick", "ancestors": [before]})
     with pytest.raises(InputError, match="made from quick, which was trained on 4-class"):
-        run_folder.request(recipe(backbone=str(one)), sample_repo)
+        run_folder.run_request(recipe(backbone=str(one)), sample_repo)
 
 
 def test_a_model_on_the_hub_is_checked_by_its_record(run, on_the_hub, sample_repo, tmp_path):

@@ -14,9 +14,9 @@ from contradiction.io import files
 from contradiction.probing import report
 from contradiction.probing.bots import EndpointBot
 from contradiction.probing.plan import plan, read_openings
-from contradiction.probing.run import EndpointWriter, Limits, read_transcript, run
+from contradiction.probing.run import CallLimits, EndpointWriter, read_transcript, run
 
-QUICK = Limits(at_once=4, retries=3, backoff=0.01)
+QUICK = CallLimits(at_once=4, retries=3, backoff=0.01)
 CHAT = [{"role": "user", "content": "你养猫吗？"}]
 REQUEST = {"seed": 0}
 
@@ -100,13 +100,13 @@ def test_a_wrong_key_or_address_ends_the_run_immediately(status, tmp_path):
 def test_a_bot_that_never_answers_ends_the_run(tmp_path):
     with serving(Endpoint(fault=lambda messages, before: "500")) as endpoint:
         with pytest.raises(InputError, match=r"first 10 conversations failed.*HTTP 500"):
-            run_probes(endpoint, tmp_path, probes(50), limits=Limits(at_once=4, retries=1, backoff=0))
+            run_probes(endpoint, tmp_path, probes(50), limits=CallLimits(at_once=4, retries=1, backoff=0))
 
 
 def test_a_short_run_that_fails_completely_says_why(tmp_path):
     with serving(Endpoint(fault=lambda messages, before: "500")) as endpoint:
         with pytest.raises(InputError, match=r"first 3 conversations failed.*HTTP 500"):
-            run_probes(endpoint, tmp_path, probes(3), limits=Limits(at_once=1, retries=0, backoff=0))
+            run_probes(endpoint, tmp_path, probes(3), limits=CallLimits(at_once=1, retries=0, backoff=0))
 
 
 def test_a_reply_that_is_cut_inside_an_emoji_is_kept(tmp_path):
@@ -118,7 +118,7 @@ def test_a_reply_that_is_cut_inside_an_emoji_is_kept(tmp_path):
 def test_the_rate_limit_holds_across_all_conversations(tmp_path):
     begun = time.monotonic()
     with serving(Endpoint()) as endpoint:
-        run_probes(endpoint, tmp_path, probes(5, "short"), limits=Limits(at_once=5, per_minute=600))
+        run_probes(endpoint, tmp_path, probes(5, "short"), limits=CallLimits(at_once=5, per_minute=600))
     assert sum(endpoint.seen.values()) == 10 and time.monotonic() - begun >= 0.9
 
 
@@ -129,7 +129,9 @@ def test_a_stopped_run_calls_the_bot_no_more_and_does_not_wait_for_the_next_turn
     begun = time.monotonic()
     with serving(Endpoint()) as endpoint:
         with pytest.raises(KeyboardInterrupt):
-            run_probes(endpoint, tmp_path, probes(8, "short"), limits=Limits(at_once=4, per_minute=300), on_done=stop)
+            run_probes(
+                endpoint, tmp_path, probes(8, "short"), limits=CallLimits(at_once=4, per_minute=300), on_done=stop
+            )
         calls = sum(endpoint.seen.values())
         time.sleep(0.5)
         assert sum(endpoint.seen.values()) == calls  # at five calls a second, a run that goes on would call again
@@ -142,7 +144,7 @@ def test_a_stopped_run_does_not_wait_for_the_writer_of_questions(tmp_path):
 
     begun = time.monotonic()
     with serving(Endpoint(reply=lambda messages: "换个说法的问题？")) as model, serving(Endpoint()) as endpoint:
-        writer = EndpointWriter(EndpointBot(model.url, "writer"), Limits(per_minute=1))
+        writer = EndpointWriter(EndpointBot(model.url, "writer"), CallLimits(per_minute=1))
         with pytest.raises(KeyboardInterrupt):
             run_probes(endpoint, tmp_path, probes(8, "paraphrasing"), writer=writer, on_done=stop)
         assert sum(model.seen.values()) == 1
@@ -297,7 +299,7 @@ def test_an_endpoint_writes_user_turns_and_rules_are_the_fallback(tmp_path):
         fault=lambda messages, before: "500" if "反义词" in messages[0]["content"] else None,
     )
     with serving(model) as writer, serving(Endpoint()) as endpoint:
-        written = EndpointWriter(EndpointBot(writer.url, "writer"), Limits(retries=2, backoff=0.01))
+        written = EndpointWriter(EndpointBot(writer.url, "writer"), CallLimits(retries=2, backoff=0.01))
         _, rows, _ = run_probes(endpoint, tmp_path, planned, writer=written)
     by_trigger = {row["trigger"]: row for row in rows}
     assert by_trigger["paraphrasing"]["u2"] == "换个说法的问题？"

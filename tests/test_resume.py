@@ -120,7 +120,7 @@ def test_files_left_by_a_kill_at_the_very_end_are_removed(recipe, whole, sample_
     done, left = (shutil.copytree(whole, tmp_path / name) for name in ("run", "run.partial"))
     (left / "state").mkdir()
     before = (done / "model.safetensors").stat().st_mtime_ns
-    assert is_finished(done, record.request(done), resume=True, is_main_process=False)
+    assert is_finished(done, record.recorded_request(done), resume=True, is_main_process=False)
     assert left.exists()
     assert train(load_recipe(recipe), data=sample_repo, out=done, resume=True) == done
     assert (done / "model.safetensors").stat().st_mtime_ns == before

@@ -74,7 +74,7 @@ def rejected_path(path: Path) -> Path:
 MODEL_FILES = (".bin", ".json", ".model", ".onnx", ".safetensors", ".txt")
 
 
-def request(model: str, file: Path | None, **options: Any) -> dict[str, Any]:
+def output_request(model: str, file: Path | None, **options: Any) -> dict[str, Any]:
     """The request of a run. The model and the input are identified by their content, not by their place.
 
     Args:
@@ -211,7 +211,7 @@ class ResumableOutput:
     Args:
         path: FILE.
         key: ``line`` or ``row``, what the numbers of the input count.
-        request: see ``contradiction.chats.writers.request``.
+        request: see ``contradiction.chats.writers.output_request``.
         resume: continues an unfinished run. A finished run judges its last chunk again, with the same result.
         on_note: called with a message for the user.
 

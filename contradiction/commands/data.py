@@ -136,7 +136,7 @@ def check_crossed(
     from contradiction.data.corpora import crossed
 
     place = folder or crossed.FOLDER
-    gates = crossed_checks.check(place, cdconv.read_rows(find(source, fall_back=True).path))
-    show(crossed_checks.size_table(crossed.read_all(place)), crossed_checks.gate_table(gates))
-    if not all(gate.passed for gate in gates):
+    checks = crossed_checks.check(place, cdconv.read_rows(find(source, fall_back=True).path))
+    show(crossed_checks.size_table(crossed.read_all(place)), crossed_checks.check_table(checks))
+    if not all(check.passed for check in checks):
         raise typer.Exit(1)

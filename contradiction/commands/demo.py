@@ -74,10 +74,10 @@ def _trained(out: Path, backbone: str | None, data: str) -> Path:
 def _set_aside_another_run(out: Path, recipe: "Recipe", data: str) -> None:
     """Renames a run of another recipe or other data, so that the demo can use the name without deleting the run."""
     from contradiction.training import record
-    from contradiction.training.run_folder import request
+    from contradiction.training.run_folder import run_request
 
     for place in (out, out.with_name(f"{out.name}.partial")):
-        if place.exists() and record.request(place) != request(recipe, data):
+        if place.exists() and record.recorded_request(place) != run_request(recipe, data):
             number = next(n for n in range(1, 10_000) if not place.with_name(f"{place.name}.{n}").exists())
             place.rename(place.with_name(f"{place.name}.{number}"))
             typer.echo(f"{place}: has another recipe or other data; renamed to {place.name}.{number}")

@@ -236,15 +236,15 @@ def _detect_folder(
 ) -> "Tally":
     """``--engine ray``: judges a folder of Parquet files into another folder."""
     from contradiction.chats import ray_engine
-    from contradiction.chats.writers import request
+    from contradiction.chats.writers import output_request
     from contradiction.detector import ContradictionDetector
     from contradiction.settings import Settings
 
     if out.resolve().is_relative_to(folder.resolve()):  # a continued run would take it for input
         raise InputError(f"--out {out}: lies in {folder}; name a folder outside of it")
     parts, values = ray_engine.parts_of(folder), _values(Settings(**settings))
-    run_request = request(model, None, **loaded, scan=options["scan"], **values)
-    run_request["input"] = ray_engine.digest_of(folder, parts)
+    request = output_request(model, None, **loaded, scan=options["scan"], **values)
+    request["input"] = ray_engine.digest_of(folder, parts)
     # Workers have a working folder of their own.
     model = str(Path(model).resolve()) if Path(model).is_dir() else model
     load = partial(ContradictionDetector.from_pretrained, model, device="cpu", **loaded, **settings)
@@ -253,7 +253,7 @@ def _detect_folder(
     with bar:
         task = bar.add_task("", total=len(parts))
         return ray_engine.judge_folder(
-            load, folder.resolve(), parts, out.resolve(), run_request,
+            load, folder.resolve(), parts, out.resolve(), request,
             on_part=lambda done: bar.update(task, completed=done),
             **options,
         )  # fmt: skip
@@ -279,13 +279,13 @@ def _open(file: str, text: str | None, format: str | None, in_thread: bool) -> "
 def _request(
     chats: "Chats", path: Path | None, resume: bool, *, model: str, settings: "Settings", **options: Any
 ) -> dict[str, Any]:
-    from contradiction.chats.writers import request
+    from contradiction.chats.writers import output_request
 
     if resume and path is None:
         raise InputError(
             f"{chats.where}: --resume needs a file, because a pipe cannot be compared with the earlier one"
         )
-    return request(model, path, format=chats.format, **options, **_values(settings))
+    return output_request(model, path, format=chats.format, **options, **_values(settings))
 
 
 def _values(settings: "Settings") -> dict[str, Any]:

@@ -123,7 +123,7 @@ def run_probe(
     Exit code: 0 done; 1 a conversation failed, or --fail-above found too many contradictions; 2 the command cannot run.
     """
     from contradiction.probing import plan as planning
-    from contradiction.probing.run import EndpointWriter, Limits
+    from contradiction.probing.run import CallLimits, EndpointWriter
 
     settings = given_settings(threshold=threshold)
     after_turns = _turns(after)
@@ -140,7 +140,7 @@ def run_probe(
                 typer.echo(f"{trigger}: {probe.u1} → {probe.u2 or '(from the reply)'}")
         return
     demand_model(model)
-    limits = Limits(at_once, per_minute, retries, backoff)
+    limits = CallLimits(at_once, per_minute, retries, backoff)
     options = {"temperature": temperature, "max_tokens": max_tokens}
     spec = {"endpoint": endpoint, "chat_model": chat_model, "function": function, "command": command}
     chosen_bot = {key: value for key, value in spec.items() if value}

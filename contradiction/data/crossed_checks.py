@@ -1,4 +1,4 @@
-"""The gates of the crossed corpus: what ``cdconv data check-crossed`` measures."""
+"""The checks of the crossed corpus: what ``cdconv data check-crossed`` measures."""
 
 import csv
 import json
@@ -25,7 +25,7 @@ READINGS = "readings.csv"
 
 
 @dataclass(frozen=True)
-class Gate:
+class Check:
     """One measurement and its limit.
 
     Attributes:
@@ -41,12 +41,12 @@ class Gate:
     passed: bool = True
 
 
-def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] = ()) -> list[Gate]:
-    """Measures every gate of the corpus.
+def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] = ()) -> list[Check]:
+    """Runs every check of the corpus.
 
     Args:
         folder: the batches and ``batches.csv``.
-        cdconv_rows: rows of CDConv with ``b1`` and ``b2``, to look for near-duplicates; without them that gate is left
+        cdconv_rows: rows of CDConv with ``b1`` and ``b2``, to look for near-duplicates; without them that check is left
             out.
 
     Raises:
@@ -60,7 +60,7 @@ def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] 
             f"{folder}: batches with quadruples: {len(filled)}; the checks hold batches out, so they need at least two"
         )
     pairs = [item for item in items if isinstance(item, Pair)]
-    gates = [
+    checks = [
         _crossing(quadruples),
         *(
             _one_sided(f"{side} only, n-grams, AUC over batches held out", quadruples, text)
@@ -70,18 +70,18 @@ def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] 
         _duplicates_across_splits(splits),
     ]
     if cdconv_rows:
-        gates.append(_duplicates_of_cdconv(items, cdconv_rows))
+        checks.append(_duplicates_of_cdconv(items, cdconv_rows))
     if len({pair.batch for pair in pairs}) > 1:
         auc = _auc_by_batch(pairs, _reply)
-        gates.append(Gate("self-contradictions: reply only, n-grams, AUC over batches held out", percent(auc)))
+        checks.append(Check("self-contradictions: reply only, n-grams, AUC over batches held out", percent(auc)))
     if (Path(folder) / READINGS).is_file():
-        gates.append(_second_reading(Path(folder) / READINGS, items))
-    return gates
+        checks.append(_second_reading(Path(folder) / READINGS, items))
+    return checks
 
 
-def gate_table(gates: Iterable[Gate]) -> Table:
-    """A table with a row for each gate."""
-    rows = [(gate.name, gate.value, gate.limit, "yes" if gate.passed else "NO") for gate in gates]
+def check_table(checks: Iterable[Check]) -> Table:
+    """A table with a row for each check."""
+    rows = [(check.name, check.value, check.limit, "yes" if check.passed else "NO") for check in checks]
     return Table("Checks of the crossed corpus", ("check", "value", "limit", "passed"), rows, texts=4)
 
 
@@ -102,7 +102,7 @@ def size_table(splits: Mapping[str, Sequence[Item]]) -> Table:
     return Table("The crossed corpus", header, rows)
 
 
-def _crossing(quadruples: Sequence[Quadruple]) -> Gate:
+def _crossing(quadruples: Sequence[Quadruple]) -> Check:
     """Every chat and every reply of a quadruple must occur once with each label."""
     broken = 0
     for quadruple in quadruples:
@@ -112,12 +112,12 @@ def _crossing(quadruples: Sequence[Quadruple]) -> Gate:
             for row in judged:
                 labels.setdefault(part(row), []).append(row.label != NON_CONTRADICTION)
             broken += any(sorted(labels_of_part) != [False, True] for labels_of_part in labels.values())
-    return Gate("quadruples that are not crossed", str(broken), "0", not broken)
+    return Check("quadruples that are not crossed", str(broken), "0", not broken)
 
 
-def _one_sided(name: str, items: Sequence[Item], text: Callable[[JudgedReply], str]) -> Gate:
+def _one_sided(name: str, items: Sequence[Item], text: Callable[[JudgedReply], str]) -> Check:
     auc = _auc_by_batch(items, text)
-    return Gate(name, percent(auc), f"{percent(CHANCE, 0)} ± {percent(TOLERANCE, 0)}", abs(auc - CHANCE) <= TOLERANCE)
+    return Check(name, percent(auc), f"{percent(CHANCE, 0)} ± {percent(TOLERANCE, 0)}", abs(auc - CHANCE) <= TOLERANCE)
 
 
 def _auc_by_batch(items: Sequence[Item], text: Callable[[JudgedReply], str]) -> float:
@@ -162,7 +162,7 @@ def ngram_auc(
     return float(roc_auc_score(contradicts, scores))
 
 
-def _overlap(quadruples: Sequence[Quadruple]) -> Iterator[Gate]:
+def _overlap(quadruples: Sequence[Quadruple]) -> Iterator[Check]:
     """How often a reply shares more of its bigrams with its own chat than with the other; 50 is chance.
 
     A high figure lets a detector score by counting shared words. One batch can have a high figure where the mean has
@@ -178,26 +178,26 @@ def _overlap(quadruples: Sequence[Quadruple]) -> Iterator[Gate]:
             wins.setdefault(quadruple.batch, []).append(win)
     name, limit = "replies that share more words with their own chat, AUC", f"<= {percent(MAX_OVERLAP, 0)}"
     auc = mean(chain.from_iterable(wins.values()))
-    yield Gate(name, percent(auc), limit, auc <= MAX_OVERLAP)
+    yield Check(name, percent(auc), limit, auc <= MAX_OVERLAP)
     worst = max(wins, key=lambda batch: mean(wins[batch]))
     auc = mean(wins[worst])
-    yield Gate("the same, the batch with the highest", f"{percent(auc)} ({worst})", limit, auc <= MAX_OVERLAP)
+    yield Check("the same, the batch with the highest", f"{percent(auc)} ({worst})", limit, auc <= MAX_OVERLAP)
 
 
-def _duplicates_across_splits(splits: Mapping[str, Sequence[Item]]) -> Gate:
+def _duplicates_across_splits(splits: Mapping[str, Sequence[Item]]) -> Check:
     texts = [[_evidence_and_replies(item) for item in items] for items in splits.values()]
     close = sum(_close(one, other) for one, other in combinations(_vectors(*texts), 2))
-    return Gate("near-duplicate items across splits", str(close), "0", not close)
+    return Check("near-duplicate items across splits", str(close), "0", not close)
 
 
-def _duplicates_of_cdconv(items: Sequence[Item], rows: Sequence[Mapping[str, str]]) -> Gate:
+def _duplicates_of_cdconv(items: Sequence[Item], rows: Sequence[Mapping[str, str]]) -> Check:
     replies = [
         f"{row.messages[-2]['content'] if len(row.messages) > 1 else ''} {row.reply}"
         for item in items
         for row in item.judged()
     ]
     close = _close(*_vectors(replies, [f"{row['b1']} {row['b2']}" for row in rows]))
-    return Gate("near-duplicates of replies in CDConv", str(close), "0", not close)
+    return Check("near-duplicates of replies in CDConv", str(close), "0", not close)
 
 
 def _vectors(*groups: Sequence[str]) -> list["csr_matrix"]:
@@ -220,7 +220,7 @@ def _close(some: "csr_matrix", others: "csr_matrix") -> int:
     )
 
 
-def _second_reading(path: Path, items: Sequence[Item]) -> Gate:
+def _second_reading(path: Path, items: Sequence[Item]) -> Check:
     """Agreement of a second, blind reader with the labels: ``id,contradiction`` a line, contradiction 0 or 1."""
     from sklearn.metrics import cohen_kappa_score
 
@@ -240,7 +240,7 @@ def _second_reading(path: Path, items: Sequence[Item]) -> Gate:
     truth, readings = [labels[name] for name, _ in read], [reading for _, reading in read]
     agreed = sum(label == reading for label, reading in zip(truth, readings, strict=True))
     kappa = cohen_kappa_score(truth, readings)
-    return Gate(
+    return Check(
         "second, blind reading",
         f"{agreed} of {len(read)} agree, Cohen's kappa {kappa:.2f}",
         "kappa >= 0.9",

@@ -48,7 +48,7 @@ PROMPT: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Options:
+class JudgeOptions:
     """What the file ``judge.json`` of a judge says.
 
     Attributes:
@@ -122,7 +122,7 @@ class LLMJudge(SoftmaxClassifier):
     ENSEMBLE_MEMBER = False
     chinese_only = False
 
-    def __init__(self, options: Options, folder: Path, rule: Rule | None = None) -> None:
+    def __init__(self, options: JudgeOptions, folder: Path, rule: Rule | None = None) -> None:
         super().__init__(LABELS[options.task], CONVERSATION, str(folder), rule)
         self.options, self._cache = options, folder / CACHE
         self._endpoint = Endpoint(options.model, timeout=options.timeout, attempts=options.attempts)
@@ -137,7 +137,7 @@ class LLMJudge(SoftmaxClassifier):
         """Loads a judge; the options of encoders do not apply. See :meth:`Classifier.load`."""
         folder = Path(folder)
         cls.check_folder(folder)
-        return cls(Options.load(folder / cls.MARKER), folder, Rule.load(folder / cls.MARKER))
+        return cls(JudgeOptions.load(folder / cls.MARKER), folder, Rule.load(folder / cls.MARKER))
 
     @classmethod
     def identity(cls, folder: Path) -> list[bytes]:
@@ -313,7 +313,7 @@ def _question(row: Row) -> str:
     return json.dumps({"messages": messages, "reply": reply}, ensure_ascii=False)
 
 
-def _opening_messages(options: Options) -> list[dict[str, str]]:
+def _opening_messages(options: JudgeOptions) -> list[dict[str, str]]:
     """The instructions, then the examples as questions and answers."""
     texts = guidelines.MEANINGS if options.task == "4-class" else guidelines.MERGED
     system = PROMPT[options.language].format(

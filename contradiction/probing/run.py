@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Limits:
+class CallLimits:
     """How a bot is called.
 
     Attributes:
@@ -170,7 +170,7 @@ class EndpointWriter:
         limits: how it is called.
     """
 
-    def __init__(self, model: Bot, limits: Limits) -> None:
+    def __init__(self, model: Bot, limits: CallLimits) -> None:
         self._model, self._limits, self.pace = model, limits, Pace(limits.per_minute)
 
     def write(self, trigger: str, u1: str, b1: str) -> str | None:
@@ -192,7 +192,7 @@ def run(
     request: Mapping[str, Any],
     name: str,
     seed: int = 0,
-    limits: Limits | None = None,
+    limits: CallLimits | None = None,
     writer: EndpointWriter | None = None,
     on_done: Callable[[Outcome], Any] | None = None,
     on_failure: Callable[[str, str], Any] | None = None,
@@ -217,7 +217,7 @@ def run(
     Raises:
         InputError: the folder is of another run, or the bot will never reply.
     """
-    limits = limits or Limits()
+    limits = limits or CallLimits()
     transcript, pace, started = Transcript(folder, request), Pace(limits.per_minute), time.monotonic()
     outcome = Outcome(sum(probe.id in transcript.done for probe in probes))
     remaining = iter([probe for probe in probes if probe.id not in transcript.done])
@@ -273,7 +273,7 @@ def error_of(outcome: Outcome) -> str:
 
 
 def _converse(
-    probe: Probe, bot: Bot, name: str, seed: int, pace: Pace, limits: Limits, writer: EndpointWriter | None
+    probe: Probe, bot: Bot, name: str, seed: int, pace: Pace, limits: CallLimits, writer: EndpointWriter | None
 ) -> Row:
     """One conversation, from a clean context, as a row of the transcript."""
     messages: list[Message] = list(probe.start)
@@ -311,7 +311,7 @@ def _converse(
     }
 
 
-def ask(bot: Bot, messages: Sequence[Message], pace: Pace, limits: Limits) -> str:
+def ask(bot: Bot, messages: Sequence[Message], pace: Pace, limits: CallLimits) -> str:
     """One reply; calls again after temporary errors, and raises BotError if no call succeeds."""
     for attempt in range(limits.retries + 1):
         pace.wait()

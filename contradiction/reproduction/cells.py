@@ -255,7 +255,7 @@ def _cells(
     from contradiction.training.augmentation import training_rows
 
     # Once for all seeds, because reading and hashing data and backbone is slow.
-    request = run_folder.request(recipe, data)
+    request = run_folder.run_request(recipe, data)
     train = load_split(data, recipe.data.config, "train")
     test = fingerprint(load_split(data, recipe.data.config, "test"))
     checkpoint = checkpoint_name(str(recipe.model.backbone))

@@ -28,7 +28,7 @@ CHAT = [
 ]
 
 
-class Options(BaseModel):
+class RequestOptions(BaseModel):
     """The options of every request; see ``contradiction.settings.Settings``."""
 
     model_config = ConfigDict(extra="forbid", strict=True)  # otherwise true is read as the number 1
@@ -42,7 +42,7 @@ class Options(BaseModel):
     detector: str | None = Field(None, description="One of the detectors that `/healthz` names; by default the first.")
 
 
-class ChatRequest(Options):
+class ChatRequest(RequestOptions):
     """A chat."""
 
     messages: list[dict[str, Any]] = Field(description="Messages with `role` and `content`.", examples=[CHAT])
@@ -55,7 +55,7 @@ class RerankRequest(ChatRequest):
     candidates: list[str] = Field(examples=[["我没养过猫呀", "它叫橘子"]])
 
 
-class CheckRequest(Options):
+class CheckRequest(RequestOptions):
     """A reply, and facts about the bot."""
 
     facts: list[str] = Field(description="Sentences in the bot's own words.", examples=[["我没有养宠物"]])
@@ -175,7 +175,7 @@ def router(service: Service, metrics: Metrics, others: Mapping[str, Service] | N
     routes = APIRouter(responses=REFUSALS)
     services = {name_of(service): service, **(others or {})}
 
-    async def answer(request: Request, body: Options, call: Callable[..., T]) -> T:
+    async def answer(request: Request, body: RequestOptions, call: Callable[..., T]) -> T:
         options = body.model_dump(exclude_none=True)
         selected = chosen(services, options.pop("detector", None))
         return await selected.answer_in_turn(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # How long a process waits for the main process, which computes the teachers' probabilities and chooses the decision
 # rule. The default is half an hour, on GPUs ten minutes.
-PATIENCE = timedelta(hours=3)
+WAIT_FOR_MAIN = timedelta(hours=3)
 
 
 def processes() -> PartialState:
@@ -25,7 +25,7 @@ def processes() -> PartialState:
     ``Accelerator`` reads ``ACCELERATE_USE_CPU``, and ``PartialState`` does not. Without ``cpu``, two processes on a CPU
     would become two independent runs.
     """
-    return PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"), timeout=PATIENCE)
+    return PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"), timeout=WAIT_FOR_MAIN)
 
 
 def accelerator_for(recipe: "Recipe", **options: Any) -> Accelerator:

@@ -93,7 +93,7 @@ def train(
     work = run_folder.partial_folder(out)
     accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))
     rows = run_folder.load_splits(recipe, data)
-    request, conditions = run_folder.request(recipe, data, rows), run_folder.provenance(recipe, deterministic)
+    request, conditions = run_folder.run_request(recipe, data, rows), run_folder.provenance(recipe, deterministic)
     check_teachers(recipe, request["data"])
     with locked(out, accelerator.is_main_process):
         accelerator.wait_for_everyone()

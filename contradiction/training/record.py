@@ -86,7 +86,7 @@ def _read(path: Path) -> dict[str, Any]:
     return read_json(path) if path.is_file() else {}
 
 
-def request(folder: str | Path) -> dict[str, Any] | None:
+def recorded_request(folder: str | Path) -> dict[str, Any] | None:
     """The request of the run of a folder; None without a record.
 
     Recipe options that are newer than the record have their defaults, so that requests can be compared.

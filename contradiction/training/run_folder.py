@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TEACHER_PROBABILITIES = "teachers.npy"  # the cache in the working folder of a run
 
 
-def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | None" = None) -> dict[str, Any]:
+def run_request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | None" = None) -> dict[str, Any]:
     """The request of a run, as its record stores it: the recipe and the fingerprint of the data.
 
     Two runs with equal requests and equal :func:`provenance` produce equal weights, within the limits that
@@ -102,9 +102,9 @@ def is_finished(out: Path, request: dict[str, Any], resume: bool, is_main_proces
     """
     if not out.exists():
         return False
-    if not resume or record.request(out) != request:
+    if not resume or record.recorded_request(out) != request:
         raise InputError(f"{out}: exists already; remove it, or name another folder")
-    if is_main_process and record.request(work := partial_folder(out)) == request:
+    if is_main_process and record.recorded_request(work := partial_folder(out)) == request:
         shutil.rmtree(work, ignore_errors=True)  # the run is finished even if this fails
     return True
 
@@ -121,7 +121,7 @@ def open_run(work: Path, request: dict[str, Any], resume: bool, provenance: dict
     if any(any(work.glob(pattern)) for pattern in ("**/state", f"*/{files.RECORD}", TEACHER_PROBABILITIES)):
         if not resume:
             raise InputError(f"{work}: an unfinished run; --resume continues it, or remove it")
-        if record.request(work) != request:
+        if record.recorded_request(work) != request:
             raise InputError(
                 f"{work}: the unfinished run is of another recipe or other data; remove it, or name another folder"
             )

@@ -40,7 +40,7 @@ def train_hierarchical(
     work = run_folder.partial_folder(out)
     check_fp16_device(recipe)
     sharing = processes()  # only the main process writes
-    request = run_folder.request(recipe, data)
+    request = run_folder.run_request(recipe, data)
     with locked(out, sharing.is_main_process):
         sharing.wait_for_everyone()
         if run_folder.is_finished(out, request, resume, sharing.is_main_process):
@@ -89,7 +89,7 @@ def train_kernel(
     check_fp16_device(recipe)
     sharing = processes()  # only the main process works
     rows = run_folder.load_splits(recipe, data)
-    request, conditions = run_folder.request(recipe, data, rows), run_folder.provenance(recipe)
+    request, conditions = run_folder.run_request(recipe, data, rows), run_folder.provenance(recipe)
     with locked(out, sharing.is_main_process):
         sharing.wait_for_everyone()
         if run_folder.is_finished(out, request, resume, sharing.is_main_process):
