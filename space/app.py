@@ -27,7 +27,7 @@ from contradiction.paths import CHECKOUT, SHIPPED
 from contradiction.serving.api import PATHS, chosen, handlers, name_of, router, visitor_of
 from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Guard, Metrics
-from contradiction.serving.predictions import Busy, Cancelled, Failed, Late
+from contradiction.serving.predictions import BusyError, CallerGoneError, FailedError, LateError
 from contradiction.serving.service import Service
 
 MODEL = os.environ.get("CDCONV_MODEL", str(SHIPPED))
@@ -39,7 +39,7 @@ SESSIONS = 500  # whose tables of verdicts are kept in memory
 SCRIPTS = ("chat.js", "bot.js", "sliders.js", "controls.js")  # of the chat, in this order
 WAITING = 64  # requests in the queue of the tab for files; a further one is refused
 LONGEST, LONGEST_PASTED = 2000, 200_000  # characters of one message, and of a pasted chat
-KEPT, LOOKS = 3300, 300  # seconds: the age after which files are deleted, and the time between two checks
+FILE_AGE, CHECK_EVERY = 3300, 300  # seconds: the age after which files are deleted, and the time between two checks
 # Named, so that no font is fetched, and Chinese before the browser's own choice, which may be the Japanese glyphs.
 FONTS = ["system-ui", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "sans-serif"]
 TITLE = """() => { if (/^zh(-|$)/i.test(navigator.language)) document.title = "%s" }"""
@@ -61,7 +61,7 @@ def build(service: Service, others: Mapping[str, Service] | None = None, bot: bo
     def words(key: str) -> Any:
         return texts(named(key))
 
-    with gr.Blocks(title=ENGLISH["title"], analytics_enabled=False, delete_cache=(LOOKS, KEPT)) as page:
+    with gr.Blocks(title=ENGLISH["title"], analytics_enabled=False, delete_cache=(CHECK_EVERY, FILE_AGE)) as page:
         gr.HTML(
             html_template='<header class="cd-top"></header>',
             js_on_load=(FOLDER / "top.js").read_text(encoding="utf-8"),
@@ -132,7 +132,7 @@ def _shown(name: str, detector: ContradictionDetector) -> dict[str, Any]:
     return {
         "name": name,
         "model": name if place.is_absolute() else place.as_posix(),  # for code, without the owner's folders
-        "cut": detector.settings.threshold_for(rule),
+        "threshold": detector.settings.threshold_for(rule),
         "prior": rule.prior,
         "curve": [[point.threshold, point.recall, point.false_alarms] for point in rule.curve],
     }
@@ -225,7 +225,7 @@ async def _answered(
     try:
         service = chosen(services, name)
         return await service.answer_in_turn(lambda: call(service), visitor_of(request))
-    except (InputError, Busy, Late, Cancelled, Failed) as error:
+    except (InputError, BusyError, LateError, CallerGoneError, FailedError) as error:
         raise gr.Error(str(error), print_exception=False) from None
 
 

@@ -20,16 +20,16 @@ from contradiction.conversation import text_at
 from contradiction.errors import InputError
 from contradiction.io.lines import to_json_line
 from contradiction.serving.api import chosen, visitor_of
-from contradiction.serving.predictions import Busy, Failed, Late, Ticket, TooLong
+from contradiction.serving.predictions import BusyError, FailedError, LateError, Ticket, TooLongError
 from contradiction.serving.service import Service
 from contradiction.verdict import Verdict, is_unchecked
 
 CHATS = 500  # of a file, together with what is rejected
-KEPT = 3600  # seconds for which the table of a visitor is kept
+TABLE_SECONDS = 3600  # for which the table of a visitor is kept
 MEGABYTES = 5  # of a file, also when it is unpacked
 SECONDS = 120  # for one chat
-READING = 10  # a chat of a file may cost so many times a request: all replies are judged, and the visitor can wait
-TOGETHER = 16  # chats between two checks whether the visitor has gone
+COST_FACTOR = 10  # a chat of a file may cost so many times a request: all replies are judged, and the visitor can wait
+CHATS_AT_ONCE = 16  # judged at a time; after them, the page checks whether the visitor has gone
 # A double click would start two runs in Gradio, and "Stop" ends only one.
 NO_DOUBLE_CLICK = """() => document.addEventListener(
     "click", (event) => event.detail > 1 && event.target.closest("#run") && event.stopImmediatePropagation(), true
@@ -111,7 +111,7 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
                 elem_id="table",
             )
             download = gr.DownloadButton(words("download"), elem_id="download", interactive=False)
-    kept = gr.State([], time_to_live=KEPT)
+    kept = gr.State([], time_to_live=TABLE_SECONDS)
     page.load(js=NO_DOUBLE_CLICK)
     page.load(speak, outputs=[shown, table], api_visibility="private", queue=False)
     working = start.click(
@@ -144,11 +144,11 @@ def judge_file(
     rows: list[tuple[str, Row]] = []
     counts = {"chats": 0, "replies": 0, "found": 0, "rejected": 0}
     broken: InputError | None = None
-    with ThreadPoolExecutor(TOGETHER) as pool, ExitStack() as stack:
+    with ThreadPoolExecutor(CHATS_AT_ONCE) as pool, ExitStack() as stack:
         out = stack.enter_context(tempfile.NamedTemporaryFile("wb", suffix=".jsonl", prefix="verdicts-", delete=False))
         stack.callback(Path(out.name).unlink)  # unless all is judged
         while (read := counts["chats"] + counts["rejected"]) < CHATS and not broken:
-            group, broken = _next(entries, min(TOGETHER, CHATS - read))
+            group, broken = _next(entries, min(CHATS_AT_ONCE, CHATS - read))
             if broken and not (group or read):
                 raise broken
             if not group:
@@ -161,7 +161,8 @@ def judge_file(
                     continue
                 counts["chats"] += 1
                 if not isinstance(judged, JudgedChunk):
-                    reason = words["tooLong"] if isinstance(judged, TooLong | Late) else in_words(str(judged), words)
+                    too_long = isinstance(judged, TooLongError | LateError)
+                    reason = words["tooLong"] if too_long else in_words(str(judged), words)
                     rows.append(("others", [entry.name, "", words["notJudged"], "", "", "", reason]))
                     named = {} if entry.id is None else {"id": entry.id}
                     out.write(to_json_line({chats.key: entry.number, **named, "error": str(judged)}))
@@ -200,10 +201,10 @@ def _next(entries: Iterator[Entry], most: int) -> tuple[list[Entry], InputError 
 
 def _judge(service: Service, entry: Entry, key: str, visitor: str) -> JudgedChunk | Exception:
     """The verdicts on one chat, or why there are none; passes are shared with the other chats."""
-    ticket = Ticket(time.monotonic() + SECONDS, READING * service.limits.cost, visitor)
+    ticket = Ticket(time.monotonic() + SECONDS, COST_FACTOR * service.limits.cost, visitor)
     try:
         return service.answer(lambda: judge_chunk(service.detector, [entry], key, scan=True), ticket)
-    except (InputError, Busy, Late, Failed) as error:
+    except (InputError, BusyError, LateError, FailedError) as error:
         return error
 
 

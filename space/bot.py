@@ -23,7 +23,7 @@ from contradiction.serving.api import visitor_of
 
 PATH = "/v1/reply"
 SECONDS = 30.0  # until a reply is too late
-TOGETHER = 8  # replies that are waited for at a time, one for each visitor
+MAX_WAITING = 8  # replies that are waited for at a time, one for each visitor
 BYTES = 256 * 1024  # of an answer
 MESSAGES, CHARACTERS = 60, 8000  # of a chat
 LONGEST = 2000  # characters of a reply; the rest is left out
@@ -32,7 +32,7 @@ WATCH = 0.25  # seconds between checks that the visitor is still connected
 URL, MODEL, KEY = "CDCONV_BOT_URL", "CDCONV_BOT_MODEL", "CDCONV_BOT_KEY"
 
 
-class Silent(Exception):
+class NoReplyError(Exception):
     """The bot gave no reply that could be read; the message says why, without its address."""
 
 
@@ -87,7 +87,7 @@ class Bot:
         """The reply to a chat, which ends with a message of the user.
 
         Raises:
-            Silent: there is no reply.
+            NoReplyError: there is no reply.
         """
         request = {"model": self.model, "messages": messages, "max_tokens": TOKENS, "stream": False}
         headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
@@ -97,22 +97,22 @@ class Bot:
             async with asyncio.timeout(self.seconds), client:  # a limit for all parts of the answer together
                 async with client.stream("POST", f"{self.url.rstrip('/')}/chat/completions", json=request) as answer:
                     if answer.status_code != 200:
-                        raise Silent(f"the bot answered with status {answer.status_code}")
+                        raise NoReplyError(f"the bot answered with status {answer.status_code}")
                     body = b""
                     async for part in answer.aiter_bytes():
                         body += part
                         if len(body) > BYTES:
-                            raise Silent("the bot answered more than can be read")
+                            raise NoReplyError("the bot answered more than can be read")
         except (TimeoutError, httpx.TimeoutException):
-            raise Silent(f"the bot did not answer within {self.seconds:g} seconds") from None
+            raise NoReplyError(f"the bot did not answer within {self.seconds:g} seconds") from None
         except httpx.HTTPError:
-            raise Silent("the bot cannot be reached") from None
+            raise NoReplyError("the bot cannot be reached") from None
         return _content(body)[:LONGEST]
 
     @asynccontextmanager
     async def place(self, visitor: str) -> AsyncIterator[None]:
         """A place among the visitors who wait for a reply; raises an HTTPException of status 503 if there is none."""
-        if visitor in self._asking or len(self._asking) >= TOGETHER:
+        if visitor in self._asking or len(self._asking) >= MAX_WAITING:
             raise HTTPException(503, "the bot is busy; try again soon", {"retry-after": "2"})
         self._asking.add(visitor)
         try:
@@ -149,7 +149,7 @@ def router(bot: Bot) -> APIRouter:
         async with bot.place(visitor_of(request)):
             try:
                 return {"reply": await _unless(request.is_disconnected, bot.reply(messages))}
-            except Silent as error:
+            except NoReplyError as error:
                 raise HTTPException(502, str(error)) from None
 
     return routes
@@ -161,20 +161,20 @@ async def _unless(gone: Callable[[], Awaitable[bool]], reply: Awaitable[str]) ->
     try:
         while not (await asyncio.wait([work], timeout=WATCH))[0]:
             if await gone():
-                raise Silent("the visitor has gone")
+                raise NoReplyError("the visitor has gone")
         return work.result()
     finally:
         work.cancel()
 
 
 def _content(body: bytes) -> str:
-    """The text of a chat completion; raises Silent if it has none."""
+    """The text of a chat completion; raises NoReplyError if it has none."""
     try:
         text: Any = json.loads(body)["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError, RecursionError):
-        raise Silent("the bot answered something that is no chat completion") from None
+        raise NoReplyError("the bot answered something that is no chat completion") from None
     if not isinstance(text, str) or not text.strip():
-        raise Silent("the bot answered without text")
+        raise NoReplyError("the bot answered without text")
     return _encodable(text.strip())
 
 

@@ -8,7 +8,7 @@ let asking = null;
 setDetector(detectors[0]);
 
 function setDetector(detector) {
-  Object.assign(state, { detector, threshold: detector.cut, prior: detector.prior });
+  Object.assign(state, { detector, threshold: detector.threshold, prior: detector.prior });
 }
 
 function el(tag, attributes = {}, ...children) {
@@ -35,7 +35,7 @@ function inWords(reason) {
 function toLink() {
   const kept = { m: state.messages.map((each) => [each.role === "user" ? 0 : 1, each.content]) };
   if (state.detector !== detectors[0]) kept.d = state.detector.name;
-  if (state.threshold !== state.detector.cut) kept.t = state.threshold;
+  if (state.threshold !== state.detector.threshold) kept.t = state.threshold;
   if (state.prior !== state.detector.prior) kept.p = state.prior;
   const bytes = new TextEncoder().encode(JSON.stringify(kept));
   const text = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
@@ -54,7 +54,7 @@ function fromLink() {
       return { role: side ? "assistant" : "user", content };
     });
     setDetector(detectors.find((each) => each.name === kept.d) ?? detectors[0]);
-    state.threshold = share(kept.t, state.detector.cut);
+    state.threshold = share(kept.t, state.detector.threshold);
     state.prior = state.detector.prior === null ? null : share(kept.p, state.detector.prior);
     return true;
   } catch {
@@ -72,9 +72,9 @@ function remember() {
 
 function body(messages = state.messages) {
   const asked = { messages };
-  const { cut, prior } = state.detector;
+  const { threshold, prior } = state.detector;
   if (state.detector !== detectors[0]) asked.detector = state.detector.name;
-  if (state.threshold !== cut || state.prior !== prior) asked.threshold = state.threshold;
+  if (state.threshold !== threshold || state.prior !== prior) asked.threshold = state.threshold;
   if (state.prior !== prior) asked.prior = state.prior;
   return asked;
 }

@@ -9,7 +9,16 @@ import pytest
 from contradiction.inputs.windows import MAX_TURNS
 from contradiction.methods.base import Prediction
 from contradiction.serving.limits import Limits
-from contradiction.serving.predictions import Busy, Cancelled, Failed, JoinedPredictions, Late, Ticket, TooLong, serving
+from contradiction.serving.predictions import (
+    BusyError,
+    CallerGoneError,
+    FailedError,
+    JoinedPredictions,
+    LateError,
+    Ticket,
+    TooLongError,
+    serving,
+)
 
 
 class Panic(BaseException):
@@ -103,7 +112,7 @@ def test_an_abandoned_request_is_not_computed():
         abandoned.cancelled, late.until = True, 0.0
         slow.go.set()
         assert first.result() == [5.0]
-        for other, error in zip(others, (Cancelled, Late), strict=True):
+        for other, error in zip(others, (CallerGoneError, LateError), strict=True):
             with pytest.raises(error):
                 other.result()
     assert slow.batches == [["first"]]
@@ -121,7 +130,7 @@ def test_a_failed_request_does_not_fail_others_in_its_pass():
         slow.go.set()
         assert first.result() == [5.0]
         assert good.result() == [4.0, 4.0]
-        with pytest.raises(Failed) as failed:
+        with pytest.raises(FailedError) as failed:
             bad.result()
         assert isinstance(failed.value.__cause__, ValueError)
     assert slow.batches[1] == ["bad", "well", "good"]  # they share a pass
@@ -147,10 +156,10 @@ def test_after_a_failed_pass_only_requests_that_still_wait_are_tried_again():
         predictions._predict = leave
         slow.go.set()
         assert first.result() == [5.0]
-        with pytest.raises(Failed) as failed:
+        with pytest.raises(FailedError) as failed:
             bad.result()
         assert isinstance(failed.value.__cause__, ValueError)
-        with pytest.raises(Cancelled):
+        with pytest.raises(CallerGoneError):
             impatient.result()
     assert slow.batches == [["first"], ["bad", "impatient"], ["bad"]]
 
@@ -159,7 +168,7 @@ def test_a_tokenizer_panic_ends_one_request_and_not_the_service():
     slow = Slow()
     slow.go.set()
     predictions = JoinedPredictions(slow)
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(FailedError) as failed:
         ask(predictions, ["panic"], ticket())
     assert isinstance(failed.value.__cause__, Panic)
     assert ask(predictions, ["good"], ticket()) == [4.0]
@@ -169,7 +178,7 @@ def test_a_request_times_out_even_while_its_pass_is_running():
     slow = Slow()
     with ThreadPoolExecutor(1) as pool:
         request = pool.submit(ask, JoinedPredictions(slow), ["slow"], ticket(seconds=0.1))
-        with pytest.raises(Late, match="took too long"):
+        with pytest.raises(LateError, match="took too long"):
             request.result(5)  # the pass ends after ten seconds
         slow.go.set()
 
@@ -182,7 +191,7 @@ def test_cached_results_cost_a_request_nothing():
         own_ticket = ticket(cost=10)
         ask(predictions, [f"turn {n:04}" for n in range(turns)], own_ticket)
         assert own_ticket.spent == 9
-    with pytest.raises(TooLong, match="more than 10 characters"):
+    with pytest.raises(TooLongError, match="more than 10 characters"):
         ask(predictions, ["two", "new rows"], ticket(cost=10))
 
 
@@ -199,7 +208,7 @@ def test_more_requests_than_can_be_answered_soon_are_rejected():
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(ask, predictions, [str(n) for n in range(200)], ticket())
         wait_for(lambda: 0 < predictions.waiting < 200)
-        with pytest.raises(Busy):
+        with pytest.raises(BusyError):
             ask(predictions, ["more"], ticket())
         slow.go.set()
         assert len(first.result()) == 200

@@ -20,7 +20,7 @@ from contradiction.paths import CHECKOUT
 from contradiction.serving.api import PATHS, application, chosen, handlers, router
 from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Metrics
-from contradiction.serving.predictions import Busy, JoinedPredictions, Late
+from contradiction.serving.predictions import BusyError, JoinedPredictions, LateError
 from contradiction.serving.service import Service
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
@@ -260,7 +260,7 @@ def test_one_visitor_cannot_take_the_capacity_of_others(detector):
 
     answers, other = asyncio.run(ask_all())
     assert other == 0
-    assert [type(answer) for answer in answers] == [int] * 4 + [Busy] * 2
+    assert [type(answer) for answer in answers] == [int] * 4 + [BusyError] * 2
     assert max(most) == 2
     assert service.working == 0 and not service._slots
 
@@ -277,7 +277,7 @@ def test_a_request_that_waits_too_long_times_out(detector):
         async with asyncio.timeout(60):
             while not has_turn.is_set():
                 await asyncio.sleep(0.01)
-        with pytest.raises(Late):
+        with pytest.raises(LateError):
             await service.answer_in_turn(lambda: None, "one")
         go.set()
         return await first

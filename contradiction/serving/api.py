@@ -17,7 +17,7 @@ from contradiction import __version__
 from contradiction.errors import InputError, shown
 from contradiction.serving import docs
 from contradiction.serving.middleware import Guard, Metrics
-from contradiction.serving.predictions import Busy, Cancelled, Failed, Late
+from contradiction.serving.predictions import BusyError, CallerGoneError, FailedError, LateError
 from contradiction.serving.service import Service
 
 CHAT = [
@@ -282,10 +282,10 @@ def handlers(paths: tuple[str, ...] = ("/",)) -> dict[type[Exception], Any]:
     return {
         InputError: _refusal(422),
         RequestValidationError: _refusal(422),
-        Busy: _refusal(503, {"retry-after": "2"}),
-        Late: _refusal(504),
-        Cancelled: _refusal(499),
-        Failed: _refusal(500),
+        BusyError: _refusal(503, {"retry-after": "2"}),
+        LateError: _refusal(504),
+        CallerGoneError: _refusal(499),
+        FailedError: _refusal(500),
         HTTPException: http_error,
         Exception: failure,
     }

@@ -23,35 +23,35 @@ LOG = logging.getLogger(__name__)
 Key = bytes  # a digest of a row: the rows themselves may be long, and many are remembered
 
 
-class Busy(Exception):
+class BusyError(Exception):
     """There are more requests than the service can answer soon."""
 
     def __init__(self) -> None:
         super().__init__("the service is busy; try again soon")
 
 
-class Late(Exception):
+class LateError(Exception):
     """A request took longer than it may."""
 
     def __init__(self) -> None:
         super().__init__("the answer took too long; send a shorter chat, or set max_turns")
 
 
-class Cancelled(Exception):
+class CallerGoneError(Exception):
     """Nobody waits for the answer any more."""
 
     def __init__(self) -> None:
         super().__init__("the caller has gone")
 
 
-class Failed(RuntimeError):
+class FailedError(RuntimeError):
     """The model failed. The cause may name files of the server, so only the log shows it."""
 
     def __init__(self) -> None:
         super().__init__("the prediction failed; the log says why")
 
 
-class TooLong(InputError):
+class TooLongError(InputError):
     """A request asks for more reading than it may."""
 
 
@@ -74,11 +74,11 @@ class Ticket:
     spent: int = 0
 
     def check(self) -> None:
-        """Raises Cancelled or Late if the request needs no answer any more."""
+        """Raises CallerGoneError or LateError if the request needs no answer any more."""
         if self.cancelled:
-            raise Cancelled
+            raise CallerGoneError
         if time.monotonic() > self.until:
-            raise Late
+            raise LateError
 
 
 _TICKET: ContextVar[Ticket | None] = ContextVar("ticket", default=None)
@@ -113,7 +113,7 @@ class JoinedPredictions:
     Args:
         classifier: the classifier.
         remembered: how many predictions are kept; the least recently used ones are dropped first.
-        waiting: the maximum number of rows that may wait; a request beyond them raises :class:`Busy`.
+        waiting: the maximum number of rows that may wait; a request beyond them raises :class:`BusyError`.
 
     Attributes:
         rows, passes, repeated: how many rows were predicted, in how many forward passes, and how many rows were asked
@@ -135,8 +135,8 @@ class JoinedPredictions:
         """See :meth:`contradiction.methods.base.Classifier.predict`.
 
         Raises:
-            TooLong: the request asks for more reading than it may.
-            Busy, Late, Cancelled, Failed: the request cannot be answered, see there.
+            TooLongError: the request asks for more reading than it may.
+            BusyError, LateError, CallerGoneError, FailedError: the request cannot be answered, see there.
         """
         ticket = _TICKET.get()
         keys = [_key(row, self._columns) for row in rows]
@@ -153,13 +153,13 @@ class JoinedPredictions:
                     _charge(ticket, missing.values(), self._columns)
                 job = _Job(deque(missing.items()), ticket)
                 if self._waiting() and self._waiting() + len(missing) > self._most:
-                    raise Busy
+                    raise BusyError
                 self._jobs.setdefault(ticket.visitor if ticket else "", deque()).append(job)
                 self._start()
                 self._change.notify()
         if missing:
             if not job.done.wait(max(0.0, ticket.until - time.monotonic()) if ticket else None):
-                raise Late
+                raise LateError
             if job.error:
                 raise job.error
             results |= job.results
@@ -236,7 +236,7 @@ class JoinedPredictions:
             job = taken[0][0]
             with self._change:
                 self._remove(job)
-            failed = Failed()
+            failed = FailedError()
             failed.__cause__ = error
             LOG.error("a prediction failed", exc_info=error)
             _end(job, failed)
@@ -269,12 +269,12 @@ def _key(row: Row, columns: Sequence[str]) -> Key:
     return hashlib.sha256(values.encode("utf-8", "backslashreplace")).digest()
 
 
-def _no_longer_wanted(job: _Job) -> Cancelled | Late | None:
+def _no_longer_wanted(job: _Job) -> CallerGoneError | LateError | None:
     """Why nobody waits for an answer any more; None if somebody does."""
     try:
         if job.ticket:
             job.ticket.check()
-    except (Cancelled, Late) as error:
+    except (CallerGoneError, LateError) as error:
         return error
     return None
 
@@ -282,7 +282,7 @@ def _no_longer_wanted(job: _Job) -> Cancelled | Late | None:
 def _charge(ticket: Ticket, rows: Iterable[Row], columns: Sequence[str]) -> None:
     ticket.spent += sum(min(sum(_characters(row[column]) for column in columns), LONGEST_ROW) for row in rows)
     if ticket.spent > ticket.cost:
-        raise TooLong(
+        raise TooLongError(
             f"the chat is too long to be judged at once: each reply is compared with every earlier one, which takes "
             f"more than {ticket.cost:,} characters of reading; shorten the chat, or set max_turns"
         )

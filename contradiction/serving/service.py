@@ -14,7 +14,7 @@ from contradiction.conversation import Messages
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.serving.limits import Limits
-from contradiction.serving.predictions import Busy, JoinedPredictions, Late, Ticket, joined, serving
+from contradiction.serving.predictions import BusyError, JoinedPredictions, LateError, Ticket, joined, serving
 
 Record = dict[str, Any]
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class Service:
 
         Raises:
             InputError: the input is not usable, or the request asks for more than it may.
-            Busy, Late, Cancelled, Failed: it cannot be answered.
+            BusyError, LateError, CallerGoneError, FailedError: it cannot be answered.
         """
         ticket.check()
         with serving(ticket):
@@ -127,7 +127,7 @@ class Service:
         try:
             await asyncio.wait_for(slots.acquire(), max(0.0, ticket.until - time.monotonic()))
         except TimeoutError:
-            raise Late from None
+            raise LateError from None
         try:
             return await asyncio.get_running_loop().run_in_executor(self.pool, self.answer, call, ticket)
         finally:
@@ -135,10 +135,10 @@ class Service:
 
     @contextmanager
     def place(self, visitor: str = "") -> Iterator[None]:
-        """A place among the requests that are worked on or wait; raises Busy if there is none."""
+        """A place among the requests that are worked on or wait; raises BusyError if there is none."""
         with self._lock:
             if self.working >= self.limits.requests or self._working[visitor] >= self.limits.visitor:
-                raise Busy
+                raise BusyError
             self._working[visitor] += 1
         try:
             yield

@@ -71,8 +71,8 @@ def detectors(random_model):
 def connected(app, part, detectors, bot_server):
     bot = part("bot").Bot(bot_server.url, "small-bot", KEY, seconds=1.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "LOOKS", 1)  # makes this page delete files soon
-        patch.setattr(app, "KEPT", 1)
+        patch.setattr(app, "CHECK_EVERY", 1)  # makes this page delete files soon
+        patch.setattr(app, "FILE_AGE", 1)
         demo, url = app.serve(detectors[0], "127.0.0.1", free_port(), detectors[1:], bot)
     yield url
     demo.close(verbose=False)

@@ -105,7 +105,7 @@ def test_a_missing_bot_is_reported(part):
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-    with pytest.raises(part("bot").Silent, match="the bot cannot be reached"):
+    with pytest.raises(part("bot").NoReplyError, match="the bot cannot be reached"):
         asyncio.run(part("bot").Bot(url, "nobody").reply(ASKED))
 
 
