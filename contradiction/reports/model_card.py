@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cdconv
+from contradiction.conversation import LANGUAGES
 from contradiction.data.corpora import nli, registry
 from contradiction.decision import Rule
 from contradiction.errors import InputError
@@ -36,7 +37,6 @@ SENTENCES = {
     "response": "Says how well a reply follows from a chat, to choose among several.",
     "verifiable": "Says whether a reply states a fact that can be verified.",
 }
-LANGUAGES = {"zh": "Chinese", "en": "English"}
 # By the name of the training data. NLI weights have the licence of OCNLI, which is the same as that of CDConv.
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
 # The licences of backbones by Hub id.
@@ -127,7 +127,7 @@ def model_card(
         name=name,
         recipe=recipe,
         data_name=data_name,
-        language=" and ".join(LANGUAGES.get(code, code) for code in _languages_and_licence(data_name)[0]),
+        language=" and ".join(LANGUAGES.get(code, code) for code in _languages_and_licence(run["request"])[0]),
         note=run.get("note"),
         origin=_origin(recipe, next(iter(bases), None)),
         made_of=credits_sentence(bases, list(corpora)),
@@ -152,11 +152,12 @@ def write_cards(folder: str | Path) -> None:
             model_card(place).save(place / "README.md")
 
 
-def _languages_and_licence(data_name: str) -> tuple[list[str], str]:
+def _languages_and_licence(request: Mapping[str, Any]) -> tuple[list[str], str]:
     """The languages of the training data, and its licence, which is that of the weights."""
-    if corpus := registry.titled(data_name):
-        return list(corpus.languages), "other" if corpus.licence == "unknown" else corpus.licence
-    return ["zh", "en"] if data_name == nli.MIXED else ["zh"], LICENSES.get(data_name, "other")
+    data_name, languages = request["data_name"], request.get("languages")
+    if corpus := registry.titled(data_name):  # older records of its models name no languages
+        return languages or list(corpus.languages), "other" if corpus.licence == "unknown" else corpus.licence
+    return languages or (["zh", "en"] if data_name == nli.MIXED else ["zh"]), LICENSES.get(data_name, "other")
 
 
 def credits_sentence(backbones: Sequence[str], corpora: Sequence[str] = ()) -> str | None:
@@ -204,7 +205,7 @@ def _front_matter(
     from huggingface_hub import ModelCardData
 
     data_name = run["request"]["data_name"]
-    languages, licence = _languages_and_licence(data_name)
+    languages, licence = _languages_and_licence(run["request"])
     return ModelCardData(
         model_name=name,
         language=languages if len(languages) > 1 else languages[0],
