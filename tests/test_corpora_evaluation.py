@@ -317,7 +317,7 @@ def test_baselines_can_be_omitted(run, copies, random_model, tmp_path):
     code, out, err = run("corpora", "evaluate", "ocnli", model, "--no-baselines", "--folder", copies)
     assert code == 0, err
     assert model.name in out and "n-grams" not in out + err
-    for name, task, scorers in (("mutual", "4-class", 2), ("dialfact", "nli", 2), ("ocnli", "nli", 1)):
+    for name, task, scorers in (("mutual", "4-class", 1), ("dialfact", "nli", 2), ("ocnli", "nli", 1)):
         model, view = random_model(task), ["--view", "nli"] if task == "nli" else []
         options = [*view, "--no-baselines", "--folder", copies, "--json", tmp_path / "out.json"]
         code, _, err = run("corpora", "evaluate", name, model, *options)
@@ -326,6 +326,22 @@ def test_baselines_can_be_omitted(run, copies, random_model, tmp_path):
         assert len(written["figures"]) == scorers and all(model.name in key for key in written["figures"])
     code, _, err = run("corpora", "evaluate", "ocnli", "--no-baselines", "--folder", copies)
     assert (code, "nothing to score" in err) == (2, True)
+
+
+def test_rerank_is_scored_if_the_model_knows_the_language(tmp_path, english_model, random_model):
+    options = ["f : no house .", "f : i have a cat .", "f : 3 !", "f : the dog is old ."]
+    item = {"answers": "B", "article": "m : hi . f : i have a dog . m : nice .", "options": options}
+    write_jsonl(tmp_path / "mutual.dev.jsonl", [{"id": "dev_1", **item}, {"id": "dev_2", **item}])
+    reports = {}
+    for model in (english_model, random_model("4-class")):
+        classifier = load_classifier(model)
+        reports[model.name] = selection.evaluate(Request(registry.find("mutual"), tmp_path, classifier=classifier))
+    chinese, english = reports["4-class"], reports["english"]
+    assert english.figures["rerank, english/validation"]["n"] == 2
+    assert any("2 of 8" in note for note in english.notes)  # the model has no token of a number
+    assert not any(key.startswith("rerank") for key in chinese.figures) and "rerank" not in str(chinese.tables)
+    [note] = [note for note in chinese.notes if "rerank" in note]
+    assert "8 replies" in note
 
 
 def test_no_baseline_is_fitted_to_the_split_that_is_scored(copies):
