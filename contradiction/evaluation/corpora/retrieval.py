@@ -1,5 +1,6 @@
 """The passages nearest to a query, by TF-IDF, BM25 or an encoder, and how often the evidence is among them."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,7 @@ def bm25(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
     import bm25s
     from sklearn.feature_extraction.text import CountVectorizer
 
+    logging.getLogger("bm25s").setLevel(logging.NOTSET)  # its import sets DEBUG, whatever level the program has
     analyze = CountVectorizer(**WORDS).build_analyzer()
     documents = [analyze(passage) for passage in passages]
     if not any(documents):
