@@ -300,6 +300,25 @@ def test_the_command_scores_a_model_beside_the_baselines(run, copies, random_mod
     assert any(random_model(task).name in key for key in written["figures"])
 
 
+def test_the_error_for_a_config_that_is_only_trained_on_names_the_others(run, copies):
+    code, _, err = run("corpora", "evaluate", "dialfact", "--folder", copies, "--config", "chat-verifiable")
+    assert code == 2 and "chat-verifiable" in err and "claims" in err
+
+
+def test_there_is_no_table_by_bot_if_each_has_few_chats(tmp_path, random_model):
+    turns = [{"agent_id": n % 2, "text": "养猫"} for n in range(3)]
+    chats = [
+        {"record_id": str(n), "turns": turns, "is_contradiction": bool(n), "aggregated_contradiction_indices": [0, 2],
+         "auxiliary": {"original_model": "bot"}}
+        for n in range(2)
+    ]  # fmt: skip
+    write_jsonl(tmp_path / "human-bot.jsonl", chats)
+    classifier = load_classifier(random_model("4-class"))
+    report = structured.evaluate(Request(registry.find("decode"), tmp_path, classifier=classifier))
+    [scores] = report.figures.values()
+    assert scores["by_bot"]["bots"] == {} and len(report.tables) == 1
+
+
 def test_a_missing_corpus_prints_one_clear_line(run, tmp_path):
     code, _, err = run("corpora", "evaluate", "decode", "--folder", tmp_path)
     assert code == 2 and "decode_v0.1.zip" in err

@@ -11,7 +11,7 @@ from contradiction.commands.common import build_corpus, counting, progress, say,
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
-    from contradiction.data.corpora.corpus import Corpus
+    from contradiction.data.corpora.corpus import Config, Corpus
     from contradiction.evaluation.corpora.report import Report, Request
 
 app = typer.Typer(help="Lists the corpora that this package reads, and builds data repos of them.")
@@ -197,13 +197,21 @@ def evaluate(
 
 
 def _evaluation_of(request: "Request") -> Callable[["Request"], "Report"]:
-    """The evaluation that fits the labels of a corpus; raises InputError where there is none."""
+    """The evaluation that fits the labels of the chosen config; raises InputError where there is none."""
+    if chosen := _evaluation(request.chosen):
+        return chosen
+    corpus, labels = request.corpus, ", ".join(request.chosen.labels)
+    scored = " or ".join(config.name for config in corpus.configs if _evaluation(config))
+    remedy = f"; --config {scored} has one" if scored else ""
+    raise InputError(f"{corpus.name}: there is no evaluation of the config {request.chosen.name} ({labels}){remedy}")
+
+
+def _evaluation(config: "Config") -> Callable[["Request"], "Report"] | None:
     from contradiction.data.corpora import dialfact
     from contradiction.data.corpora.corpus import PAIRS
     from contradiction.evaluation.corpora import claims, nli, selection, structured
     from contradiction.labels import LABELS, is_contradiction
 
-    config = request.chosen
     if config.shape == PAIRS and config.labels in (LABELS["nli"], LABELS["2-class"]):
         return nli.evaluate
     if config.labels == LABELS["response"]:
@@ -212,4 +220,4 @@ def _evaluation_of(request: "Request") -> Callable[["Request"], "Report"]:
         return claims.evaluate
     if config.shape != PAIRS and any(map(is_contradiction, config.labels)):
         return structured.evaluate
-    raise InputError(f"{request.corpus.name}: there is no evaluation of the labels {', '.join(config.labels)}")
+    return None
