@@ -1,5 +1,6 @@
 """``cdconv corpora``: the corpora that ask the same question, and data repos of them."""
 
+from collections import Counter
 from collections.abc import Callable
 from json import dumps
 from pathlib import Path
@@ -13,6 +14,8 @@ from contradiction.errors import InputError
 if TYPE_CHECKING:
     from contradiction.data.corpora.corpus import Config, Corpus
     from contradiction.evaluation.corpora.report import Report, Request
+
+PARTIAL = "*"  # the mark of a split that only some configs have here
 
 app = typer.Typer(help="Lists the corpora that this package reads, and builds data repos of them.")
 
@@ -37,10 +40,11 @@ def corpora(context: typer.Context, folder: FolderOption = None) -> None:
     from contradiction.io.tables import Table
 
     rows = [
-        (corpus.name, ", ".join(corpus.languages), corpus.licence, corpus.size, _local(corpus, folder))
+        (corpus.name, ", ".join(corpus.languages), _licence(corpus), corpus.size, _local(corpus, folder))
         for corpus in registry.all_corpora().values()
     ]
-    show(Table("Corpora", ("name", "language", "licence", "the whole", "here"), rows, texts=5))
+    title = f"Corpora ({PARTIAL} of some configs only, which `cdconv corpora show NAME` lists)"
+    show(Table(title, ("name", "language", "licence", "size", "local copy"), rows, texts=5))
 
 
 @app.command("show")
@@ -53,10 +57,10 @@ def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
     corpus = registry.find(name)
     facts = [
         ("title", corpus.title), ("origin", corpus.origin), ("language", ", ".join(corpus.languages)),
-        ("licence", corpus.licence), ("the whole", corpus.home), ("size", corpus.size),
-        ("here", _local(corpus, folder)),
+        ("licence", _licence(corpus)), ("download", corpus.home), ("size", corpus.size),
+        ("local copy", _local(corpus, folder)),
     ]  # fmt: skip
-    typer.echo("\n".join(f"{label:10}{text}" for label, text in facts))
+    typer.echo("\n".join(f"{label:12}{text}" for label, text in facts))
     if corpus.about:
         typer.echo(f"\n{corpus.about}\n")
     place = registry.local_copy(corpus, folder)
@@ -66,7 +70,7 @@ def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
         for config in corpus.configs
         for split, patterns in config.files.items()
     ]
-    show(Table("Files", ("config", "form", "split", "file", "here"), files, texts=5))
+    show(Table("Files", ("config", "form", "split", "file", "local copy"), files, texts=5))
     show(
         Table("Labels", ("config", "labels"), [(config.name, ", ".join(config.labels)) for config in corpus.configs], 2)
     )
@@ -96,8 +100,6 @@ def augment(
     seed: Annotated[int, typer.Option(min=0, help="The random seed.")] = 0,
 ) -> None:
     """Makes claims for training from replies with evidence: negations, other numbers, names and passages."""
-    from collections import Counter
-
     from contradiction.data.corpora import made_claims
     from contradiction.io.endpoint import Endpoint
     from contradiction.io.files import check_file, write_text
@@ -119,15 +121,21 @@ def augment(
     show(Table(str(out), ("how", "label", "claims"), [(*key, f"{n:,}") for key, n in counts.items()], texts=2))
 
 
+def _licence(corpus: "Corpus") -> str:
+    return "not stated" if corpus.licence == "unknown" else corpus.licence
+
+
 def _local(corpus: "Corpus", folder: Path | None) -> str:
+    """The splits of the local copy; a split that only some of its configs have is marked."""
     from contradiction.data.corpora import registry
     from contradiction.data.corpora.corpus import local_splits
 
     place = registry.local_copy(corpus, folder)
     if place is None:
         return "no"
-    splits = local_splits(corpus, place)
-    return ", ".join(dict.fromkeys(split for _, split in splits)) or "no"
+    here = Counter(split for _, split in local_splits(corpus, place))
+    there = Counter(split for config in corpus.configs for split in config.files)
+    return ", ".join(split + PARTIAL * (count < there[split]) for split, count in here.items()) or "no"
 
 
 @app.command("evaluate")
