@@ -175,6 +175,7 @@ def test_evidence_counts_as_found_from_its_rank_on():
     assert passages == ["a", "c", "b"]
     figures = retrieval.recall(rows, passages, [[2, 0, 1], [2, 0, 1], [1, 0, 2]])
     assert (figures["n"], figures["passages"], figures["recall@1"], figures["recall@5"]) == (2, 3, 0.5, 1.0)
+    assert figures["mrr"] == (1 / 2 + 1) / 2
 
 
 def test_the_passage_that_shares_the_words_of_the_claim_ranks_first():
