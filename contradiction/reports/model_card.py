@@ -375,7 +375,7 @@ def _again(recipe: RecordedRecipe, members: Sequence[Any]) -> str | None:
     """The command that repeats the run; None for several runs, and with retired options."""
     if members or recipe.retired:
         return None
-    data = " --data nli" if recipe.data.view == "nli" else ""
+    data = " --data nli" if recipe.data.config.startswith("nli") else ""
     backbone = " --backbone FOLDER" if is_recorded_folder(recipe.model.backbone) else ""
     teachers = recipe.distillation.teachers
     teachers = teachers if any(map(is_recorded_folder, teachers)) else []
