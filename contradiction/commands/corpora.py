@@ -1,6 +1,5 @@
 """``cdconv corpora``: the corpora that ask the same question, and data repos of them."""
 
-from collections import Counter
 from collections.abc import Callable
 from json import dumps
 from pathlib import Path
@@ -100,6 +99,8 @@ def augment(
     seed: Annotated[int, typer.Option(min=0, help="The random seed.")] = 0,
 ) -> None:
     """Makes claims for training from replies with evidence: negations, other numbers, names and passages."""
+    from collections import Counter
+
     from contradiction.data.corpora import made_claims
     from contradiction.io.endpoint import Endpoint
     from contradiction.io.files import check_file, write_text
@@ -127,6 +128,8 @@ def _licence(corpus: "Corpus") -> str:
 
 def _local(corpus: "Corpus", folder: Path | None) -> str:
     """The splits of the local copy; a split that only some of its configs have is marked."""
+    from collections import Counter
+
     from contradiction.data.corpora import registry
     from contradiction.data.corpora.corpus import local_splits
 
