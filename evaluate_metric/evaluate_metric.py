@@ -1,7 +1,7 @@
 """The metric of CDConv: accuracy, macro-F1 and the figures of every class, with bootstrap intervals and paired tests.
 
-`score` and `compare` are plain functions, and `score_rows` gives the figures of the crossed chats, of DECODE and of
-response selection.
+`score` and `compare` are plain functions, and `score_rows` gives the figures of the crossed chats, of DECODE, of
+response selection and of retrieval.
 `CDConvMetric` makes them available to `evaluate.load`. The file is a Hub Space of its own: it imports nothing of this
 project, and one module a line, which `evaluate` needs.
 """
@@ -27,8 +27,9 @@ LABELS: dict[str, tuple[str, ...]] = {
     "verifiable": ("not verifiable", "verifiable"),
 }
 # Tasks whose rows are more than a label, see `score_rows`.
-CROSSED, DECODE, SELECTION = "crossed", "decode", "selection"
-ROW_TASKS = (CROSSED, DECODE, SELECTION)
+CROSSED, DECODE, SELECTION, RETRIEVAL = "crossed", "decode", "selection", "retrieval"
+ROW_TASKS = (CROSSED, DECODE, SELECTION, RETRIEVAL)
+DEPTHS = (1, 5, 10)  # the k of recall@k in "retrieval"
 # Each config of the data set has a twin with this ending; the labels are the same.
 GROUPED = "-grouped"
 
@@ -84,6 +85,7 @@ Examples:
 
 Labels = abc.Iterable[int | str]
 Figure = abc.Callable[[np.ndarray], np.ndarray]
+Figures = abc.Callable[[np.ndarray], dict[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -255,6 +257,11 @@ def score_rows(
     index of the right one. The figures are recall at 1 and 2 ("r1", "r2") and the mean reciprocal rank ("mrr"). Among
     equal scores the rank of the right reply is as if they were shuffled.
 
+    "retrieval": a prediction is the indices of the passages that a search found, the best first, and a reference those
+    of the relevant passages, at least one. The figures are "recall@1", "recall@5" and "recall@10", the searches with a
+    relevant passage among the first k, and the mean reciprocal rank of the first relevant passage ("mrr"); a search
+    that finds none counts as 0.
+
     Returns:
         "n" (rows, or items of "crossed"), and the figures as fractions; one that is 0 / 0 is None. With bootstrap also
         "interval", as in `score`.
@@ -265,6 +272,8 @@ def score_rows(
     Examples:
         >>> score_rows([2, 0], [[0.1, 0.3, 0.9], [0.2, 0.7, 0.1]], "selection")["mrr"]
         0.75
+        >>> score_rows([[7], [4, 5]], [[7, 2], [2, 5]], "retrieval")
+        {'n': 2, 'recall@1': 0.5, 'recall@5': 1.0, 'recall@10': 1.0, 'mrr': 0.75}
         >>> pair = [{"id": "t-good", "item": "t", "label": 0}, {"id": "t-bad", "item": "t", "label": "intra-sentence"}]
         >>> score_rows(pair, [0.6, 0.8], "crossed")
         {'n': 1, 'in_order': 1.0, 'both_right': 0.0, 'all_right': 0.0}
@@ -282,7 +291,7 @@ def score_rows(
     if task == CROSSED:
         counts, figures = np.array(_item_counts(rows, _probability(threshold, "threshold")), float), _item_figures
     else:
-        count, figures = (_evidence_counts, _evidence_figures) if task == DECODE else (_ranks, _rank_figures)
+        count, figures = COUNTS[task]
         counts = np.array([count(*row) for row in rows], float)
     totals = {name: value.item() for name, value in figures(counts.sum(axis=0)).items()}
     result: dict[str, Any] = {
@@ -364,6 +373,24 @@ def _rank_figures(sums: np.ndarray) -> dict[str, np.ndarray]:
     return {name: sums[..., place] / sums[..., 0] for place, name in enumerate(("r1", "r2", "mrr"), start=1)}
 
 
+def _found(relevant: list[int], found: list[int]) -> list[float]:
+    place = next((place for place, passage in enumerate(found, start=1) if passage in relevant), np.inf)
+    return [1, *(place <= depth for depth in DEPTHS), 1 / place]
+
+
+def _found_figures(sums: np.ndarray) -> dict[str, np.ndarray]:
+    names = (*(f"recall@{depth}" for depth in DEPTHS), "mrr")
+    return {name: sums[..., place] / sums[..., 0] for place, name in enumerate(names, start=1)}
+
+
+# How a row of a task is counted, by reference and prediction, and the figures of the sums of these counts.
+COUNTS: dict[str, tuple[abc.Callable[[Any, Any], list[Any]], Figures]] = {
+    DECODE: (_evidence_counts, _evidence_figures),
+    SELECTION: (_ranks, _rank_figures),
+    RETRIEVAL: (_found, _found_figures),
+}
+
+
 def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=whole > 0)
 
@@ -415,10 +442,23 @@ def _evidence(row: object, where: str) -> dict[str, Any]:
     if not isinstance(row, abc.Mapping) or {"label", "evidence"} - set(row):
         raise ValueError(f"{where} is {short(row)}; allowed are dicts with 'label' and 'evidence'")
     [label] = _ids([row["label"]], f"{where}['label']", "2-class")
-    evidence = getattr(row["evidence"], "tolist", lambda: row["evidence"])()
-    if not isinstance(evidence, list | tuple) or not all(_is_integer(index) and index >= 0 for index in evidence):
-        raise ValueError(f"{where}['evidence'] is {short(evidence)}; allowed are lists of indices from 0")
-    return {"label": label, "evidence": [int(index) for index in evidence]}
+    return {"label": label, "evidence": _indices(row["evidence"], f"{where}['evidence']")}
+
+
+def _indices(values: Any, where: str) -> list[int]:
+    """The indices of messages or passages."""
+    listed = getattr(values, "tolist", lambda: values)()
+    if not isinstance(listed, list | tuple) or not all(_is_integer(index) and index >= 0 for index in listed):
+        raise ValueError(f"{where} is {short(listed)}; allowed are lists of indices from 0")
+    return [int(index) for index in listed]
+
+
+def _relevant(row: Any, where: str) -> list[int]:
+    """The indices of the relevant passages of a search."""
+    indices = _indices(row, where)
+    if not indices:
+        raise ValueError(f"{where} is []; allowed are lists of at least one relevant passage")
+    return indices
 
 
 def _scores(row: object, where: str) -> list[float]:
@@ -448,6 +488,8 @@ READERS: dict[tuple[str, bool], abc.Callable[[Any, str], Any]] = {
     (DECODE, False): _evidence,
     (SELECTION, True): _right,
     (SELECTION, False): _scores,
+    (RETRIEVAL, True): _relevant,
+    (RETRIEVAL, False): _indices,
 }
 
 
@@ -562,7 +604,7 @@ def _contrast(counts: np.ndarray, draws: np.ndarray, resampling: Bootstrap) -> d
 
 @add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class CDConvMetric(evaluate.Metric):
-    """The configs are "4-class" (the default), the other keys of `LABELS`, "crossed", "decode" and "selection".
+    """The configs are "4-class" (the default), the other keys of `LABELS`, and the names in `ROW_TASKS`.
 
     Those of labels also have a twin with "-grouped" at its end.
     """
@@ -574,6 +616,8 @@ class CDConvMetric(evaluate.Metric):
         pairs = [(predicted, right) for predicted in kinds for right in kinds]
         if self.task == SELECTION:
             pairs = [(datasets.List(datasets.Value("float64")), kinds[0])]
+        elif self.task == RETRIEVAL:
+            pairs = [(datasets.List(kinds[0]), datasets.List(kinds[0]))]
         elif self.task == DECODE:
             row = {"label": kinds[0], "evidence": datasets.List(kinds[0])}
             pairs = [(row, row)]

@@ -16,7 +16,7 @@ import numpy as np
 
 from contradiction.data.splits import load_split
 from contradiction.evaluation import results
-from contradiction.inputs.views import VIEWS
+from contradiction.inputs.views import TWO_TEXTS, VIEWS
 from contradiction.io.tables import Table, percent, signed, signed_interval
 from contradiction.labels import LABELS
 from contradiction.methods.calibration import fit
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("detectors", nargs="+", help="names of saved evaluations on both splits")
     parser.add_argument("--with", dest="others", nargs="*", default=[], help="names of further second models")
     parser.add_argument("--config", default="4-class", choices=["4-class", "4-class-grouped"])
-    parser.add_argument("--view", default="flatten", choices=[view for view in VIEWS if view != "nli"])
+    parser.add_argument("--view", default="flatten", choices=[view for view in VIEWS if view not in TWO_TEXTS])
     parser.add_argument("--data", default="cdconv")
     parser.add_argument("--results", default=RESULTS)
     options = parser.parse_args()

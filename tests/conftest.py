@@ -178,6 +178,37 @@ def quick_model(sample_repo, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def english_model(tmp_path_factory) -> Path:
+    """A tiny 2-class model folder named `english`, trained on English chats in CDConv's format. Copy it first."""
+    from datasets import ClassLabel, Dataset, Features, Value
+    from huggingface_hub import DatasetCardData
+
+    from contradiction.data.splits import SPLITS, write_repo
+    from contradiction.inputs.views import CONVERSATION
+    from contradiction.labels import LABELS
+    from contradiction.reports.model_card import write_cards
+    from contradiction.training.loop import train
+    from contradiction.training.recipe import Recipe
+
+    names = dict.fromkeys(CONVERSATION, Value("string"))
+    features = Features(id=Value("int32"), **names, label=ClassLabel(names=list(LABELS["2-class"])))
+    chats = [
+        {"id": number, "u1": "any pets ?", "b1": f"i have a {animal} .", "u2": "nice .", "b2": reply, "label": label}
+        for number, animal in enumerate(("cat", "dog", "horse", "fish"))
+        for label, reply in enumerate((f"the {animal} is old .", "no house , no tea ."))
+    ]
+    rows = Dataset.from_list(chats, features=features)
+    folder = tmp_path_factory.mktemp("english")
+    card = DatasetCardData(pretty_name="English chats", language=["en-GB"])
+    write_repo(folder / "data", {"2-class": dict.fromkeys(SPLITS, rows)}, card, "")
+    size = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 300}
+    recipe = Recipe.of(name="english", view="flatten", config="2-class", scratch=size, epochs=1)
+    model = train(recipe, data=folder / "data", out=folder / "english")
+    write_cards(model)
+    return model
+
+
+@pytest.fixture(scope="session")
 def encoder(sample_rows, tmp_path_factory) -> Path:
     """A folder named `encoder` that holds a tiny encoder with random weights and no head."""
     import torch

@@ -199,7 +199,8 @@ def test_a_new_corpus_needs_one_file_only(run, tmp_path, monkeypatch):
 
 def test_the_commands_list_show_and_build(run, copies, tmp_path):
     code, out, _ = run("corpora", "--folder", copies)
-    assert code == 0 and re.search(r"decode +en .*validation, test, human_bot, rct", out)
+    assert code == 0 and re.search(r"decode +en +not stated .*validation, test, human_bot, rct", out)
+    assert re.search(r"mutual .*  validation\*, test\*", out)  # of two configs each
     code, out, _ = run("corpora", "show", "decode", "--folder", copies)
     assert code == 0 and "decode_v0.1.zip" in out and "dialogues.dev.jsonl" in out
     code, out, err = run("corpora", "build", "cnli", "--folder", copies, "--out", tmp_path / "cnli")

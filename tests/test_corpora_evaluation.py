@@ -175,6 +175,7 @@ def test_evidence_counts_as_found_from_its_rank_on():
     assert passages == ["a", "c", "b"]
     figures = retrieval.recall(rows, passages, [[2, 0, 1], [2, 0, 1], [1, 0, 2]])
     assert (figures["n"], figures["passages"], figures["recall@1"], figures["recall@5"]) == (2, 3, 0.5, 1.0)
+    assert figures["mrr"] == (1 / 2 + 1) / 2
 
 
 def test_the_passage_that_shares_the_words_of_the_claim_ranks_first():
@@ -300,6 +301,25 @@ def test_the_command_scores_a_model_beside_the_baselines(run, copies, random_mod
     assert any(random_model(task).name in key for key in written["figures"])
 
 
+def test_the_error_for_a_config_that_is_only_trained_on_names_the_others(run, copies):
+    code, _, err = run("corpora", "evaluate", "dialfact", "--folder", copies, "--config", "chat-verifiable")
+    assert code == 2 and "chat-verifiable" in err and "claims" in err
+
+
+def test_there_is_no_table_by_bot_if_each_has_few_chats(tmp_path, random_model):
+    turns = [{"agent_id": n % 2, "text": "养猫"} for n in range(3)]
+    chats = [
+        {"record_id": str(n), "turns": turns, "is_contradiction": bool(n), "aggregated_contradiction_indices": [0, 2],
+         "auxiliary": {"original_model": "bot"}}
+        for n in range(2)
+    ]  # fmt: skip
+    write_jsonl(tmp_path / "human-bot.jsonl", chats)
+    classifier = load_classifier(random_model("4-class"))
+    report = structured.evaluate(Request(registry.find("decode"), tmp_path, classifier=classifier))
+    [scores] = report.figures.values()
+    assert scores["by_bot"]["bots"] == {} and len(report.tables) == 1
+
+
 def test_a_missing_corpus_prints_one_clear_line(run, tmp_path):
     code, _, err = run("corpora", "evaluate", "decode", "--folder", tmp_path)
     assert code == 2 and "decode_v0.1.zip" in err
@@ -317,7 +337,7 @@ def test_baselines_can_be_omitted(run, copies, random_model, tmp_path):
     code, out, err = run("corpora", "evaluate", "ocnli", model, "--no-baselines", "--folder", copies)
     assert code == 0, err
     assert model.name in out and "n-grams" not in out + err
-    for name, task, scorers in (("mutual", "4-class", 2), ("dialfact", "nli", 2), ("ocnli", "nli", 1)):
+    for name, task, scorers in (("mutual", "4-class", 1), ("dialfact", "nli", 2), ("ocnli", "nli", 1)):
         model, view = random_model(task), ["--view", "nli"] if task == "nli" else []
         options = [*view, "--no-baselines", "--folder", copies, "--json", tmp_path / "out.json"]
         code, _, err = run("corpora", "evaluate", name, model, *options)
@@ -326,6 +346,22 @@ def test_baselines_can_be_omitted(run, copies, random_model, tmp_path):
         assert len(written["figures"]) == scorers and all(model.name in key for key in written["figures"])
     code, _, err = run("corpora", "evaluate", "ocnli", "--no-baselines", "--folder", copies)
     assert (code, "nothing to score" in err) == (2, True)
+
+
+def test_rerank_is_scored_if_the_model_knows_the_language(tmp_path, english_model, random_model):
+    options = ["f : no house .", "f : i have a cat .", "f : 3 !", "f : the dog is old ."]
+    item = {"answers": "B", "article": "m : hi . f : i have a dog . m : nice .", "options": options}
+    write_jsonl(tmp_path / "mutual.dev.jsonl", [{"id": "dev_1", **item}, {"id": "dev_2", **item}])
+    reports = {}
+    for model in (english_model, random_model("4-class")):
+        classifier = load_classifier(model)
+        reports[model.name] = selection.evaluate(Request(registry.find("mutual"), tmp_path, classifier=classifier))
+    chinese, english = reports["4-class"], reports["english"]
+    assert english.figures["rerank, english/validation"]["n"] == 2
+    assert any("2 of 8" in note for note in english.notes)  # the model has no token of a number
+    assert not any(key.startswith("rerank") for key in chinese.figures) and "rerank" not in str(chinese.tables)
+    [note] = [note for note in chinese.notes if "rerank" in note]
+    assert "8 replies" in note
 
 
 def test_no_baseline_is_fitted_to_the_split_that_is_scored(copies):
@@ -347,10 +383,11 @@ def test_a_model_without_nli_labels_cannot_verify_claims(copies, random_model):
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4])
-def test_few_claims_give_notes_and_no_traceback(run, copies, limit):
+def test_few_claims_give_notes_and_no_traceback(run, copies, limit, caplog):
     code, out, err = run("corpora", "evaluate", "dialfact", "--folder", copies, "--limit", limit)
     assert code == 0, err
     assert re.search(rf"the most frequent +test +{limit} ", out) and "no artefacts" in err
+    assert not caplog.records  # bm25s would log each index that it builds
 
 
 def test_claims_without_passages_give_notes(tmp_path):

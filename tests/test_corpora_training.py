@@ -82,6 +82,7 @@ RUNS = {
     "decode-structured": ("decode", r"validation/evidence_f1"),
     "decode-unstructured": ("decode", r"validation/auc"),
     "ocnli": ("ocnli", r"validation/macro_f1"),
+    "ocnli, hypothesis-only": ("ocnli", r"validation/macro_f1"),
     "dialfact-verification": ("dialfact", r"verification, MODEL, retrieved evidence/validation/macro_f1"),
     "dialfact-verifiable": ("dialfact", r"verifiable, MODEL/validation/accuracy"),
     "mutual-individual": ("mutual", r"MODEL, no chat/validation/mrr"),
@@ -91,7 +92,9 @@ RUNS = {
 
 def tiny(name, folder):
     """A recipe of the repository with a tiny random encoder."""
+    name, _, view = name.partition(", ")
     values = load_recipe(name).model_dump()
+    values["data"]["view"] = view or values["data"]["view"]
     values["model"] |= {"backbone": None, "scratch": TINY, "max_length": 64, "freeze_embeddings": False}
     values["optimizer"] |= {"epochs": 1}
     lines = [f'precision = "fp32"\nname = "{name}"']
@@ -117,6 +120,9 @@ def test_a_recipe_trains_and_its_model_is_scored_on_its_corpus(run, copies, repo
     code, out, err = run("corpora", "evaluate", corpus, model, *options)
     assert code == 0, err
     figures = json.loads(scores.read_text(encoding="utf-8"))["figures"]
+    classifier = load_classifier(model)
+    assert classifier.languages == registry.find(corpus).languages
+    assert (classifier.columns == ("hypothesis",)) == name.endswith("hypothesis-only")
     key, _, figure = wanted.replace("MODEL", "model").rpartition("/")
     value = figures[key if key in figures else f"model/{key}"]
     assert 0 <= value[figure] <= 1
@@ -177,7 +183,8 @@ def test_replies_to_one_chat_form_a_group_that_a_fraction_never_splits(repos):
         ({"config": "nli", "view": "nli", "choice": True}, "loss.choice"),
         ({"config": "chat-response", "view": "chat", "ranking": 1.0}, "loss.ranking"),
         ({"config": "chat-response", "view": "chat", "choice": True, "class_weights": "balanced"}, "is the whole loss"),
-        ({"config": "chat-response", "view": "nli"}, "the view nli goes with nli configs"),
+        ({"config": "chat-response", "view": "nli"}, "the view nli .* goes with nli configs"),
+        ({"config": "4-class", "view": "hypothesis-only"}, "the view nli or hypothesis-only goes with nli configs"),
         ({"config": "4-class", "view": "chat"}, "the view chat goes with chat configs"),
         ({"config": "persona", "view": "flatten", "nli_head": True}, "model.nli_head .*'persona' has no such label"),
         ({"config": "chat-response", "view": "chat", "nli_head": True}, "model.nli_head"),

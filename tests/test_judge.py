@@ -9,9 +9,12 @@ from helpers.chats import chat
 from contradiction.conversation import read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.export import export
 from contradiction.inputs.windows import windows
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, LABELS, NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.ensemble import EnsembleClassifier
+from contradiction.methods.loading import load_classifier
 from contradiction.verdict import Verdict
 
 
@@ -158,6 +161,23 @@ def test_a_reply_in_another_language_never_passes(detector):
     verdict = detector(chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "no cat at all, sorry, 我"))
     assert (verdict.label, verdict.checked) == (None, False)
     assert "not in Chinese" in verdict.reason
+
+
+def test_a_model_judges_the_language_that_it_was_trained_on(english_model, tmp_path):
+    detector = ContradictionDetector.from_pretrained(export(english_model, tmp_path / "exported"))
+    english = chat("any pets ?", "i have a cat .", "nice .", "no cat .")
+    verdict = detector(english)
+    assert verdict.checked and verdict.label in LABELS["2-class"]
+    verdict = detector([*english[:-1], {"role": "assistant", "content": "我没养过a猫呀"}])
+    assert verdict.label is None and "is not in English" in verdict.reason
+    assert "Input is English" in (english_model / "README.md").read_text(encoding="utf-8")
+
+
+def test_an_ensemble_knows_the_languages_that_its_members_have_in_common(english_model, random_model):
+    english, chinese = load_classifier(english_model), load_classifier(random_model("2-class"))
+    assert EnsembleClassifier([english, english]).languages == ("en",) != chinese.languages == ("zh",)
+    with pytest.raises(InputError, match="language"):
+        EnsembleClassifier([english, chinese])
 
 
 def test_label_names_are_those_of_the_task(detector, two_class):

@@ -11,8 +11,10 @@ from contradiction.commands.common import build_corpus, counting, progress, say,
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
-    from contradiction.data.corpora.corpus import Corpus
+    from contradiction.data.corpora.corpus import Config, Corpus
     from contradiction.evaluation.corpora.report import Report, Request
+
+PARTIAL = "*"  # the mark of a split that only some configs have here
 
 app = typer.Typer(help="Lists the corpora that this package reads, and builds data repos of them.")
 
@@ -37,10 +39,11 @@ def corpora(context: typer.Context, folder: FolderOption = None) -> None:
     from contradiction.io.tables import Table
 
     rows = [
-        (corpus.name, ", ".join(corpus.languages), corpus.licence, corpus.size, _local(corpus, folder))
+        (corpus.name, ", ".join(corpus.languages), _licence(corpus), corpus.size, _local(corpus, folder))
         for corpus in registry.all_corpora().values()
     ]
-    show(Table("Corpora", ("name", "language", "licence", "the whole", "here"), rows, texts=5))
+    title = f"Corpora ({PARTIAL} of some configs only, which `cdconv corpora show NAME` lists)"
+    show(Table(title, ("name", "language", "licence", "size", "local copy"), rows, texts=5))
 
 
 @app.command("show")
@@ -53,10 +56,10 @@ def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
     corpus = registry.find(name)
     facts = [
         ("title", corpus.title), ("origin", corpus.origin), ("language", ", ".join(corpus.languages)),
-        ("licence", corpus.licence), ("the whole", corpus.home), ("size", corpus.size),
-        ("here", _local(corpus, folder)),
+        ("licence", _licence(corpus)), ("download", corpus.home), ("size", corpus.size),
+        ("local copy", _local(corpus, folder)),
     ]  # fmt: skip
-    typer.echo("\n".join(f"{label:10}{text}" for label, text in facts))
+    typer.echo("\n".join(f"{label:12}{text}" for label, text in facts))
     if corpus.about:
         typer.echo(f"\n{corpus.about}\n")
     place = registry.local_copy(corpus, folder)
@@ -66,7 +69,7 @@ def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
         for config in corpus.configs
         for split, patterns in config.files.items()
     ]
-    show(Table("Files", ("config", "form", "split", "file", "here"), files, texts=5))
+    show(Table("Files", ("config", "form", "split", "file", "local copy"), files, texts=5))
     show(
         Table("Labels", ("config", "labels"), [(config.name, ", ".join(config.labels)) for config in corpus.configs], 2)
     )
@@ -119,15 +122,23 @@ def augment(
     show(Table(str(out), ("how", "label", "claims"), [(*key, f"{n:,}") for key, n in counts.items()], texts=2))
 
 
+def _licence(corpus: "Corpus") -> str:
+    return "not stated" if corpus.licence == "unknown" else corpus.licence
+
+
 def _local(corpus: "Corpus", folder: Path | None) -> str:
+    """The splits of the local copy; a split that only some of its configs have is marked."""
+    from collections import Counter
+
     from contradiction.data.corpora import registry
     from contradiction.data.corpora.corpus import local_splits
 
     place = registry.local_copy(corpus, folder)
     if place is None:
         return "no"
-    splits = local_splits(corpus, place)
-    return ", ".join(dict.fromkeys(split for _, split in splits)) or "no"
+    here = Counter(split for _, split in local_splits(corpus, place))
+    there = Counter(split for config in corpus.configs for split in config.files)
+    return ", ".join(split + PARTIAL * (count < there[split]) for split, count in here.items()) or "no"
 
 
 @app.command("evaluate")
@@ -197,13 +208,21 @@ def evaluate(
 
 
 def _evaluation_of(request: "Request") -> Callable[["Request"], "Report"]:
-    """The evaluation that fits the labels of a corpus; raises InputError where there is none."""
+    """The evaluation that fits the labels of the chosen config; raises InputError where there is none."""
+    if chosen := _evaluation(request.chosen):
+        return chosen
+    corpus, labels = request.corpus, ", ".join(request.chosen.labels)
+    scored = " or ".join(config.name for config in corpus.configs if _evaluation(config))
+    remedy = f"; --config {scored} has one" if scored else ""
+    raise InputError(f"{corpus.name}: there is no evaluation of the config {request.chosen.name} ({labels}){remedy}")
+
+
+def _evaluation(config: "Config") -> Callable[["Request"], "Report"] | None:
     from contradiction.data.corpora import dialfact
     from contradiction.data.corpora.corpus import PAIRS
     from contradiction.evaluation.corpora import claims, nli, selection, structured
     from contradiction.labels import LABELS, is_contradiction
 
-    config = request.chosen
     if config.shape == PAIRS and config.labels in (LABELS["nli"], LABELS["2-class"]):
         return nli.evaluate
     if config.labels == LABELS["response"]:
@@ -212,4 +231,4 @@ def _evaluation_of(request: "Request") -> Callable[["Request"], "Report"]:
         return claims.evaluate
     if config.shape != PAIRS and any(map(is_contradiction, config.labels)):
         return structured.evaluate
-    raise InputError(f"{request.corpus.name}: there is no evaluation of the labels {', '.join(config.labels)}")
+    return None

@@ -190,18 +190,32 @@ def name_of(data: str | Path) -> str:
     Raises:
         InputError: the card cannot be read.
     """
+    return str(_metadata(data).get("pretty_name") or UNNAMED)
+
+
+def languages_of(data: str | Path) -> list[str]:
+    """The languages in the card of a data repo, without regions (``zh``, ``en``, ...); Chinese if it names none.
+
+    Raises:
+        InputError: the card cannot be read.
+    """
+    named = _metadata(data).get("language") or "zh"
+    codes = named if isinstance(named, list) else [named]
+    return list(dict.fromkeys(str(code).lower().partition("-")[0] for code in codes))
+
+
+def _metadata(data: str | Path) -> "DatasetCardData":
+    """The metadata in the card of a data repo."""
     from huggingface_hub import DatasetCard
     from yaml import YAMLError
 
     try:
         if Path(data).is_dir():
-            card = DatasetCard.load(Path(data) / "README.md")
-        else:
-            with quick_hub():
-                card = DatasetCard.load(str(data))
+            return DatasetCard.load(Path(data) / "README.md").data
+        with quick_hub():
+            return DatasetCard.load(str(data)).data
     except (OSError, ValueError, YAMLError) as error:
         raise InputError(f"{data}: the card of the data set cannot be read ({first_line(error)})") from error
-    return str(card.data.get("pretty_name") or UNNAMED)
 
 
 def fingerprint(*parts: "Dataset") -> str:

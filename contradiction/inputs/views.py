@@ -43,10 +43,12 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
     "reply-only": ("b2",),
     "context-only": ("u1", "b1", "u2"),
     "nli": ("premise", "hypothesis"),
+    "hypothesis-only": ("hypothesis",),
     "chat": ("chat", "reply"),
 }
-# The views of configs of two texts, which hold no conversations of two turns.
-TWO_TEXTS = ("nli", "chat")
+# The views of configs of two texts, which hold no conversations of two turns -> the view of both texts, and the
+# beginning of the names of these configs.
+TWO_TEXTS = {"nli": "nli", "hypothesis-only": "nli", "chat": "chat"}
 
 
 # The key of a checkpoint's config.json that names its view.

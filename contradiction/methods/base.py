@@ -70,6 +70,7 @@ class Classifier(ABC):
         labels: the names of the labels.
         columns: the utterances that are read.
         rule: the decision rule.
+        languages: the codes of the languages that the model was trained on; None for a model that reads any.
         needs_rule: whether the model was saved with a rule, so that without one it is damaged.
     """
 
@@ -87,6 +88,7 @@ class Classifier(ABC):
     labels: tuple[str, ...]
     columns: tuple[str, ...]
     rule: Rule
+    languages: tuple[str, ...] | None = ("zh",)
     needs_rule: bool = False
 
     @classmethod
@@ -167,11 +169,6 @@ class Classifier(ABC):
     def usage(self) -> dict[str, Any] | None:
         """The requests to an endpoint and their cost; None for a model that runs on this machine."""
         return None
-
-    @property
-    def chinese_only(self) -> bool:
-        """Whether the model was trained on Chinese alone, so that verdicts on other languages say so."""
-        return True
 
     def has_token_for(self, text: str) -> bool:
         """Whether the model has a token for any part of a text; otherwise it reads only unknown tokens."""

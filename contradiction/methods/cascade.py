@@ -55,6 +55,7 @@ class CascadeClassifier(SoftmaxClassifier):
         if not all(isinstance(bound, int | float) and 0 <= bound <= 1 for bound in (low, high)):
             raise InputError(f"{name}: doubt is from {low} to {high}; both must be probabilities from 0 to 1")
         self.detector, self.judge, self.low, self.high = detector, judge, low, high
+        self.languages = detector.languages  # which reads every row
 
     @classmethod
     def load(cls, folder: str | Path, **options: Any) -> Self:
@@ -80,11 +81,6 @@ class CascadeClassifier(SoftmaxClassifier):
     def judges_openings(self) -> bool:
         """Whether the judge can judge a reply without an earlier reply: the detector leaves such replies to it."""
         return self.judge.judges_openings
-
-    @property
-    def chinese_only(self) -> bool:
-        """Whether the detector, which reads every row, was trained on Chinese alone."""
-        return self.detector.chinese_only
 
     def has_token_for(self, text: str) -> bool:
         """Whether the detector has a token for any part of a text."""

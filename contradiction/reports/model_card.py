@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cdconv
+from contradiction.conversation import LANGUAGES
 from contradiction.data import nli
 from contradiction.data.corpora import registry
 from contradiction.decision import Rule
@@ -37,7 +38,6 @@ SENTENCES = {
     "response": "Says how well a reply follows from a chat, to choose among several.",
     "verifiable": "Says whether a reply states a fact that can be verified.",
 }
-LANGUAGES = {"zh": "Chinese", "en": "English"}
 # By the name of the training data. NLI weights have the licence of OCNLI, which is the same as that of CDConv.
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
 # The licences of backbones by Hub id.
@@ -128,7 +128,7 @@ def model_card(
         name=name,
         recipe=recipe,
         data_name=data_name,
-        language=" and ".join(LANGUAGES.get(code, code) for code in _languages_and_licence(data_name)[0]),
+        language=" and ".join(LANGUAGES.get(code, code) for code in _languages_and_licence(run["request"])[0]),
         note=run.get("note"),
         origin=_origin(recipe, next(iter(bases), None)),
         made_of=credits_sentence(bases, list(corpora)),
@@ -153,11 +153,12 @@ def write_cards(folder: str | Path) -> None:
             model_card(place).save(place / "README.md")
 
 
-def _languages_and_licence(data_name: str) -> tuple[list[str], str]:
+def _languages_and_licence(request: Mapping[str, Any]) -> tuple[list[str], str]:
     """The languages of the training data, and its licence, which is that of the weights."""
-    if corpus := registry.titled(data_name):
-        return list(corpus.languages), "other" if corpus.licence == "unknown" else corpus.licence
-    return ["zh", "en"] if data_name == nli.MIXED else ["zh"], LICENSES.get(data_name, "other")
+    data_name, languages = request["data_name"], request.get("languages")
+    if corpus := registry.titled(data_name):  # older records of its models name no languages
+        return languages or list(corpus.languages), "other" if corpus.licence == "unknown" else corpus.licence
+    return languages or (["zh", "en"] if data_name == nli.MIXED else ["zh"]), LICENSES.get(data_name, "other")
 
 
 def credits_sentence(backbones: Sequence[str], corpora: Sequence[str] = ()) -> str | None:
@@ -205,7 +206,7 @@ def _front_matter(
     from huggingface_hub import ModelCardData
 
     data_name = run["request"]["data_name"]
-    languages, licence = _languages_and_licence(data_name)
+    languages, licence = _languages_and_licence(run["request"])
     return ModelCardData(
         model_name=name,
         language=languages if len(languages) > 1 else languages[0],
@@ -375,7 +376,7 @@ def _again(recipe: RecordedRecipe, members: Sequence[Any]) -> str | None:
     """The command that repeats the run; None for several runs, and with retired options."""
     if members or recipe.retired:
         return None
-    data = " --data nli" if recipe.data.view == "nli" else ""
+    data = " --data nli" if recipe.data.config.startswith("nli") else ""
     backbone = " --backbone FOLDER" if is_recorded_folder(recipe.model.backbone) else ""
     teachers = recipe.distillation.teachers
     teachers = teachers if any(map(is_recorded_folder, teachers)) else []

@@ -120,7 +120,8 @@ def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
         without_teacher.append(nli_rows(chosen, pairs, recipe.augmentation.nli_pairs_per_row, recipe.seed))
     parts = [*with_teacher, *without_teacher]
     if recipe.loss.ranking or recipe.augmentation.crossed or recipe.loss.choice:
-        columns = VIEWS[recipe.data.view][:1] if recipe.data.view in TWO_TEXTS else CONVERSATION[:-1]
+        view = recipe.data.view
+        columns = VIEWS[TWO_TEXTS[view]][:1] if view in TWO_TEXTS else CONVERSATION[:-1]
         parts, groups = _grouped(parts, ("source",) if recipe.loss.choice else columns)
         if recipe.augmentation.crossed:
             options = recipe.augmentation

@@ -68,10 +68,11 @@ class Recipe(Options):
                 f"data.view is {data.view!r} and model.method {self.model.method!r}; method 'hierarchical' chooses the "
                 "views of its stages itself, every other method needs a view"
             )
-        for kind in TWO_TEXTS:
-            if (data.view == kind) != data.config.startswith(kind):
+        for kind in dict.fromkeys(TWO_TEXTS.values()):
+            if (TWO_TEXTS.get(data.view) == kind) != data.config.startswith(kind):
+                views = " or ".join(view for view in TWO_TEXTS if TWO_TEXTS[view] == kind)
                 raise ValueError(
-                    f"data.view {data.view!r} does not read data.config {data.config!r}; the view {kind} goes with "
+                    f"data.view {data.view!r} does not read data.config {data.config!r}; the view {views} goes with "
                     f"{kind} configs"
                 )
         if data.bot and data.view in TWO_TEXTS:

@@ -3,8 +3,9 @@
 A record has those of these keys that fit its method; older records have fewer.
 
 Keys:
-    request: ``recipe``; ``data``, the fingerprint of the rows; ``data_name``, the name of their data repo; for some
-        recipes the fingerprints ``nli`` and ``crossed``; of a soup or an ensemble also the recipes of the members.
+    request: ``recipe``; ``data``, the fingerprint of the rows; ``data_name``, the name of their data repo;
+        ``languages``, the codes of their languages, unless all are Chinese; for some recipes the fingerprints ``nli``
+        and ``crossed``; of a soup or an ensemble also the recipes of the members.
     epochs: for each epoch ``train_loss``, ``seconds``, and the ``validation`` scores.
     best_epoch, best_macro_f1: the saved epoch, from 1, and its validation macro-F1.
     stages: of the hierarchical method: the name of each stage -> the record of its run.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError
 
 from contradiction.data.corpora.crossed import digest
-from contradiction.data.splits import fingerprint, load_split, name_of
+from contradiction.data.splits import fingerprint, languages_of, load_split, name_of
 from contradiction.errors import InputError, first_line
 from contradiction.io import files
 from contradiction.io.hub import revision
@@ -59,9 +59,11 @@ def run_request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] |
             fingerprints = {"nli": pairs}
     if recipe.augmentation.crossed:
         fingerprints["crossed"] = digest("train")
-    name = name_of(data)
+    name, languages = name_of(data), languages_of(data)
     leakage.check_sources(recipe, name)
-    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **fingerprints}
+    # Not of Chinese data, so that the requests of older runs stay equal.
+    others = {} if languages == ["zh"] else {"languages": languages}
+    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **others, **fingerprints}
 
 
 def provenance(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:

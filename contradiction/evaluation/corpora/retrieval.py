@@ -1,5 +1,6 @@
 """The passages nearest to a query, by TF-IDF, BM25 or an encoder, and how often the evidence is among them."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,11 +10,11 @@ import numpy as np
 from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.dialfact import UNKNOWN
 from contradiction.io.tables import Table, percent
+from evaluate_metric.evaluate_metric import DEPTHS, RETRIEVAL, score_rows
 
 if TYPE_CHECKING:
     from contradiction.inference.embedding import Embedder
 
-DEPTHS = (1, 5, 10)
 BLOCK = 256  # the queries whose similarities to all passages are in memory at once
 WORDS = {"token_pattern": r"(?u)\b\w+\b", "stop_words": "english"}  # the words of TF-IDF and BM25
 
@@ -52,6 +53,7 @@ def bm25(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
     import bm25s
     from sklearn.feature_extraction.text import CountVectorizer
 
+    logging.getLogger("bm25s").setLevel(logging.NOTSET)  # its import sets DEBUG, whatever level the program has
     analyze = CountVectorizer(**WORDS).build_analyzer()
     documents = [analyze(passage) for passage in passages]
     if not any(documents):
@@ -116,7 +118,7 @@ def has_evidence(row: Row) -> bool:
 
 
 def recall(rows: Sequence[Row], passages: Sequence[str], order: Sequence[Sequence[int]] | np.ndarray) -> dict[str, Any]:
-    """How often one of a claim's passages is among the first k, over claims that are supported or refuted.
+    """How early one of a claim's passages is found, over claims that are supported or refuted.
 
     Args:
         rows: the claims; at least one has evidence.
@@ -124,24 +126,28 @@ def recall(rows: Sequence[Row], passages: Sequence[str], order: Sequence[Sequenc
         order: for each row, the indices of the nearest passages.
 
     Returns:
-        ``n`` (claims), ``passages`` (to choose from), and ``recall@k`` for each of ``DEPTHS``.
+        ``n`` (claims), ``passages`` (to choose from), ``recall@k`` for each of ``DEPTHS``, and ``mrr``, the mean
+        reciprocal rank of the first of a claim's passages.
     """
-    places = []
-    for row, ranking in zip(rows, order, strict=True):
-        if has_evidence(row):
-            wanted = set(row.extra["passages"])
-            hits = (place for place, index in enumerate(ranking) if passages[index] in wanted)
-            places.append(next(hits, max(DEPTHS)))
-    reached = {f"recall@{depth}": float(np.mean([place < depth for place in places])) for depth in DEPTHS}
-    return {"n": len(places), "passages": len(passages), **reached}
+    places = {passage: index for index, passage in enumerate(passages)}
+    searches = [
+        ([places[passage] for passage in row.extra["passages"]], ranking)
+        for row, ranking in zip(rows, order, strict=True)
+        if has_evidence(row)
+    ]
+    wanted, found = zip(*searches, strict=True)
+    return {"passages": len(passages), **score_rows(wanted, found, RETRIEVAL)}
+
+
+SHOWN = {**{f"recall@{depth}": f"recall@{depth}" for depth in DEPTHS}, "mrr": "MRR"}
 
 
 def table(results: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Table:
     """A row for each search and split: its name, the split, and the figures of :func:`recall`."""
     rows = [
         (name, split, f"{scores['n']:,}", f"{scores['passages']:,}",
-         *(percent(scores[f"recall@{depth}"]) for depth in DEPTHS))
+         *(percent(scores[name]) for name in SHOWN))
         for name, split, scores in results
     ]  # fmt: skip
-    header = ("search", "split", "claims", "passages", *(f"recall@{depth}" for depth in DEPTHS))
+    header = ("search", "split", "claims", "passages", *SHOWN.values())
     return Table("Evidence, %", header, rows, texts=2)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from contradiction.methods.base import Classifier
 
 Items = Sequence[Sequence[Row]]
-# Gives each reply of each item a score; the reply with the highest score of an item is chosen.
-Ranker = Callable[[Items], list[list[float]]]
+# Gives each reply of each item a score; the highest score of an item is chosen. None if no reply can be scored.
+Ranker = Callable[[Items], list[list[float]] | None]
 # The messages of the chat that a model of responses reads: whether it needs more than the last one, or any.
 CONTEXTS = {"the whole chat": slice(None), "the last message": slice(-1, None), "no chat": slice(0, 0)}
 COLUMNS = {"r1": "R@1", "r2": "R@2", "mrr": "MRR"}
@@ -44,8 +44,8 @@ def evaluate(request: Request) -> Report:
     for split, rows in tests.items():
         items = by_item(rows)
         for name, ranker in rankers.items():
-            scores = figures(items, ranker(items))
-            results[name, split] = report.figures[f"{name}/{split}"] = scores
+            if ranked := ranker(items):
+                results[name, split] = report.figures[f"{name}/{split}"] = figures(items, ranked)
     report.tables = [table(f"{request.corpus.title}, {request.chosen.name}", results)]
     return report
 
@@ -88,15 +88,15 @@ def _model_rankers(request: Request, report: Report) -> dict[str, Ranker]:
         report.notes.append(f"rerank is not run: {error}")
         return rankers
 
-    def by_rerank(items: Items) -> list[list[float]]:
-        scores, unjudged = [], 0
-        for item in items:
-            item_scores, missing = _rerank(detector, item)
-            scores.append(item_scores)
-            unjudged += missing
-        if unjudged:
-            report.notes.append(f"rerank could not judge {unjudged:,} of {sum(map(len, items)):,} replies")
-        return scores
+    def by_rerank(items: Items) -> list[list[float]] | None:
+        ranked = [_rerank(detector, item) for item in items]
+        reasons, replies = [reason for _, item in ranked for reason in item], sum(map(len, items))
+        if len(reasons) == replies:
+            report.notes.append(f"rerank is left out, because it could judge none of {replies:,} replies: {reasons[0]}")
+            return None
+        if reasons:
+            report.notes.append(f"rerank could not judge {len(reasons):,} of {replies:,} replies: {reasons[0]}")
+        return [scores for scores, _ in ranked]
 
     return {**rankers, f"rerank, {name}": by_rerank}
 
@@ -108,19 +108,21 @@ def _by_response(classifier: "Classifier", on_batch: OnBatch | None, shown: slic
     return [[next(predictions).probabilities[RIGHT] for _ in item] for item in items]
 
 
-def _rerank(detector: ContradictionDetector, item: Sequence[Row]) -> tuple[list[float], int]:
-    """A score for each reply by the order of ``rerank``, and how many could not be judged; those share the last place.
+def _rerank(detector: ContradictionDetector, item: Sequence[Row]) -> tuple[list[float], list[str | None]]:
+    """A score for each reply by the order of ``rerank``, and why some could not be judged; those share the last place.
 
     Messages of the replier at the end of the chat are left out, because ``rerank`` needs the user's message last.
     """
     messages = list(item[0].messages)
     while messages and messages[-1]["role"] != USER:
         messages.pop()
-    scores, missing = [0.0] * len(item), 0
+    scores, reasons = [0.0] * len(item), []
     for place, candidate in enumerate(detector.rerank(messages, [row.reply for row in item])):
-        missing += candidate.probability is None
-        scores[candidate.index] = -float(len(item) if candidate.probability is None else place)
-    return scores, missing
+        if candidate.probability is None:
+            place = len(item)
+            reasons.append(candidate.verdict.reason)
+        scores[candidate.index] = -float(place)
+    return scores, reasons
 
 
 def by_item(rows: Sequence[Row]) -> list[list[Row]]:

@@ -275,7 +275,8 @@ def evaluate(request: Request) -> Report:
             results[name, split] = report.figures[f"{name}/{split}"] = figures(judged, request.threshold)
             if any(row.extra.get("bot") for row in rows):
                 counted = report.figures[f"{name}/{split}"]["by_bot"] = by_bot(judged, request.threshold)
-                bots.append(bot_table(name, counted))
+                if counted["bots"]:
+                    bots.append(bot_table(name, counted))
         silent = sum(not _own(row) for row in rows)
         if silent:
             report.notes.append(f"{split}: in {silent} chats the speaker has no earlier message, and no pair is scored")
