@@ -215,7 +215,7 @@ _OTHER = re.compile(rf"[{_SYLLABLES}]|[^\W\d_{_HAN}{_SYLLABLES}]+")
 
 
 # The names of languages in messages and on cards; other codes stand for themselves.
-LANGUAGES = {"zh": "Chinese", "en": "English"}
+LANGUAGES = {"zh": "Chinese", "en": "English", "und": "an undetermined language"}
 
 
 def is_chinese(text: str) -> bool:

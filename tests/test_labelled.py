@@ -9,7 +9,7 @@ import pytest
 from helpers.chats import chat
 
 from contradiction.data import labelled
-from contradiction.data.splits import load_split
+from contradiction.data.splits import languages_of, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import chat_calibration
@@ -90,6 +90,13 @@ def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_other_ro
     (tmp_path / "mine.data" / "letter.txt").write_text("dear", encoding="utf-8")
     with pytest.raises(InputError, match="not a data repo of labelled chats"):
         labelled.build(shutil.copy(file, tmp_path / "mine.jsonl"))
+
+
+@pytest.mark.parametrize(("reply", "language"), [("我没养过猫", "zh"), ("i never had a cat", "und")])
+def test_the_card_of_a_data_repo_says_whether_its_chats_are_chinese(tmp_path, reply, language):
+    records = [one(str(n), reply, "", reply, label=label) for n in range(10) for label in (HISTORY, NONE)]
+    records = [{**record, "evidence": 1} if record["label"] == HISTORY else record for record in records]
+    assert languages_of(labelled.build(write(tmp_path / "labels.jsonl", records)).folder) == [language]
 
 
 def test_of_several_processes_one_writes_the_data_repo_and_the_others_wait(tmp_path):

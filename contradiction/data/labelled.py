@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.conversation import ASSISTANT, Turn, read_turns
+from contradiction.conversation import ASSISTANT, Turn, is_chinese, read_turns
 from contradiction.data.corpora.corpus import read_objects
 from contradiction.data.splits import SPLITS, fingerprint, name_of, write_repo
 from contradiction.errors import InputError, shown
@@ -175,10 +175,18 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
                 raise InputError(f"{out}: not a data repo of labelled chats, and would be replaced; move it away")
             if not _is_current(out, name, rows_digest):  # another process of the same run may have written it
                 data = DatasetCardData(
-                    pretty_name=name, task_categories=["text-classification"], tags=["contradiction-detection"]
+                    language=_language(chats),
+                    pretty_name=name,
+                    task_categories=["text-classification"],
+                    tags=["contradiction-detection"],
                 )
                 write_repo(out, sets, data, f"# {name}\n\n{origin}\n\n{sizes.markdown()}\n")
     return Built(out, sizes, left_out)
+
+
+def _language(chats: Sequence[LabelledChat]) -> str:
+    """The code of the language of the replies: Chinese, or undetermined."""
+    return "zh" if is_chinese("\n".join(turn.reply for chat in chats for turn in chat.turns)) else "und"
 
 
 def _is_current(out: Path, *parts: str) -> bool:
