@@ -3,7 +3,7 @@
 `score` and `compare` are plain functions, and `score_rows` gives the figures of the crossed chats, of DECODE and of
 response selection.
 `CDConvMetric` makes them available to `evaluate.load`. The file is a Hub Space of its own: it imports nothing of this
-project, and one module a line, which `evaluate` needs.
+project, and one module per line, which `evaluate` needs.
 """
 
 from collections import abc
