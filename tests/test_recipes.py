@@ -218,7 +218,7 @@ def test_the_record_of_a_run_is_its_recipe_and_needs_the_paths_of_its_folders(fi
     start, teachers = {"backbone": own.model.backbone}, {"teachers": own.distillation.teachers}
     for message, known in (
         ("started from e5-small-sentence-pair-seed42@63dcd1eea411, .*name it by --backbone", {}),
-        ("learnt from e5-small-ensemble@.*name it by --teacher", start),
+        ("distilled from e5-small-ensemble@.*name it by --teacher", start),
         ("read pairs of nli@.*name it by --nli", start | teachers),
     ):
         with pytest.raises(InputError, match=message):
@@ -245,7 +245,7 @@ def test_a_record_with_teacher_digests_needs_their_paths(tmp_path):
         "teachers": ["some/teacher", "one@0123456789ab"],
     }  # fmt: skip
     recipe = load_recipe(recorded(tmp_path, recipe=values))
-    with pytest.raises(InputError, match="learnt from one@0123456789ab, .*name all 2 by --teacher"):
+    with pytest.raises(InputError, match="distilled from one@0123456789ab, .*name all 2 by --teacher"):
         require_folders(recipe, "")
     require_folders(recipe.with_changes(teachers=["some/teacher", "runs/one"]), "")
 
