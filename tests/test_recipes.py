@@ -70,10 +70,10 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("epoch = 3\n" + GOOD, "epoch is no option; a recipe has name, seed, precision and the tables [data]"),
-        ("epochs = 3\n" + GOOD, "epochs is no option; it belongs to the table [optimizer]"),
-        (GOOD + "[optimizer]\nepoch = 3", "optimizer.epoch is no option; [optimizer] has epochs, batch_size"),
-        (GOOD + "[optimizer]\ndropout = 0.1", "optimizer.dropout is no option; it belongs to the table [model]"),
+        ("epoch = 3\n" + GOOD, "epoch is not an option; a recipe has name, seed, precision and the tables [data]"),
+        ("epochs = 3\n" + GOOD, "epochs is not an option; it belongs to the table [optimizer]"),
+        (GOOD + "[optimizer]\nepoch = 3", "optimizer.epoch is not an option; [optimizer] has epochs, batch_size"),
+        (GOOD + "[optimizer]\ndropout = 0.1", "optimizer.dropout is not an option; it belongs to the table [model]"),
         (GOOD + "[optimizer]\nepochs = 0", "optimizer.epochs is 0"),
         (GOOD + "[optimizer]\nepochs = 2.5", "optimizer.epochs is 2.5"),
         (GOOD + "[optimizer]\nepochs = true", "optimizer.epochs is True"),
@@ -91,7 +91,7 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
         (GOOD + "[model.scratch]\nlayers = 2", "[model]: needs either"),
         (DATA + "[model]\n", "[model]: needs either"),
         (DATA + "[model.scratch]\nheads = 3", "[model.scratch]: hidden_size 128 must be a multiple of heads 3"),
-        (DATA + "[model.scratch]\ndepth = 3", "model.scratch.depth is no option"),
+        (DATA + "[model.scratch]\ndepth = 3", "model.scratch.depth is not an option"),
         (DATA + "[model.scratch]\nvocabulary = 4", "model.scratch.vocabulary is 4"),
         (DATA + '[model]\nbackbone = "a/b"\nbase_model = "a folder"', "model.base_model is 'a folder': must be"),
         ("view = flatten", "not a TOML file"),

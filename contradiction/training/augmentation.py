@@ -50,7 +50,7 @@ def crossed_rows(
     columns: dict[str, list[Any]] = {name: [] for name in rows.column_names}
     items = read("train")
     if unknown := sorted({*batches} - {item.batch for item in items}):
-        raise InputError(f"augmentation.crossed_batches: {unknown[0]!r} is no batch of the training split")
+        raise InputError(f"augmentation.crossed_batches: {unknown[0]!r} is not a batch of the training split")
     if batches:
         items = [item for item in items if item.batch in batches]
     quadruples = [item for item in items if isinstance(item, Quadruple)]
