@@ -148,7 +148,7 @@ def test_rows_survive_a_rejected_call(metric: CDConvMetric) -> None:
 
 
 def test_computing_without_rows_says_what_is_missing(metric: CDConvMetric) -> None:
-    with pytest.raises(ValueError, match="no rows to score: give predictions and references"):
+    with pytest.raises(ValueError, match="no rows .*predictions and references"):
         metric.compute()
     with pytest.raises(ValueError, match="predictions and references are empty"):
         metric.compute(predictions=[], references=[])
