@@ -221,8 +221,8 @@ class Classifier(ABC):
         """Raises InputError for a model whose labels do not distinguish contradictions from other replies."""
         if self.task not in CONTRADICTIONS:
             raise InputError(
-                f"{self.name}: its labels do not tell contradictions from other replies ({', '.join(self.labels)}); "
-                "take a model of contradictions"
+                f"{self.name}: its labels tell no contradictions from other replies ({', '.join(self.labels)}); take a "
+                "model of contradictions"
             )
 
     def classify(
