@@ -10,8 +10,8 @@ PIP = $(BIN)/pip install --quiet --disable-pip-version-check
 
 setup: .venv/.ready
 
-# The lock names the hashes of every package but torch: its builds for a CPU and for GPUs share a version, and which of them
-# is wanted depends on the machine. All that torch needs for a CPU is in the lock. Nothing is built with other tools either.
+# The lock holds the hashes of all packages except torch, whose CPU and GPU builds share a version. Choose a build for your
+# machine. The packages that torch needs on a CPU are in the lock. `--no-build-isolation` uses only build tools from the lock.
 .venv/.ready: requirements.lock pyproject.toml setup.py
 	$(PYTHON) -m venv .venv
 	$(PIP) --no-deps --require-hashes -r requirements.lock
@@ -24,25 +24,25 @@ lock: .venv-audit/.ready
 	.venv-audit/bin/uv pip compile requirements.txt -o requirements.lock --quiet --generate-hashes --no-annotate --universal \
 		--python-version 3.11 --no-emit-package torch --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-# The main job: data set, detector, evaluation, page. OPEN=0 stops before the page; TRAIN=1 trains a small encoder from
-# scratch instead of taking the shipped detector; BACKBONE= fine-tunes that encoder.
+# The main job: data set, detector, evaluation, page. OPEN=0 stops before the page. TRAIN=1 trains a small encoder from scratch
+# instead of using the shipped detector. BACKBONE=ENCODER fine-tunes this encoder instead.
 demo: setup
 	$(BIN)/cdconv demo $(if $(BACKBONE),--backbone $(BACKBONE)) $(if $(TRAIN),--train) $(if $(filter 0,$(OPEN)),--no-open)
 
-# A file of tests runs in one process, which makes its fixtures once; files that share a slow fixture run together
-# (tests/conftest.py). They start in the order of their names. By their numbers of tests, which is the default, slow files of
-# few tests would come last and leave the other processes idle.
-# One process more than there are cores, because many tests wait for processes that they start.
+# A file of tests runs in one process, which makes its fixtures once. Files that share a slow fixture run together
+# (tests/conftest.py). Files start in the order of their names. The default order, by number of tests, would start slow files
+# with few tests last and leave the other processes idle.
+# There is one process more than cores, because many tests wait for processes that they start.
 WORKERS = -n $$(( $$(nproc 2>/dev/null || echo 2) + 1 )) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 test: setup .venv-legacy/.ready lint
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(WORKERS)
 
-# The tests with generated input, and those that kill processes, with many more of both: some 10^5, in half an hour or more.
+# The tests with generated input and the tests that kill processes, with about 10^5 cases. They take half an hour or more.
 FUZZ ?= 20000
 fuzz: setup
 	CDCONV_FUZZ=$(FUZZ) HF_HUB_OFFLINE=1 $(BIN)/python -m pytest tests/test_fuzz.py tests/test_hostile.py tests/test_killed.py
 
-# Speed, side by side with what one would run instead; about ten minutes on two idle cores. QUICK=1 only shows that it runs.
+# Speed compared with the usual alternatives, in about ten minutes on two idle cores. QUICK=1 only shows that it runs.
 bench: setup
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r bench/requirements.txt
 	HF_HUB_OFFLINE=1 $(BIN)/python bench/run.py $(if $(filter 1,$(QUICK)),--quick)
@@ -56,19 +56,20 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# An older `datasets`, without torch, for the tests of the loading script. Where it cannot be made they are skipped.
+# An older `datasets`, without torch, for the tests of the loading script. If it cannot be installed, they are skipped.
 .venv-legacy/.ready: requirements-legacy.txt
 	-$(PYTHON) -m venv .venv-legacy && .venv-legacy/bin/pip install --quiet --disable-pip-version-check -r $< && touch $@
 
-# The steps of the Dockerfile where there is no Docker: in an empty folder, with an environment of its own.
+# Runs the steps of the Dockerfile without Docker, in an empty folder with its own environment.
 image-check:
 	$(PYTHON) tests/run_image.py
 
-# What is installed: as a bill of materials (CycloneDX), against the published advisories, and under which licences.
+# The next three targets check the packages of `make setup`. `sbom` writes a bill of materials (CycloneDX), `audit` looks for
+# published vulnerabilities, and `licences` lists the licences.
 sbom: setup .venv-audit/.ready
 	.venv-audit/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml --output-reproducible -o sbom.json
 
-# A package that the database does not answer for is a failure, because nothing is known of it.
+# A package that the database does not know is a failure, because nothing is known about it.
 AUDIT = PIP_AUDIT_LOGLEVEL=ERROR .venv-audit/bin/pip-audit --strict --disable-pip
 audit: .venv-audit/.ready
 	$(AUDIT) -r requirements.lock
@@ -84,8 +85,8 @@ licences: setup .venv-audit/.ready
 		pip-licenses==5.5.5 uv==0.13.9
 	touch $@
 
-# The shipped detector, from the two published detectors that its teachers and its start are; half an hour on a CPU with bf16
-# instructions. What is finished is not made again.
+# Trains the shipped detector. It starts from one of two published detectors and is distilled from both. This takes half an hour
+# on a CPU with bf16 instructions. Finished steps are skipped.
 SHIPPED = e5-small-balanced
 ENSEMBLE = runs/e5-small-with-crossed
 
@@ -96,8 +97,8 @@ reproduce-shipped: setup
 	test -d runs/$(SHIPPED)-fp16 || $(BIN)/cdconv export runs/$(SHIPPED) --out runs/$(SHIPPED)-fp16
 	$(BIN)/cdconv evaluate runs/$(SHIPPED)-fp16 --split test --json runs/$(SHIPPED).test.json
 
-# e5-small-crossed-cdconv, from its backbone to the end: a longer NLI stage, the crossed chats, and CDConv with crossed chats; two
-# and a half hours. NLI_LONG may also name CNLI, which is not on the Hub: the published detector was trained on it too.
+# Trains e5-small-crossed-cdconv from the encoder on: a longer NLI stage, the crossed chats, and CDConv with crossed chats. This
+# takes two and a half hours. The published detector was also trained on CNLI, which is not on the Hub. NLI_LONG can name it.
 NLI_LONG ?= $(NLI_TRAIN)
 
 reproduce-crossed: setup
@@ -109,10 +110,10 @@ reproduce-crossed: setup
 	$(BIN)/cdconv train e5-small-crossed-cdconv --out runs/e5-small-crossed-cdconv --resume
 	$(BIN)/cdconv evaluate runs/e5-small-crossed-cdconv --config crossed
 
-# e5-small-cdconv-soup, from its backbone to the end: the NLI stage, five teachers, two students, and the mean of these; about
-# six and a half hours on a CPU with bf16 instructions.
-# By default from the Hub; ENCODER, NLI_TRAIN and NLI_VALIDATION name folders or files instead,
-# ENCODER one with a copy of ENCODER_IS or a pruned form of it, which is what the card then says.
+# Trains e5-small-cdconv-soup from the encoder on: the NLI stage, five teachers, two students, and the mean of their weights.
+# This takes about six and a half hours on a CPU with bf16 instructions.
+# By default the encoder and the NLI pairs come from the Hub. ENCODER, NLI_TRAIN and NLI_VALIDATION can name folders or files
+# instead. ENCODER is then a copy of ENCODER_IS or a pruned form of it, and the model card names ENCODER_IS.
 ENCODER_IS = intfloat/multilingual-e5-small
 ENCODER ?= $(ENCODER_IS)
 NLI_TRAIN ?= clue/clue:ocnli clue/clue:cmnli:validation
@@ -138,6 +139,6 @@ reproduce-soup: setup
 	test -d runs/$(SOUP)-fp16 || $(BIN)/cdconv export runs/$(SOUP) --out runs/$(SOUP)-fp16
 	$(BIN)/cdconv evaluate runs/$(SOUP)-fp16 --split test --json runs/$(SOUP).test.json
 
-# What can be made again in minutes; trained models stay.
+# Removes what can be rebuilt in minutes. Trained models stay.
 clean:
 	rm -rf .venv .venv-legacy .venv-audit sbom.json cdconv cdconv-sample

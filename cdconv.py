@@ -5,7 +5,7 @@ The raw file (JSON lines, 11,660 two-turn conversations ``u1 b1 u2 b2``) becomes
 
 This one file serves three ends: it writes the Parquet repo that people load, it can be instantiated in Python
 (``CDConv(config_name="4-class")``), and on `datasets` 2 and 3 it runs as a loading script. It therefore imports nothing
-of this project, and one module a line, as the parser of loading scripts expects.
+of this project, and one module per line, as the parser of loading scripts expects.
 """
 
 import hashlib

@@ -43,7 +43,7 @@ def main() -> None:
                     detector(messages)
                     if round_number:  # the first warms up
                         seconds.setdefault((turns, name), []).append(time.perf_counter() - started)
-    print(f"milliseconds a reply, {options.chats} chats in each of {options.rounds} rounds")
+    print(f"milliseconds per reply, {options.chats} chats in each of {options.rounds} rounds")
     print(f"{'turns':>6}" + "".join(f"{name.rpartition('/')[2]:>32}" for name in detectors))
     first = next(iter(detectors))
     for turns in TURNS:

@@ -86,7 +86,7 @@ def workers(model: Path, *, rows: int, rounds: int) -> Measured:
     body = [(name, f"{rate:.0f}", "") for name, rate in values.items()]
     body += [(f"two instead of one, {name.removesuffix(' 1')}", "", f"{gain:.2f}") for name, gain in gains.items()]
     return Measured(
-        [Table("Workers of one thread", ("way", "conversations a second", "times"), body)],
+        [Table("Workers of one thread", ("way", "conversations per second", "times"), body)],
         {**values, "gains": gains},
         left_out,
     )
@@ -117,7 +117,7 @@ def _seconds(job: Callable[[], object]) -> float:
 
 
 def _processes(load: partial, file: Path, count: int) -> float:
-    """Conversations a second with ``--workers``."""
+    """Conversations per second with ``--workers``."""
     before = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = str(count)  # one thread for each
     try:
@@ -138,7 +138,7 @@ def _small(opened: Chats) -> Iterator[list[Entry]]:
 
 
 def _ray(load: partial, folder: Path, out: Path, count: int) -> float:
-    """Conversations a second with ``--engine ray``, from the moment that each worker has done a part."""
+    """Conversations per second with ``--engine ray``, from the moment that each worker has done a part."""
     times: list[float] = []
     ray_engine.judge_folder(load, folder, out, {}, workers=count, on_part=lambda *_: times.append(time.perf_counter()))
     rows = [part.last - part.first + 1 for part in ray_engine.parts_of(folder)]

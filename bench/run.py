@@ -119,7 +119,7 @@ def _page(results: dict, tables: Mapping[str, Sequence[Table]], left_out: list[s
 
 
 def _draw(values: dict, file: Path) -> None:
-    """A bar for each way: conversations a second, on a logarithmic scale."""
+    """A bar for each way: conversations per second, on a logarithmic scale."""
     from matplotlib.figure import Figure
 
     others = tuple(f"batch {size}" for size in throughput.BATCH_SIZES if size != 32)
@@ -136,7 +136,7 @@ def _draw(values: dict, file: Path) -> None:
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.margins(x=0.1)
-    axes.set_xlabel("conversations a second")
+    axes.set_xlabel("conversations per second")
     axes.spines[["top", "right"]].set_visible(False)
     with new_file(file) as partial:
         figure.savefig(partial, format="png", dpi=100)

@@ -3,10 +3,10 @@
     python bench/serve.py --clients 200 --seconds 60
     python bench/serve.py --page --clients 200 --seconds 60
 
-Prints answers a second, the median and the 95th percentile of the time to answer, statuses, rows in a forward pass, and
-the server's memory; first for one client alone, then for all of them, which shows what joining requests gains. A client
-waits as long as a busy server asks it to. At the end more clients than there is room for send requests at once: each
-must get an answer or a refusal with a reason. The exit code is 1 if anything else came back.
+Prints answers per second, the median and the 95th percentile of the time to answer, statuses, rows in a forward pass,
+and the server's memory. First it does so for one client alone, then for all of them, which shows what joining requests
+gains. A client waits as long as a busy server asks it to. At the end more clients than there is room for send requests
+at once: each must get an answer or a refusal with a reason. The exit code is 1 if anything else came back.
 """
 
 import argparse
@@ -97,8 +97,8 @@ def load(url: str, clients: int, seconds: float, pid: int) -> Counter[int]:
     shown = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
     p50, p95 = (statistics.median(times), statistics.quantiles(times, n=20)[-1]) if len(times) > 1 else (0.0, 0.0)
     print(
-        f"{clients} clients: {len(times) / taken:.1f} answers a second, median {p50:.2f} s, 95 % within {p95:.2f} s; "
-        f"statuses {shown}; {(more[0] - rows) / max(1, more[1] - passes):.1f} rows a pass; "
+        f"{clients} clients: {len(times) / taken:.1f} answers per second, median {p50:.2f} s, 95 % within {p95:.2f} s; "
+        f"statuses {shown}; {(more[0] - rows) / max(1, more[1] - passes):.1f} rows per pass; "
         f"memory {before} -> {memory(pid)} MB",
         flush=True,
     )

@@ -1,4 +1,4 @@
-"""Conversations a second: the paper's way, pipelines and CrossEncoder on the shipped checkpoint, and our backends."""
+"""Conversations per second: the paper's way, pipelines and CrossEncoder on the shipped checkpoint, and our backends."""
 
 import statistics
 from collections.abc import Callable
@@ -84,18 +84,18 @@ def measure(model: Path, *, rows: int, few: int, rounds: int) -> Measured:
         times = {other: ratio(seconds[other], own) for other in (PAPER, PIPELINE, BATCHED)}
         body.append((name, f"{rate:.1f}", *(f"{factor:.2f}" for factor in times.values())))
         values[name] = {"a second": rate, "seconds": own, "times": times}
-    header = ("way", "conversations a second", "× the paper's way", "× pipeline one by one", "× pipeline batch 32")
+    header = ("way", "conversations per second", "× the paper's way", "× pipeline one by one", "× pipeline batch 32")
     sized = {name: values[f"detector.batch, {name}, batch 32"]["a second"] / threads() for name in ours}
-    return Measured([Table("Conversations a second", header, body), _sizing(sized)], values, left_out)
+    return Measured([Table("Conversations per second", header, body), _sizing(sized)], values, left_out)
 
 
 def _sizing(rates: dict[str, float]) -> Table:
-    """What a billion replies take, from the replies a second of one core."""
+    """What a billion replies take, from the replies per second of one core."""
     body = []
     for name, rate in rates.items():
         hours = BILLION / rate / 3600
         body.append((name, f"{rate:.0f}", f"{hours:,.0f}", f"{hours * CORE_HOUR:,.0f}"))
-    header = ("backend", "replies a second a core", "core hours", f"US dollars at {CORE_HOUR} a core hour")
+    header = ("backend", "replies per second and core", "core hours", f"US dollars at {CORE_HOUR} per core hour")
     return Table("A billion replies in chats of two turns", header, body)
 
 

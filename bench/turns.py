@@ -1,10 +1,10 @@
-"""What a reply costs as its chat grows: the three ways of reading a history, side by side.
+"""What a reply costs as its chat grows, for the three ways of reading a history.
 
     .venv/bin/python bench/turns.py models/e5-small-balanced --rounds 5
 
-Chats are put together from CDConv. All ways judge the same replies in turn within each round, so that a
-machine that slows down slows all of them; medians over the rounds are printed. The windowed way costs one window an
-earlier turn, so it grows linearly; the unstructured one reads one ever longer text, up to what the model can hold.
+Chats are put together from CDConv. In each round all ways judge the same replies in turn, so that a machine that slows
+down slows all of them. Medians over the rounds are printed. The windowed way costs one window per earlier turn, so its
+cost grows linearly. The unstructured way reads one text, which grows with the chat up to the limit of the model.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def main() -> None:
                 way.batch(chats)
                 if round_number:  # the first warms up
                     seconds.setdefault((turns, windowing), []).append(time.perf_counter() - started)
-    print(f"milliseconds a reply, {options.chats} chats in a batch, {options.rounds} rounds, {options.model}")
+    print(f"milliseconds per reply, {options.chats} chats in a batch, {options.rounds} rounds, {options.model}")
     print(f"{'turns':>6}" + "".join(f"{windowing:>24}" for windowing in ways))
     for turns in TURNS:
         cells = []

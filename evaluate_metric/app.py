@@ -29,7 +29,7 @@ footer .show-api {color: var(--body-text-color) !important}
 """
 ENGLISH = {
     "lead": "# CDConv metric\nAccuracy, macro-F1 and the figures of every class for contradictions in Chinese "
-    "conversations. Paste class ids or label names, one a line or between commas.",
+    "conversations. Paste class ids or label names, one per line or separated by commas.",
     "task": "Task",
     "references": "References",
     "predictions": "Predictions",
@@ -70,7 +70,7 @@ Table = list[list[str | int | float]]
 
 
 def parse_labels(text: str) -> list[int | str]:
-    """Reads labels, one a line or between commas; digits are class ids.
+    """Reads labels, one per line or separated by commas; digits are class ids.
 
     Blank lines hold no label. Nothing between two commas is an empty label, which `score` refuses. Dropping it would
     shift all later labels by one row.

@@ -3,7 +3,7 @@
 `score` and `compare` are plain functions, and `score_rows` gives the figures of the crossed chats, of DECODE, of
 response selection and of retrieval.
 `CDConvMetric` makes them available to `evaluate.load`. The file is a Hub Space of its own: it imports nothing of this
-project, and one module a line, which `evaluate` needs.
+project, and one module per line, which `evaluate` needs.
 """
 
 from collections import abc
@@ -657,7 +657,7 @@ class CDConvMetric(evaluate.Metric):
         """
         known = [*Bootstrap.__dataclass_fields__, *(["threshold"] if self.task == CROSSED else [])]
         if unknown := [name for name in options if name not in known]:
-            raise TypeError(f"{unknown[0]} is no argument; the arguments are {', '.join(known)}")
+            raise TypeError(f"{unknown[0]} is not an argument; the arguments are {', '.join(known)}")
         _probability(options.get("threshold", 0.5), "threshold")
         Bootstrap(**{name: value for name, value in options.items() if name != "threshold"})
         columns: dict[str, list[Any]] = {}

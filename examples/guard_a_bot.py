@@ -28,7 +28,7 @@ def candidates(client: httpx.Client, bot: str, messages: list[dict[str, str]], n
 
 
 def main() -> None:
-    """Reads what the user says from standard input, a message a line, and prints the replies."""
+    """Reads what the user says from standard input, one message per line, and prints the replies."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--base-url", required=True, help="of the endpoint, including /v1")
     parser.add_argument("--bot", required=True, help="the model that the endpoint serves")

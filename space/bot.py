@@ -172,7 +172,7 @@ def _content(body: bytes) -> str:
     try:
         text: Any = json.loads(body)["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError, RecursionError):
-        raise NoReplyError("the bot answered something that is no chat completion") from None
+        raise NoReplyError("the bot answered something that is not a chat completion") from None
     if not isinstance(text, str) or not text.strip():
         raise NoReplyError("the bot answered without text")
     return _encodable(text.strip())

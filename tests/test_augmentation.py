@@ -72,7 +72,7 @@ def test_training_uses_the_share_and_validates_on_all_rows(sample_repo, rows, tm
 def test_an_unknown_bot_is_named_and_no_run_starts(sample_repo, rows, tmp_path, monkeypatch):
     assert {*of_bot(rows, "plato")["bot"]} == {rows.features["bot"].str2int("plato")}
     alone = of_bot(rows, "eva")
-    with pytest.raises(InputError, match=rf"^none of the {len(alone)} rows of the train split is a reply of plato;"):
+    with pytest.raises(InputError, match=rf" {len(alone)} rows of the train split .*plato; name the other bot"):
         of_bot(alone, "plato")
     read = run_folder.load_splits
 
@@ -80,7 +80,7 @@ def test_an_unknown_bot_is_named_and_no_run_starts(sample_repo, rows, tmp_path, 
         return {split: of_bot(part, "eva") for split, part in read(*arguments).items()}
 
     monkeypatch.setattr(run_folder, "load_splits", of_eva)
-    with pytest.raises(InputError, match="is a reply of plato; name the other bot"):
+    with pytest.raises(InputError, match="train split .*plato; name the other bot"):
         train(QUICK.with_changes(bot="plato"), data=sample_repo, out=tmp_path / "run")
     assert not any(tmp_path.iterdir())
 
@@ -126,7 +126,7 @@ def test_rows_without_a_bot_count_as_one_bot(rows):
     named, made = (training_rows(part, both).rows for part in (alone, alone.remove_columns("bot")))
     for column in ("id", "u1", "b1", "u2", "b2", "label"):
         assert list(named[column]) == list(made[column])
-    with pytest.raises(InputError, match=r"^data\.bot is 'eva', and the train split has no column bot; remove"):
+    with pytest.raises(InputError, match=r"^data\.bot is 'eva', .*train split .*; remove"):
         of_bot(unnamed, "eva")
 
 

@@ -161,14 +161,14 @@ def test_a_cascade_uses_the_detectors_config_and_rows_that_no_part_was_trained_o
 
 def test_incompatible_parts_are_rejected(parts, random_model, tmp_path):
     detector, judge, _, rows = parts
-    with pytest.raises(InputError, match="has the labels non-contradiction, contradiction; the data has"):
+    with pytest.raises(InputError, match="labels non-contradiction, contradiction; .* intra-sentence"):
         cascades.curve(load_classifier(random_model("2-class")), load_classifier(judge), rows)
     persona = random_model("persona")
     names = load_classifier(persona).labels
     features = Features({**{name: Value("string") for name in COLUMNS}, "label": ClassLabel(names=list(names))})
-    with pytest.raises(InputError, match="its labels tell no contradictions from other replies"):
+    with pytest.raises(InputError, match=r"labels .*contradictions .*\(unrelated, "):
         cascades.curve(load_classifier(persona), load_classifier(persona), rows.cast(features))
-    with pytest.raises(InputError, match="its labels tell no contradictions from other replies"):
+    with pytest.raises(InputError, match=r"labels .*contradictions .*\(unrelated, "):
         CascadeClassifier(load_classifier(persona), load_classifier(persona), 0.2, 0.8)
     folder = tmp_path / "cascade"
     for name, part in (("detector", random_model("2-class")), ("judge", judge)):

@@ -233,7 +233,7 @@ def test_official_split_leaks_and_the_grouped_one_does_not(rows, grouped):
 
 
 def test_grouped_split_rejects_too_few_first_utterances(sample_rows):
-    with pytest.raises(cdconv.InvalidSourceError, match=f"{len(sample_rows)} rows with 4 distinct u1 are too few"):
+    with pytest.raises(cdconv.InvalidSourceError, match=f"{len(sample_rows)} rows .*4 distinct u1 "):
         cdconv.grouped_split([row | {"u1": str(row["id"] % 4)} for row in sample_rows])
 
 
@@ -296,7 +296,7 @@ def test_builder_loads_new_rows_from_a_changed_default_source(tmp_path, monkeypa
 
 def test_builder_shows_the_error_of_a_bad_row_unchanged(tmp_path):
     path = write(tmp_path / "raw.txt", [*LINES[:6], PLAIN | {"label": 9}])
-    with pytest.raises(cdconv.InvalidSourceError, match=r"raw\.txt:7: column 'label' is 9; allowed are 0, 1, 2, 3"):
+    with pytest.raises(cdconv.InvalidSourceError, match=r"raw\.txt:7: .*'label' is 9; .*0, 1, 2, 3"):
         build(tmp_path / "cache", "4-class", path)
 
 

@@ -145,7 +145,7 @@ def test_threads_do_not_truncate_each_others_texts(detector, chats):
 @pytest.mark.parametrize("view", ["context-only", "nli"])
 def test_a_view_without_the_reply_cannot_judge_chats(folder, view):
     detector = ContradictionDetector(CheckpointClassifier(TorchBackend.load(folder), view))
-    with pytest.raises(InputError, match="it does not judge the reply of a chat"):
+    with pytest.raises(InputError, match="reads .*; .* not judge"):
         detector(chat(*CHAT))
 
 
@@ -158,7 +158,7 @@ def test_an_empty_list_of_chats_gives_an_empty_list(detector):
 )
 def test_the_error_names_a_value_that_is_not_a_list_of_chats(detector, chats, kind):
     for ask in (detector.batch, detector.scan_batch):
-        with pytest.raises(InputError, match=f"chats is {kind}; it must be a list of chats"):
+        with pytest.raises(InputError, match=f"chats is {kind}; .*list of chats"):
             ask(chats)
 
 

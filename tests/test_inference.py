@@ -86,7 +86,7 @@ def test_bf16_changes_probabilities_slightly_and_labels_rarely(chats):
 
 
 def test_fp16_is_rejected_on_a_cpu(quick_model):
-    with pytest.raises(InputError, match="fp16 is slower than fp32 on a CPU; bf16"):
+    with pytest.raises(InputError, match="fp16 .*CPU; bf16"):
         ContradictionDetector.from_pretrained(quick_model, device="cpu", precision="fp16")
 
 

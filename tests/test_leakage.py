@@ -245,9 +245,9 @@ def test_the_share_of_rows_that_a_start_has_read_is_recorded_and_checked_later(s
     later = record.read(one)
     later["request"] = with_options(later["request"], bot="plato", train_fraction=0.1)
     write_json(one / "run.json", later)
-    with pytest.raises(InputError, match=r"one: made from start, which was trained on replies of eva, and the recipe"):
+    with pytest.raises(InputError, match=r"one: .*start, .*replies of eva, .*recipe"):
         run_folder.run_request(recipe("4-class", backbone=str(one)).with_changes(bot="plato"), sample_repo)
-    with pytest.raises(InputError, match=r"one: made from start, which was trained on 50 % of the rows"):
+    with pytest.raises(InputError, match=r"one: .*start, .*50 % of the rows"):
         run_folder.run_request(recipe("4-class", backbone=str(one)).with_changes(train_fraction=0.2), sample_repo)
 
 
@@ -300,7 +300,7 @@ def test_the_origin_of_a_start_is_recorded_and_checked(quick_model, sample_repo,
     # A pruned model has a record with another name.
     (one / "run.json").unlink()
     write_json(one / "prune.json", {"backbone": "quick", "ancestors": [before]})
-    with pytest.raises(InputError, match="made from quick, which was trained on 4-class"):
+    with pytest.raises(InputError, match="from quick, .*4-class"):
         run_folder.run_request(recipe(backbone=str(one)), sample_repo)
 
 
@@ -328,7 +328,7 @@ def test_a_run_does_not_resume_under_other_conditions(tmp_path):
     assert (work / "state").is_dir()
     with pytest.raises(InputError, match=r"began without --deterministic; .*remove it"):
         run_folder.open_run(work, request, True, {**begun, "deterministic": True})
-    with pytest.raises(InputError, match=r"began with user/seen at commit 0123456789ab, and the Hub has ffffffffffff"):
+    with pytest.raises(InputError, match=r"user/seen .*0123456789ab, .*ffffffffffff .*remove the run"):
         run_folder.open_run(work, request, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
     write_json(work / "run.json", {"request": {"recipe": {}}})  # from before conditions were recorded
     run_folder.open_run(work, request, True, {**begun, "deterministic": True})

@@ -257,7 +257,7 @@ def test_an_endpoint_that_refuses_requests_ends_the_command_with_one_line(run, j
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"api_key": "sk-1"}, "'api_key' is no option of a judge"),
+        ({"api_key": "sk-1"}, "'api_key' .*the options are model, "),
         ({"base_url": "http://x"}, r"\$OPENAI_BASE_URL and \$OPENAI_API_KEY hold them"),
         ({"extra": {"stream": True}}, "extra holds 'stream'"),
         ({"votes": 0}, "votes is 0; it must be at least 1"),

@@ -65,5 +65,5 @@ def test_a_group_split_between_batches_or_processes_is_rejected():
         Layout(60, 30).check_groups(groups)
     with pytest.raises(InputError, match="batch_size 36 gives each process 18 rows.* take a multiple of 8$"):
         Layout(60, 36, processes=2).check_groups(groups)
-    with pytest.raises(InputError, match="the same number of replies; these have from 3 to 4$"):
+    with pytest.raises(InputError, match="same number of replies; .*3 to 4$"):
         Layout(59, 32).check_groups(groups[:-1])

@@ -99,7 +99,7 @@ def test_batches_and_single_rows_give_the_same_result_as_one_call(metric: CDConv
 
 
 def test_the_error_for_an_unknown_keyword_lists_the_known_ones(metric: CDConvMetric) -> None:
-    with pytest.raises(TypeError, match=r"bootstraps is no argument; .*bootstrap"):
+    with pytest.raises(TypeError, match=r"bootstraps .*arguments are .*bootstrap"):
         metric.compute(predictions=[0], references=[0], bootstraps=5)
 
 
@@ -148,7 +148,7 @@ def test_rows_survive_a_rejected_call(metric: CDConvMetric) -> None:
 
 
 def test_computing_without_rows_says_what_is_missing(metric: CDConvMetric) -> None:
-    with pytest.raises(ValueError, match="no rows to score: give predictions and references"):
+    with pytest.raises(ValueError, match="no rows .*predictions and references"):
         metric.compute()
     with pytest.raises(ValueError, match="predictions and references are empty"):
         metric.compute(predictions=[], references=[])

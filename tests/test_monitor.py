@@ -232,7 +232,7 @@ def test_a_value_that_is_not_a_json_object_is_rejected(detector, text):
 
 def test_a_detector_that_judges_no_replies_cannot_monitor(random_model):
     classifier = CheckpointClassifier.load(random_model("4-class"), view="context-only")
-    with pytest.raises(InputError, match="it does not judge the reply of a chat"):
+    with pytest.raises(InputError, match="reads u1, b1, u2; .* not judge"):
         ContradictionDetector(classifier).monitor()
 
 

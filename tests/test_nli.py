@@ -352,7 +352,7 @@ def test_pairs_are_found_by_the_name_of_their_corpus(copies, tmp_path, monkeypat
     assert len(nli.read("cnli")) == 6
     assert nli.read("ocnli", "validation") == [("甲", "乙", "neutral")]
     assert len(nli.read("decode", nli.ALL)) == 5
-    with pytest.raises(InputError, match="mutual: the local copy has no train split of pairs; it has none"):
+    with pytest.raises(InputError, match="mutual: .*train split"):
         nli.read("mutual")
     monkeypatch.delenv(registry.VARIABLE)
     with pytest.raises(InputError, match=registry.VARIABLE):

@@ -192,7 +192,7 @@ def test_each_bot_is_corrected_by_its_own_labels(tmp_path):
     [comparison] = built["comparisons"]
     assert comparison["all"]["difference"] == 0 and comparison["all"]["low"] < 0 < comparison["all"]["high"]
     assert [figures.measured_on for figures in labelled(*lines)] == ["200 labelled conversations", None]
-    with pytest.raises(InputError, match="50 labels of easy are all of one kind"):
+    with pytest.raises(InputError, match="50 labels of easy .*one kind"):
         labelled(*lines[::4])
 
 

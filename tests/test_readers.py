@@ -156,7 +156,7 @@ def test_rejected_lines_that_cannot_be_saved_are_only_reported(detect, tmp_path)
             "its first line is { alone, as of JSON over many",
         ),
         ("a.jsonl", b'"u1","b1","u2","b2"\na,b,c,d\n', "names columns (u1, b1, u2, b2); --format csv reads it"),
-        ("a.json", line().encode() + b"\n" + line().encode(), "the format is jsonl"),
+        ("a.json", line().encode() + b"\n" + line().encode(), "has the format jsonl"),
         ("a.parquet", b"PAR1", "a.parquet: no Parquet file"),
         ("a.xlsx", b"", "its name tells no format"),
     ],

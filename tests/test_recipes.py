@@ -70,10 +70,10 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("epoch = 3\n" + GOOD, "epoch is no option; a recipe has name, seed, precision and the tables [data]"),
-        ("epochs = 3\n" + GOOD, "epochs is no option; it belongs to the table [optimizer]"),
-        (GOOD + "[optimizer]\nepoch = 3", "optimizer.epoch is no option; [optimizer] has epochs, batch_size"),
-        (GOOD + "[optimizer]\ndropout = 0.1", "optimizer.dropout is no option; it belongs to the table [model]"),
+        ("epoch = 3\n" + GOOD, "epoch is not an option; a recipe has name, seed, precision and the tables [data]"),
+        ("epochs = 3\n" + GOOD, "epochs is not an option; it belongs to the table [optimizer]"),
+        (GOOD + "[optimizer]\nepoch = 3", "optimizer.epoch is not an option; [optimizer] has epochs, batch_size"),
+        (GOOD + "[optimizer]\ndropout = 0.1", "optimizer.dropout is not an option; it belongs to the table [model]"),
         (GOOD + "[optimizer]\nepochs = 0", "optimizer.epochs is 0"),
         (GOOD + "[optimizer]\nepochs = 2.5", "optimizer.epochs is 2.5"),
         (GOOD + "[optimizer]\nepochs = true", "optimizer.epochs is True"),
@@ -91,7 +91,7 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
         (GOOD + "[model.scratch]\nlayers = 2", "[model]: needs either"),
         (DATA + "[model]\n", "[model]: needs either"),
         (DATA + "[model.scratch]\nheads = 3", "[model.scratch]: hidden_size 128 must be a multiple of heads 3"),
-        (DATA + "[model.scratch]\ndepth = 3", "model.scratch.depth is no option"),
+        (DATA + "[model.scratch]\ndepth = 3", "model.scratch.depth is not an option"),
         (DATA + "[model.scratch]\nvocabulary = 4", "model.scratch.vocabulary is 4"),
         (DATA + '[model]\nbackbone = "a/b"\nbase_model = "a folder"', "model.base_model is 'a folder': must be"),
         ("view = flatten", "not a TOML file"),
@@ -161,7 +161,7 @@ def test_a_record_with_a_retired_option_loads_and_displays_but_cannot_be_retrain
     assert recipe.options()["mixed_views"] == ["sentence-pair"]
     same = recipe.model_copy(update={"retired": {}})
     assert record.recorded_request(tmp_path)["recipe"] == recipe.recorded() != same.recorded()
-    with pytest.raises(InputError, match="set mixed_views, which this version no longer has") as error:
+    with pytest.raises(InputError, match="set mixed_views, .*commit") as error:
         load_recipe(tmp_path)
     assert "\n" not in str(error.value)
 
@@ -218,7 +218,7 @@ def test_the_record_of_a_run_is_its_recipe_and_needs_the_paths_of_its_folders(fi
     start, teachers = {"backbone": own.model.backbone}, {"teachers": own.distillation.teachers}
     for message, known in (
         ("started from e5-small-sentence-pair-seed42@63dcd1eea411, .*name it by --backbone", {}),
-        ("learnt from e5-small-ensemble@.*name it by --teacher", start),
+        ("distilled from e5-small-ensemble@.*name it by --teacher", start),
         ("read pairs of nli@.*name it by --nli", start | teachers),
     ):
         with pytest.raises(InputError, match=message):
@@ -245,7 +245,7 @@ def test_a_record_with_teacher_digests_needs_their_paths(tmp_path):
         "teachers": ["some/teacher", "one@0123456789ab"],
     }  # fmt: skip
     recipe = load_recipe(recorded(tmp_path, recipe=values))
-    with pytest.raises(InputError, match="learnt from one@0123456789ab, .*name all 2 by --teacher"):
+    with pytest.raises(InputError, match="distilled from one@0123456789ab, .*name all 2 by --teacher"):
         require_folders(recipe, "")
     require_folders(recipe.with_changes(teachers=["some/teacher", "runs/one"]), "")
 

@@ -135,7 +135,7 @@ def test_a_state_cannot_be_resumed_with_another_number_of_processes(recipe, samp
     values = json.loads(progress.read_text(encoding="utf-8"))
     assert values["processes"] == 1
     progress.write_text(json.dumps({**values, "processes": 2}), encoding="utf-8")
-    with pytest.raises(InputError, match="saved by 2 processes, and 1 cannot resume it"):
+    with pytest.raises(InputError, match="saved by 2 processes, .*1 "):
         train(load_recipe(recipe), data=sample_repo, out=tmp_path / "run", resume=True)
 
 

@@ -161,7 +161,7 @@ def test_resume_leaves_a_finished_run_alone_and_nothing_overwrites_it(finished, 
 
 def test_a_non_finite_loss_stops_training_and_names_the_rows(sample_repo, tmp_path):
     wild = QUICK.with_changes(learning_rate=1e30)
-    with pytest.raises(InputError, match=r"step \d+ of epoch \d+: the loss is (nan|inf) on the rows \[\d+"):
+    with pytest.raises(InputError, match=r"step \d+ of epoch \d+: .* (nan|inf) .*\[\d+"):
         train(wild, data=sample_repo, out=tmp_path / "wild")
     assert not (tmp_path / "wild").exists()
 
@@ -334,9 +334,9 @@ def test_an_output_path_without_a_name_is_rejected_before_any_work(run, out):
 @pytest.mark.parametrize("method", ["checkpoint", "hierarchical"])
 def test_fp16_training_is_rejected_on_a_cpu(method, sample_repo, tmp_path):
     run = trainers.train if method == "hierarchical" else train
-    with pytest.raises(InputError, match="^precision 'fp16' is for GPUs; on a CPU bf16 is the fast one"):
+    with pytest.raises(InputError, match="^precision 'fp16' .*; on a CPU bf16"):
         run(QUICK.with_changes(precision="fp16", method=method), data=sample_repo, out=tmp_path / "run")
-    with pytest.raises(InputError, match="^precision 'fp16' is for GPUs"):
+    with pytest.raises(InputError, match="^precision 'fp16' "):
         grid.measure(QUICK.with_changes(precision="fp16"), sample_repo)
     assert not any(tmp_path.iterdir())
 

@@ -55,9 +55,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost_duplicated_or_reordered
 
 @pytest.mark.parametrize("ending", [partial(os._exit, 1), partial(ContradictionDetector.from_pretrained, "no/model")])
 def test_workers_that_cannot_start_print_one_line(ending):
-    with pytest.raises(
-        InputError, match="a worker process was killed while it loaded|no/model: neither a model"
-    ) as error:
+    with pytest.raises(InputError, match="worker .*killed|no/model: ") as error:
         Workers(1, ending, "line")
     assert "\n" not in str(error.value)
 

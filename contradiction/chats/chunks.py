@@ -191,7 +191,7 @@ def judge_chunk(
         entries: the chunk.
         key: ``line`` or ``row``, what the numbers of the input count.
         scan: judges every reply instead of the last one.
-        batch_size: windows a forward pass.
+        batch_size: windows per forward pass.
         on_batch: called with the number of windows after each forward pass.
 
     Raises:

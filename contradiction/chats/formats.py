@@ -186,7 +186,8 @@ def read_pasted(text: str) -> list[Any]:
     """The messages of a pasted chat.
 
     Without speakers the lines alternate, and the user begins. With ``用户：`` and ``机器人：``, or other names of
-    ``ROLES``, a line without a speaker continues the message above it. JSON is an object, a list, or a message a line.
+    ``ROLES``, a line without a speaker continues the message above it. JSON is an object, a list, or a message on
+    each line.
 
     Raises:
         InputError: the text is empty, is JSON that holds no chat, names unknown speakers, or names a speaker in later

@@ -102,7 +102,7 @@ def judge_folder(
         workers: the number of workers of one core each; by default one for each core.
         address: the address of a cluster; by default Ray is started here for this run.
         scan: judges every reply instead of the last one.
-        batch_size: windows a forward pass.
+        batch_size: windows per forward pass.
         on_part: called with the number of finished parts after each part.
 
     Returns:

@@ -41,8 +41,8 @@ def open_file(path: str | Path, format: str | None = None) -> Chats:
 
     Args:
         path: the file. A named pipe is read as it comes.
-        format: ``jsonl`` (a chat a line), ``json`` (one chat, or a list of chats), ``csv``, ``tsv`` or ``parquet`` (a
-            column ``messages`` or ``conversations``, or u1, b1, u2 and b2, and perhaps ``id``); or ``deepeval`` or
+        format: ``jsonl`` (one chat per line), ``json`` (one chat, or a list of chats), ``csv``, ``tsv`` or ``parquet``
+            (a column ``messages`` or ``conversations``, or u1, b1, u2 and b2, and perhaps ``id``); or ``deepeval`` or
             ``garak``, see :mod:`contradiction.chats.harnesses`. By default the file's name says which.
 
     Raises:
@@ -161,7 +161,7 @@ def _json(content: bytes, where: str) -> list[Entry]:
     except UnicodeDecodeError:
         raise InputError(f"{where}: {NOT_UTF8}") from None
     except InputError as error:
-        raise InputError(f"{where}: {error}; for a file with a chat a line, the format is jsonl") from None
+        raise InputError(f"{where}: {error}; a file with one chat per line has the format jsonl") from None
     first = value[0] if isinstance(value, list) and value else None
     lone = not isinstance(value, list) or (isinstance(first, Mapping) and not {"role", "from"}.isdisjoint(first))
     return [

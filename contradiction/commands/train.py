@@ -123,7 +123,7 @@ def _finish_merged(out: Path, description: str, data: str) -> None:
 
 def cascade(
     detector: Annotated[Path, typer.Argument(help="The folder of a detector, which judges every reply.")],
-    judge: Annotated[Path, typer.Argument(help="The folder of a judge, asked where the detector is in doubt.")],
+    judge: Annotated[Path, typer.Argument(help="The folder of a judge, which is asked where the detector is unsure.")],
     out: Annotated[
         Path | None, typer.Option(help="The model folder to write. By default no folder is written.")
     ] = None,
@@ -140,7 +140,7 @@ def cascade(
     plot: Annotated[Path | None, typer.Option(help="Also draw the curve to this PNG file.")] = None,
     json: Annotated[Path | None, typer.Option(help="Also write the curve to this file.")] = None,
 ) -> None:
-    """Measures a detector that asks a judge about the replies on which it is in doubt: macro-F1 and cost.
+    """Measures macro-F1 and cost of a detector that asks a judge about the replies for which it is unsure.
 
     The judge is asked once about every validation row, or about --limit of them. Its answers are saved.
     """

@@ -1,7 +1,7 @@
 """Baselines without fine-tuning: TF-IDF of a part of the conversation, and kernel ridge regression.
 
 The TF-IDF models are artefact baselines. A detector that is not better than the reply alone, or the context alone
-*without* the reply, has learnt how the data was made, and not how to compare the reply with the context.
+*without* the reply, has learned how the data was made, and not how to compare the reply with the context.
 """
 
 from collections.abc import Container, Iterable, Iterator

@@ -29,7 +29,7 @@ class Step:
 
     Attributes:
         share: the share of the rows that go to the judge.
-        low, high: the lowest and the highest probability of a contradiction at which the detector is in doubt.
+        low, high: the lowest and the highest probability of a contradiction at which the detector is unsure.
         macro_f1: task -> macro-F1 and the ends of its 95 % bootstrap interval.
         tokens: the tokens that the judge reads and writes for 1,000 rows; 0 for a judge on this machine.
         seconds: the time of its answers for 1,000 rows, one after the other; None where it is not known.
@@ -55,7 +55,7 @@ def curve(
     """The cascades of a detector and a judge, by the share of the rows that go to the judge.
 
     Both parts judge all rows, so measuring costs as much as sending all rows to the judge. In each cascade, a row is
-    decided by the rule of the part that it goes to. The rows on which the detector is most in doubt go to the judge
+    decided by the rule of the part that it goes to. The rows for which the detector is most unsure go to the judge
     first: those whose calibrated probability of a contradiction is nearest to its threshold, in log-odds.
 
     Args:
@@ -113,7 +113,7 @@ def _bounds(doubt: np.ndarray, count: int, threshold: float) -> tuple[float, flo
 
     Args:
         doubt: the distance of each row to the threshold in log-odds, in ascending order.
-        count: the number of rows in doubt.
+        count: the number of rows for which the detector is unsure.
         threshold: the threshold of the detector.
     """
     if count == 0:
@@ -145,7 +145,7 @@ def _spent(usage: Mapping[str, Any], share: float, rows: int) -> tuple[float, fl
 def table(steps: Sequence[Step], rows: int) -> Table:
     """The steps of a curve, with intervals."""
     tasks = [task for task in TASKS if task in steps[0].macro_f1]
-    header = ("judged by the judge, %", "in doubt", *(f"macro-F1, {task}" for task in tasks),
+    header = ("judge is asked about, %", "at a probability of", *(f"macro-F1, {task}" for task in tasks),
               "tokens / 1,000", "seconds / 1,000", "cost / 1,000")  # fmt: skip
     body = [
         (
@@ -158,7 +158,7 @@ def table(steps: Sequence[Step], rows: int) -> Table:
         )
         for step in steps
     ]
-    return Table(f"A detector, and a judge where it is in doubt, on {rows:,} validation rows", header, body, texts=2)
+    return Table(f"A detector, and a judge where it is unsure, on {rows:,} validation rows", header, body, texts=2)
 
 
 def records(steps: Sequence[Step]) -> list[dict[str, Any]]:

@@ -92,7 +92,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def write_json(path: str | Path, value: Mapping[str, Any]) -> None:
-    """Writes a JSON object, one key a line, Chinese as it is."""
+    """Writes a JSON object, one key per line, Chinese as it is."""
     lines = (f"{json.dumps(key)}: {json.dumps(content, ensure_ascii=False)}" for key, content in value.items())
     write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
 

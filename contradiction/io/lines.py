@@ -11,7 +11,7 @@ from contradiction.io.files import named
 
 
 class LineFile:
-    """A file of JSON values, one a line, that grows by whole lines.
+    """A file of JSON values, one per line, that grows by whole lines.
 
     A killed process may leave an unfinished last line. It is not read, and :meth:`keep` removes it.
 

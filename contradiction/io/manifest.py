@@ -67,7 +67,7 @@ def check(folder: Path, partial: bool = False) -> None:
             )
             raise InputError(damage_of(file) or changed)
     if added := sorted(_read_files(folder) - listed.keys()):
-        raise InputError(f"{folder / added[0]}: is not in {NAME}, so it is no part of the model; remove it")
+        raise InputError(f"{folder / added[0]}: is not in {NAME}, so it does not belong to the model; remove it")
 
 
 def damage_of(file: Path) -> str | None:

@@ -138,7 +138,7 @@ class Classifier(ABC):
 
     @classmethod
     def identity(cls, folder: Path) -> list[bytes]:
-        """What the logits of a model depend on besides its weights, for the digest by which records name the model."""
+        """What the logits depend on besides the weights. Records identify a model by a digest of both."""
         return []
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""A cascade: a detector judges every row, and a more expensive judge the rows on which the detector is in doubt."""
+"""A cascade: a detector judges every row, and a more expensive judge the rows for which it is unsure."""
 
 import json
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ from contradiction.methods.softmax import SoftmaxClassifier
 
 @register
 class CascadeClassifier(SoftmaxClassifier):
-    """The calibrated probabilities of a detector, and those of a judge where the detector is in doubt.
+    """The calibrated probabilities of a detector, and those of a judge where the detector is unsure.
 
-    The detector is in doubt where its calibrated probability of a contradiction is from ``low`` to ``high``. Verdicts
+    The detector is unsure where its calibrated probability of a contradiction is from ``low`` to ``high``. Verdicts
     on other rows cost no request.
 
     Args:
         detector: of any method.
         judge: of any method, with the same labels.
-        low, high: the bounds of doubt.
+        low, high: the probabilities of a contradiction between which the judge is asked.
         name: the name of the model in messages.
         rule: the decision rule.
 
@@ -108,7 +108,7 @@ class CascadeClassifier(SoftmaxClassifier):
         return Scores(np.log(np.maximum(probabilities, TINY)), truncations)
 
     def in_doubt(self, probabilities: np.ndarray) -> np.ndarray:
-        """Whether the detector is in doubt, shape (rows,), by its probabilities, shape (rows, labels)."""
+        """Whether the detector is unsure, shape (rows,), by its probabilities, shape (rows, labels)."""
         scores = (dict(zip(self.labels, row, strict=True)) for row in probabilities.tolist())
         contradiction = np.array([merge(self.task, row)[CONTRADICTION] for row in scores])
         return (contradiction >= self.low) & (contradiction <= self.high)

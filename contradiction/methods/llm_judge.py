@@ -88,8 +88,8 @@ class JudgeOptions:
         known = tuple(cls.__dataclass_fields__)
         if unknown := sorted(values.keys() - set(known)):
             raise InputError(
-                f"{file}: {unknown[0]!r} is no option of a judge; the options are {', '.join(known)}. The address and "
-                f"the key of the endpoint are never in the file: ${URL} and ${KEY} hold them"
+                f"{file}: {unknown[0]!r} is not an option of a judge; the options are {', '.join(known)}. The address "
+                f"and the key of the endpoint are never in the file: ${URL} and ${KEY} hold them"
             )
         try:
             options = TypeAdapter(cls).validate_python(values)

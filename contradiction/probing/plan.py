@@ -85,7 +85,7 @@ def read_openings(source: str | Path | None = None) -> list[str]:
     """Openings: those of the package, of a data repo with the columns of CDConv, or of a file.
 
     Args:
-        source: None, a data repo (a folder or Hub id), or a file: a text of one opening a line, in which lines with
+        source: None, a data repo (a folder or Hub id), or a file: a text with one opening per line, in which lines with
             ``#`` are comments, or JSON lines with the key ``text``.
 
     Raises:

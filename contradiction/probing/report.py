@@ -69,7 +69,7 @@ def _read_data(path: Path) -> list[Source]:
 
 
 def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
-    """The sources, each with the accuracy that the detector has on those of its conversations that people labelled.
+    """Adds the detector's accuracy to each source, measured on the conversations that people labelled.
 
     Args:
         sources: one for each bot. One without labels stays as it is.

@@ -44,7 +44,7 @@ class CallLimits:
 
 
 class Transcript:
-    """A file of conversations, one JSON object a line. A line is on the disk before the next one begins.
+    """A file of conversations, one JSON object per line. A line is on the disk before the next one begins.
 
     Args:
         folder: holds the transcript, and ``run.json`` with the request of the run.

@@ -50,7 +50,7 @@ def crossed_rows(
     columns: dict[str, list[Any]] = {name: [] for name in rows.column_names}
     items = read("train")
     if unknown := sorted({*batches} - {item.batch for item in items}):
-        raise InputError(f"augmentation.crossed_batches: {unknown[0]!r} is no batch of the training split")
+        raise InputError(f"augmentation.crossed_batches: {unknown[0]!r} is not a batch of the training split")
     if batches:
         items = [item for item in items if item.batch in batches]
     quadruples = [item for item in items if isinstance(item, Quadruple)]
@@ -213,7 +213,7 @@ def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Datas
 
     A backbone that was fine-tuned on NLI forgets that task while it learns CDConv, where the reply alone, or the
     context alone, predicts much of the label. An NLI pair cannot be classified from one sentence. Training on both
-    keeps what the backbone learnt from NLI (rehearsal: Robins, 1995, *Catastrophic forgetting, rehearsal and
+    keeps what the backbone learned from NLI (rehearsal: Robins, 1995, *Catastrophic forgetting, rehearsal and
     pseudorehearsal*).
 
     Args:
@@ -264,7 +264,7 @@ def transfer_rows(rows: "Dataset", times: int) -> "Dataset":
     """Unlabelled conversations: the first turn of one training row and the second turn of another.
 
     A teacher that was trained on a row has memorised its label, so its prediction adds little to that label. Unlabelled
-    rows show what the teacher has learnt (Turc et al., 2019, *Well-read students learn better*, section 3). In CDConv,
+    rows show what the teacher has learned (Turc et al., 2019, *Well-read students learn better*, section 3). In CDConv,
     u2 takes up the topic of u1 or b1 (section 4.2). So each context (u1, b1) is continued by the turns (u2, b2) whose
     u2 is most similar to it, by the cosine of TF-IDF vectors of characters and character bigrams. A continuation comes
     from the same bot, and ``rows`` do not have its u2 after the same u1.

@@ -46,7 +46,7 @@ class Layout:
     def __post_init__(self) -> None:
         if self.batch_size % self.processes:
             raise InputError(
-                f"batch_size {self.batch_size} is no multiple of the {self.processes} processes that share a batch"
+                f"batch_size {self.batch_size} is not a multiple of the {self.processes} processes that share a batch"
             )
 
     def check_groups(self, groups: Sequence[int]) -> None:

@@ -264,7 +264,7 @@ def describe(error: "ValidationError") -> str:
     first: Any = error.errors(include_url=False)[0]
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return f"{key} is no option; {_there_are(first['loc'])}"
+        return f"{key} is not an option; {_there_are(first['loc'])}"
     if first["type"] == "missing":
         return f"{key} is missing{_what_is_right(key)}"
     message = first["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")

@@ -53,7 +53,7 @@ def require_folders(recipe: Recipe, where: str) -> None:
     if recorded := [teacher for teacher in teachers if is_recorded_folder(teacher)]:
         several = len(teachers) > 1
         remedy = f"name all {len(teachers)} by --teacher, in this order" if several else "name it by --teacher"
-        raise InputError(f"{where}: learnt from {', '.join(recorded)}, a folder's name and digest; {remedy}")
+        raise InputError(f"{where}: distilled from {', '.join(recorded)}, a folder's name and digest; {remedy}")
     if is_recorded_folder(nli):
         raise InputError(f"{where}: read pairs of {nli}, a folder's name and digest; name it by --nli")
 

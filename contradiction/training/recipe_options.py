@@ -84,9 +84,9 @@ class ModelOptions(Options):
             of that name. ``kernel`` fits kernel ridge regression to n-grams and to embeddings of the encoder, without
             fine-tuning, see ``contradiction.methods.kernel``; most other options do not apply to it.
         backbone: Hub id or folder of a pre-trained encoder.
-        base_model: Hub id of the model of which a backbone in a folder is a copy or a pruned form, for the model card.
-            A record in the folder comes first, see ``contradiction.training.record``. The option does not make two
-            runs different.
+        base_model: Hub id of the original model, if the backbone is a local copy or a pruned form of it. The model card
+            names it, unless the folder of the backbone has a record, see ``contradiction.training.record``. The option
+            does not make two runs different.
         scratch: the size of an encoder with random weights, instead of a backbone.
         dropout: replaces the dropout rate of the backbone.
         freeze_embeddings: do not train the token embeddings. Rare tokens then keep their embeddings, and a step is

@@ -49,7 +49,7 @@ def test_no_request_makes_the_page_load_anything(web, name, detectors):
 
 
 def test_two_detectors_with_the_same_name_are_rejected(app, detectors):
-    with pytest.raises(InputError, match="each needs a name of its own"):
+    with pytest.raises(InputError, match=f"{names(detectors)[0]}, .*by its name"):
         app.serve(detectors[0], "127.0.0.1", free_port(), [detectors[0]])
 
 
@@ -77,9 +77,9 @@ def test_the_bot_answers_the_chat_and_receives_nothing_else(web, bot_server):
         ("redirect", "the bot answered with status 302"),
         ("hang", "the bot did not answer within 1 seconds"),
         ("drip", "the bot did not answer within 1 seconds"),
-        ("broken", "the bot answered something that is no chat completion"),
-        ("other", "the bot answered something that is no chat completion"),
-        ("deep", "the bot answered something that is no chat completion"),
+        ("broken", "the bot answered something that is not a chat completion"),
+        ("other", "the bot answered something that is not a chat completion"),
+        ("deep", "the bot answered something that is not a chat completion"),
         ("silent", "the bot answered without text"),
         ("huge", "the bot answered more than can be read"),
     ],

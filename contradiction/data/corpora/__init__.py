@@ -1,1 +1,1 @@
-"""One file a corpus: a file of this folder that holds an object ``CORPUS`` is one."""
+"""Each file here with an object ``CORPUS`` describes one corpus."""

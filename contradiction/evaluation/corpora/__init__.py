@@ -1,1 +1,1 @@
-"""One file a task: how a model, and baselines that need none, do on the corpora of ``contradiction.data.corpora``."""
+"""One file for each task: scores of models and baselines on other corpora."""
