@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from datasets import load_dataset
 from helpers.chats import write_jsonl
-from helpers.corpora import CLAIM, ITEM, OCNLI, WRITTEN
+from helpers.corpora import CLAIM, ITEM, OCNLI, PROBE, WRITTEN
 
 from contradiction.data import corpora as package
 from contradiction.data.corpora import cnli, data_repo, registry
@@ -101,6 +101,24 @@ def test_a_claim_keeps_the_passages_that_have_text(copies):
     (claim,) = rows_of(copies, "dialfact", split="test").rows
     assert (claim.label, claim.extra["verifiable"], claim.extra["passages"]) == ("refutes", True, ["It was in 1998."])
     assert [message["role"] for message in claim.messages] == ["user", "assistant", "user"]
+
+
+def test_the_probes_are_read_from_the_authors_tree_and_from_a_flat_copy(tmp_path):
+    tree = {
+        "chinese-hans-full": "hans",
+        "diagnostics-new-with-categories": "diagnostics",
+        "new_logic_test": "logic",
+        "stress_data_final/distraction_hypo_final": "distraction_hypo",
+        "stress_data_final/spelling_final": "spelling",
+    }
+    for file, probe in tree.items():
+        write_jsonl(tmp_path / "tree" / "data" / f"{file}.json", [PROBE])
+        write_jsonl(tmp_path / "flat" / f"{probe}.json", [PROBE])
+    corpus = registry.find("probing")
+    for source in ("tree", "tree/data", "flat"):
+        read = read_split(corpus, tmp_path / source, None, "test")
+        assert {row.extra["probe"]: row.id for row in read.rows} == {probe: f"{probe}-1" for probe in tree.values()}
+        assert len(read.rows) == 5 and len(read.changed) == 4  # all but the spelling probe have a checksum
 
 
 def test_written_pairs_yield_both_replies(copies):

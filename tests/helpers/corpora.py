@@ -57,6 +57,7 @@ WRITTEN = {
     "id": "w1-001", "batch": "w1", "phenomenon": "habit", "messages": CHAT, "good": "嗯", "bad": "没养",
     "label": "history", "evidence": 1, "evidence_span": "养猫", "bad_span": "没养",
 }  # fmt: skip
+PROBE = {"sentence1": "甲", "sentence2": "乙", "label": "neutral", "category": "x"}
 OCNLI = [
     {"level": "easy", "sentence1": "甲", "sentence2": "乙", "label": label, "genre": "lit", "prem_id": "lit_1", "id": 0}
     for label in ("neutral", "-")
@@ -68,9 +69,7 @@ def copies(tmp_path_factory):
     """A folder with a small copy of every corpus in its public format."""
     folder = tmp_path_factory.mktemp("corpora")
     write_jsonl(folder / "ocnli" / "dev.json", OCNLI)
-    write_jsonl(
-        folder / "probing" / "hans.json", [{"sentence1": "甲", "sentence2": "乙", "label": "neutral", "category": "x"}]
-    )
+    write_jsonl(folder / "probing" / "hans.json", [PROBE])
     write_jsonl(
         folder / "anli" / "R1.dev.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c", "genre": "w"}]
     )
