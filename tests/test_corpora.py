@@ -1,5 +1,6 @@
 """The registry of corpora: one schema for every public format, and each builds a data repo that loads."""
 
+import json
 import re
 import runpy
 from collections import Counter
@@ -67,6 +68,20 @@ def test_decode_makes_the_last_speaker_the_assistant_and_keeps_the_evidence(copi
     assert (fine.label, fine.evidence) == ("non-contradiction", ())
     (chat,) = rows_of(copies, "decode", "dialogues", "human_bot").rows
     assert (chat.evidence, chat.source, chat.extra["bot"]) == (None, "c1", "live/x")  # not marked in the source
+
+
+def test_added_turns_of_decode_are_read_built_and_scored(run, copies, random_model, tmp_path):
+    (row,) = rows_of(copies, "decode", "dialogues", "a2t").rows
+    assert (row.label, row.evidence, row.messages[-1]["content"]) == ("contradiction", (0, 2), "yes")
+    code, _, err = run("corpora", "build", "decode", "--folder", copies, "--out", tmp_path / "decode")
+    assert code == 0, err
+    (built,) = load_dataset(str(tmp_path / "decode"), "dialogues", split="a2t")
+    assert (built["id"], built["evidence"], len(built["messages"])) == ("a1", [0, 2], 6)
+    options = ["--split", "a2t", "--no-baselines", "--folder", copies, "--json", tmp_path / "out.json"]
+    code, _, err = run("corpora", "evaluate", "decode", random_model("nli"), "--view", "nli", *options)
+    assert code == 0, err
+    (figures,) = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["figures"].values()
+    assert (figures["n"], figures["contradictions"], figures["marked"]) == (1, 1, 1)
 
 
 def test_flat_decode_dialogues_take_their_evidence_from_the_pairs(copies):
@@ -217,7 +232,7 @@ def test_a_new_corpus_needs_one_file_only(run, tmp_path, monkeypatch):
 
 def test_the_commands_list_show_and_build(run, copies, tmp_path):
     code, out, _ = run("corpora", "--folder", copies)
-    assert code == 0 and re.search(r"decode +en .*validation, test, human_bot, rct", out)
+    assert code == 0 and re.search(r"decode +en .*validation, test, human_bot, a2t, rct", out)
     code, out, _ = run("corpora", "show", "decode", "--folder", copies)
     assert code == 0 and "decode_v0.1.zip" in out and "dialogues.dev.jsonl" in out
     code, out, err = run("corpora", "build", "cnli", "--folder", copies, "--out", tmp_path / "cnli")

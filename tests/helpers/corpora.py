@@ -35,6 +35,7 @@ DIALOGUES = {
     "test": [release("r1", [*TURNS, turn(0, "i never had a dog")], True, [0, 2, 4]),
              release("r2", [*TURNS, turn(0, "he barks")], False, [])],
     "human-bot": [release("h1", HUMAN_BOT, True, [], auxiliary={"original_model": "live/x"}, conversation_id="c1")],
+    "a2t": [release("a1", [*TURNS, turn(0, "hm"), turn(1, "yes"), turn(0, "i never had a dog")], True, [0, 2, 6])],
     "rct": [release("t1", [*TURNS[1:], turn(0, "i never had a dog")], False, [])],
 }  # fmt: skip
 FLAT = [
