@@ -289,7 +289,8 @@ def score_rows(
     columns = _columns(task, references=references, predictions=predictions)
     rows = list(zip(columns["references"], columns["predictions"], strict=True))
     if task == CROSSED:
-        counts, figures = np.array(_item_counts(rows, _probability(threshold, "threshold")), float), _item_figures
+        figures: Figures = _item_figures
+        counts = np.array(_item_counts(rows, _probability(threshold, "threshold")), float)
     else:
         count, figures = COUNTS[task]
         counts = np.array([count(*row) for row in rows], float)

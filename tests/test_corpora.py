@@ -1,5 +1,6 @@
 """The registry of corpora: one schema for every public format, and each builds a data repo that loads."""
 
+import json
 import re
 import runpy
 from collections import Counter
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from datasets import load_dataset
 from helpers.chats import write_jsonl
-from helpers.corpora import CLAIM, ITEM, OCNLI, WRITTEN
+from helpers.corpora import CLAIM, ITEM, OCNLI, PROBE, WRITTEN
 
 from contradiction.data import corpora as package
 from contradiction.data.corpora import cnli, data_repo, registry
@@ -69,6 +70,20 @@ def test_decode_makes_the_last_speaker_the_assistant_and_keeps_the_evidence(copi
     assert (chat.evidence, chat.source, chat.extra["bot"]) == (None, "c1", "live/x")  # not marked in the source
 
 
+def test_added_turns_of_decode_are_read_built_and_scored(run, copies, random_model, tmp_path):
+    (row,) = rows_of(copies, "decode", "dialogues", "a2t").rows
+    assert (row.label, row.evidence, row.messages[-1]["content"]) == ("contradiction", (0, 2), "yes")
+    code, _, err = run("corpora", "build", "decode", "--folder", copies, "--out", tmp_path / "decode")
+    assert code == 0, err
+    (built,) = load_dataset(str(tmp_path / "decode"), "dialogues", split="a2t")
+    assert (built["id"], built["evidence"], len(built["messages"])) == ("a1", [0, 2], 6)
+    options = ["--split", "a2t", "--no-baselines", "--folder", copies, "--json", tmp_path / "out.json"]
+    code, _, err = run("corpora", "evaluate", "decode", random_model("nli"), "--view", "nli", *options)
+    assert code == 0, err
+    (figures,) = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["figures"].values()
+    assert (figures["n"], figures["contradictions"], figures["marked"]) == (1, 1, 1)
+
+
 def test_flat_decode_dialogues_take_their_evidence_from_the_pairs(copies):
     clash, fine = rows_of(copies, "decode", "dialogues").rows
     assert [message["content"] for message in clash.messages] == ["i like tea", "me too", "you said coffee"]
@@ -101,6 +116,24 @@ def test_a_claim_keeps_the_passages_that_have_text(copies):
     (claim,) = rows_of(copies, "dialfact", split="test").rows
     assert (claim.label, claim.extra["verifiable"], claim.extra["passages"]) == ("refutes", True, ["It was in 1998."])
     assert [message["role"] for message in claim.messages] == ["user", "assistant", "user"]
+
+
+def test_the_probes_are_read_from_the_authors_tree_and_from_a_flat_copy(tmp_path):
+    tree = {
+        "chinese-hans-full": "hans",
+        "diagnostics-new-with-categories": "diagnostics",
+        "new_logic_test": "logic",
+        "stress_data_final/distraction_hypo_final": "distraction_hypo",
+        "stress_data_final/spelling_final": "spelling",
+    }
+    for file, probe in tree.items():
+        write_jsonl(tmp_path / "tree" / "data" / f"{file}.json", [PROBE])
+        write_jsonl(tmp_path / "flat" / f"{probe}.json", [PROBE])
+    corpus = registry.find("probing")
+    for source in ("tree", "tree/data", "flat"):
+        read = read_split(corpus, tmp_path / source, None, "test")
+        assert {row.extra["probe"]: row.id for row in read.rows} == {probe: f"{probe}-1" for probe in tree.values()}
+        assert len(read.rows) == 5 and len(read.changed) == 4  # all but the spelling probe have a checksum
 
 
 def test_written_pairs_yield_both_replies(copies):
@@ -199,7 +232,7 @@ def test_a_new_corpus_needs_one_file_only(run, tmp_path, monkeypatch):
 
 def test_the_commands_list_show_and_build(run, copies, tmp_path):
     code, out, _ = run("corpora", "--folder", copies)
-    assert code == 0 and re.search(r"decode +en +not stated .*validation, test, human_bot, rct", out)
+    assert code == 0 and re.search(r"decode +en +not stated .*validation, test, human_bot, a2t, rct", out)
     assert re.search(r"mutual .*  validation\*, test\*", out)  # of two configs each
     code, out, _ = run("corpora", "show", "decode", "--folder", copies)
     assert code == 0 and "decode_v0.1.zip" in out and "dialogues.dev.jsonl" in out

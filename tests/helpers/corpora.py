@@ -35,6 +35,7 @@ DIALOGUES = {
     "test": [release("r1", [*TURNS, turn(0, "i never had a dog")], True, [0, 2, 4]),
              release("r2", [*TURNS, turn(0, "he barks")], False, [])],
     "human-bot": [release("h1", HUMAN_BOT, True, [], auxiliary={"original_model": "live/x"}, conversation_id="c1")],
+    "a2t": [release("a1", [*TURNS, turn(0, "hm"), turn(1, "yes"), turn(0, "i never had a dog")], True, [0, 2, 6])],
     "rct": [release("t1", [*TURNS[1:], turn(0, "i never had a dog")], False, [])],
 }  # fmt: skip
 FLAT = [
@@ -57,6 +58,7 @@ WRITTEN = {
     "id": "w1-001", "batch": "w1", "phenomenon": "habit", "messages": CHAT, "good": "嗯", "bad": "没养",
     "label": "history", "evidence": 1, "evidence_span": "养猫", "bad_span": "没养",
 }  # fmt: skip
+PROBE = {"sentence1": "甲", "sentence2": "乙", "label": "neutral", "category": "x"}
 OCNLI = [
     {"level": "easy", "sentence1": "甲", "sentence2": "乙", "label": label, "genre": "lit", "prem_id": "lit_1", "id": 0}
     for label in ("neutral", "-")
@@ -68,9 +70,7 @@ def copies(tmp_path_factory):
     """A folder with a small copy of every corpus in its public format."""
     folder = tmp_path_factory.mktemp("corpora")
     write_jsonl(folder / "ocnli" / "dev.json", OCNLI)
-    write_jsonl(
-        folder / "probing" / "hans.json", [{"sentence1": "甲", "sentence2": "乙", "label": "neutral", "category": "x"}]
-    )
+    write_jsonl(folder / "probing" / "hans.json", [PROBE])
     write_jsonl(
         folder / "anli" / "R1.dev.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c", "genre": "w"}]
     )
