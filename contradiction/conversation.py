@@ -214,16 +214,6 @@ _CHINESE = re.compile(f"[{_HAN}]")
 _OTHER = re.compile(rf"[{_SYLLABLES}]|[^\W\d_{_HAN}{_SYLLABLES}]+")
 
 
-# The names of languages in messages and on cards; other codes stand for themselves.
-LANGUAGES = {"zh": "Chinese", "en": "English", "und": "an undetermined language"}
-
-
 def is_chinese(text: str) -> bool:
     """Whether at least half of the words are Han characters; also true of text without letters, such as a number."""
-    return may_be_in(text, ("zh",))
-
-
-def may_be_in(text: str, languages: Sequence[str]) -> bool:
-    """Whether a text may be in one of some languages (codes, such as ``zh``). Only Chinese is told from the others."""
-    chinese, others = len(_CHINESE.findall(text)), len(_OTHER.findall(text))
-    return ("zh" in languages and chinese >= others) or (set(languages) != {"zh"} and others >= chinese)
+    return len(_CHINESE.findall(text)) >= len(_OTHER.findall(text))

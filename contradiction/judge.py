@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Self
 
-from contradiction.conversation import LANGUAGES, Turn, is_blank, may_be_in
+from contradiction.conversation import Turn, is_blank, is_chinese
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import CONVERSATION
@@ -174,11 +174,9 @@ class Judge:
             return "holds no words"
         if not self.classifier.has_token_for(text):
             return "holds no word that the model knows"
-        languages = self.classifier.languages
-        if languages is None or may_be_in(text, languages):
+        if not self.classifier.chinese_only or is_chinese(text):
             return None
-        names = " or ".join(LANGUAGES.get(code, code) for code in languages)
-        return f"is not in {names}, the language{'s' * (len(languages) > 1)} that the model was trained on"
+        return "is not in Chinese, the language that the model was trained on"
 
     def _decide(self, probabilities: Mapping[str, float]) -> tuple[str, dict[str, float], float]:
         """The label, the probability of every label, and that of a contradiction of the chosen categories.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.chats import chat
 
-from contradiction.conversation import is_blank, is_chinese, may_be_in, read_turns
+from contradiction.conversation import is_blank, is_chinese, read_turns
 from contradiction.errors import InputError
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
@@ -113,8 +113,6 @@ def test_a_refusal_is_the_text_of_the_assistant(refused):
 )
 def test_language_is_detected_by_words(text, chinese):
     assert is_chinese(text) == chinese
-    assert may_be_in(text, ("zh", "en"))
-    assert may_be_in(text, ("en",)) == (not chinese or text in ("18", "😀", "ok好"))
 
 
 def test_arrays_are_invalid_roles_and_count_as_tool_calls_unless_empty():

@@ -1,6 +1,7 @@
 """The output of `cdconv data build`, and how it loads."""
 
 import hashlib
+import json
 import re
 import shutil
 from collections import Counter
@@ -13,7 +14,7 @@ from helpers.data_repo import CONFIGS, COUNTS, FILES, IN_REPO, NAMES, SPLITS, TR
 import cdconv
 from contradiction.data import build
 from contradiction.data.build import Source
-from contradiction.data.splits import load_split
+from contradiction.data.splits import languages_of, load_split
 from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("no_default_source")
@@ -142,3 +143,20 @@ def test_the_same_source_builds_the_same_bytes(sample_repo, tmp_path):
 
 def test_a_built_folder_has_normal_permissions(sample_repo):
     assert sample_repo.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize(
+    ("language", "codes"),
+    [
+        ("zh-CN", ["zh"]),
+        ("zh_Hans", ["zh"]),
+        (["cmn", "yue"], ["zh"]),
+        ("en-GB", ["en"]),
+        (["en", "zh"], ["en", "zh"]),
+        ([None], ["zh"]),
+        (None, ["zh"]),
+    ],
+)
+def test_the_languages_of_a_card_have_no_scripts_and_regions(language, codes, tmp_path):
+    (tmp_path / "README.md").write_text(f"---\nlanguage: {json.dumps(language)}\n---\n", encoding="utf-8")
+    assert languages_of(tmp_path) == codes

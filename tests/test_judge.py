@@ -168,16 +168,14 @@ def test_a_model_judges_the_language_that_it_was_trained_on(english_model, tmp_p
     english = chat("any pets ?", "i have a cat .", "nice .", "no cat .")
     verdict = detector(english)
     assert verdict.checked and verdict.label in LABELS["2-class"]
-    verdict = detector([*english[:-1], {"role": "assistant", "content": "我没养过a猫呀"}])
-    assert verdict.label is None and "is not in English" in verdict.reason
-    assert "Input is English" in (english_model / "README.md").read_text(encoding="utf-8")
+    card = (english_model / "README.md").read_text(encoding="utf-8")
+    assert "Input is English" in card and "Do you have a cat?" in card and "你" not in card
 
 
-def test_an_ensemble_knows_the_languages_that_its_members_have_in_common(english_model, random_model):
+def test_an_ensemble_reads_what_all_its_members_read(english_model, random_model):
     english, chinese = load_classifier(english_model), load_classifier(random_model("2-class"))
-    assert EnsembleClassifier([english, english]).languages == ("en",) != chinese.languages == ("zh",)
-    with pytest.raises(InputError, match="language"):
-        EnsembleClassifier([english, chinese])
+    assert not EnsembleClassifier([english, english]).chinese_only
+    assert EnsembleClassifier([english, chinese]).chinese_only
 
 
 def test_label_names_are_those_of_the_task(detector, two_class):

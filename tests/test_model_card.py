@@ -269,7 +269,7 @@ def test_a_detector_that_cannot_read_the_example_gets_a_card_without_an_answer(q
     }
     (folder / "tokenizer.json").write_text(json.dumps(words), encoding="utf-8")
     (folder / "SHA256SUMS").unlink()  # it lists the earlier tokenizer
-    assert ContradictionDetector.from_pretrained(folder)(model_card.CHAT).label is None
+    assert ContradictionDetector.from_pretrained(folder)(model_card.chat_of(model_card.EXAMPLE)).label is None
     card = str(model_card.model_card(folder))
     assert "from_pretrained(" in card
     assert "This verdict is wrong" not in card

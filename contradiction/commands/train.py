@@ -82,8 +82,10 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
     config = recipe.data.config
     if not has_two_texts(config):
         following = f"evaluate {out}{data_option(data)}"
+    elif config == recipe.data.view == "nli":
+        following = f"train RECIPE --backbone {out}"
     else:
-        following = f"train RECIPE --backbone {out}" if config == "nli" else f"corpora evaluate NAME {out}"
+        following = f"corpora evaluate NAME {out}"
     typer.echo(f"{out}: trained; next: cdconv {following}")
 
 

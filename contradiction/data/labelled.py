@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import ASSISTANT, Turn, is_chinese, read_turns
 from contradiction.data.corpora.corpus import read_objects
-from contradiction.data.splits import SPLITS, fingerprint, name_of, write_repo
+from contradiction.data.splits import CHINESE, SPLITS, UNDETERMINED, fingerprint, name_of, write_repo
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import windows
@@ -159,6 +159,7 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
     chats = read(path)
     out = Path(out or path.with_suffix(".data"))
     name = f"{NAME} {sha256_of(path)[:12]}"
+    language = _language(chats)
     splits, left_out = _split(chats, path)
     task = task_of(chats)
     configs = {task: splits} if task == "2-class" else {"4-class": splits, "2-class": splits}
@@ -169,13 +170,16 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
     # An earlier version may have split the same file in another way.
     rows_digest = fingerprint(*(rows for parts in sets.values() for rows in parts.values()))
     origin = f"Made from `{path.name}`. The digest of the rows is `{rows_digest}`."
-    if not _is_current(out, name, rows_digest):
+    facts = (name, rows_digest, f"language: {language}")
+    if not _is_current(out, *facts):
         with locked(out, wait=True):
             if out.exists() and not ((out / "README.md").is_file() and name_of(out).startswith(NAME)):
                 raise InputError(f"{out}: not a data repo of labelled chats, and would be replaced; move it away")
-            if not _is_current(out, name, rows_digest):  # another process of the same run may have written it
+            if not _is_current(
+                out, name, rows_digest, f"language: {language}"
+            ):  # another process of the same run may have written it
                 data = DatasetCardData(
-                    language=_language(chats),
+                    language=language,
                     pretty_name=name,
                     task_categories=["text-classification"],
                     tags=["contradiction-detection"],
@@ -185,8 +189,9 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
 
 
 def _language(chats: Sequence[LabelledChat]) -> str:
-    """The code of the language of the replies: Chinese, or undetermined."""
-    return "zh" if is_chinese("\n".join(turn.reply for chat in chats for turn in chat.turns)) else "und"
+    """The code of the language of nine replies in ten: Chinese, or undetermined."""
+    chinese = [is_chinese(turn.reply) for chat in chats for turn in chat.turns]
+    return CHINESE if sum(chinese) >= 0.9 * len(chinese) else UNDETERMINED
 
 
 def _is_current(out: Path, *parts: str) -> bool:

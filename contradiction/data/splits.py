@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SPLITS = ("train", "validation", "test")
 UNNAMED = "a data repo without a name"
+CHINESE, UNDETERMINED = "zh", "und"  # codes of languages
+CHINESE_CODES = ("zh", "zho", "chi", "cmn", "yue", "wuu", "lzh", "chinese")
 ONE_BOT = 0  # the bot number of rows that name no bot
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
@@ -194,14 +196,17 @@ def name_of(data: str | Path) -> str:
 
 
 def languages_of(data: str | Path) -> list[str]:
-    """The languages in the card of a data repo, without regions (``zh``, ``en``, ...); Chinese if it names none.
+    """The languages in the card of a data repo, without scripts and regions (``zh``, ``en``, ...).
+
+    Chinese if the card names none. Every code of a Chinese language is ``zh``.
 
     Raises:
         InputError: the card cannot be read.
     """
     named = _metadata(data).get("language") or "zh"
-    codes = named if isinstance(named, list) else [named]
-    return list(dict.fromkeys(str(code).lower().partition("-")[0] for code in codes))
+    codes = [code for code in (named if isinstance(named, list) else [named]) if isinstance(code, str)]
+    plain = [re.split("[-_]", code.lower())[0] for code in codes] or [CHINESE]
+    return list(dict.fromkeys(CHINESE if code in CHINESE_CODES else code for code in plain))
 
 
 def _metadata(data: str | Path) -> "DatasetCardData":

@@ -32,6 +32,8 @@ Row = Mapping[str, str | tuple[str, ...]]
 # The columns of a conversation in order; the last is the reply to judge.
 CONVERSATION = ("u1", "b1", "u2", "b2")
 
+HYPOTHESIS_ONLY = "hypothesis-only"  # an artefact baseline of NLI
+
 # View -> the columns that it reads, in order. The last one is `text_pair`, the others are joined into `text`.
 VIEWS: Mapping[str, tuple[str, ...]] = {
     "sentence-pair": ("b1", "b2"),
@@ -43,12 +45,12 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
     "reply-only": ("b2",),
     "context-only": ("u1", "b1", "u2"),
     "nli": ("premise", "hypothesis"),
-    "hypothesis-only": ("hypothesis",),
+    HYPOTHESIS_ONLY: ("hypothesis",),
     "chat": ("chat", "reply"),
 }
 # The views of configs of two texts, which hold no conversations of two turns -> the view of both texts, and the
 # beginning of the names of these configs.
-TWO_TEXTS = {"nli": "nli", "hypothesis-only": "nli", "chat": "chat"}
+TWO_TEXTS = {"nli": "nli", HYPOTHESIS_ONLY: "nli", "chat": "chat"}
 
 
 # The key of a checkpoint's config.json that names its view.
@@ -56,6 +58,8 @@ VIEW_KEY = "cdconv_view"
 # The key that says whether a checkpoint was also trained on replies without an earlier reply. A view with u2 says so
 # itself, because the model was trained to read the user's last utterance.
 OPENINGS_KEY = "cdconv_openings"
+# The key that is false if a model was trained on other languages than Chinese; it is in the file of the decision rule.
+CHINESE_ONLY_KEY = "cdconv_chinese_only"
 
 # The view of a recipe, and of a model folder, with one checkpoint for each stage.
 HIERARCHICAL = "hierarchical"

@@ -70,7 +70,7 @@ class Classifier(ABC):
         labels: the names of the labels.
         columns: the utterances that are read.
         rule: the decision rule.
-        languages: the codes of the languages that the model was trained on; None for a model that reads any.
+        chinese_only: whether the model was trained on Chinese alone, so that verdicts on other languages say so.
         needs_rule: whether the model was saved with a rule, so that without one it is damaged.
     """
 
@@ -88,7 +88,7 @@ class Classifier(ABC):
     labels: tuple[str, ...]
     columns: tuple[str, ...]
     rule: Rule
-    languages: tuple[str, ...] | None = ("zh",)
+    chinese_only: bool = True
     needs_rule: bool = False
 
     @classmethod

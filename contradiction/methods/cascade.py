@@ -55,7 +55,7 @@ class CascadeClassifier(SoftmaxClassifier):
         if not all(isinstance(bound, int | float) and 0 <= bound <= 1 for bound in (low, high)):
             raise InputError(f"{name}: doubt is from {low} to {high}; both must be probabilities from 0 to 1")
         self.detector, self.judge, self.low, self.high = detector, judge, low, high
-        self.languages = detector.languages  # which reads every row
+        self.chinese_only = detector.chinese_only  # which reads every row
 
     @classmethod
     def load(cls, folder: str | Path, **options: Any) -> Self:

@@ -9,7 +9,7 @@ from contradiction.errors import InputError
 from contradiction.inference.base import Backend, OnBatch, Scores
 from contradiction.inference.choice import load_backend
 from contradiction.inputs.tokenization import has_known_token
-from contradiction.inputs.views import OPENINGS_KEY, VIEW_KEY, VIEWS, Row, model_input, simplified
+from contradiction.inputs.views import CHINESE_ONLY_KEY, OPENINGS_KEY, VIEW_KEY, VIEWS, Row, model_input, simplified
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG, fetch_file
@@ -48,6 +48,7 @@ class CheckpointClassifier(SoftmaxClassifier):
             problem = f"there is no view {view!r}" if view else "its configuration names no view"
             raise InputError(f"{name}: {problem}; views are {', '.join(VIEWS)}")
         self.backend = backend
+        self.chinese_only = backend.config.get(CHINESE_ONLY_KEY, True) is True
 
     @classmethod
     def load(cls, folder: str | Path, *, view: str | None = None, backend: str = "torch", **options: Any) -> Self:

@@ -37,7 +37,7 @@ class EnsembleClassifier(SoftmaxClassifier):
         calibrate: whether the members are calibrated. Older ensembles have a rule for uncalibrated members.
 
     Raises:
-        InputError: there are fewer than two members, their labels differ, or they have no language in common.
+        InputError: there are fewer than two members, or their labels differ.
     """
 
     MARKER = "ensemble.json"
@@ -67,10 +67,7 @@ class EnsembleClassifier(SoftmaxClassifier):
         # The columns of the first member where they are not those of a conversation: premise and hypothesis.
         columns = tuple(column for column in CONVERSATION if column in read) or first.columns
         super().__init__(first.labels, columns, name, rule)
-        known = [set(member.languages) for member in members if member.languages]
-        self.languages = tuple(sorted(set.intersection(*known))) if known else None
-        if known and not self.languages:
-            raise InputError(f"{name}: the members of an ensemble must have a language in common")
+        self.chinese_only = any(member.chinese_only for member in members)
 
     @classmethod
     def load(cls, folder: str | Path, **options: Any) -> Self:

@@ -40,6 +40,7 @@ class HierarchicalClassifier(Classifier):
 
     def __init__(self, stages: Sequence[CheckpointClassifier], name: str = "model", rule: Rule | None = None) -> None:
         self.stages = tuple(stages)
+        self.chinese_only = any(stage.chinese_only for stage in self.stages)
         self.name, self.task, self.labels = name, "4-class", LABELS["4-class"]
         self.rule = (rule or NO_RULE).check_labels(self.labels, name)
         columns = {column for stage in self.stages for column in stage.columns}

@@ -10,7 +10,7 @@ from contradiction.decision import TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores, check_batch_size
 from contradiction.inference.embedding import Embedder
-from contradiction.inputs.views import Row, simplified
+from contradiction.inputs.views import CHINESE_ONLY_KEY, Row, simplified
 from contradiction.io.files import read_json, write_json
 from contradiction.methods.loading import register
 from contradiction.methods.ngrams import vectorizer, written_columns
@@ -258,14 +258,18 @@ class KernelClassifier(SoftmaxClassifier):
             raise InputError(f"{folder / cls.MARKER}: names no labels")
         embed = Embedder(encoder, precision, device=device, bar=False)
         rule = Rule.load(folder / cls.MARKER)
-        return cls(KernelRegression.load(folder, embed), embed, labels, str(folder), rule)
+        classifier = cls(KernelRegression.load(folder, embed), embed, labels, str(folder), rule)
+        classifier.chinese_only = cls.describe(folder).get(CHINESE_ONLY_KEY, True) is True
+        return classifier
 
     def save(self, folder: str | Path) -> None:
         """Writes the encoder, the regression and the names of the labels into a folder."""
         folder = Path(folder)
         self.embed.save(folder / ENCODER)
         self.model.save(folder)
-        write_json(folder / FILE, read_json(folder / FILE) | {self.PARTS: [ENCODER], "labels": list(self.labels)})
+        language = {} if self.chinese_only else {CHINESE_ONLY_KEY: False}
+        values = {self.PARTS: [ENCODER], "labels": list(self.labels), **language}
+        write_json(folder / FILE, read_json(folder / FILE) | values)
 
     @classmethod
     def describe(cls, folder: Path) -> dict[str, Any]:

@@ -120,7 +120,7 @@ class LLMJudge(SoftmaxClassifier):
 
     MARKER = "judge.json"
     ENSEMBLE_MEMBER = False
-    languages = None
+    chinese_only = False
 
     def __init__(self, options: JudgeOptions, folder: Path, rule: Rule | None = None) -> None:
         super().__init__(LABELS[options.task], CONVERSATION, str(folder), rule)

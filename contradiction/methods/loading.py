@@ -9,7 +9,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.inference.base import check_precision
 from contradiction.inference.choice import check_backend
 from contradiction.io import manifest
-from contradiction.io.files import RECORD, read_json, sha256_of
+from contradiction.io.files import sha256_of
 from contradiction.io.hub import (
     CONFIG,
     HubUnavailableError,
@@ -63,26 +63,12 @@ def load_classifier(
     check_backend(backend)
     method = method_of(name)
     if method.MARKER == CONFIG:  # transformers fetches such a model itself
-        classifier = method.load(name, view=view, device=device, precision=precision, backend=backend)
-    else:
-        if view is not None:
-            raise InputError(f"{name}: states what each of its checkpoints reads; leave the view out")
-        name = _fetch(name)
-        manifest.check(name)  # the manifests of its parts are checked when they are loaded
-        classifier = method.load(name, device=device, precision=precision, backend=backend)
-    classifier.languages = _recorded_languages(name) or classifier.languages
-    return classifier
-
-
-def _recorded_languages(name: str | Path) -> tuple[str, ...]:
-    """The languages of the training data by the record of a model; empty where it names none."""
-    try:
-        file = Path(name) / RECORD if Path(name).is_dir() else fetch_file(str(name), RECORD)
-        request = read_json(file).get("request") if file and file.is_file() else None
-    except InputError:  # the Hub does not answer, or it is a file of that name that is no record
-        return ()
-    languages = request.get("languages") if isinstance(request, dict) else None
-    return tuple(map(str, languages)) if isinstance(languages, list) else ()
+        return method.load(name, view=view, device=device, precision=precision, backend=backend)
+    if view is not None:
+        raise InputError(f"{name}: states what each of its checkpoints reads; leave the view out")
+    folder = _fetch(name)
+    manifest.check(folder)  # the manifests of its parts are checked when they are loaded
+    return method.load(folder, device=device, precision=precision, backend=backend)
 
 
 def method_of(name: str | Path) -> type[Classifier]:

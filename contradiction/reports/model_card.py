@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cdconv
-from contradiction.conversation import LANGUAGES
 from contradiction.data import nli
 from contradiction.data.corpora import registry
+from contradiction.data.splits import CHINESE, UNDETERMINED
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.evaluation import results
@@ -15,7 +15,7 @@ from contradiction.evaluation.baselines import KERNEL
 from contradiction.evaluation.figures import FIGURES
 from contradiction.evaluation.thresholds import missing_reason, rule_of
 from contradiction.evaluation.thresholds import table as settings_table
-from contradiction.inputs.views import CONVERSATION, VIEWS
+from contradiction.inputs.views import CONVERSATION, HYPOTHESIS_ONLY, VIEWS
 from contradiction.io.files import RECORD, read_json
 from contradiction.io.tables import Table, percent, render
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, STAGES, task_of
@@ -38,11 +38,13 @@ SENTENCES = {
     "response": "Says how well a reply follows from a chat, to choose among several.",
     "verifiable": "Says whether a reply states a fact that can be verified.",
 }
+LANGUAGES = {"zh": "Chinese", "en": "English"}
 # By the name of the training data. NLI weights have the licence of OCNLI, which is the same as that of CDConv.
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
 # The licences of backbones by Hub id.
 BACKBONES = {"intfloat/multilingual-e5-small": "MIT", "hfl/chinese-roberta-wwm-ext": "Apache-2.0"}
 FINISHED = ("request", "minutes", "parameters", "hardware")  # the keys of every record of a finished run
+BASELINE_SENTENCE = "Guesses from the hypothesis alone whether a premise entails it: a baseline, and not a backbone."
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
 EXAMPLE = {
     "u1": "你养猫吗？", "b1": "养了一只橘猫", "u2": "它叫什么名字？", "b2": "我没养过猫呀",
@@ -50,15 +52,22 @@ EXAMPLE = {
     "reply": "我没养过猫呀",
 }  # fmt: skip
 RIGHT = (HISTORY, CONTRADICTION)
-CHAT = [
-    {"role": role, "content": EXAMPLE[column]}
-    for column, role in zip(("u1", "b1", "u2", "b2"), ("user", "assistant") * 2, strict=True)
-]
+ENGLISH_EXAMPLE = {
+    "u1": "Do you have a cat?", "b1": "Yes, a ginger one.", "u2": "What is its name?", "b2": "I never had a cat.",
+    "premise": "He likes spicy food.", "hypothesis": "He does not eat spicy food.",
+    "chat": "user: Do you have a cat? assistant: Yes, a ginger one.", "reply": "I never had a cat.",
+}  # fmt: skip
 
 
-def text_pair(columns: Sequence[str], separator: str) -> dict[str, str]:
+def chat_of(example: Mapping[str, str]) -> list[dict[str, str]]:
+    """The messages of an example."""
+    roles = zip(("u1", "b1", "u2", "b2"), ("user", "assistant") * 2, strict=True)
+    return [{"role": role, "content": example[column]} for column, role in roles]
+
+
+def text_pair(columns: Sequence[str], separator: str, example: Mapping[str, str] = EXAMPLE) -> dict[str, str]:
     """The example as input of a checkpoint that reads these columns."""
-    *context, last = (EXAMPLE[column] for column in columns)
+    *context, last = (example[column] for column in columns)
     return {"text": separator.join(context), "text_pair": last} if context else {"text": last}
 
 
@@ -77,8 +86,8 @@ def pipeline_scores(checkpoint: Path, example: Mapping[str, str]) -> dict[str, f
     return {score["label"]: round(score["score"], 2) for score in scores}
 
 
-def detector_verdict(folder: Path) -> Verdict | None:
-    """The verdict of ``ContradictionDetector`` on the example.
+def detector_verdict(folder: Path, example: Mapping[str, str] = EXAMPLE) -> Verdict | None:
+    """The verdict of ``ContradictionDetector`` on an example.
 
     None without weights, and if the model does not judge replies or cannot read the example.
     """
@@ -87,7 +96,7 @@ def detector_verdict(folder: Path) -> Verdict | None:
     from contradiction.detector import ContradictionDetector
 
     try:
-        verdict = ContradictionDetector.from_pretrained(folder, device="cpu")(CHAT)
+        verdict = ContradictionDetector.from_pretrained(folder, device="cpu")(chat_of(example))
     except InputError:
         return None
     return verdict if verdict.label else None
@@ -128,13 +137,14 @@ def model_card(
         name=name,
         recipe=recipe,
         data_name=data_name,
-        language=" and ".join(LANGUAGES.get(code, code) for code in _languages_and_licence(run["request"])[0]),
+        languages=(languages := _languages_and_licence(run)[0]),
+        language=" and ".join(LANGUAGES.get(code, code) for code in languages if code != UNDETERMINED),
         note=run.get("note"),
         origin=_origin(recipe, next(iter(bases), None)),
         made_of=credits_sentence(bases, list(corpora)),
         citation=cdconv.CITATION,
         **_what_it_tells(recipe),
-        **_use(folder, name, run, recipe),
+        **_use(folder, name, run, recipe, EXAMPLE if CHINESE in languages else ENGLISH_EXAMPLE),
         rule_file=method_of(folder).MARKER,
         **_decision(load_rule(folder), evaluations),
         **_figures(evaluations, recipe.data.config, data),
@@ -153,9 +163,11 @@ def write_cards(folder: str | Path) -> None:
             model_card(place).save(place / "README.md")
 
 
-def _languages_and_licence(request: Mapping[str, Any]) -> tuple[list[str], str]:
+def _languages_and_licence(run: Mapping[str, Any]) -> tuple[list[str], str]:
     """The languages of the training data, and its licence, which is that of the weights."""
-    data_name, languages = request["data_name"], request.get("languages")
+    data_name = run["request"]["data_name"]
+    parts = (run, *run.get("stages", {}).values(), *record.members(run))
+    languages = next((part["languages"] for part in parts if part.get("languages")), None)
     if corpus := registry.titled(data_name):  # older records of its models name no languages
         return languages or list(corpus.languages), "other" if corpus.licence == "unknown" else corpus.licence
     return languages or (["zh", "en"] if data_name == nli.MIXED else ["zh"]), LICENSES.get(data_name, "other")
@@ -206,7 +218,7 @@ def _front_matter(
     from huggingface_hub import ModelCardData
 
     data_name = run["request"]["data_name"]
-    languages, licence = _languages_and_licence(run["request"])
+    languages, licence = _languages_and_licence(run)
     return ModelCardData(
         model_name=name,
         language=languages if len(languages) > 1 else languages[0],
@@ -226,14 +238,17 @@ def _front_matter(
 
 def _what_it_tells(recipe: RecordedRecipe) -> dict[str, Any]:
     task, target = task_of(recipe.data.config), recipe.data.target
+    sentence = BASELINE_SENTENCE if recipe.data.view == HYPOTHESIS_ONLY else SENTENCES[task]
     return {
-        "task_sentence": STAGE_SENTENCE.format(target) if target else SENTENCES[task],
+        "task_sentence": STAGE_SENTENCE.format(target) if target else sentence,
         "labels": ", ".join(f"`{label}`" for label in (STAGES[target] if target else LABELS[task])),
     }
 
 
-def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe) -> dict[str, Any]:
-    """The use of the model, with its output for an example."""
+def _use(
+    folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe, texts: Mapping[str, str]
+) -> dict[str, Any]:
+    """The use of the model, with its output for the texts of an example."""
     stages, members = list(run.get("stages", {})), record.members(run)
     ensemble = [part.name for part in method_of(folder).parts(folder)] if "ensemble" in run else []
     # The example uses the last stage of a hierarchical model, which reads all utterances, and the first member of an
@@ -243,9 +258,9 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe
     columns = VIEWS[stages[-1] if stages else recipe.data.view]
     alone = recipe.model.fine_tunes and bool(plain or not ensemble)
     separator = _separator(folder / checkpoint) if alone else ""
-    example = text_pair(columns, separator) if alone else None
+    example = text_pair(columns, separator, texts) if alone else None
     judges = columns[-1:] == CONVERSATION[-1:]
-    verdict = detector_verdict(folder) if judges else None
+    verdict = detector_verdict(folder, texts) if judges else None
     return {
         "checkpoint": "/".join(filter(None, (name, checkpoint))),
         "stages": stages,
@@ -262,7 +277,7 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe
         "scores_of_example": pipeline_scores(folder / checkpoint, example) if example else None,
         "judges": judges,
         "facade": judges and task_of(recipe.data.config) != "persona",
-        "chat": CHAT,
+        "chat": chat_of(texts),
         "verdict": verdict,
         "mistaken": verdict and not recipe.data.target and verdict.label not in RIGHT,
     }

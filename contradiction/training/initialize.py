@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from contradiction.decision import KEY
 from contradiction.errors import InputError
 from contradiction.inputs.tokenization import first_position, max_positions
-from contradiction.inputs.views import OPENINGS_KEY, VIEW_KEY, simplified
+from contradiction.inputs.views import CHINESE_ONLY_KEY, OPENINGS_KEY, VIEW_KEY, simplified
 from contradiction.io.pretrained import (
     check_finite,
     check_vocabulary,
@@ -55,7 +55,8 @@ def initialize_model(
     setattr(model.config, VIEW_KEY, recipe.data.view)
     if recipe.augmentation.crossed:  # the replies of self-contradictions have no earlier reply
         setattr(model.config, OPENINGS_KEY, True)
-    vars(model.config).pop(KEY, None)  # the decision rule of the detector that training starts from
+    for key in (KEY, CHINESE_ONLY_KEY):  # the decision rule and the languages of the model that training starts from
+        vars(model.config).pop(key, None)
     return model, tokenizer
 
 

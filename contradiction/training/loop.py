@@ -18,14 +18,14 @@ from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import ProjectConfiguration, gather_object, set_seed, tqdm
 from transformers import get_linear_schedule_with_warmup
 
-from contradiction.data.splits import of_bot
+from contradiction.data.splits import CHINESE, languages_of, of_bot
 from contradiction.errors import InputError
-from contradiction.inputs.views import VIEWS
+from contradiction.inputs.views import CHINESE_ONLY_KEY, VIEWS
 from contradiction.io import files
 from contradiction.io.files import locked
 from contradiction.io.quiet import no_model_bars
 from contradiction.labels import task_of
-from contradiction.training import leakage, record, run_folder, tracking
+from contradiction.training import record, run_folder, tracking
 from contradiction.training.accelerators import accelerator_for
 from contradiction.training.accelerators import deterministic as only_deterministic
 from contradiction.training.augmentation import TrainingRows, training_rows
@@ -92,7 +92,7 @@ def train(
     out = Path(out)
     work = run_folder.partial_folder(out)
     accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))
-    rows = run_folder.load_splits(recipe, data)
+    rows, languages = run_folder.load_splits(recipe, data), languages_of(data)
     request, conditions = run_folder.run_request(recipe, data, rows), run_folder.provenance(recipe, deterministic)
     check_teachers(recipe, request["data"])
     with locked(out, accelerator.is_main_process):
@@ -114,7 +114,7 @@ def train(
         )
         with only_deterministic(deterministic), curves as tracker:
             set_seed(recipe.seed)
-            run = _prepare(accelerator, recipe, training, validation, layout, work)
+            run = _prepare(accelerator, recipe, training, validation, layout, work, languages)
             progress = _run(run, recipe, work, save_steps, tracker)
 
         if accelerator.is_main_process:
@@ -122,11 +122,7 @@ def train(
                 result = asdict(progress)
                 started = record.read(work)  # since then, a Hub repo may have changed
                 result |= {key: started.get(key) or value for key, value in conditions.items()}
-                result |= {"processes": accelerator.num_processes}
-                result |= {
-                    "base_model": record.base_model_of_recipe(recipe),
-                    "ancestors": leakage.ancestors(leakage.sources(recipe)),
-                }
+                result |= {"processes": accelerator.num_processes, **run_folder.origin(recipe, languages)}
                 record.write(work / "best", request=request, progress=result, model=accelerator.unwrap_model(run.model))
                 run_folder.finalize(work / "best", validation)
                 files.replace_folder(work / "best", out)
@@ -162,12 +158,20 @@ class _Run:
 
 
 def _prepare(
-    accelerator: Accelerator, recipe: Recipe, training: TrainingRows, validation: "Dataset", layout: Layout, work: Path
+    accelerator: Accelerator,
+    recipe: Recipe,
+    training: TrainingRows,
+    validation: "Dataset",
+    layout: Layout,
+    work: Path,
+    languages: list[str],
 ) -> _Run:
     rows = training.rows
     model, tokenizer = initialize_model(
         recipe, recipe.labels, (row[column] for row in rows for column in VIEWS[recipe.data.view])
     )
+    if languages != [CHINESE]:
+        setattr(model.config, CHINESE_ONLY_KEY, False)
     soft = _teacher_probabilities(accelerator, recipe, training, work) if recipe.distillation.has_teachers else None
     examples = encode_rows(rows, recipe, tokenizer, soft)
     batches = train_loader(examples, tokenizer, recipe.optimizer.batch_size, recipe.seed)

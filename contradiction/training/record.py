@@ -3,9 +3,8 @@
 A record has those of these keys that fit its method; older records have fewer.
 
 Keys:
-    request: ``recipe``; ``data``, the fingerprint of the rows; ``data_name``, the name of their data repo;
-        ``languages``, the codes of their languages, unless all are Chinese; for some recipes the fingerprints ``nli``
-        and ``crossed``; of a soup or an ensemble also the recipes of the members.
+    request: ``recipe``; ``data``, the fingerprint of the rows; ``data_name``, the name of their data repo; for some
+        recipes the fingerprints ``nli`` and ``crossed``; of a soup or an ensemble also the recipes of the members.
     epochs: for each epoch ``train_loss``, ``seconds``, and the ``validation`` scores.
     best_epoch, best_macro_f1: the saved epoch, from 1, and its validation macro-F1.
     stages: of the hierarchical method: the name of each stage -> the record of its run.
@@ -13,6 +12,7 @@ Keys:
     deterministic: whether only deterministic operations were allowed on a GPU.
     revisions: the Hub id of the backbone and of each teacher -> its commit.
     processes: the number of processes that trained together.
+    languages: the codes of the languages of the data, unless it is Chinese alone.
     base_model: the Hub id of the model that the backbone was made from; None where it is unknown.
     ancestors: the training data of the backbone, the teachers, and the models that these were made from; see
         ``contradiction.training.leakage.ancestors``.

@@ -6,7 +6,7 @@ never stopped.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError
 
 from contradiction.data.corpora.crossed import digest
-from contradiction.data.splits import fingerprint, languages_of, load_split, name_of
+from contradiction.data.splits import CHINESE, fingerprint, load_split, name_of
 from contradiction.errors import InputError, first_line
 from contradiction.io import files
 from contradiction.io.hub import revision
@@ -59,11 +59,9 @@ def run_request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] |
             fingerprints = {"nli": pairs}
     if recipe.augmentation.crossed:
         fingerprints["crossed"] = digest("train")
-    name, languages = name_of(data), languages_of(data)
+    name = name_of(data)
     leakage.check_sources(recipe, name)
-    # Not of Chinese data, so that the requests of older runs stay equal.
-    others = {} if languages == ["zh"] else {"languages": languages}
-    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **others, **fingerprints}
+    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **fingerprints}
 
 
 def provenance(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:
@@ -76,6 +74,20 @@ def provenance(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:
     names = [name for name in leakage.sources(recipe) if not Path(name).is_dir()]
     commits = {name: revision(name) for name in names}
     return {"deterministic": deterministic, "revisions": {name: commit for name, commit in commits.items() if commit}}
+
+
+def origin(recipe: Recipe, languages: Sequence[str]) -> dict[str, Any]:
+    """What the record of a run says about its sources: the languages of the data, the base model, and the ancestors.
+
+    Args:
+        recipe: names the backbone and the teachers.
+        languages: the languages of the training data.
+    """
+    return {
+        **({"languages": list(languages)} if list(languages) != [CHINESE] else {}),
+        "base_model": record.base_model_of_recipe(recipe),
+        "ancestors": leakage.ancestors(leakage.sources(recipe)),
+    }
 
 
 def load_splits(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:

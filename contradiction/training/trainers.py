@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from contradiction.data.splits import load_split, of_bot
+from contradiction.data.splits import CHINESE, languages_of, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import VIEWS
@@ -13,7 +13,7 @@ from contradiction.io.files import locked, new_folder
 from contradiction.labels import STAGES
 from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.methods.kernel import KernelClassifier, KernelRegression
-from contradiction.training import leakage, loop, record, run_folder, tracking
+from contradiction.training import loop, record, run_folder, tracking
 from contradiction.training.accelerators import check_fp16_device, processes
 from contradiction.training.augmentation import training_rows
 from contradiction.training.recipe import Recipe
@@ -88,7 +88,7 @@ def train_kernel(
     out = Path(out)
     check_fp16_device(recipe)
     sharing = processes()  # only the main process works
-    rows = run_folder.load_splits(recipe, data)
+    rows, languages = run_folder.load_splits(recipe, data), languages_of(data)
     request, conditions = run_folder.run_request(recipe, data, rows), run_folder.provenance(recipe)
     with locked(out, sharing.is_main_process):
         sharing.wait_for_everyone()
@@ -103,15 +103,13 @@ def train_kernel(
             embed(row[column] for column in columns for row in chosen)  # all texts in one progress bar
             model = KernelRegression(columns, embed).fit(chosen, [row["label"] for row in chosen])
             fitted = KernelClassifier(model, embed, recipe.labels, out.name)
+            fitted.chinese_only = languages == [CHINESE]
             minutes = (time.perf_counter() - start_time) / 60
-            origin = {
-                "base_model": record.base_model_of_recipe(recipe),
-                "ancestors": leakage.ancestors(leakage.sources(recipe)),
-            }
             with new_folder(out) as folder:
                 fitted.save(folder)
+                result = {**conditions, **run_folder.origin(recipe, languages)}
                 record.write_fitted(
-                    folder, request=request, result={**conditions, **origin}, minutes=minutes,
+                    folder, request=request, result=result, minutes=minutes,
                     parameters=embed.parameters, device=embed.device,
                 )  # fmt: skip
                 run_folder.finalize(folder, of_bot(rows["validation"], recipe.data.bot))

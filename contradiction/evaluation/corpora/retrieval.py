@@ -127,7 +127,7 @@ def recall(rows: Sequence[Row], passages: Sequence[str], order: Sequence[Sequenc
 
     Returns:
         ``n`` (claims), ``passages`` (to choose from), ``recall@k`` for each of ``DEPTHS``, and ``mrr``, the mean
-        reciprocal rank of the first of a claim's passages.
+        reciprocal rank of the first of a claim's passages, 0 if none is in ``order``.
     """
     places = {passage: index for index, passage in enumerate(passages)}
     searches = [
@@ -139,7 +139,7 @@ def recall(rows: Sequence[Row], passages: Sequence[str], order: Sequence[Sequenc
     return {"passages": len(passages), **score_rows(wanted, found, RETRIEVAL)}
 
 
-SHOWN = {**{f"recall@{depth}": f"recall@{depth}" for depth in DEPTHS}, "mrr": "MRR"}
+SHOWN = {**{f"recall@{depth}": f"recall@{depth}" for depth in DEPTHS}, "mrr": f"MRR@{max(DEPTHS)}"}
 
 
 def table(results: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Table:
