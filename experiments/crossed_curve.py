@@ -3,9 +3,8 @@
     .venv/bin/python experiments/crossed_curve.py --quadruples 750 1500 3000 6000
 
 Each part holds whole batches, of each style about in its proportion, and contains the smaller parts. All runs have the
-same recipe and the same number of epochs. The table shows the validation split, with the 95 % bootstrap intervals of
-`cdconv evaluate --config crossed`. A run that was stopped continues, and finished runs are kept: start the command
-again.
+same recipe and the same number of epochs. The table has the 95 % bootstrap intervals of `cdconv evaluate --config
+crossed`. A run that was stopped continues, and finished runs are kept: start the command again.
 """
 
 import argparse
@@ -61,6 +60,7 @@ def main() -> None:
     parser.add_argument("--recipe", default="e5-small-crossed-long")
     parser.add_argument("--seed", type=int, default=23)
     parser.add_argument("--data", default="cdconv", help="the data repo of CDConv")
+    parser.add_argument("--split", default="validation", help="the split that is scored: validation or test")
     parser.add_argument("--out", type=Path, default=Path("runs/crossed-curve"))
     options = parser.parse_args()
 
@@ -69,19 +69,19 @@ def main() -> None:
     for item in items:
         sizes[item.batch] = sizes.get(item.batch, 0) + 1
     styles = {name: batch.style for name, batch in batches().items() if name in sizes}
-    validation = read("validation")
+    scored = read(options.split)
     rows = []
     for names in nested_parts(sizes, styles, options.quadruples, options.seed):
         number = sum(sizes[name] for name in names)
         recipe = load_recipe(options.recipe).with_changes(crossed_batches=names, seed=options.seed)
         model = train(recipe, data=options.data, out=options.out / str(number), resume=True, save_steps=200)
-        figures = summary(judge_items(ContradictionDetector.from_pretrained(model), validation))[ALL]
+        figures = summary(judge_items(ContradictionDetector.from_pretrained(model), scored))[ALL]
         cells = (
             f"{percent(figures[key])} ({interval(figures['interval'][key])})" for key in ("in_order", "both_right")
         )
         rows.append((f"{number:,}", *cells, percent(figures["auc"])))
     header = ("quadruples", "in order, %", "both right, %", "AUC, %")
-    print(Table("Crossed validation split, by the number of quadruples in training", header, rows).markdown())
+    print(Table(f"Crossed {options.split} split, by the number of quadruples in training", header, rows).markdown())
 
 
 if __name__ == "__main__":
