@@ -1,6 +1,10 @@
 """The registry of methods: a new method is one class that works with everything else."""
 
+import json
+import os
 import shutil
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -134,3 +138,49 @@ def test_naming_a_model_reads_its_weights_in_parts(random_model, tmp_path):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2**22
+
+
+PLUGIN = """
+import numpy as np
+from contradiction.inference.base import Backend, Scores
+from contradiction.inference.base import register as register_backend
+from contradiction.labels import LABELS
+from contradiction.methods.loading import register
+from contradiction.methods.softmax import SoftmaxClassifier
+
+@register_backend
+class NoBackend(Backend):
+    NAME = "plugged-in"
+
+@register
+class AlwaysClassifier(SoftmaxClassifier):
+    MARKER = "always.json"
+
+    @classmethod
+    def load(cls, folder, **options):
+        return cls(LABELS["2-class"], ("b1", "b2"), str(folder))
+
+    def score(self, rows, *, batch_size=32, on_batch=None):
+        return Scores(np.array([[-3.0, 3.0]] * len(rows)), [None] * len(rows))
+"""
+
+
+def test_a_package_adds_a_method_and_a_backend_by_entry_points(tmp_path):
+    package, folder = tmp_path / "site", tmp_path / "always"
+    info = package / "plugin-1.dist-info"
+    info.mkdir(parents=True)
+    folder.mkdir()
+    (package / "plugin_always.py").write_text(PLUGIN, encoding="utf-8")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1\n", encoding="utf-8")
+    groups = ("[contradiction.methods]", "[contradiction.backends]")
+    points = "\n".join(f"{group}\nalways = plugin_always" for group in groups)
+    (info / "entry_points.txt").write_text(points, encoding="utf-8")
+    (folder / "always.json").write_text("{}", encoding="utf-8")
+    messages = json.dumps(chat("你养猫吗？", "养了", "叫什么？", "小白"), ensure_ascii=False)
+    command = [sys.executable, "-m", "contradiction", "detect", "--model", str(folder), "--text", messages]
+    path = os.pathsep.join(filter(None, (str(package), os.environ.get("PYTHONPATH"))))
+    options = {"env": {**os.environ, "PYTHONPATH": path}, "capture_output": True, "text": True, "encoding": "utf-8"}
+    done = subprocess.run(command, check=False, **options)
+    assert json.loads(done.stdout)["label"] == "contradiction", done.stderr
+    other = subprocess.run([*command, "--backend", "unknown"], check=False, **options)
+    assert other.returncode == 2 and "plugged-in" in other.stderr

@@ -1,7 +1,10 @@
 """One file for each method: it turns rows of utterances into probabilities and labels.
 
-To add a method, write its file and import it here.
+To add a method, write its file and import it here. A package of its own names its module in the group of entry points
+``contradiction.methods``.
 """
+
+from importlib.metadata import entry_points
 
 from contradiction.methods import (  # noqa: F401  # each registers itself
     cascade,
@@ -11,3 +14,6 @@ from contradiction.methods import (  # noqa: F401  # each registers itself
     kernel,
     llm_judge,
 )
+
+for plugin in entry_points(group="contradiction.methods"):
+    plugin.load()
