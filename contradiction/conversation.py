@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,13 +69,12 @@ def read_turns(messages: Messages) -> list[Turn]:
 
     Args:
         messages: dicts with ``role`` (one of ``ROLES``) and ``content``: text, a list of parts (only parts of text are
-            read), or None, which counts as empty.
+            read), or None, which counts as empty. Arrays and other iterables count as lists.
 
     Raises:
         InputError: a message is not usable; the error names its index, its value, and what is allowed.
     """
-    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
-        raise InputError(f"messages is {kind_of(messages)}; it must be a list of {MESSAGE}")
+    messages = list_messages(messages)
     if not messages:
         raise InputError(f"messages is empty; it must be a list of {MESSAGE}")
     turns: list[Turn] = []
@@ -84,6 +83,25 @@ def read_turns(messages: Messages) -> list[Turn]:
     if turns and not turns[-1].reply_messages:
         turns.pop()
     return turns
+
+
+def list_messages(messages: object) -> list[Any]:
+    """The messages of a chat as a list, which may be empty; raises InputError for a value that is no list of them."""
+    if isinstance(messages, Mapping) and "messages" in messages:
+        raise InputError("messages is an object with the key 'messages'; pass its value: chat['messages']")
+    if (values := _items(messages)) is None:
+        raise InputError(f"messages is {kind_of(messages)}; it must be a list of {MESSAGE}")
+    return values
+
+
+def _items(value: object) -> list[Any] | None:
+    """The items of a list, an array or another iterable; None for text, an object, and what has no items."""
+    if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
+        return None
+    try:
+        return list(value)
+    except TypeError:  # an array without dimensions
+        return None
 
 
 def add_message(turns: list[Turn], message: Utterance, index: int) -> None:
@@ -151,8 +169,9 @@ def _read_content(role: str, message: Mapping[str, Any], where: str) -> tuple[st
         content = refusal if role == ASSISTANT and isinstance(refusal, str) else ""
     if isinstance(content, str):
         return check_text(content, where), None
-    if isinstance(content, Sequence) and not isinstance(content, bytes | bytearray):
-        return _read_parts(content, where)
+    # An iterator would be used up, and some callers read a message twice.
+    if not isinstance(content, Iterator) and (parts := _items(content)) is not None:
+        return _read_parts(parts, where)
     raise InputError(f"{where}: content is {kind_of(content)}; it must be text, or a list of parts")
 
 
@@ -197,9 +216,9 @@ def check_text(value: object, where: str) -> str:
 
 def check_texts(values: object, where: str) -> list[str]:
     """Returns a list of texts; raises InputError, which begins with ``where``, for anything else."""
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):
+    if (texts := _items(values)) is None:
         raise InputError(f"{where} is {kind_of(values)}; it must be a list of texts")
-    return [check_text(value, f"{where}[{index}]") for index, value in enumerate(values)]
+    return [check_text(text, f"{where}[{index}]") for index, text in enumerate(texts)]
 
 
 def is_blank(text: str) -> bool:
@@ -212,8 +231,19 @@ _HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _SYLLABLES = "\u3040-\u30ff\uac00-\ud7af\u0e00-\u0e7f"
 _CHINESE = re.compile(f"[{_HAN}]")
 _OTHER = re.compile(rf"[{_SYLLABLES}]|[^\W\d_{_HAN}{_SYLLABLES}]+")
+_URL = re.compile(r"(?:https?://|www\.)[!-~]+", re.IGNORECASE)  # ends at a Han character, before which no space may be
+FOREIGN_WORDS = 3  # fewer are a name or a short answer, as Chinese speakers use them: OK, iPhone, Wi-Fi
 
 
 def is_chinese(text: str) -> bool:
     """Whether at least half of the words are Han characters; also true of text without letters, such as a number."""
     return len(_CHINESE.findall(text)) >= len(_OTHER.findall(text))
+
+
+def is_foreign(text: str) -> bool:
+    """Whether a text is in another language than Chinese.
+
+    It is if words of other scripts outnumber its Han characters, and are at least ``FOREIGN_WORDS``. URLs do not count.
+    """
+    words = len(_OTHER.findall(_URL.sub(" ", text)))
+    return words >= FOREIGN_WORDS and words > len(_CHINESE.findall(text))

@@ -126,14 +126,17 @@ class ContradictionDetector(Judge):
         batch_size: int = 32,
         on_batch: OnBatch | None = None,
     ) -> list[Ranked]:
-        """Orders the replies that a bot could give, the least likely contradiction first.
+        """Orders the replies that a bot could give, the most consistent first and contradictions last.
 
         See :func:`contradiction.rerank.rerank`; ``batch_size`` and ``on_batch`` are those of :meth:`batch`.
         """
         return rerank(self, messages, candidates, batch_size=batch_size, on_batch=on_batch)
 
     def check(self, facts: Sequence[str], reply: str, question: str = "") -> Verdict:
-        """Judges a reply against sentences that are true of the bot; see :func:`contradiction.persona.check`."""
+        """Judges a reply to a question against sentences that are true of the bot.
+
+        See :func:`contradiction.persona.check`. Without the question, the verdict is unsure.
+        """
         return check(self, facts, reply, question)
 
     def locate(self, messages: Messages, verdict: Verdict | None = None) -> Location | None:

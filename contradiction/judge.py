@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Self
 
-from contradiction.conversation import Turn, is_blank, is_chinese
+from contradiction.conversation import Turn, is_blank, is_foreign
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import CONVERSATION
@@ -84,6 +84,10 @@ class Judge:
     def with_settings(self, **settings: Any) -> Self:
         """The same classifier with other settings; settings that are not named stay as they are."""
         return type(self)(self.classifier, replace(self.settings, **settings))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Pickles and copies are made anew, because the cache of a bound method cannot be pickled.
+        return type(self), (self.classifier, self.settings)
 
     def check_judges_replies(self) -> None:
         """Raises InputError if the classifier does not judge the reply of a chat."""
@@ -174,9 +178,9 @@ class Judge:
             return "holds no words"
         if not self.classifier.has_token_for(text):
             return "holds no word that the model knows"
-        if not self.classifier.chinese_only or is_chinese(text):
-            return None
-        return "is not in Chinese, the language that the model was trained on"
+        if self.classifier.chinese_only and is_foreign(text):
+            return "is not in Chinese, the language that the model was trained on"
+        return None
 
     def _decide(self, probabilities: Mapping[str, float]) -> tuple[str, dict[str, float], float]:
         """The label, the probability of every label, and that of a contradiction of the chosen categories.

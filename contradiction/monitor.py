@@ -11,6 +11,7 @@ from contradiction.errors import InputError
 from contradiction.inputs.windows import MAX_TURNS
 from contradiction.io.files import write_text
 from contradiction.judge import Judge
+from contradiction.methods.loading import name_with_digest
 from contradiction.verdict import Verdict
 
 FORMAT, VERSION = "cdconv monitor", 1
@@ -117,8 +118,8 @@ class Monitor:
         """Continues where :meth:`to_json` stopped.
 
         Args:
-            judge: the detector that the monitor was made with. Its settings apply, except ``max_turns``, which the text
-                states.
+            judge: the detector that the monitor was made with, or a copy in another folder. Its settings apply, except
+                ``max_turns``, which the text states.
             text: the text that :meth:`to_json` returned.
 
         Raises:
@@ -143,7 +144,9 @@ class Monitor:
             ) from None
         if not state.is_sound():
             raise InputError("the saved monitor is damaged: its counts do not match its messages")
-        if state.model != _identity(judge.name):
+        # Earlier versions saved the path of the folder.
+        earlier = str(Path(judge.name).resolve())
+        if state.model != earlier and _digest(state.model) != _digest(_identity(judge.name)):
             raise InputError(
                 f"the monitor was saved with the model {state.model}; this detector is {judge.name}: load that one"
             )
@@ -175,5 +178,13 @@ class Monitor:
 
 
 def _identity(model: str) -> str:
-    """The absolute path of a folder, so that one folder has one name; a Hub id as it is."""
-    return str(Path(model).resolve()) if Path(model).is_dir() else model
+    """A folder by its name and a digest of its weights, so that it may lie anywhere; a Hub id as it is."""
+    try:
+        return name_with_digest(model) or model
+    except InputError:  # a method without weights
+        return Path(model).resolve().name
+
+
+def _digest(identity: str) -> str:
+    """The part that two copies of a model share; a Hub id, which holds a slash, as it is."""
+    return identity if "/" in identity else identity.rpartition("@")[2]

@@ -25,7 +25,8 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
         judge: the detector.
         facts: sentences in the bot's own words, such as 我没有养宠物。
         reply: the text to check.
-        question: what the user said before the reply.
+        question: what the user said before the reply. It matters: without it the detector misses most contradictions,
+            so the certainty of the verdict is then ``unsure``.
 
     Returns:
         A verdict whose ``evidence`` and ``further`` are positions in ``facts``. A fact that says the same as the reply
@@ -52,7 +53,8 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
     # Structured, because pairs show which fact is contradicted, also if the labels have no categories.
     judge = judge.with_settings(windowing=STRUCTURED, max_turns=None)
     predictions = judge.classifier.predict([window.row for window in case.windows])
-    return judge.verdict(case, [_history_only(prediction) for prediction in predictions])
+    verdict = judge.verdict(case, [_history_only(prediction) for prediction in predictions])
+    return verdict.unsure() if is_blank(question) else verdict
 
 
 def _check_compares_replies(judge: Judge) -> None:

@@ -1,6 +1,6 @@
-"""Orders the replies that a bot could give, the least likely contradiction first."""
+"""Orders the replies that a bot could give, the most consistent first and contradictions last."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contradiction.conversation import (
@@ -11,9 +11,10 @@ from contradiction.conversation import (
     Utterance,
     add_message,
     check_texts,
+    list_messages,
     read_message,
 )
-from contradiction.errors import InputError, kind_of
+from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.judge import Judge
 from contradiction.verdict import Verdict
@@ -52,13 +53,13 @@ def rerank(
 ) -> list[Ranked]:
     """Orders candidate replies by the probability of a contradiction (DECODE, Nie et al., 2021, section 5).
 
-    Candidates that were checked come first, then those that were checked only in part, then those that could not be
-    judged. Within each group the lowest probability comes first, and ties keep the given order. So text that was
-    not read is never preferred to text that was. The first candidate may still be a contradiction: look at its verdict.
+    Candidates that were checked and are no contradiction come first, then those that were checked only in part, then
+    those that could not be judged. Contradictions come last. Within each group the lowest probability comes first, and
+    ties keep the given order. The first candidate may still be a contradiction or unchecked: look at its verdict.
 
     Args:
         judge: the detector.
-        messages: the chat so far; it ends with a message of the user, or is empty.
+        messages: the chat so far, up to the reply, or empty. It may end with the result of a tool.
         candidates: the texts; equal texts are judged once.
         batch_size: the number of windows in a forward pass.
         on_batch: called with the number of windows done, after each forward pass.
@@ -66,6 +67,7 @@ def rerank(
     Raises:
         InputError: the chat or a candidate is not usable, or the model does not judge replies.
     """
+    messages = list_messages(messages)
     turns = _read_history(messages)
     texts = check_texts(candidates, "candidates")
     if not texts:
@@ -79,19 +81,20 @@ def rerank(
 
 
 def _read_history(messages: Messages) -> list[Turn]:
-    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
-        raise InputError(f"messages is {kind_of(messages)}; it must be a list of messages, or empty")
     turns: list[Turn] = []
     for index, message in enumerate(messages):
-        add_message(turns, read_message(message, f"messages[{index}]"), index)
-    if turns and turns[-1].reply_messages:
-        last = turns[-1].reply_messages[-1]
-        raise InputError(f"messages[{last}] is the assistant's; the last message before a reply must be the {USER}'s")
+        utterance = read_message(message, f"messages[{index}]")
+        add_message(turns, utterance, index)
+        if index == len(messages) - 1 and utterance.role == ASSISTANT and not utterance.skipped:
+            raise InputError(
+                f"messages[{index}] is the assistant's; "
+                f"the last message before a reply must be the {USER}'s or a tool's"
+            )
     return turns
 
 
 def _sort(candidates: Sequence[Ranked]) -> list[Ranked]:
-    """Checked candidates first, then those checked in part, then those not judged; see :func:`rerank`."""
+    """In the order of :func:`rerank`."""
     keys: dict[int, tuple[int, int]] = {}
     step, previous = 0, 0.0
     for candidate in sorted(candidates, key=lambda item: item.probability or 0.0):
@@ -101,5 +104,6 @@ def _sort(candidates: Sequence[Ranked]) -> list[Ranked]:
         # Compared with the next lower probability: rounding to a grid could separate two that are nearly equal.
         step += candidate.probability - previous > TIE
         previous = candidate.probability
-        keys[candidate.index] = (0 if candidate.verdict.checked else 1, step)
+        verdict = candidate.verdict
+        keys[candidate.index] = (3 if verdict.contradiction else 0 if verdict.checked else 1, step)
     return sorted(candidates, key=lambda item: (*keys[item.index], item.index))

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from contradiction.conversation import Messages, Turn, is_blank, read_message, read_turns
+from contradiction.conversation import Messages, Turn, is_blank, list_messages, read_message, read_turns
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import windows
@@ -92,6 +92,7 @@ def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> 
     """
     if "b1" not in judge.columns:
         raise InputError(f"{judge.name} reads {', '.join(judge.columns)}; locating clauses needs b1, the earlier reply")
+    messages = list_messages(messages)
     turns = read_turns(messages)
     if verdict is None:
         [verdict] = judge.judge_last_replies([turns])

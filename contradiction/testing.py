@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from contradiction.conversation import Messages, read_message
+from contradiction.conversation import Messages, list_messages, read_message
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.verdict import Verdict, is_unchecked
@@ -43,7 +43,7 @@ def assert_consistent(
         InputError: the chat is not usable, or there is no such detector.
     """
     __tracebackhide__ = True  # pytest then shows the line of the test
-    loaded = _load(detector)
+    messages, loaded = list_messages(messages), _load(detector)
     if threshold is not None:
         settings["threshold"] = threshold
     if settings:

@@ -1,8 +1,8 @@
 """The verdict on a reply."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NoReturn, Self
 
 from contradiction.labels import CATEGORIES, is_contradiction
 
@@ -51,8 +51,8 @@ class Verdict:
         contradiction: whether the label is a contradiction; None if there was nothing to judge.
         kind: the category of the contradiction; None if there is none, or if the labels have no categories.
         certainty: how sure the decision between contradiction and none is: ``sure``, ``likely`` or ``unsure``, by the
-            probability that it is right, see ``CERTAINTIES``. A decision on text that was read in part is unsure. None
-            if there was nothing to judge.
+            probability that it is right, see ``CERTAINTIES``. A decision on text that was read in part is unsure, and
+            so is one of ``check`` without a question. None if there was nothing to judge.
         score: the probability of the label; None if there was nothing to judge.
         scores: the probability of every label, by name; empty if there was nothing to judge.
         probability: the probability of a contradiction of one of the categories in the settings, which is compared with
@@ -63,8 +63,8 @@ class Verdict:
         checked: whether all text that matters for the verdict was read; if not, the label is a guess.
         reason: why ``checked`` is false; None if it is true.
         reply: the indices of the messages that were judged.
-        further: other earlier replies whose probability of being contradicted reaches the threshold, or one half if
-            there is none; the highest first.
+        further: other earlier replies whose probability of being contradicted reaches the threshold; the highest
+            first.
     """
 
     label: str | None
@@ -92,6 +92,17 @@ class Verdict:
         for clash in record["further"]:
             clash["score"] = round(clash["score"], DIGITS)
         return record
+
+    def unsure(self) -> Self:
+        """The same verdict with the certainty ``unsure``; unchanged if there was nothing to judge."""
+        verdict = replace(self)
+        if self.certainty is not None:
+            object.__setattr__(verdict, "certainty", UNSURE)
+        return verdict
+
+    def __bool__(self) -> NoReturn:
+        # A verdict of no contradiction would count as true.
+        raise TypeError("a verdict is neither true nor false; use verdict.contradiction, or `verdict is not None`")
 
     def __post_init__(self) -> None:
         contradiction = None if self.label is None else is_contradiction(self.label)

@@ -209,7 +209,7 @@ def functions(services: Mapping[str, Service]) -> None:
         Args:
             facts: sentences in the bot's own words.
             reply: the reply.
-            question: what the user said before it.
+            question: what the user said before it; without it the verdict is unsure.
             detector: the name of one of the page's detectors; by default the first.
         """
         return await _answered(services, detector, _request, lambda judging: judging.check(facts, reply, question))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.chats import chat
 
-from contradiction.conversation import is_blank, is_chinese, read_turns
+from contradiction.conversation import is_blank, is_chinese, is_foreign, list_messages, read_turns
 from contradiction.errors import InputError
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
@@ -113,6 +113,38 @@ def test_a_refusal_is_the_text_of_the_assistant(refused):
 )
 def test_language_is_detected_by_words(text, chinese):
     assert is_chinese(text) == chinese
+
+
+@pytest.mark.parametrize(
+    "text", ["OK", "iPhone", "Wi-Fi", "看这里 https://example.com/a/b?c=d", "看www.example.com/a/b这里", "18"]
+)
+def test_names_short_answers_and_urls_are_not_foreign(detector, text):
+    assert not is_foreign(text)
+    verdict = detector(chat("你用什么？", text, "它叫什么名字？", "我没养过猫呀"))
+    assert "not in Chinese" not in (verdict.reason or "")
+
+
+@pytest.mark.parametrize(
+    "text", ["I have no cat", "no cat at all, 我", "私は猫を飼っていません", "고양이를", "Is it https://a.cn/b there"]
+)
+def test_three_words_that_outnumber_han_characters_are_foreign(text):
+    assert is_foreign(text)
+
+
+def test_an_array_of_messages_is_a_list(detector):
+    messages = chat(*CHAT)
+    parts = np.array([{"type": "text", "text": CHAT[-1]}], dtype=object)
+    array = np.array([*messages[:3], {**messages[3], "content": parts}], dtype=object)
+    assert detector(array) == detector(iter(messages)) == detector(messages)
+    assert detector.rerank(array[:3], np.array(["它叫橘子"])) == detector.rerank(messages[:3], ["它叫橘子"])
+    for value in (np.array(3), 3, "你好", b"", {"role": "user"}, None):
+        with pytest.raises(InputError, match="messages is .*; it must be a list"):
+            list_messages(value)
+
+
+def test_a_chat_given_with_its_key_names_what_to_pass(detector):
+    with pytest.raises(InputError, match=r"chat\['messages'\]"):
+        detector({"messages": chat(*CHAT)})
 
 
 def test_arrays_are_invalid_roles_and_count_as_tool_calls_unless_empty():

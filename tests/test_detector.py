@@ -1,6 +1,8 @@
 """The façade turns chats into verdicts, reports text that it did not read, and agrees with a plain pipeline."""
 
+import copy
 import math
+import pickle
 import random
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +41,21 @@ def test_a_verdict_gives_the_probability_of_every_label(detector):
     assert math.isclose(sum(verdict.scores.values()), 1, abs_tol=1e-6)
     assert verdict.score == verdict.scores[verdict.label]
     assert (verdict.checked, verdict.reason) == (True, None)
+
+
+def test_a_verdict_has_no_truth_value(detector):
+    with pytest.raises(TypeError, match=r"\.contradiction"):
+        bool(detector(chat(*CHAT)))
+
+
+def test_a_detector_can_be_pickled_and_copied(detector):
+    judge = detector.with_settings(threshold=0.3)
+    expected = judge(chat(*CHAT))
+    for again in (pickle.loads(pickle.dumps(judge)), copy.deepcopy(judge), copy.copy(judge)):
+        assert again.settings == judge.settings
+        verdict = again(chat(*CHAT))
+        assert verdict.label == expected.label
+        assert verdict.scores == pytest.approx(expected.scores, abs=1e-6)
 
 
 def test_the_pipeline_agrees_with_the_facade(folder, detector, chats):

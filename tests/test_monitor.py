@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import shutil
 
 import pytest
 from helpers.chats import chat
@@ -77,7 +78,7 @@ def test_tool_calls_get_no_verdict_but_count_as_messages(detector):
     messages = [CALL, user, CALL, RESULT, reply, CALL, *more]
     monitor = detector.monitor()
     verdicts = [monitor.add(message) for message in messages]
-    assert [index for index, verdict in enumerate(verdicts) if verdict] == [4, 7]
+    assert [index for index, verdict in enumerate(verdicts) if verdict is not None] == [4, 7]
     assert verdicts[-1] == detector.with_settings(max_turns=MAX_TURNS)(messages)
     assert (verdicts[-1].reply, len(monitor)) == ((7,), 8)
 
@@ -106,7 +107,7 @@ def test_consecutive_messages_are_one_reply_that_is_judged_again(detector):
         {"role": "assistant", "content": "真的"},
     ]
     verdicts = [monitor.add(message) for message in messages]
-    assert [verdict and verdict.reply for verdict in verdicts] == [None, (1,), None, (3,), (3, 4)]
+    assert [verdict if verdict is None else verdict.reply for verdict in verdicts] == [None, (1,), None, (3,), (3, 4)]
     assert verdicts[-1] == detector(messages)
     assert verdicts[-1].scores != verdicts[-2].scores
 
@@ -243,3 +244,16 @@ def test_different_spellings_of_a_folder_are_the_same_model(detector, random_mod
     monkeypatch.chdir(folder.parent)
     again = Monitor.from_json(ContradictionDetector.from_pretrained(folder.name), monitor.to_json())
     assert len(again) == 1
+
+
+def test_a_saved_monitor_continues_with_a_copy_of_the_model_elsewhere(detector, random_model, tmp_path):
+    monitor = detector.monitor()
+    monitor.add({"role": "user", "content": "你养猫吗？"})
+    text, folder = monitor.to_json(), random_model("4-class")
+    assert str(folder.parent) not in text
+    copied = shutil.copytree(folder, tmp_path / "elsewhere" / "another-name")
+    assert len(Monitor.from_json(ContradictionDetector.from_pretrained(copied), text)) == 1
+    earlier = json.dumps({**json.loads(text), "model": str(folder.resolve())})  # as earlier versions saved it
+    assert len(Monitor.from_json(detector, earlier)) == 1
+    with pytest.raises(InputError, match="saved with the model"):
+        Monitor.from_json(ContradictionDetector.from_pretrained(random_model("2-class")), text)

@@ -6,6 +6,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, OTHER
 from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.verdict import UNSURE
 
 FACTS = ("我养了一只橘猫", "我天天喝茶", "我住在北京", "我是一名老师")
 
@@ -44,6 +45,15 @@ def test_a_reply_is_compared_with_each_fact(kind, request):
     )
 
 
+def test_a_verdict_without_the_question_is_never_sure(detector):
+    judges = [detector.with_settings(threshold=threshold) for threshold in (0.0, 1.0)]  # all and no contradictions
+    asked = {judge.check(FACTS, "我没养过猫呀", "你养猫吗？").certainty for judge in judges}
+    assert asked != {UNSURE}, "otherwise the test could not fail"
+    for question in ("", " ", "？"):
+        assert {judge.check(FACTS, "我没养过猫呀", question).certainty for judge in judges} == {UNSURE}
+    assert detector.check([], "我没养过猫呀").certainty is None
+
+
 def test_a_contradiction_within_the_reply_does_not_contradict_a_fact(detector, replies):
     verdicts = [detector.check(FACTS[:1], reply) for reply in replies]
     assert {verdict.label for verdict in verdicts} <= {NON_CONTRADICTION, HISTORY}
@@ -78,7 +88,7 @@ def test_an_unreadable_fact_is_reported(detector):
     assert "were not read" in long.reason
 
 
-@pytest.mark.parametrize("reply", ["", "……", "no cat", "🦄"])
+@pytest.mark.parametrize("reply", ["", "……", "I have no cat", "🦄"])
 def test_an_unreadable_reply_never_passes(detector, reply):
     verdict = detector.check(FACTS, reply)
     assert (verdict.label, verdict.checked) == (None, False)

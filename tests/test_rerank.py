@@ -89,15 +89,35 @@ def test_differences_below_the_tie_tolerance_keep_the_order():
     assert [candidate.index for candidate in _sort(ranked(0.5 + 4e-6, 0.5, 0.1))] == [2, 1, 0]
 
 
-def test_unread_candidates_never_come_before_read_ones(detector):
+def test_unread_candidates_come_after_read_ones_without_a_contradiction(detector):
     long = "我没养过猫呀" * 20
     given = ["……", long, "叫小橘", "I have no cat", "我没养过猫呀", "🦄" * 3]
-    ranked = detector.rerank(CHAT, given)
+    ranked = detector.with_settings(threshold=1.0).rerank(CHAT, given)
     assert {candidate.index for candidate in ranked[:2]} == {2, 4}
     assert [candidate.index for candidate in ranked[2:]] == [1, 0, 3, 5]
     assert [candidate.verdict.checked for candidate in ranked] == [True, True, False, False, False, False]
     assert [candidate.probability is None for candidate in ranked] == [False, False, False, True, True, True]
     assert ranked[2].verdict.label is not None
+
+
+def test_contradictions_come_last(detector):
+    given = ["我没养过猫呀", "……", "叫小橘", "我没养过猫呀" * 20, "I have no cat"]
+    judge = detector.with_settings(threshold=0.0)
+    ranked = judge.rerank(CHAT, given)
+    assert [candidate.index for candidate in ranked[:2]] == [1, 4]
+    assert [candidate.verdict.contradiction for candidate in ranked] == [None, None, True, True, True]
+    by_probability = [candidate.probability for candidate in ranked[2:]]
+    assert by_probability == sorted(by_probability)
+
+
+def test_a_chat_may_end_with_the_result_of_a_tool(detector):
+    call = {"role": "assistant", "content": "我查一下", "tool_calls": [{"id": "1", "type": "function"}]}
+    result = {"role": "tool", "tool_call_id": "1", "content": "橘子"}
+    [ranked] = detector.rerank([*CHAT, call, result], ["叫小橘"])
+    assert ranked.verdict == detector([*CHAT, call, result, {"role": "assistant", "content": "叫小橘"}])
+    assert ranked.verdict.reply == (5, 7)
+    with pytest.raises(InputError, match=r"messages\[5\] is the assistant's"):
+        detector.rerank([*CHAT, call], ["叫小橘"])
 
 
 def test_only_the_requested_categories_count(detector, replies):

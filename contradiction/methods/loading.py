@@ -9,7 +9,6 @@ from contradiction.errors import InputError, first_line
 from contradiction.inference.base import check_precision
 from contradiction.inference.choice import check_backend
 from contradiction.io import manifest
-from contradiction.io.files import sha256_of
 from contradiction.io.hub import (
     CONFIG,
     HubUnavailableError,
@@ -152,7 +151,7 @@ def _digest(folder: Path) -> str:
     identity = method_of(folder).identity(folder)
     if not files and not identity:
         raise InputError(f"{folder}: no weights in this folder (*.safetensors)")
-    digests = [bytes.fromhex(sha256_of(file)) for file in files] + [sha256(part).digest() for part in identity]
+    digests = [bytes.fromhex(manifest.sha256(file)) for file in files] + [sha256(part).digest() for part in identity]
     return sha256(b"".join(sorted(digests))).hexdigest()[:12]
 
 

@@ -279,7 +279,7 @@ def _use(
         "facade": judges and task_of(recipe.data.config) != "persona",
         "chat": chat_of(texts),
         "verdict": verdict,
-        "mistaken": verdict and not recipe.data.target and verdict.label not in RIGHT,
+        "mistaken": verdict is not None and not recipe.data.target and verdict.label not in RIGHT,
     }
 
 

@@ -60,7 +60,11 @@ class CheckRequest(RequestOptions):
 
     facts: list[str] = Field(description="Sentences in the bot's own words.", examples=[["我没有养宠物"]])
     reply: str = Field(examples=["我家的猫叫橘子"])
-    question: str = Field("", description="What the user said before the reply.")
+    question: str = Field(
+        "",
+        description="What the user said before the reply; without it the verdict is unsure.",
+        examples=["你养宠物吗？"],
+    )
 
 
 class Clash(BaseModel):
@@ -102,7 +106,7 @@ class Candidate(BaseModel):
 
 
 class Ranking(BaseModel):
-    """The candidates, the least likely contradiction first."""
+    """The candidates, the most consistent first and contradictions last."""
 
     ranked: list[Candidate]
 

@@ -81,7 +81,7 @@ def make_chat(draw, drawn, sound=False):
         return messages
     if draw.random() < 0.03:
         return draw.choice(NO_CHAT)
-    made = draw.choices((list, tuple, deque, iter), (40, 2, 2, 1))[0]
+    made = draw.choices((list, tuple, deque), (40, 2, 2))[0]
     return made(messages)
 
 

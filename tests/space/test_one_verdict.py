@@ -45,7 +45,7 @@ def test_the_chats_get_verdicts_of_all_kinds(expected):
 
 def by_monitor(detector, url, client, detect, chat):
     monitor = detector.monitor()
-    verdicts = [rounded(verdict.to_record()) for message in chat if (verdict := monitor.add(message))]
+    verdicts = [rounded(verdict.to_record()) for message in chat if (verdict := monitor.add(message)) is not None]
     return verdicts[-1], verdicts
 
 
