@@ -25,8 +25,8 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
         judge: the detector.
         facts: sentences in the bot's own words, such as 我没有养宠物。
         reply: the text to check.
-        question: what the user said before the reply. It matters: without it the detector misses most contradictions,
-            so the certainty of the verdict is then ``unsure``.
+        question: what the user said before the reply. The detector was trained on replies to a message, so without it
+            the certainty of the verdict is ``unsure``.
 
     Returns:
         A verdict whose ``evidence`` and ``further`` are positions in ``facts``. A fact that says the same as the reply

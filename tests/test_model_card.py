@@ -17,7 +17,7 @@ from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.methods.loading import load_rule
 from contradiction.paths import RESULTS
 from contradiction.publishing import code_on_the_hub
-from contradiction.reports import model_card
+from contradiction.reports import card_example, model_card
 from contradiction.training import record
 
 E5 = "intfloat/multilingual-e5-small"
@@ -269,7 +269,9 @@ def test_a_detector_that_cannot_read_the_example_gets_a_card_without_an_answer(q
     }
     (folder / "tokenizer.json").write_text(json.dumps(words), encoding="utf-8")
     (folder / "SHA256SUMS").unlink()  # it lists the earlier tokenizer
-    assert ContradictionDetector.from_pretrained(folder)(model_card.chat_of(model_card.EXAMPLE)).label is None
+    assert (
+        ContradictionDetector.from_pretrained(folder)(card_example.chat_of(card_example.CHINESE_EXAMPLE)).label is None
+    )
     card = str(model_card.model_card(folder))
     assert "from_pretrained(" in card
     assert "This verdict is wrong" not in card

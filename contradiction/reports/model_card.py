@@ -21,11 +21,18 @@ from contradiction.io.tables import Table, percent, render
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, STAGES, task_of
 from contradiction.methods.loading import load_rule, method_of
 from contradiction.reports.analysis import card_summary
+from contradiction.reports.card_example import (
+    CHINESE_EXAMPLE,
+    ENGLISH_EXAMPLE,
+    chat_of,
+    detector_verdict,
+    pipeline_scores,
+    text_pair,
+)
 from contradiction.reports.tables import backbone_name, class_table, score_table
 from contradiction.training import record
 from contradiction.training.recipe import is_recorded_folder
 from contradiction.training.recipe_files import RecordedRecipe
-from contradiction.verdict import Verdict
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCard, ModelCardData
@@ -43,63 +50,10 @@ LANGUAGES = {"zh": "Chinese", "en": "English"}
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
 # The licences of backbones by Hub id.
 BACKBONES = {"intfloat/multilingual-e5-small": "MIT", "hfl/chinese-roberta-wwm-ext": "Apache-2.0"}
+RIGHT = (HISTORY, CONTRADICTION)  # the right verdicts on the example
 FINISHED = ("request", "minutes", "parameters", "hardware")  # the keys of every record of a finished run
 BASELINE_SENTENCE = "Guesses from the hypothesis alone whether a premise entails it: a baseline, and not a backbone."
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
-EXAMPLE = {
-    "u1": "你养猫吗？", "b1": "养了一只橘猫", "u2": "它叫什么名字？", "b2": "我没养过猫呀",
-    "premise": "他喜欢吃辣", "hypothesis": "他不吃辣", "chat": "user: 你养猫吗？ assistant: 养了一只橘猫",
-    "reply": "我没养过猫呀",
-}  # fmt: skip
-RIGHT = (HISTORY, CONTRADICTION)
-ENGLISH_EXAMPLE = {
-    "u1": "Do you have a cat?", "b1": "Yes, a ginger one.", "u2": "What is its name?", "b2": "I never had a cat.",
-    "premise": "He likes spicy food.", "hypothesis": "He does not eat spicy food.",
-    "chat": "user: Do you have a cat? assistant: Yes, a ginger one.", "reply": "I never had a cat.",
-}  # fmt: skip
-
-
-def chat_of(example: Mapping[str, str]) -> list[dict[str, str]]:
-    """The messages of an example."""
-    roles = zip(("u1", "b1", "u2", "b2"), ("user", "assistant") * 2, strict=True)
-    return [{"role": role, "content": example[column]} for column, role in roles]
-
-
-def text_pair(columns: Sequence[str], separator: str, example: Mapping[str, str] = EXAMPLE) -> dict[str, str]:
-    """The example as input of a checkpoint that reads these columns."""
-    *context, last = (example[column] for column in columns)
-    return {"text": separator.join(context), "text_pair": last} if context else {"text": last}
-
-
-def pipeline_scores(checkpoint: Path, example: Mapping[str, str]) -> dict[str, float] | None:
-    """The score of each label by `transformers` alone, to two digits; None without weights."""
-    if not any(checkpoint.glob("*.safetensors")):
-        return None
-    from transformers import pipeline
-
-    from contradiction.io.quiet import no_model_bars
-
-    with no_model_bars():
-        classify = pipeline("text-classification", model=str(checkpoint), top_k=None, device="cpu")
-    answers: Any = classify([dict(example)], truncation=True)  # its declared type is that of a single label
-    [scores] = answers
-    return {score["label"]: round(score["score"], 2) for score in scores}
-
-
-def detector_verdict(folder: Path, example: Mapping[str, str] = EXAMPLE) -> Verdict | None:
-    """The verdict of ``ContradictionDetector`` on an example.
-
-    None without weights, and if the model does not judge replies or cannot read the example.
-    """
-    if not any(folder.rglob("*.safetensors")):
-        return None
-    from contradiction.detector import ContradictionDetector
-
-    try:
-        verdict = ContradictionDetector.from_pretrained(folder, device="cpu")(chat_of(example))
-    except InputError:
-        return None
-    return verdict if verdict.label else None
 
 
 def model_card(
@@ -144,7 +98,7 @@ def model_card(
         made_of=credits_sentence(bases, list(corpora)),
         citation=cdconv.CITATION,
         **_what_it_tells(recipe),
-        **_use(folder, name, run, recipe, EXAMPLE if CHINESE in languages else ENGLISH_EXAMPLE),
+        **_use(folder, name, run, recipe, CHINESE_EXAMPLE if CHINESE in languages else ENGLISH_EXAMPLE),
         rule_file=method_of(folder).MARKER,
         **_decision(load_rule(folder), evaluations),
         **_figures(evaluations, recipe.data.config, data),
