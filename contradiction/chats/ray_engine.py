@@ -120,10 +120,11 @@ def judge_folder(
         todo = [part for part in parts if not (out / part.output).is_file()]
         if todo:
             load().check_judges_replies()  # before a file is written and Ray is started
-            write_json(out / REQUEST, request)
             with cluster(address, workers):
+                size = _pool_size(len(todo), workers, gpu)
+                write_json(out / REQUEST, request)
                 in_worker = partial(load, device="cuda") if gpu else load
-                results = _run(_Judge(in_worker, folder, out, scan, batch_size), todo, workers, gpu)
+                results = _run(_Judge(in_worker, folder, out, scan, batch_size), todo, size, gpu)
                 for done, result in enumerate(results, len(parts) - len(todo) + 1):
                     if result["error"]:
                         raise InputError(result["error"])
@@ -144,23 +145,30 @@ def _check_out(out: Path, request: Mapping[str, Any], resume: bool) -> None:
         raise InputError(f"{out}: {problem}; another name starts a new one")
 
 
-def _run(judge: "_Judge", parts: list[Part], workers: int | None, gpu: bool) -> Iterator[dict[str, Any]]:
+def _pool_size(parts: int, workers: int | None, gpu: bool) -> int:
+    """The number of workers; raises InputError if they need a GPU and there is none."""
+    import ray
+
+    resources = ray.cluster_resources()
+    if not gpu:
+        return max(1, min(workers or int(resources.get("CPU", 1)), parts))
+    gpus = int(resources.get("GPU", 0))
+    if not gpus:
+        raise InputError("--device cuda: Ray finds no GPU; --device cpu runs without one")
+    return min(workers or gpus, gpus, parts)  # Ray would wait forever for more GPUs than there are
+
+
+def _run(judge: "_Judge", parts: list[Part], size: int, gpu: bool) -> Iterator[dict[str, Any]]:
     """The results of parts, in any order."""
     import ray
 
     ray.data.DataContext.get_current().enable_progress_bars = False
-    resources = ray.cluster_resources()
-    gpus = int(resources.get("GPU", 0))
-    if gpu and not gpus:
-        raise InputError("--device cuda: Ray finds no GPU; --device cpu runs without one")
-    # Ray would wait forever for more GPUs than there are.
-    size = min(workers or gpus, gpus, len(parts)) if gpu else min(workers or int(resources.get("CPU", 1)), len(parts))
     items = ray.data.from_items([asdict(part) for part in parts], override_num_blocks=len(parts))
     results = items.map(
         _Worker,  # type: ignore[arg-type]  # a class is called with each row
         fn_constructor_args=(judge,),
         # One part at a time, so that none waits behind a chat of many turns while other workers are idle.
-        compute=ray.data.ActorPoolStrategy(size=max(1, size), max_tasks_in_flight_per_actor=1),
+        compute=ray.data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=1),
         num_cpus=1,
         num_gpus=1 if gpu else 0,
     )
