@@ -15,7 +15,13 @@ from contradiction.paths import SPACE
 
 
 def serve(
-    model: str | Path, *, host: str, port: int, others: Sequence[str | Path] = (), bot: tuple[str, str] | None = None
+    model: str | Path,
+    *,
+    host: str,
+    port: int,
+    others: Sequence[str | Path] = (),
+    bot: tuple[str, str] | None = None,
+    device: str | None = None,
 ) -> None:
     """Loads detectors and serves the page until interrupted.
 
@@ -26,6 +32,7 @@ def serve(
         others: more detectors, between which visitors choose.
         bot: the address of an endpoint that speaks OpenAI's chat completions, and the model that it serves: a chatbot
             that visitors chat with. The variable CDCONV_BOT_KEY holds its key.
+        device: the device of the detectors; by default a GPU where there is one.
 
     Raises:
         InputError: gradio is not installed, the address is not free, or a model cannot be loaded.
@@ -35,7 +42,7 @@ def serve(
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     module = app()
     connected = module.bots.Bot(*bot, os.environ.get(module.bots.KEY) or None) if bot else None
-    detectors = [ContradictionDetector.from_pretrained(name) for name in (model, *others)]
+    detectors = [ContradictionDetector.from_pretrained(name, device=device) for name in (model, *others)]
     for detector in detectors:
         if detector.task not in ("2-class", "4-class"):
             labels = ", ".join(detector.labels)

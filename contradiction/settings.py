@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from contradiction.decision import Rule
 from contradiction.errors import InputError, shown
@@ -132,6 +133,17 @@ class Settings:
         contradiction = probability * self.prior / rule.prior
         other = (1 - probability) * (1 - self.prior) / (1 - rule.prior)
         return contradiction / (contradiction + other)
+
+
+def from_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings from the options of a command or a request.
+
+    An option that is None is not given, and 0 for ``max_turns`` means all turns.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if type(given.get("max_turns")) is int and given["max_turns"] == 0:
+        given["max_turns"] = None
+    return given
 
 
 def _is_number(value: object) -> bool:

@@ -149,8 +149,15 @@ def test_an_external_checkpoint_gets_a_view_and_a_rule(run, random_model, sample
         code, _, err = run("calibrate", folder, "--data", sample_repo, "--view", view)
         assert (code, message in err) == (2, True)
     assert (folder / "config.json").read_bytes() == before
+    copy, arguments = tmp_path / "copy", ("calibrate", folder, "--data", sample_repo, "--out", tmp_path / "copy")
+    code, _, err = run(*arguments)
+    assert (code, copy.exists(), err.startswith(f"cdconv: {folder}: ")) == (2, False, True)
+    assert run(*arguments, "--view", "sentence-pair")[0] == 0
+    assert (folder / "config.json").read_bytes() == before
+    assert CheckpointClassifier.load(copy).columns == ("b1", "b2")
     code, out, _ = run("calibrate", folder, "--data", sample_repo, "--view", "sentence-pair")
     assert code == 0 and "temperature" in out
+    assert load_rule(folder) == load_rule(copy)
     classifier = CheckpointClassifier.load(folder)
     assert (classifier.columns, classifier.rule == Rule()) == (("b1", "b2"), False)
     code, _, err = run("calibrate", folder, "--data", sample_repo, "--view", "flatten")

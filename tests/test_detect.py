@@ -63,13 +63,32 @@ def test_a_chat_can_be_an_argument(detect):
     assert (code, [answer["line"] for answer in answers]) == (0, [1])
 
 
+def test_a_pasted_chat_can_be_an_argument(detect):
+    _, [expected], _ = detect("--text", json.dumps(CHAT))
+    texts = [message["content"] for message in CHAT]
+    marked = [f"{name}：{text}" for name, text in zip(("用户", "机器人") * 2, texts, strict=True)]
+    for lines in (texts, marked):
+        assert detect("--text", "\n".join(lines))[:2] == (0, [expected])
+
+
+def test_a_terminal_is_told_that_chats_are_read_from_it(detect_model):
+    primary, secondary = pty.openpty()
+    with os.fdopen(secondary, "rb") as stdin, process(detect_model, stdin=stdin, stderr=subprocess.PIPE) as started:
+        assert b"standard input" in started.stderr.readline()
+        os.write(primary, b"\x04")  # Ctrl+D
+        assert started.wait(timeout=60) == 0
+    os.close(primary)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["no.jsonl"], "no.jsonl: no such file"),
         (["--format", "xml"], "'xml' is not one of"),
         (["--format", "parquet"], "cannot come through a pipe"),
-        (["--text", "[1"], "--text: not JSON"),
+        (["--text", "[{1"], "--text: not JSON"),
+        (["--text", " "], "--text: the chat is empty"),
+        (["--device", "nowhere"], "device 'nowhere'"),
         (["--text", '[{"role": "bot", "content": ""}]'], "--text: messages[0]: role 'bot'"),
         (["x.jsonl", "--text", "[]"], "x.jsonl; give only one"),
         (["--resume"], "--out; name that file"),

@@ -175,9 +175,13 @@ def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_mod
     assert [one.label != NONE for one in read] == truth.tolist()
 
     before = chat_calibration._f1(truth, probabilities >= detector.classifier.rule.threshold)
-    code, out, err = run("calibrate", folder, "--on", labels)
-    assert code == 0, err
-    loaded = ContradictionDetector.from_pretrained(folder)
+    fitted = tmp_path / "fitted"
+    code, out, err = run("calibrate", folder, "--on", labels, "--out", fitted)
+    assert code == 0 and str(fitted) in out, err
+    assert load_rule(folder) == detector.classifier.rule != load_rule(fitted)
+    code, _, err = run("calibrate", folder, "--on", labels, "--out", fitted)
+    assert code == 2 and f"{fitted}: exists already" in err
+    loaded = ContradictionDetector.from_pretrained(fitted)
     now = np.array([verdict.contradiction for verdict in loaded.batch(chosen)])
     assert before < 0.75 < 0.9 < chat_calibration._f1(truth, now)
     assert loaded.classifier.rule.prior == pytest.approx(truth.mean(), abs=1e-4) and loaded.classifier.rule.curve
@@ -218,8 +222,11 @@ def test_calibration_on_long_two_label_chats_and_on_too_few(run, random_model, s
     verdicts = ContradictionDetector.from_pretrained(folder).batch(long)
     assert np.mean([verdict.contradiction for verdict in verdicts] == truth) > 0.8
     rule = load_rule(folder)
-    code, _, err = run("calibrate", folder, "--on", write(tmp_path / "few.jsonl", records[:12]))
-    assert code == 2 and "a rule needs at least 10 of each" in err
+    few = write(tmp_path / "few.jsonl", records[:12])
+    for out in ((), ("--out", tmp_path / "fitted")):
+        code, _, err = run("calibrate", folder, "--on", few, *out)
+        assert code == 2 and "a rule needs at least 10 of each" in err
+    assert not list(tmp_path.glob("*fitted*"))
     code, _, err = run("calibrate", folder, "--on", tmp_path / "long.jsonl", "--config", "4-class")
     assert code == 2 and "leave --data, --config and --view out" in err
     assert load_rule(folder) == rule

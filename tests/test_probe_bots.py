@@ -11,12 +11,13 @@ from threading import Timer
 
 import psutil
 import pytest
+from helpers.bot_server import Endpoint, serving
 from helpers.hostile_models import REFUSED, WEIGHTS
 
 from contradiction.errors import InputError
-from contradiction.probing.bots import BotError, CommandBot, FunctionBot, TransformersBot
+from contradiction.probing.bots import BotError, CommandBot, EndpointBot, FunctionBot, TransformersBot
 from contradiction.probing.plan import plan, read_openings
-from contradiction.probing.run import read_transcript, run
+from contradiction.probing.run import CallLimits, Pace, ask, read_transcript, run
 
 CHAT = [{"role": "user", "content": "你养猫吗？"}]
 
@@ -61,6 +62,15 @@ for line in sys.stdin:
         sys.stdout.buffer.write("好".encode("gbk"))
     print("not JSON" if text == "break" else json.dumps({"reply": text + "！"}), flush=True)
 """
+
+
+def test_an_endpoint_that_is_not_there_is_named():
+    with serving(Endpoint()) as endpoint:
+        pass
+    bot = EndpointBot(endpoint.url, "tiny")
+    with pytest.raises(BotError, match=f"^{endpoint.url}.*refused.*once"):
+        ask(bot, CHAT, Pace(None), CallLimits(retries=0))
+    bot.close()
 
 
 def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):

@@ -27,6 +27,9 @@ def test_a_dry_run_prints_the_cost_and_calls_nothing(tmp_path, run):
         (("--triggers", "repeat-often"), "trigger 'repeat-often'"),
         (("--triggers", ","), "name at least one"),
         (("--after", "2,2"), "none twice"),
+        (("--prior", "3"), "prior 3.0"),
+        (("--windowing", "aloud"), "windowing 'aloud'"),
+        (("--function", "os:getcwd", "--device", "nowhere"), "device 'nowhere'"),
     ],
 )
 def test_wrong_options_print_one_line(options, why, tmp_path, run, detect_model):

@@ -12,6 +12,7 @@ from datasets import ClassLabel, Dataset, Features, Value, load_dataset
 from helpers.bot_server import Endpoint, chance, scripted, serving, true_label
 
 from contradiction.data.splits import write_split
+from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import results
@@ -20,9 +21,18 @@ from contradiction.inference.base import Scores
 from contradiction.labels import LABELS
 from contradiction.methods import loading
 from contradiction.methods.softmax import SoftmaxClassifier
+from contradiction.paths import SHIPPED
 from contradiction.probing import pages, report, verdicts
 from contradiction.probing.plan import Persona
-from contradiction.probing.shares import Accuracy, accuracy_of, compare, design_effect, share
+from contradiction.probing.shares import (
+    Accuracy,
+    accuracy_of,
+    accuracy_of_evaluation,
+    compare,
+    design_effect,
+    share,
+)
+from contradiction.settings import Settings
 
 SENSITIVITY, SPECIFICITY = 0.8, 0.8
 FOUR = list(LABELS["4-class"])
@@ -146,6 +156,53 @@ def test_fewer_calls_than_expected_false_alarms_do_not_prove_consistency():
     assert figures.estimate is None and (figures.low, 0.17 < figures.high < 0.24) == (0, True)
     assert pages.cell(figures.to_record()).startswith("not known (at most ")
     assert re.search(r"not known \(at most [\d.]+ %\)<", pages.badge(figures.to_record()))
+
+
+def test_more_calls_than_contradictions_alone_explain_give_a_bound_from_below():
+    """The detector misses fewer contradictions here than on the rows where it was measured."""
+    names = [str(index) for index in range(200)]
+    figures = share([True] * 160 + [False] * 40, names, Accuracy(660, 1000, 200, 1000))
+    assert figures.estimate is None and (0.6 < figures.low < 0.75, figures.high) == (True, 1)
+    assert pages.cell(figures.to_record()).startswith("not known (at least ")
+    rows = [
+        {"id": name, "trigger": "short", "opening": name, "u1": "", "b1": "", "u2": "", "b2": "",
+         "label": "contradiction" if int(name) < 160 else "non-contradiction"}
+        for name in names
+    ]  # fmt: skip
+    built = report.build([report.Source("bot", rows, "any", {"contradiction": Accuracy(660, 1000, 200, 1000)}, "rows")])
+    assert pages.consistent(built["bots"][0]["replies"]).startswith("at most ")
+    assert "called more" in pages.headlines(built)[0]
+
+
+def test_error_rates_by_another_calibration_are_not_used(judge, monkeypatch):
+    folder, file = judge
+    result, notes = results.read_evaluation(file), []
+    monkeypatch.setattr(results, "evaluations_of", lambda model: [result | {"split": "test"}])
+    detector = ContradictionDetector.from_pretrained(folder)
+    measured, _ = verdicts.find_accuracy(detector, on_note=notes.append)
+    assert measured == verdicts.find_accuracy(detector, file)[0] and not notes
+    # Another threshold is the decision of the detector, which these probabilities can be compared with.
+    detector.classifier.rule = Rule(threshold=0.9)
+    assert verdicts.find_accuracy(ContradictionDetector(detector.classifier), file)
+    for rule in (Rule(temperature=2.0), Rule(biases={"history": 1.0})):
+        detector.classifier.rule = rule
+        fitted = ContradictionDetector(detector.classifier)
+        assert verdicts.find_accuracy(fitted, on_note=notes.append) is None
+        assert "cdconv evaluate" in notes.pop() and not notes
+        with pytest.raises(InputError, match="another calibration.*cdconv evaluate"):
+            verdicts.find_accuracy(fitted, file)
+
+
+def test_the_saved_error_rates_are_those_of_the_shipped_detector():
+    assert verdicts.find_accuracy(ContradictionDetector.from_pretrained(SHIPPED), on_note=pytest.fail)
+
+
+def test_a_prior_corrects_the_probabilities_behind_the_error_rates():
+    evaluation = {"config": "2-class", "references": [0, 1], "probabilities": [[0.4, 0.6], [0.1, 0.9]]}
+    rule = Rule(prior=0.5)
+    assert accuracy_of_evaluation(evaluation, Settings(), rule)["contradiction"] == Accuracy(1, 1, 1, 1)
+    # At a prior of 0.2 the probabilities are 0.27 and 0.69.
+    assert accuracy_of_evaluation(evaluation, Settings(prior=0.2), rule)["contradiction"] == Accuracy(1, 1, 0, 1)
 
 
 def test_human_labels_replace_the_measured_error_rates(probed, tmp_path, run):

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import psutil
 import pyarrow as pa
 import pytest
+import torch
 from helpers import processes
 from helpers.chats import CHAT
 from pyarrow import parquet
@@ -50,6 +51,7 @@ def test_a_part_of_a_file_holds_its_rows(folder):
         ([], "--engine ray writes a folder of Parquet files; name it with --out"),
         (["--out", "o", "--format", "csv"], "leave --text and --format out"),
         (["--out", "o"], "no/folder: is not a folder"),
+        (["--out", "o", "--device", "cuda:1"], "--device cuda:1: with --engine ray"),
     ],
 )
 def test_misuse_prints_one_line(detect, arguments, message):
@@ -70,6 +72,16 @@ def test_a_detector_that_does_not_load_leaves_no_folder(folder, tmp_path):
 
     with pytest.raises(InputError, match="no detector"):
         ray_engine.judge_folder(load, folder, ray_engine.parts_of(folder), tmp_path / "out", {})
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_ray
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_gpu_that_does_not_exist_prints_one_line_and_starts_no_run(detect, folder, tmp_path):
+    code, _, [message] = detect(
+        folder, "--engine", "ray", "--workers", "1", "--device", "cuda", "--out", tmp_path / "out"
+    )
+    assert (code, "finds no GPU" in message) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 

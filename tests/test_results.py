@@ -198,6 +198,13 @@ def test_the_command_adds_files_and_folders(run, one, tmp_path):
         assert (code, stderr.count("\n")) == (2, 1)
 
 
+def test_the_page_goes_into_a_checkout_or_to_the_named_place(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, stderr = run("results")
+    assert (code, stderr.count("\n"), "--out" in stderr) == (2, 1, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("key", "value"), [("ids", "row-1"), ("ids", 2**40), ("ids", True), ("references", 9), ("predictions", "history")]
 )

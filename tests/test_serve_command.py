@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from helpers.chats import line
+from helpers.chats import CHAT, line
 from starlette.testclient import TestClient
 
 from contradiction.paths import CHECKOUT, SHIPPED
@@ -31,6 +31,24 @@ def test_the_command_rejects_unusable_options_before_it_starts(
     code, _, error = run("serve", "--model", random_model("4-class"), *arguments)
     assert code == 2
     assert message in error
+
+
+def test_the_options_of_the_command_are_the_defaults_of_requests(run, random_model, monkeypatch):
+    apps = []
+    monkeypatch.setattr("uvicorn.run", lambda app, **options: apps.append(app))
+    monkeypatch.setattr("contradiction.page.check_address", lambda *args: None)
+    options = ("--category", "history", "--windowing", "unstructured", "--max-turns", "1", "--device", "cpu")
+    code, _, error = run("serve", "--model", random_model("4-class"), "--threshold", "0", *options)
+    assert code == 0, error
+    with TestClient(apps[0]) as client:
+        verdict = client.post("/v1/judge", json={"messages": [*CHAT, *CHAT, *CHAT]}).json()
+    assert (verdict["kind"], verdict["evidence"], verdict["checked"]) == ("history", [9], False)
+
+
+def test_a_device_that_does_not_exist_prints_one_line(run, random_model):
+    for command in (["serve", "--model"], ["space", "--port", "17861", "--model"], ["contrast"], ["evaluate"]):
+        code, _, error = run(*command, random_model("4-class"), "--device", "nowhere")
+        assert (code, error.count("\n"), "device 'nowhere'" in error) == (2, 1, True), error
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inputs.windows import MAX_TURNS
 from contradiction.paths import CHECKOUT
 from contradiction.serving.api import PATHS, application, chosen, handlers, router
 from contradiction.serving.limits import Limits
@@ -77,6 +78,11 @@ def test_the_service_returns_the_verdicts_of_the_facade(client, detector):
 def test_the_service_accepts_the_settings_of_the_library(client, detector):
     settings = {"threshold": 0, "categories": ["history"], "max_turns": 1}
     same(post(client, "judge", messages=CHAT, **settings), detector.with_settings(**settings)(CHAT))
+    long = chat(*["你好"] * 2 * (MAX_TURNS + 2))
+    assert not post(client, "judge", messages=long)["checked"]
+    settings = {"windowing": "unstructured", "max_turns": 0}
+    same(post(client, "judge", messages=CHAT, **settings), detector.with_settings(windowing="unstructured")(CHAT))
+    assert post(client, "judge", messages=long, max_turns=0)["checked"]
 
 
 def test_contradictory_clauses_are_given_as_spans_in_messages(client):
@@ -94,6 +100,8 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
         ("judge", {"messages": CHAT, "threshold": 7}, "threshold 7"),
         ("judge", {"messages": CHAT, "threshold": True}, "threshold"),
         ("judge", {"messages": CHAT, "max_turns": "3"}, "max_turns"),
+        ("judge", {"messages": CHAT, "max_turns": False}, "max_turns"),
+        ("judge", {"messages": CHAT, "windowing": "aloud"}, "windowing 'aloud'"),
         ("judge", {"messages": CHAT, "model": "/etc/passwd"}, "model: Extra inputs are not permitted"),
         ("scan", {"messages": CHAT * 200}, "the chat has 800 messages; at most 400 are allowed"),
         ("scan", {"messages": chat(*[f"{n}" + "好" * 99 for n in range(100)])}, "the chat is too long to be judged"),
@@ -115,7 +123,7 @@ def test_a_detector_that_does_not_exist_is_rejected_with_the_names_of_the_others
 
 def test_invalid_json_and_large_bodies_are_rejected_with_a_reason(client):
     status, error = refusal(client.post("/v1/judge", content=b"{bad", headers={"content-type": "application/json"}))
-    assert (status, "JSON" in error) == (422, True)
+    assert (status, "JSON" in error, error[0].isdigit()) == (422, True, False)
     for body in (b"x" * 600_000, iter([b"x" * 300_000] * 2)):  # with and without a content length
         status, error = refusal(client.post("/v1/judge", content=body, headers={"content-type": "application/json"}))
         assert (status, error) == (413, "the request is too large; at most 524,288 bytes are read")
@@ -134,7 +142,20 @@ def test_the_token_scheme_is_case_insensitive_and_the_api_description_is_public(
     with bounded(detector, token="geheim") as client:
         right = {"authorization": "bearer geheim"}
         assert client.post("/v1/judge", json={"messages": CHAT}, headers=right).status_code == 200
-        assert client.get("/docs").status_code == client.get("/openapi.json").status_code == 200
+        assert client.get("/docs").status_code == 200
+        description = client.get("/openapi.json").json()
+    [(name, scheme)] = description["components"]["securitySchemes"].items()
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    needing = {
+        path
+        for path, operations in description["paths"].items()
+        if all(operation.get("security") == [{name: []}] for operation in operations.values())
+    }
+    assert needing == set(PATHS) - {"/healthz"}
+
+
+def test_the_api_description_names_no_token_if_none_is_set(client):
+    assert "securit" not in client.get("/openapi.json").text
 
 
 def test_a_token_may_contain_any_characters(detector):

@@ -12,7 +12,7 @@ from contradiction.errors import InputError
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.labels import CATEGORIES, HISTORY, INTRA, LABELS, NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.settings import Settings
+from contradiction.settings import Settings, from_options
 
 NAMES = LABELS["4-class"]
 
@@ -158,6 +158,11 @@ def test_a_wrong_setting_is_rejected(detector, settings, message):
     with pytest.raises(InputError) as error:
         detector.with_settings(**settings)
     assert message in str(error.value)
+
+
+def test_options_that_are_not_given_are_left_out_and_0_turns_means_all():
+    assert from_options({"threshold": None, "prior": 0.1, "max_turns": 0}) == {"prior": 0.1, "max_turns": None}
+    assert from_options({"max_turns": False}) == {"max_turns": False}  # which Settings rejects
 
 
 def test_a_model_that_reads_two_replies_cannot_read_unstructured(random_model):

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ PART_ROWS = 4096  # under a minute on one core; a killed process loses at most o
 REQUEST = "_request.json"  # readers of Parquet folders skip names that begin with _
 TALLY = b"cdconv_tally"
 
-Load = Callable[[], ContradictionDetector]
+Load = Callable[..., ContradictionDetector]
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ def judge_folder(
     address: str | None = None,
     scan: bool = False,
     batch_size: int = 32,
+    gpu: bool = False,
     on_part: Callable[[int], Any] | None = None,
 ) -> Tally:
     """Judges all chats of a folder of Parquet files.
@@ -93,33 +95,36 @@ def judge_folder(
     judges only the parts that have no file yet. A worker that is killed is replaced, and its part is judged again.
 
     Args:
-        load: loads the detector; it is sent to each worker.
+        load: loads the detector; it is sent to each worker, and takes ``device`` for ``gpu``.
         folder: the folder; on a cluster every machine must see it under this name, and ``out`` and the model as well.
         parts: all parts of the folder, see :func:`parts_of`.
         out: the folder to write.
         request: what affects the verdicts; a folder is only continued for the same request.
         resume: continues the run that wrote ``out``.
-        workers: the number of workers of one core each; by default one for each core.
+        workers: the number of workers of one core or one GPU each; by default one for each.
         address: the address of a cluster; by default Ray is started here for this run.
         scan: judges every reply instead of the last one.
         batch_size: windows per forward pass.
+        gpu: gives each worker a GPU, on which it loads the detector.
         on_part: called with the number of finished parts after each part.
 
     Returns:
         The counts of all parts, also of those of an earlier run.
 
     Raises:
-        InputError: Ray is not installed or there is no such cluster, ``out`` belongs to another run, or a part cannot
-            be judged.
+        InputError: Ray is not installed, there is no such cluster or GPU, ``out`` belongs to another run, or a part
+            cannot be judged.
     """
     with locked(out):
         _check_out(out, request, resume)
         todo = [part for part in parts if not (out / part.output).is_file()]
         if todo:
             load().check_judges_replies()  # before a file is written and Ray is started
-            write_json(out / REQUEST, request)
             with cluster(address, workers):
-                results = _run(_Judge(load, folder, out, scan, batch_size), todo, workers)
+                size = _pool_size(len(todo), workers, gpu)
+                write_json(out / REQUEST, request)
+                in_worker = partial(load, device="cuda") if gpu else load
+                results = _run(_Judge(in_worker, folder, out, scan, batch_size), todo, size, gpu)
                 for done, result in enumerate(results, len(parts) - len(todo) + 1):
                     if result["error"]:
                         raise InputError(result["error"])
@@ -140,19 +145,32 @@ def _check_out(out: Path, request: Mapping[str, Any], resume: bool) -> None:
         raise InputError(f"{out}: {problem}; another name starts a new one")
 
 
-def _run(judge: "_Judge", parts: list[Part], workers: int | None) -> Iterator[dict[str, Any]]:
+def _pool_size(parts: int, workers: int | None, gpu: bool) -> int:
+    """The number of workers; raises InputError if they need a GPU and there is none."""
+    import ray
+
+    resources = ray.cluster_resources()
+    if not gpu:
+        return max(1, min(workers or int(resources.get("CPU", 1)), parts))
+    gpus = int(resources.get("GPU", 0))
+    if not gpus:
+        raise InputError("--device cuda: Ray finds no GPU; --device cpu runs without one")
+    return min(workers or gpus, gpus, parts)  # Ray would wait forever for more GPUs than there are
+
+
+def _run(judge: "_Judge", parts: list[Part], size: int, gpu: bool) -> Iterator[dict[str, Any]]:
     """The results of parts, in any order."""
     import ray
 
     ray.data.DataContext.get_current().enable_progress_bars = False
-    size = min(workers or int(ray.cluster_resources().get("CPU", 1)), len(parts))
     items = ray.data.from_items([asdict(part) for part in parts], override_num_blocks=len(parts))
     results = items.map(
         _Worker,  # type: ignore[arg-type]  # a class is called with each row
         fn_constructor_args=(judge,),
         # One part at a time, so that none waits behind a chat of many turns while other workers are idle.
-        compute=ray.data.ActorPoolStrategy(size=max(1, size), max_tasks_in_flight_per_actor=1),
+        compute=ray.data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=1),
         num_cpus=1,
+        num_gpus=1 if gpu else 0,
     )
     yield from results.iter_rows()
 

@@ -13,6 +13,7 @@ from typing import Any
 from contradiction.chats.formats import (
     DELIMITERS,
     ID,
+    JSON,
     NOT_UTF8,
     UNREADABLE,
     Chats,
@@ -25,6 +26,7 @@ from contradiction.chats.formats import (
     hint_at_format,
     make_entry,
     parse_json,
+    read_pasted,
 )
 from contradiction.chats.harnesses import HARNESSES, read_harness
 from contradiction.errors import InputError, first_line
@@ -99,12 +101,12 @@ def open_stream(stream: BufferedIOBase, where: str, format: str | None = None) -
 
 
 def from_text(text: str) -> Chats:
-    """A single chat from a text: JSON in the format of one line of a JSONL file.
+    """A single chat from a text: JSON in the format of one line of a JSONL file, or lines of text.
 
     Raises:
         InputError: it is not a usable chat.
     """
-    entry = make_entry(1, 1, _from_line, text)
+    entry = make_entry(1, 1, _from_argument, text)
     if entry.error:
         raise InputError(f"--text: {entry.error}")
     return Chats("--text", "jsonl", [[entry]], 1)
@@ -153,6 +155,10 @@ def _check_first_line(line: bytes, where: str) -> None:
 
 def _from_line(line: bytes | str) -> NamedChat:
     return chat_from_json(parse_json(line))
+
+
+def _from_argument(text: str) -> NamedChat:
+    return _from_line(text) if JSON.match(text.lstrip()) else (read_pasted(text), None)
 
 
 def _json(content: bytes, where: str) -> list[Entry]:

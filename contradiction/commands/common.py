@@ -30,6 +30,33 @@ BackendOption = Annotated[
         "writes the files for onnx, onnx-int8 and openvino."
     ),
 ]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The device in the words of torch: cpu, cuda, cuda:1 or mps.", show_default="a CUDA GPU if there is one"
+    ),
+]
+# The settings of an operator, see ``contradiction.settings.Settings``; ``given_settings`` reads them.
+ThresholdOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The lowest probability at which a reply is called a contradiction; or 'precision>=0.8', as measured on "
+        "validation."
+    ),
+]
+PriorOption = Annotated[
+    float | None,
+    typer.Option(help="The fraction of contradictions among your replies, for instance 0.1. Use it with --threshold."),
+]
+CategoryOption = Annotated[
+    list[str] | None, typer.Option(help="Call only this kind of contradiction; can be repeated.")
+]
+WindowingOption = Annotated[
+    str | None, typer.Option(help="How earlier turns are read: windowed, structured or unstructured.")
+]
+MaxTurnsOption = Annotated[
+    int, typer.Option(min=0, help="The maximum number of earlier turns that a reply is compared with; 0 means all.")
+]
 DATA = "cdconv"  # the data repo that `cdconv data build` writes
 DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]
 DataOrLabelsOption = Annotated[
@@ -82,9 +109,9 @@ def demand_model(model: str) -> None:
 
 def given_settings(**options: Any) -> dict[str, Any]:
     """The settings that are given, checked before the model is loaded."""
-    from contradiction.settings import Settings
+    from contradiction.settings import Settings, from_options
 
-    settings = {name: value for name, value in options.items() if value is not None}
+    settings = from_options(options)
     Settings(**settings)
     return settings
 

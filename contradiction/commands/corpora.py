@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import build_corpus, counting, progress, say, show
+from contradiction.commands.common import DeviceOption, build_corpus, counting, progress, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -168,6 +168,7 @@ def evaluate(
         str | None, typer.Option(help="For DialFact: a folder or Hub id of an encoder that also searches the evidence.")
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
+    device: DeviceOption = None,
     folder: FolderOption = None,
 ) -> None:
     """Scores a model and baselines on a corpus. Without MODEL it scores only the baselines."""
@@ -186,7 +187,7 @@ def evaluate(
     if model:
         from contradiction.methods.loading import load_classifier
 
-        classifier = load_classifier(model, view=view)
+        classifier = load_classifier(model, view=view, device=device)
     encoder = None
     if embedder:
         from contradiction.inference.embedding import Embedder

@@ -16,8 +16,14 @@ from contradiction.commands.common import (
     SECONDS_BETWEEN_LINES,
     SHIPPED,
     BackendOption,
+    CategoryOption,
+    DeviceOption,
+    MaxTurnsOption,
     ModelOption,
+    PriorOption,
     RevisionOption,
+    ThresholdOption,
+    WindowingOption,
     demand_model,
     given_settings,
     progress,
@@ -57,7 +63,11 @@ def detect(
     model: ModelOption = SHIPPED,
     revision: RevisionOption = None,
     text: Annotated[
-        str | None, typer.Option(help='One chat instead of a file: \'[{"role": "user", "content": "…"}, …]\'.')
+        str | None,
+        typer.Option(
+            help='One chat instead of a file: \'[{"role": "user", "content": "…"}, …]\'; or lines of text, the user\'s '
+            "first, or each after 用户： or 机器人："
+        ),
     ] = None,
     format: Annotated[
         Literal["auto", "jsonl", "json", "csv", "tsv", "parquet", "deepeval", "garak"],
@@ -67,33 +77,17 @@ def detect(
         ),
     ] = "auto",
     scan: Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")] = False,
-    threshold: Annotated[
-        str | None,
-        typer.Option(
-            help="The lowest probability at which a reply is called a contradiction; or 'precision>=0.8', as measured "
-            "on validation."
-        ),
-    ] = None,
-    prior: Annotated[
-        float | None,
-        typer.Option(
-            help="The fraction of contradictions among your replies, for instance 0.1. Use it with --threshold."
-        ),
-    ] = None,
-    category: Annotated[
-        list[str] | None, typer.Option(help="Call only this kind of contradiction; can be repeated.")
-    ] = None,
-    windowing: Annotated[
-        str | None, typer.Option(help="How earlier turns are read: windowed, structured or unstructured.")
-    ] = None,
-    max_turns: Annotated[
-        int, typer.Option(min=0, help="The maximum number of earlier turns that a reply is compared with; 0 means all.")
-    ] = MAX_TURNS,
+    threshold: ThresholdOption = None,
+    prior: PriorOption = None,
+    category: CategoryOption = None,
+    windowing: WindowingOption = None,
+    max_turns: MaxTurnsOption = MAX_TURNS,
     batch_size: Annotated[int, typer.Option(min=1, help="The number of inputs in a forward pass.")] = 32,
     precision: Annotated[
         str, typer.Option(help="fp32, bf16 (faster on some hardware, a little less exact) or fp16 (on a GPU).")
     ] = "fp32",
     backend: BackendOption = "torch",
+    device: DeviceOption = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the verdicts to this file, and rejected inputs to OUT.rejected.jsonl.")
     ] = None,
@@ -133,21 +127,24 @@ def detect(
     130 interrupted; 141 the output was closed.
     """
     _check_options(file, text, out, resume=resume, table=table, only=bool(only))
-    _check_engine(engine, address, text, format, out)
+    _check_engine(engine, address, text, format, out, device)
     if sys.stdout is None:
         raise InputError("standard output is closed; write > /dev/null if nobody reads it")
     demand_model(model)
     model = pinned(model, revision)
-    settings = given_settings(threshold=threshold, prior=prior, categories=category, windowing=windowing)
-    settings["max_turns"] = max_turns or None
+    settings = given_settings(
+        threshold=threshold, prior=prior, categories=category, windowing=windowing, max_turns=max_turns
+    )
     if engine == "ray":
         assert out
         tally = _detect_folder(
             Path(file), out, model, settings, {"backend": backend, "precision": precision}, quiet,
-            scan=scan, batch_size=batch_size, workers=workers, address=address, resume=resume,
+            scan=scan, batch_size=batch_size, workers=workers, address=address, resume=resume, gpu=device == "cuda",
         )  # fmt: skip
         _end(tally, fail_on or [], quiet, out)
         return
+    if file == "-" and text is None and not quiet and sys.stdin and sys.stdin.buffer.isatty():
+        say("reading chats from standard input, one as JSON on each line; Ctrl+D ends the input")
     chats = _open(file, text, None if format == "auto" else format, in_thread=(workers or 1) > 1)
     path = Path(file) if text is None and Path(file).is_file() else None
     if out and text is None:
@@ -161,7 +158,9 @@ def detect(
     from contradiction.detector import ContradictionDetector
     from contradiction.settings import Settings
 
-    load = partial(ContradictionDetector.from_pretrained, model, precision=precision, backend=backend, **settings)
+    load = partial(
+        ContradictionDetector.from_pretrained, model, device=device, precision=precision, backend=backend, **settings
+    )
     options: dict[str, Any] = {"scan": scan, "batch_size": batch_size}
     with ExitStack() as stack:
         judge: Callable[..., Iterator[JudgedChunk]]
@@ -212,7 +211,9 @@ def _check_options(file: str, text: str | None, out: Path | None, *, resume: boo
         raise InputError("--only filters what is shown, and --out keeps every verdict; give only one of them")
 
 
-def _check_engine(engine: str, address: str | None, text: str | None, format: str, out: Path | None) -> None:
+def _check_engine(
+    engine: str, address: str | None, text: str | None, format: str, out: Path | None, device: str | None
+) -> None:
     """Raises InputError for options that do not go with the engine."""
     if engine == "ray":
         from contradiction.io.cluster import check_ray
@@ -222,6 +223,8 @@ def _check_engine(engine: str, address: str | None, text: str | None, format: st
             raise InputError("--engine ray writes a folder of Parquet files; name it with --out")
         if text is not None or format not in ("auto", "parquet"):
             raise InputError("--engine ray reads a folder of Parquet files; leave --text and --format out")
+        if device not in (None, "cpu", "cuda"):
+            raise InputError(f"--device {device}: with --engine ray it must be cpu or cuda; Ray chooses the GPUs")
         return
     if address is not None:
         raise InputError("--address names a Ray cluster; it goes with --engine ray")

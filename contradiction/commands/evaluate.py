@@ -11,6 +11,7 @@ from contradiction.commands.common import (
     BackendOption,
     DataOption,
     DataOrLabelsOption,
+    DeviceOption,
     RevisionOption,
     counting,
     data_repo,
@@ -40,6 +41,7 @@ def evaluate(
         str | None, typer.Option(help="The view: the utterances that are read, if the model does not state it.")
     ] = None,
     backend: BackendOption = "torch",
+    device: DeviceOption = None,
     json: Annotated[Path | None, typer.Option(help="Also write metrics and predictions to this file.")] = None,
     settings: Annotated[
         bool, typer.Option("--settings", help="Also show the test scores of thresholds chosen on validation.")
@@ -76,7 +78,9 @@ def evaluate(
     if results and not settings:
         raise InputError("--results needs --settings")
     data = data_repo(data)
-    detector = ContradictionDetector.from_pretrained(model, view=view, revision=revision, backend=backend)
+    detector = ContradictionDetector.from_pretrained(
+        model, view=view, device=device, revision=revision, backend=backend
+    )
     if config == CROSSED:
         _crossed(detector, split, json)
     elif evidence:
@@ -207,6 +211,7 @@ def contrast(
     model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
     wrong: Annotated[bool, typer.Option("--wrong", help="Also print each wrong verdict.")] = False,
     json: Annotated[Path | None, typer.Option(help="Also write the counts to this file.")] = None,
+    device: DeviceOption = None,
 ) -> None:
     """Evaluates a detector on contrast pairs: two replies to one chat, of which one is a contradiction.
 
@@ -221,7 +226,7 @@ def contrast(
 
     if json:
         check_file(json)
-    detector, pairs = ContradictionDetector.from_pretrained(model), read_pairs()
+    detector, pairs = ContradictionDetector.from_pretrained(model, device=device), read_pairs()
     with counting(f"judging with {detector.name}", 2 * len(pairs)) as bar:
         answers = judge_pairs(detector, pairs, on_batch=bar.advance)
     counts = count(answers)
@@ -285,6 +290,7 @@ def analyze(
     results: Annotated[
         Path, typer.Option(help="The folder of saved results, with the baselines.", show_default=SHOWN_RESULTS)
     ] = RESULTS,
+    device: DeviceOption = None,
 ) -> None:
     """Shows where a detector fails: slices, calibration, thresholds and errors, as a page, plots and tables.
 
@@ -311,7 +317,7 @@ def analyze(
         say(f"{source} is a saved evaluation on {saved['config']}; no model is loaded")
         result = saved
     else:
-        result = _measure(source, data, config, split or "test", view)
+        result = _measure(source, data, config, split or "test", view, device)
         warn_of_leakage(result)
     page = analysis_page.write(analyse(result, data, results), out) / analysis_page.PAGE
     typer.echo(f"{page}: written, with tables and plots beside it")
@@ -328,12 +334,14 @@ def _saved_by_name(source: str, config: str | None, split: str, folder: Path) ->
     return max(complete, key=lambda result: result["config"], default=None)  # 4-class before 2-class
 
 
-def _measure(model: str, data: str, config: str | None, split: str, view: str | None) -> dict[str, Any]:
+def _measure(
+    model: str, data: str, config: str | None, split: str, view: str | None, device: str | None
+) -> dict[str, Any]:
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.evaluate import trained_config
     from contradiction.reports.analysis import measure
 
-    detector = ContradictionDetector.from_pretrained(model, view=view)
+    detector = ContradictionDetector.from_pretrained(model, view=view, device=device)
     with counting(f"analysing {Path(model).name}") as bar:
         return measure(
             detector, data=data, config=config or trained_config(model) or detector.task, split=split,

@@ -12,8 +12,13 @@ from contradiction.commands.common import (
     SECONDS_BETWEEN_LINES,
     SHIPPED,
     BackendOption,
+    DeviceOption,
+    MaxTurnsOption,
     ModelOption,
+    PriorOption,
     RevisionOption,
+    ThresholdOption,
+    WindowingOption,
     counting,
     demand_model,
     given_settings,
@@ -22,6 +27,7 @@ from contradiction.commands.common import (
     show,
 )
 from contradiction.errors import InputError
+from contradiction.inputs.windows import MAX_TURNS
 from contradiction.io.endpoint import KEY
 
 if TYPE_CHECKING:
@@ -100,10 +106,12 @@ def run_probe(
     ] = False,
     model: ModelOption = SHIPPED,
     revision: RevisionOption = None,
-    threshold: Annotated[
-        str | None, typer.Option(help="The lowest probability at which a reply is called a contradiction.")
-    ] = None,
+    threshold: ThresholdOption = None,
+    prior: PriorOption = None,
+    windowing: WindowingOption = None,
+    max_turns: MaxTurnsOption = MAX_TURNS,
     backend: BackendOption = "torch",
+    device: DeviceOption = None,
     scan: Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")] = False,
     evaluation: Annotated[
         Path | None,
@@ -125,7 +133,7 @@ def run_probe(
     from contradiction.probing import plan as planning
     from contradiction.probing.run import CallLimits, EndpointWriter
 
-    settings = given_settings(threshold=threshold)
+    settings = given_settings(threshold=threshold, prior=prior, windowing=windowing, max_turns=max_turns)
     after_turns = _turns(after)
     persona_facts = planning.read_persona(persona, as_turns=persona_as == "turns") if persona else None
     all_triggers = planning.all_triggers(after_turns, persona_facts is not None)
@@ -163,9 +171,11 @@ def run_probe(
     with ExitStack() as stack:
         stack.enter_context(locked(out))
         # Before the bot is called, so that a mistake here costs no conversation.
-        detector = ContradictionDetector.from_pretrained(pinned(model, revision), backend=backend, **settings)
+        detector = ContradictionDetector.from_pretrained(
+            pinned(model, revision), device=device, backend=backend, **settings
+        )
         detector.check_judges_replies()
-        accuracy = verdicts.accuracy_record(verdicts.find_accuracy(detector, evaluation))
+        accuracy = verdicts.accuracy_record(verdicts.find_accuracy(detector, evaluation, on_note=say))
         bot = _bot(chosen_bot, key_variable=key_variable, timeout=timeout, **options)
         stack.callback(bot.close)
         endpoint_writer = None

@@ -10,13 +10,14 @@ from contradiction.errors import InputError
 from contradiction.paths import RESULTS
 
 app = typer.Typer(help="Writes the page of results from the saved results, or adds evaluations to them.")
+PAGE = Path("models/README.md")
 FolderOption = Annotated[Path, typer.Option(help="The folder of saved results.", show_default=SHOWN_RESULTS)]
 
 
 @app.callback(invoke_without_command=True)
 def results(
     context: typer.Context,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("models/README.md"),
+    out: Annotated[Path | None, typer.Option(help="The page to write.", show_default=f"{PAGE}, in a checkout")] = None,
     folder: FolderOption = RESULTS,
 ) -> None:
     """Writes the page of results and its plot from the saved results."""
@@ -27,9 +28,14 @@ def results(
     from contradiction.reports.plots import LEADERBOARD, draw_leaderboard, leaderboard
     from contradiction.reports.results_page import results_page
 
-    check_file(out)
+    if out:
+        check_file(out)
     if not (evaluations := published(folder)):
         raise InputError(f"{folder}: no such folder, or no results in it; `cdconv results add FILE` adds some")
+    if out is None:
+        out = PAGE
+        if not Path(SHOWN_RESULTS).is_dir():
+            raise InputError(f"{PAGE}: there is no {SHOWN_RESULTS} here; go to a checkout, or name the page with --out")
     if panels := leaderboard(evaluations):
         draw_leaderboard(panels, out.with_name(LEADERBOARD))
     write_text(out, results_page(folder))

@@ -10,14 +10,21 @@ import typer
 from contradiction.commands.common import (
     SHIPPED,
     BackendOption,
+    CategoryOption,
+    DeviceOption,
+    MaxTurnsOption,
     ModelOption,
+    PriorOption,
     RevisionOption,
+    ThresholdOption,
+    WindowingOption,
     demand_model,
     given_settings,
     say,
     show,
 )
 from contradiction.errors import InputError
+from contradiction.inputs.windows import MAX_TURNS
 from contradiction.io.hub import pinned
 from contradiction.serving.limits import Limits
 
@@ -40,16 +47,11 @@ def serve(
         str | None,
         typer.Option(envvar=TOKEN, help="A secret that callers must send as Authorization: Bearer TOKEN."),
     ] = None,
-    threshold: Annotated[
-        str | None,
-        typer.Option(
-            help="The lowest probability at which a reply is called a contradiction; or 'precision>=0.8'. A request "
-            "can override it."
-        ),
-    ] = None,
-    prior: Annotated[
-        float | None, typer.Option(help="The fraction of contradictions among your replies; use it with --threshold.")
-    ] = None,
+    threshold: ThresholdOption = None,
+    prior: PriorOption = None,
+    category: CategoryOption = None,
+    windowing: WindowingOption = None,
+    max_turns: MaxTurnsOption = MAX_TURNS,
     max_body: Annotated[int, typer.Option(min=1, help="The maximum size of a request in bytes.")] = DEFAULT.body,
     max_messages: Annotated[
         int, typer.Option(min=1, help="The maximum number of messages in a chat.")
@@ -62,13 +64,19 @@ def serve(
     ] = DEFAULT.seconds,
     precision: Annotated[str, typer.Option(help="fp32, or bf16, which is faster on some hardware.")] = "fp32",
     backend: BackendOption = "torch",
+    device: DeviceOption = None,
 ) -> None:
-    """Serves a detector over HTTP: /v1/judge, /v1/scan, /v1/rerank, /v1/check, /v1/clauses; /docs describes them."""
+    """Serves a detector over HTTP: /v1/judge, /v1/scan, /v1/rerank, /v1/check, /v1/clauses; /docs describes them.
+
+    A request can override --threshold, --prior, --category, --windowing and --max-turns.
+    """
     from contradiction.page import address, check_address
 
     _check_installed("the service")
     _check_token(token)
-    settings = given_settings(threshold=threshold, prior=prior)
+    settings = given_settings(
+        threshold=threshold, prior=prior, categories=category, windowing=windowing, max_turns=max_turns
+    )
     demand_model(model)
     model = pinned(model, revision)
     if token is None and not _is_loopback(host):
@@ -81,7 +89,9 @@ def serve(
     from contradiction.serving.api import application
     from contradiction.serving.service import Service
 
-    detector = ContradictionDetector.from_pretrained(model, precision=precision, backend=backend, **settings)
+    detector = ContradictionDetector.from_pretrained(
+        model, device=device, precision=precision, backend=backend, **settings
+    )
     service = Service(detector, Limits(max_body, max_messages, cost=max_cost, seconds=timeout))
     typer.echo(f"The service is at http://{address(host, port)}/docs (Ctrl+C ends it)")
     uvicorn.run(application(service, token), host=host, port=port, log_level="warning", timeout_keep_alive=10)
@@ -130,6 +140,7 @@ def space(
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = LOOPBACK,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7860,
+    device: DeviceOption = None,
 ) -> None:
     """Starts the demo page, on which people try a detector."""
     from contradiction.page import serve
@@ -138,7 +149,7 @@ def space(
         raise InputError("a bot needs both: --bot-url, the address of the endpoint, and --bot-model, what it serves")
     demand_model(model)
     bot = (bot_url, bot_model) if bot_url and bot_model else None
-    serve(model, host=host, port=port, others=other or (), bot=bot)
+    serve(model, host=host, port=port, others=other or (), bot=bot, device=device)
 
 
 def review(
@@ -180,7 +191,7 @@ def review(
         store = LabelStore(labels)
         count = _export(store, export)
         show(_agreement(store.report()))
-        typer.echo(f"{export}: {count:,} labelled chats; next: cdconv calibrate MODEL --on {export}")
+        typer.echo(f"{export}: {count:,} labelled chats; next: cdconv calibrate MODEL --on {export} --out FOLDER")
         return
     _check_installed("the page")
     check_address(host, port)

@@ -1,11 +1,23 @@
 """The commands that make detectors: train, soup, ensemble, cascade, calibrate, and ``backbone prune``."""
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contradiction.commands.common import DATA, DataOption, DataOrLabelsOption, counting, data_option, data_repo, show
+from contradiction.commands.common import (
+    DATA,
+    DataOption,
+    DataOrLabelsOption,
+    DeviceOption,
+    counting,
+    data_option,
+    data_repo,
+    show,
+)
 from contradiction.errors import InputError
 from contradiction.labels import has_two_texts
 
@@ -141,6 +153,7 @@ def cascade(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the curve to this PNG file.")] = None,
     json: Annotated[Path | None, typer.Option(help="Also write the curve to this file.")] = None,
+    device: DeviceOption = None,
 ) -> None:
     """Measures macro-F1 and cost of a detector that asks a judge about the replies for which it is unsure.
 
@@ -160,7 +173,7 @@ def cascade(
         check_file(file)
     if out:
         check_new(out, [detector, judge])
-    detector_model, judge_model = load_classifier(detector), load_classifier(judge)
+    detector_model, judge_model = load_classifier(detector, device=device), load_classifier(judge, device=device)
     config = config or trained_config(detector) or detector_model.task
     rows = load_split(data, config, "validation")
     for part in (detector, judge):
@@ -207,14 +220,19 @@ def calibrate(
             help="The view: the utterances that are read, if the model does not state it. It is saved with the model."
         ),
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Copy the model to this new folder, and write the rule there.")
+    ] = None,
 ) -> None:
     """Chooses a detector's decision rule on validation, or on your own chats, and writes it beside the weights.
 
+    The rule replaces the one of MODEL. With --out, MODEL stays as it is, and a copy gets the rule.
     `cdconv train` does this itself. Use this command for other checkpoints whose labels have the same names. With
     --on, it fits the probabilities and the threshold to the chats of your own bot.
     """
     from contradiction.data.splits import load_split, name_of, of_bot
     from contradiction.evaluation.evaluate import trained_config
+    from contradiction.io.files import check_new
     from contradiction.io.tables import Table
     from contradiction.methods import calibration
     from contradiction.methods.checkpoint import check_view, save_view
@@ -225,10 +243,13 @@ def calibrate(
         raise InputError(
             f"{model}: no such folder; `hf download USER/NAME --local-dir FOLDER` makes one of a Hub model"
         )
+    if out:
+        check_new(out, [model])
     if on:
         if config or view or data != DATA:
             raise InputError("--on takes the chats of a file; leave --data, --config and --view out")
-        _calibrate_on(model, on)
+        with _calibrated(model, out) as folder:
+            _calibrate_on(model, on, folder, out or model)
         return
     config = config or trained_config(model) or "4-class"
     rows = load_split(data, config, "validation")
@@ -241,24 +262,42 @@ def calibrate(
     rows = of_bot(rows, record.recipe(request).data.bot if request else None)
     if view:
         check_view(model, view)
-    with counting(f"calibrating {model.name}", len(rows)) as bar:
-        rule = calibration.calibrate(model, rows, view=view, on_batch=bar.advance)
-    if view:
-        save_view(model, view)
+    with _calibrated(model, out) as folder:
+        with counting(f"calibrating {model.name}", len(rows)) as bar:
+            rule = calibration.calibrate(folder, rows, view=view, on_batch=bar.advance)
+        if view:
+            save_view(folder, view)
     body = [("temperature", f"{rule.temperature:.2f}"), ("2-class from probability", f"{rule.threshold:.2f}")]
     body += [(f"bias of {name}", f"{value:+.2f}") for name, value in rule.biases.items() if value]
     body += [(f"offset of {name}", f"{value:+.1f}") for name, value in rule.offsets.items() if value]
-    show(Table(f"{model / method_of(model).MARKER}: chosen on {len(rows):,} validation rows", ("", "value"), body))
+    place = (out or model) / method_of(model).MARKER
+    show(Table(f"{place}: chosen on {len(rows):,} validation rows", ("", "value"), body))
 
 
-def _calibrate_on(model: Path, file: Path) -> None:
+@contextmanager
+def _calibrated(model: Path, out: Path | None) -> Iterator[Path]:
+    """The folder to calibrate: the model, or a copy that gets the name ``out`` if the block ends without an error."""
+    from contradiction.io.files import new_folder
+
+    if out is None:
+        yield model
+        return
+    with new_folder(out) as copy:
+        shutil.copytree(model, copy, dirs_exist_ok=True)
+        try:
+            yield copy
+        except InputError as error:
+            raise InputError(str(error).replace(str(copy), str(model))) from error
+
+
+def _calibrate_on(model: Path, file: Path, folder: Path, place: Path) -> None:
     from contradiction.data import labelled
     from contradiction.evaluation.chat_calibration import FOLDS, calibrate
     from contradiction.io.tables import Table, percent
 
     chats = labelled.read(file)
     with counting(f"calibrating {model.name}") as bar:
-        calibration = calibrate(model, chats, on_batch=bar.advance)
+        calibration = calibrate(folder, chats, on_batch=bar.advance)
     body = [
         ("chats", f"{calibration.chats:,}, of them {calibration.contradictions:,} contradictions"),
         ("not judged, left out", f"{calibration.unjudged:,}"),
@@ -267,7 +306,7 @@ def _calibrate_on(model: Path, file: Path) -> None:
         ("2-class macro-F1 before", percent(calibration.f1_before)),
         (f"2-class macro-F1 now, by {FOLDS}-fold cross-validation", percent(calibration.f1_held_out)),
     ]
-    show(Table(f"{model}: its decision rule is fitted to {file}", ("", "value"), body))
+    show(Table(f"{place}: its decision rule is fitted to {file}", ("", "value"), body))
 
 
 backbone_app = typer.Typer(help="Prepares backbones.", no_args_is_help=True)

@@ -154,6 +154,7 @@ def threads() -> int:
     return usable_cores()
 
 
+AUTO = "auto"  # the fastest backend, see ``contradiction.inference.choice``
 BACKENDS: dict[str, type[Backend]] = {}
 _Backend = TypeVar("_Backend", bound=Backend)
 
@@ -167,7 +168,7 @@ def register(backend: type[_Backend]) -> type[_Backend]:
 def backend_of(name: str) -> type[Backend]:
     """The backend of a name; raises InputError for an unknown one."""
     if name not in BACKENDS:
-        raise InputError(f"backend {name!r}; allowed are {', '.join(BACKENDS)}")
+        raise InputError(f"backend {name!r}; allowed are {', '.join((*BACKENDS, AUTO))}")
     return BACKENDS[name]
 
 

@@ -9,7 +9,7 @@ from importlib import metadata, util
 from pathlib import Path
 
 from contradiction.errors import InputError
-from contradiction.inference.base import BACKENDS, Backend, backend_of, threads
+from contradiction.inference.base import AUTO, BACKENDS, Backend, backend_of, threads
 from contradiction.inference.onnx_backend import OnnxBackend
 from contradiction.inference.openvino_backend import OpenVinoBackend
 from contradiction.inference.torch_backend import best_device
@@ -17,7 +17,6 @@ from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import cached_file, fetch_file
 
-AUTO = "auto"
 TORCH = "torch"
 EXACT = (OnnxBackend, OpenVinoBackend)  # the backends of an exported file that give the verdicts of PyTorch
 ROUNDS = 3

@@ -87,7 +87,7 @@ class EndpointBot:
         try:
             return self._endpoint.ask_once(messages, **self._options).text
         except NoAnswerError as error:
-            raise BotError(str(error), wait=error.wait) from None
+            raise BotError(f"{self._endpoint.url}: {error}", wait=error.wait) from None
         except RefusedError as error:
             if error.status in self.HOPELESS:
                 raise

@@ -13,6 +13,10 @@ from contradiction.probing.shares import ANY
 UNKNOWN = "not known"
 NO_BETTER = "the detector is not surely better than chance"
 TOO_FEW = "the detector called fewer than its false alarms alone would explain, so it errs in another way on this bot"
+TOO_MANY = (
+    "the detector called more than it would if every conversation held a contradiction, so it errs in another way on "
+    "this bot"
+)
 
 
 def overall(report: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -25,6 +29,8 @@ def cell(value: Mapping[str, Any] | None, unit: str = "") -> str:
     if not value:
         return ""
     if value["estimate"] is None:
+        if value["low"] > 0:
+            return f"{UNKNOWN} (at least {percent(value['low'])}{unit})"
         return UNKNOWN if value["high"] == 1 else f"{UNKNOWN} (at most {percent(value['high'])}{unit})"
     return f"{percent(value['estimate'])}{unit} ({interval((value['low'], value['high']))})"
 
@@ -95,7 +101,7 @@ def headlines(report: Mapping[str, Any]) -> list[str]:
             continue
         value, replies = bot["all"][ANY], bot["replies"]
         if value["estimate"] is None:
-            why = NO_BETTER if value["high"] == 1 else TOO_FEW
+            why = TOO_MANY if value["low"] > 0 else NO_BETTER if value["high"] == 1 else TOO_FEW
             lines.append(
                 f"{bot['bot']}: the share in {value['n']:,} judged conversations is {cell(value, ' %')}; {why}."
             )
@@ -110,6 +116,8 @@ def headlines(report: Mapping[str, Any]) -> list[str]:
 def consistent(replies: Mapping[str, Any]) -> str:
     """How many of a hundred replies are consistent, with the interval."""
     if replies["consistent"] is None:
+        if replies["high"] < 100:
+            return f"at most {replies['high']:.1f}"
         return UNKNOWN if replies["low"] == 0 else f"at least {replies['low']:.1f}"
     return f"{replies['consistent']:.1f} ({replies['low']:.1f}–{replies['high']:.1f})"
 
@@ -141,7 +149,8 @@ def how_measured(report: Mapping[str, Any]) -> list[str]:
         lines.append(
             "“Called” is the share of conversations that the detector calls a contradiction, uncorrected. “Not known”: "
             f"{NO_BETTER} at telling this kind. “Not known (at most …)”: {TOO_FEW}; label a sample of these "
-            "conversations. The bound holds if no call is a false alarm."
+            "conversations. The bound holds if no call is a false alarm. “Not known (at least …)”: the detector called "
+            "more than it would if every conversation held a contradiction. The bound holds if it misses none."
         )
     if report["comparisons"]:
         lines.append(

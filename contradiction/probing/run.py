@@ -322,7 +322,8 @@ def ask(bot: Bot, messages: Sequence[Message], pace: Pace, limits: CallLimits) -
             if not error.again:
                 raise
             if attempt == limits.retries:
-                raise BotError(f"{error} (asked {attempt + 1} times)", again=False) from None
+                times = f"{attempt + 1} times" if attempt else "once"
+                raise BotError(f"{error} (asked {times})", again=False) from None
             if error.wait:
                 pace.pause(min(error.wait, LONGEST_WAIT))
             else:

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from contradiction.decision import Rule
 from contradiction.evaluation.figures import wilson
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, LABELS, NON_CONTRADICTION, task_of
+from contradiction.settings import Settings
 
 ANY = CONTRADICTION  # a contradiction of any kind
 KINDS = (ANY, *CATEGORIES)
@@ -60,24 +62,24 @@ def accuracy_of(references: Sequence[str], called: Sequence[str]) -> dict[str, A
     return accuracies
 
 
-def accuracy_of_evaluation(evaluation: Mapping[str, Any], threshold: float) -> dict[str, Accuracy]:
+def accuracy_of_evaluation(evaluation: Mapping[str, Any], settings: Settings, rule: Rule) -> dict[str, Accuracy]:
     """The accuracy of a detector in an evaluation of ``cdconv evaluate``, with the decision that verdicts come from.
 
     Args:
-        evaluation: with references and probabilities.
-        threshold: the probability of any contradiction from which a reply is called one.
+        evaluation: with references, and probabilities by the same calibration as the rule's.
+        settings: the settings of the detector, with all categories.
+        rule: the decision rule of the detector.
     """
     task = task_of(evaluation["config"])
-    labels = LABELS[task]
-    called = [_decide(dict(zip(labels, row, strict=True)), task, threshold) for row in evaluation["probabilities"]]
+    labels, contradictions, threshold = LABELS[task], CONTRADICTIONS[task], settings.threshold_for(rule)
+
+    def decide(probabilities: Mapping[str, float]) -> str:
+        if settings.at_prior(sum(probabilities[name] for name in contradictions), rule) < threshold:
+            return NON_CONTRADICTION
+        return max(contradictions, key=lambda name: probabilities[name])
+
+    called = [decide(dict(zip(labels, row, strict=True))) for row in evaluation["probabilities"]]
     return accuracy_of([labels[index] for index in evaluation["references"]], called)
-
-
-def _decide(probabilities: Mapping[str, float], task: str, threshold: float) -> str:
-    contradictions = CONTRADICTIONS[task]
-    if sum(probabilities[name] for name in contradictions) < threshold:
-        return NON_CONTRADICTION
-    return max(contradictions, key=lambda name: probabilities[name])
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,12 @@ class Share:
         n: of how many.
         apparent: called / n, with its 95 % Wilson interval ``apparent_low``, ``apparent_high``.
         estimate: the share of true contradictions, corrected for the errors of the detector; the same as the apparent
-            share where its errors are not known. None where the detector is not surely better than chance, and where
-            fewer conversations were called than its false alarms alone would explain: then its errors on this bot are
-            not the measured ones.
-        low, high: the 95 % interval of the estimate. Without an estimate ``high`` is 1, or what it would be if there
-            were no false alarm at all.
+            share where its errors are not known. None where the detector is not surely better than chance, where fewer
+            conversations were called than its false alarms alone would explain, and where more were called than if all
+            were contradictions: then its errors on this bot are not the measured ones.
+        low, high: the 95 % interval of the estimate. Without an estimate 0 and 1; but ``high`` is what it would be
+            without any false alarm if too few were called, and ``low`` what it would be without any missed
+            contradiction if too many were called.
     """
 
     called: int
@@ -142,6 +145,9 @@ def share(called: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy | 
     if np.mean(drawn >= 0) < IMPOSSIBLE:
         most = np.percentile(np.clip(apparent / sensitivity, 0, 1), BOUNDS[1])
         return Share(positives, n, positives / n, low, high, None, 0.0, float(most))
+    if np.mean(drawn <= 1) < IMPOSSIBLE:
+        least = np.percentile(np.clip((apparent + specificity - 1) / specificity, 0, 1), BOUNDS[0])
+        return Share(positives, n, positives / n, low, high, None, float(least), 1.0)
     lower, upper = np.percentile(np.clip(drawn, 0, 1), BOUNDS)
     point = (positives / n + accuracy.specificity - 1) / (accuracy.sensitivity + accuracy.specificity - 1)
     return Share(positives, n, positives / n, low, high, float(np.clip(point, 0, 1)), float(lower), float(upper))

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.data.splits import write_repo
+from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import results
+from contradiction.evaluation.thresholds import rule_of
 from contradiction.io.files import read_json
 from contradiction.io.tables import Table
 from contradiction.labels import CONTRADICTIONS, LABELS, task_of
@@ -96,29 +98,50 @@ def _counts(verdicts: Sequence[Verdict]) -> Row:
 
 
 def find_accuracy(
-    detector: ContradictionDetector, evaluation: str | Path | None = None
+    detector: ContradictionDetector, evaluation: str | Path | None = None, on_note: Callable[[str], Any] = str
 ) -> tuple[dict[str, Accuracy], str] | None:
     """How often a detector is right, and on which rows that was measured; None if it was not measured.
 
+    An evaluation by another decision rule counts only if its probabilities are those of the detector: if temperature
+    and biases are the same.
+
     Args:
-        detector: with the threshold that it decides by.
+        detector: with the settings and the rule that it decides by.
         evaluation: a file of ``cdconv evaluate --json``; by default a saved result on the test split.
+        on_note: called with what to do if the saved results have other probabilities.
 
     Raises:
-        InputError: the file is no evaluation with probabilities of contradictions.
+        InputError: the file is no evaluation with probabilities of contradictions, or has other probabilities.
     """
-    threshold = detector.settings.threshold_for(detector.classifier.rule, detector.name)
+    rule = detector.classifier.rule
+    again = f"`cdconv evaluate {detector.name} --json FILE`"
     if evaluation:
         result = read_json(evaluation)
         results.check(evaluation, result)
         _check_usable(str(evaluation), result)
-        return accuracy_of_evaluation(result, threshold), _source(result)
+        if not _is_calibrated_alike(result, rule):
+            raise InputError(
+                f"{evaluation}: was made with another calibration of the detector; {again} makes a new one"
+            )
+        return accuracy_of_evaluation(result, detector.settings, rule), _source(result)
     saved = [
         result
         for result in results.evaluations_of(detector.name)
         if result["config"] == detector.task and result["split"] == "test" and "probabilities" in result
     ]
-    return (accuracy_of_evaluation(saved[0], threshold), _source(saved[0])) if saved else None
+    fitting = [result for result in saved if _is_calibrated_alike(result, rule)]
+    if saved and not fitting:
+        on_note(
+            f"{detector.name}: was calibrated after its saved evaluation, so the shares are not corrected; {again} "
+            "measures it again, and --evaluation FILE corrects by that"
+        )
+    return (accuracy_of_evaluation(fitting[0], detector.settings, rule), _source(fitting[0])) if fitting else None
+
+
+def _is_calibrated_alike(result: Mapping[str, Any], rule: Rule) -> bool:
+    """Whether the probabilities of an evaluation are those of a rule."""
+    saved = rule_of(result)
+    return (saved["temperature"], saved["biases"]) == (rule.temperature, rule.biases)
 
 
 def _check_usable(where: str, result: Mapping[str, Any]) -> None:

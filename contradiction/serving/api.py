@@ -16,7 +16,7 @@ from starlette.middleware import Middleware
 from contradiction import __version__
 from contradiction.errors import InputError, shown
 from contradiction.serving import docs
-from contradiction.serving.middleware import Guard, Metrics
+from contradiction.serving.middleware import OPEN, Guard, Metrics
 from contradiction.serving.predictions import BusyError, CallerGoneError, FailedError, LateError
 from contradiction.serving.service import Service
 
@@ -38,7 +38,12 @@ class RequestOptions(BaseModel):
     )
     prior: float | None = Field(None, description="The share of contradictions among your replies, such as 0.1.")
     categories: list[str] | None = Field(None, description="Call only these kinds of contradiction.")
-    max_turns: int | None = Field(None, description="The most earlier turns that a reply is compared with.")
+    windowing: str | None = Field(
+        None, description="How earlier turns are read: `windowed`, `structured` or `unstructured`."
+    )
+    max_turns: int | None = Field(
+        None, description="The most earlier turns that a reply is compared with; 0 means all."
+    )
     detector: str | None = Field(None, description="One of the detectors that `/healthz` names; by default the first.")
 
 
@@ -165,7 +170,19 @@ def application(service: Service, token: str | None = None) -> FastAPI:
     app.include_router(router(service, metrics))
     for kind, handler in handlers().items():
         app.add_exception_handler(kind, handler)
+    if token is not None:
+        _describe_token(app.openapi())  # FastAPI keeps the description
     return app
+
+
+def _describe_token(description: dict[str, Any]) -> None:
+    """Adds the token to the OpenAPI description of the paths that need it."""
+    description["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    answer = description["paths"][POSTS[0]]["post"]["responses"]["422"]
+    for path, operations in description["paths"].items():
+        for operation in operations.values() if path not in OPEN else ():
+            operation["security"] = [{"token": []}]
+            operation["responses"]["401"] = {**answer, "description": "The token is missing or wrong."}
 
 
 def router(service: Service, metrics: Metrics, others: Mapping[str, Service] | None = None) -> APIRouter:
@@ -261,6 +278,8 @@ def _in_words(error: Exception) -> str:
     if not isinstance(error, RequestValidationError):
         return str(error)
     first = error.errors()[0]
+    if first["type"] == "json_invalid":  # its place is a number of characters
+        return f"the body is not JSON ({first['ctx']['error']})"
     place = ".".join(str(part) for part in first["loc"] if part != "body")
     return f"{place}: {first['msg']}" if place else str(first["msg"])
 

@@ -15,6 +15,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.serving.limits import Limits
 from contradiction.serving.predictions import BusyError, JoinedPredictions, LateError, Ticket, joined, serving
+from contradiction.settings import from_options
 
 Record = dict[str, Any]
 T = TypeVar("T")
@@ -148,7 +149,7 @@ class Service:
                 self._working += Counter()  # drops the visitors who have none
 
     def _with(self, settings: dict[str, Any]) -> ContradictionDetector:
-        chosen = {name: value for name, value in settings.items() if value is not None}
+        chosen = from_options(settings)
         return self.detector.with_settings(**chosen) if chosen else self.detector
 
     def _check_chat(self, messages: Messages) -> None:
