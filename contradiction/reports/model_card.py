@@ -86,12 +86,13 @@ def model_card(
     runs = [run, *record.members(run)]
     bases = list(dict.fromkeys(filter(None, map(record.base_model_of_run, runs))))
     corpora = dict.fromkeys(corpus for member in runs for corpus in member.get("corpora") or [])
+    languages, _ = _languages_and_licence(run)
     body = render(
         "model_card.md",
         name=name,
         recipe=recipe,
         data_name=data_name,
-        languages=(languages := _languages_and_licence(run)[0]),
+        languages=languages,
         language=" and ".join(LANGUAGES.get(code, code) for code in languages if code != UNDETERMINED),
         note=run.get("note"),
         origin=_origin(recipe, next(iter(bases), None)),
