@@ -1,10 +1,8 @@
 """The card of the data set."""
 
-import ast
 import json
 import re
 from collections import Counter
-from pathlib import Path
 
 import datasets
 import pytest
@@ -140,17 +138,6 @@ def test_card_of_the_release_names_its_source_licence_and_paper(release_repo):
     ):
         assert part in body
     assert "not CDConv" not in body
-
-
-def test_the_data_set_package_imports_only_the_vocabulary_io_and_itself():
-    package = Path(build.__file__).parent
-    imported = {
-        node.module.split(".")[1]
-        for file in package.rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("contradiction.")
-    }
-    assert imported <= {"conversation", "errors", "labels", "paths", "io", "data"}
 
 
 def test_card_of_the_sample_says_that_it_is_not_cdconv(sample_repo):
