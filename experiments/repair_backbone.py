@@ -1,10 +1,10 @@
 """Does masked-language training on Chinese text repair a backbone that came through a 4-bit copy?
 
     .venv/bin/python experiments/repair_backbone.py --backbone BACKBONE --data cdconv --nli OCNLI CMNLI CNLI \
-        --chats kdconv.txt cped.txt crosswoz.txt --steps 6000 --out runs/repaired
+        --chats kdconv.txt cped.txt crosswoz.txt --steps 1500 --out runs/repaired
 
 The text is the training split of CDConv, the training batches of the crossed chats, both sides of the NLI training
-pairs, and files of unlabelled chats (an utterance a line, an empty line between chats). The output is a backbone folder
+pairs, and files of unlabelled chats (one utterance per line, an empty line between chats). The output is a backbone folder
 for `cdconv train --backbone`. Train one NLI recipe from it and from the original backbone, and compare their scores. A
 run that was stopped continues.
 """
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--data", default="cdconv", help="the data repo of CDConv")
     parser.add_argument("--nli", nargs="*", default=[], help="files or data repos of NLI training pairs")
     parser.add_argument("--chats", nargs="*", type=Path, default=[], help="files of unlabelled chats")
-    parser.add_argument("--steps", type=int, default=6000, help="batches of --batch-size blocks")
+    parser.add_argument("--steps", type=int, default=1500, help="batches of --batch-size blocks")
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--length", type=int, default=128, help="tokens of a block")
     parser.add_argument("--learning-rate", type=float, default=2e-4)
