@@ -4,9 +4,9 @@
         --chats kdconv.txt cped.txt crosswoz.txt --steps 1500 --out runs/repaired
 
 The text is the training split of CDConv, the training batches of the crossed chats, both sides of the NLI training
-pairs, and files of unlabelled chats (one utterance per line, an empty line between chats). The output is a backbone folder
-for `cdconv train --backbone`. Train one NLI recipe from it and from the original backbone, and compare their scores. A
-run that was stopped continues.
+pairs, and files of unlabelled chats (one utterance per line, an empty line between chats). The output is a backbone
+folder for `cdconv train --backbone`. Train one NLI recipe from it and from the original backbone, and compare their
+scores. A run that was stopped continues.
 """
 
 import argparse
