@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from contradiction.decision import Rule
-from contradiction.labels import LABELS
 from contradiction.probing import pages, report
 from contradiction.probing.shares import (
     Accuracy,
@@ -18,9 +17,6 @@ from contradiction.probing.shares import (
     share,
 )
 from contradiction.settings import Settings
-
-SENSITIVITY, SPECIFICITY = 0.8, 0.8
-FOUR = list(LABELS["4-class"])
 
 
 def test_the_intervals_have_their_nominal_coverage():
