@@ -7,10 +7,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from threading import Timer
 
 import psutil
 import pytest
+from helpers import processes
 from helpers.bot_server import Endpoint, serving
 from helpers.hostile_models import REFUSED, WEIGHTS
 
@@ -129,13 +129,22 @@ def _runs(process):
         return False
 
 
-def test_ctrl_c_does_not_wait_for_a_program_that_hangs(tmp_path):
-    bot = CommandBot(f"{sys.executable} -c 'import time; time.sleep(60)'", timeout=60)
+def test_ctrl_c_does_not_wait_for_a_program_that_hangs(tmp_path, detect_model):
+    """The interrupt goes to a process of its own, where it cannot reach anything but the command."""
+    mark = tmp_path / "hangs"
+    (tmp_path / "bot.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(mark)!r}).touch()\ntime.sleep(60)\n", encoding="utf-8"
+    )
+    process = processes.start_cdconv(
+        "probe", "run", "--command", f"{sys.executable} {tmp_path / 'bot.py'}", "--out", tmp_path / "run",
+        "--conversations", "2", "--model", detect_model, "--name", "hangs", "--timeout", "60",
+    )  # fmt: skip
+    assert processes.wait_for(mark, process)
     begun = time.monotonic()
-    Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
-        run(plan(read_openings(), ("short",), 2), bot, tmp_path, request={"seed": 0}, name="hangs")
-    assert time.monotonic() - begun < 20
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=50)
+    assert process.returncode == 130, err
+    assert time.monotonic() - begun < 40
 
 
 def test_a_python_program_writes_utf_8_whatever_the_locale(tmp_path, monkeypatch):
