@@ -147,6 +147,22 @@ def test_ctrl_c_does_not_wait_for_a_program_that_hangs(tmp_path, detect_model):
     assert time.monotonic() - begun < 40
 
 
+def test_a_program_that_starts_while_the_bot_closes_is_ended(monkeypatch):
+    bot = CommandBot(f"{sys.executable} -c 'import time; time.sleep(60)'", timeout=60)
+    start = subprocess.Popen
+
+    def start_late(*arguments, **options):
+        process = start(*arguments, **options)
+        bot.close()  # as another thread would
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", start_late)
+    begun = time.monotonic()
+    with pytest.raises(BotError, match="ended with code -9"):
+        bot.reply(CHAT)
+    assert time.monotonic() - begun < 40
+
+
 def test_a_python_program_writes_utf_8_whatever_the_locale(tmp_path, monkeypatch):
     for variable, value in {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}.items():
         monkeypatch.setenv(variable, value)

@@ -168,10 +168,12 @@ class CommandBot:
             raise InputError("the command of the bot is empty")
         self._local, self._lock = threading.local(), threading.Lock()
         self._processes: set[subprocess.Popen[str]] = set()
+        self._closed = False
 
     def reply(self, messages: Messages) -> str:
         """Writes one line and reads one."""
         process, lines = self._process()
+        line, reply = "", None
         try:
             _write_line(process.stdin, json.dumps({"messages": list(messages)}, ensure_ascii=False))
             line = lines.get(timeout=self._timeout)
@@ -179,10 +181,8 @@ class CommandBot:
         except queue.Empty:
             self._end()
             raise BotError(f"no answer within {self._timeout:g} s") from None
-        except OSError:
-            line, reply = "", None
-        except (ValueError, LookupError, TypeError):
-            reply = None
+        except (OSError, ValueError, LookupError, TypeError):
+            pass  # the program has ended, or its line is wrong
         if isinstance(reply, str):
             return reply
         self._end()
@@ -203,6 +203,9 @@ class CommandBot:
             self._local.running = process, lines
             with self._lock:
                 self._processes.add(process)
+                closed = self._closed
+            if closed:  # by another thread, which did not see this process
+                _kill(process)
         return self._local.running
 
     def _end(self) -> None:
@@ -213,9 +216,10 @@ class CommandBot:
         _kill(process)
 
     def close(self) -> None:
-        """Ends the processes."""
+        """Ends the processes. Afterwards every call raises BotError."""
         with self._lock:
             processes, self._processes = self._processes, set()
+            self._closed = True
         for process in processes:
             _kill(process)
 
