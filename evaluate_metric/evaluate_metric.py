@@ -28,7 +28,6 @@ LABELS: dict[str, tuple[str, ...]] = {
 }
 # Tasks whose rows are more than a label, see `score_rows`.
 CROSSED, DECODE, SELECTION, RETRIEVAL = "crossed", "decode", "selection", "retrieval"
-ROW_TASKS = (CROSSED, DECODE, SELECTION, RETRIEVAL)
 DEPTHS = (1, 5, 10)  # the k of recall@k in "retrieval"
 # Each config of the data set has a twin with this ending; the labels are the same.
 GROUPED = "-grouped"
@@ -85,7 +84,8 @@ Examples:
 
 Labels = abc.Iterable[int | str]
 Figure = abc.Callable[[np.ndarray], np.ndarray]
-Figures = abc.Callable[[np.ndarray], dict[str, np.ndarray]]
+Reader = abc.Callable[[Any, str], Any]  # takes a value and its place, and raises ValueError for one that is not valid
+Shares = dict[str, tuple[float, float]]  # the part and the whole of each figure, to be summed over rows
 
 
 @dataclass(frozen=True)
@@ -289,25 +289,34 @@ def score_rows(
     columns = _columns(task, references=references, predictions=predictions)
     rows = list(zip(columns["references"], columns["predictions"], strict=True))
     if task == CROSSED:
-        figures: Figures = _item_figures
-        counts = np.array(_item_counts(rows, _probability(threshold, "threshold")), float)
+        counted = _item_shares(rows, _probability(threshold, "threshold"))
     else:
-        count, figures = COUNTS[task]
-        counts = np.array([count(*row) for row in rows], float)
-    totals = {name: value.item() for name, value in figures(counts.sum(axis=0)).items()}
-    result: dict[str, Any] = {
-        "n": len(counts),
-        **{name: None if np.isnan(value) else value for name, value in totals.items()},
-    }
+        counted = [SHARES[task](*row) for row in rows]
+    names = list(counted[0])
+    counts = np.array([list(shares.values()) for shares in counted], float)  # (rows, figures, part and whole)
+    result: dict[str, Any] = {"n": len(counts)}
+    for name, value in zip(names, _quotients(counts.sum(axis=0), names).tolist(), strict=True):
+        result[name] = None if np.isnan(value) else value
     if bootstrap:
         rng = np.random.default_rng(int(seed))
-        draws = rng.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=int(bootstrap)) @ counts
-        drawn = {name: values for name, values in figures(draws).items() if result[name] is not None}
-        result["interval"] = resampling.interval(drawn)
+        times = rng.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=int(bootstrap))
+        drawn = dict(zip(names, _quotients(np.tensordot(times, counts, axes=1), names).T, strict=True))
+        result["interval"] = resampling.interval({name: drawn[name] for name in names if result[name] is not None})
     return result
 
 
-def _item_counts(rows: list[tuple[dict[str, Any], float]], threshold: float) -> list[list[float]]:
+def _quotients(sums: np.ndarray, names: list[str]) -> np.ndarray:
+    """The figures of sums, shape (..., figures, 2); NaN where one is 0 / 0."""
+    part, whole = sums[..., 0], sums[..., 1]
+    if "strict_accuracy" in names:
+        # If no contradiction has evidence, the evidence was not annotated, and an empty list means nothing.
+        contradictions, gold = (whole[..., names.index(name)] for name in ("recall", "evidence_recall"))
+        whole[..., names.index("strict_accuracy")] *= (contradictions == 0) | (gold > 0)
+    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+
+
+def _item_shares(rows: list[tuple[dict[str, Any], float]], threshold: float) -> list[Shares]:
+    """The shares of each item of the crossed chats."""
     items: dict[str, dict[str, dict[bool, float]]] = {}
     for row, probability in rows:
         # The id of a quadruple's row ends with the letters of its chat and its reply; a pair has one chat.
@@ -318,82 +327,58 @@ def _item_counts(rows: list[tuple[dict[str, Any], float]], threshold: float) -> 
             kind = "contradicting" if contradicts else "consistent"
             raise ValueError(f"references have a second {kind} reply to the chat of {row['id']!r}; give each row once")
         chat[contradicts] = probability
-    counts = []
+    shares: list[Shares] = []
     for item, chats in items.items():
         if any(len(chat) < 2 for chat in chats.values()):
             raise ValueError(f"references lack a row of item {item!r}; give all rows of an item")
         order = [(chat[True] > chat[False]) + 0.5 * (chat[True] == chat[False]) for chat in chats.values()]
         right = [chat[False] < threshold <= chat[True] for chat in chats.values()]
-        counts.append([1, len(chats), sum(order), sum(right), all(right)])
-    return counts
+        shares.append(
+            {"in_order": (sum(order), len(chats)), "both_right": (sum(right), len(chats)), "all_right": (all(right), 1)}
+        )
+    return shares
 
 
-def _item_figures(sums: np.ndarray) -> dict[str, np.ndarray]:
-    items, chats, order, right, all_right = np.moveaxis(sums, -1, 0)
-    return {
-        "in_order": _share(order, chats),
-        "both_right": _share(right, chats),
-        "all_right": _share(all_right, items),
-    }
-
-
-def _evidence_counts(reference: dict[str, Any], prediction: dict[str, Any]) -> list[int]:
+def _decode_shares(reference: dict[str, Any], prediction: dict[str, Any]) -> Shares:
     truth, called = reference["label"], prediction["label"]
     gold, named = set(reference["evidence"]), set(prediction["evidence"])
     marked = bool(truth and gold)
     known = marked or not truth
-    strict = known and gold == named and truth == called
-    evidence = [len(gold & named), len(named), len(gold)] if marked else [0, 0, 0]
-    return [1, truth == called, truth * called, called, truth, *evidence, marked, known, strict]
-
-
-def _evidence_figures(sums: np.ndarray) -> dict[str, np.ndarray]:
-    rows, right, both, called, contradictions, hits, named, gold, marked, known, strict = np.moveaxis(sums, -1, 0)
-    # If no contradiction has evidence, the evidence was not annotated, and an empty list means nothing.
-    known = np.where((marked > 0) | (contradictions == 0), known, 0)
+    found, named_in_marked, marked_gold = (marked * len(indices) for indices in (gold & named, named, gold))
     return {
-        "accuracy": _share(right, rows),
-        "precision": _share(both, called),
-        "recall": _share(both, contradictions),
-        "f1": _share(2 * both, called + contradictions),
-        "evidence_precision": _share(hits, named),
-        "evidence_recall": _share(hits, gold),
-        "evidence_f1": _share(2 * hits, named + gold),
-        "strict_accuracy": _share(strict, known),
+        "accuracy": (truth == called, 1),
+        "precision": (truth * called, called),
+        "recall": (truth * called, truth),
+        "f1": (2 * truth * called, truth + called),
+        "evidence_precision": (found, named_in_marked),
+        "evidence_recall": (found, marked_gold),
+        "evidence_f1": (2 * found, named_in_marked + marked_gold),
+        "strict_accuracy": (known and gold == named and truth == called, known),
     }
 
 
-def _ranks(right: int, scores: list[float]) -> list[float]:
+def _selection_shares(right: int, scores: list[float]) -> Shares:
     above = sum(score > scores[right] for score in scores)
     places = range(above + 1, above + scores.count(scores[right]) + 1)  # of the replies with the same score
-    means = (sum(places_of) / len(places) for places_of in zip(*((p <= 1, p <= 2, 1 / p) for p in places), strict=True))
-    return [1, *means]
+    ties = len(places)
+    return {
+        "r1": (sum(place <= 1 for place in places) / ties, 1),
+        "r2": (sum(place <= 2 for place in places) / ties, 1),
+        "mrr": (sum(1 / place for place in places) / ties, 1),
+    }
 
 
-def _rank_figures(sums: np.ndarray) -> dict[str, np.ndarray]:
-    return {name: sums[..., place] / sums[..., 0] for place, name in enumerate(("r1", "r2", "mrr"), start=1)}
-
-
-def _found(relevant: list[int], found: list[int]) -> list[float]:
+def _retrieval_shares(relevant: list[int], found: list[int]) -> Shares:
     place = next((place for place, passage in enumerate(found, start=1) if passage in relevant), np.inf)
-    return [1, *(place <= depth for depth in DEPTHS), 1 / place]
+    return {**{f"recall@{depth}": (place <= depth, 1) for depth in DEPTHS}, "mrr": (1 / place, 1)}
 
 
-def _found_figures(sums: np.ndarray) -> dict[str, np.ndarray]:
-    names = (*(f"recall@{depth}" for depth in DEPTHS), "mrr")
-    return {name: sums[..., place] / sums[..., 0] for place, name in enumerate(names, start=1)}
-
-
-# How a row of a task is counted, by reference and prediction, and the figures of the sums of these counts.
-COUNTS: dict[str, tuple[abc.Callable[[Any, Any], list[Any]], Figures]] = {
-    DECODE: (_evidence_counts, _evidence_figures),
-    SELECTION: (_ranks, _rank_figures),
-    RETRIEVAL: (_found, _found_figures),
+# How a row of a task is counted, by reference and prediction. The rows of "crossed" are counted by item.
+SHARES: dict[str, abc.Callable[[Any, Any], Shares]] = {
+    DECODE: _decode_shares,
+    SELECTION: _selection_shares,
+    RETRIEVAL: _retrieval_shares,
 }
-
-
-def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    return np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=whole > 0)
 
 
 def _task(name: str) -> str:
@@ -408,47 +393,50 @@ def _is_integer(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _ids(values: object, argument: str, task: str) -> list[int]:
-    listed = getattr(values, "tolist", lambda: values)()  # arrays, tensors and series hold scalars of their own
-    if isinstance(listed, str | bytes | abc.Mapping | abc.Set) or not isinstance(listed, abc.Iterable):
-        raise ValueError(f"{argument} is {short(values)}; allowed are lists or arrays of class ids or label names")
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.floating) and not isinstance(value, bool)
+
+
+def _plain(values: Any) -> Any:
+    """Arrays, tensors and series as lists of plain numbers; anything else as it is."""
+    return values.tolist() if hasattr(values, "tolist") else values
+
+
+def _label(value: Any, where: str, task: str) -> int:
+    """The id of a label."""
     names = LABELS[task]
-    ids = []
-    for index, value in enumerate(listed):
-        label = names.index(value) if isinstance(value, str) and value in names else value
-        # True, 1.0 and "1" are refused, not read as 1: most often they come from another column.
-        if not _is_integer(label) or not 0 <= label < len(names):
-            allowed = f"0-{len(names) - 1} or {', '.join(map(repr, names))}"
-            raise ValueError(f"{argument}[{index}] is {short(value)}; allowed for {task} are {allowed}")
-        ids.append(int(label))
-    return ids
+    label = names.index(value) if isinstance(value, str) and value in names else value
+    # True, 1.0 and "1" are refused, not read as 1: most often they come from another column.
+    if not _is_integer(label) or not 0 <= label < len(names):
+        allowed = f"0-{len(names) - 1} or {', '.join(map(repr, names))}"
+        raise ValueError(f"{where} is {short(value)}; allowed for {task} are {allowed}")
+    return int(label)
 
 
-def _probability(value: object, where: str) -> float:
-    if not isinstance(value, int | float | np.floating) or isinstance(value, bool) or not 0 <= value <= 1:
+def _probability(value: Any, where: str) -> float:
+    if not _is_number(value) or not 0 <= value <= 1:
         raise ValueError(f"{where} is {short(value)}; allowed are probabilities from 0 to 1")
     return float(value)
 
 
-def _crossed(row: object, where: str) -> dict[str, Any]:
+def _crossed_row(row: object, where: str) -> dict[str, Any]:
     """A row of the crossed chats with its label as a number."""
     if not isinstance(row, abc.Mapping) or not all(isinstance(row.get(name), str) for name in ("id", "item")):
         raise ValueError(f"{where} is {short(row)}; allowed are dicts with 'id', 'item' and 'label'")
-    [label] = _ids([row.get("label")], f"{where}['label']", "4-class")
-    return {"id": row["id"], "item": row["item"], "label": label}
+    return {"id": row["id"], "item": row["item"], "label": _label(row.get("label"), f"{where}['label']", "4-class")}
 
 
-def _evidence(row: object, where: str) -> dict[str, Any]:
+def _decode_row(row: object, where: str) -> dict[str, Any]:
     """A row of DECODE with its label as a number."""
     if not isinstance(row, abc.Mapping) or {"label", "evidence"} - set(row):
         raise ValueError(f"{where} is {short(row)}; allowed are dicts with 'label' and 'evidence'")
-    [label] = _ids([row["label"]], f"{where}['label']", "2-class")
+    label = _label(row["label"], f"{where}['label']", "2-class")
     return {"label": label, "evidence": _indices(row["evidence"], f"{where}['evidence']")}
 
 
 def _indices(values: Any, where: str) -> list[int]:
     """The indices of messages or passages."""
-    listed = getattr(values, "tolist", lambda: values)()
+    listed = _plain(values)
     if not isinstance(listed, list | tuple) or not all(_is_integer(index) and index >= 0 for index in listed):
         raise ValueError(f"{where} is {short(listed)}; allowed are lists of indices from 0")
     return [int(index) for index in listed]
@@ -456,20 +444,19 @@ def _indices(values: Any, where: str) -> list[int]:
 
 def _relevant(row: Any, where: str) -> list[int]:
     """The indices of the relevant passages of a search."""
-    indices = _indices(row, where)
-    if not indices:
+    if not (indices := _indices(row, where)):
         raise ValueError(f"{where} is []; allowed are lists of at least one relevant passage")
     return indices
 
 
 def _scores(row: object, where: str) -> list[float]:
     """The scores of the replies of an item."""
-    values: Any = getattr(row, "tolist", lambda: row)()
-    numbers = isinstance(values, list | tuple) and all(
-        isinstance(value, int | float | np.floating) and not isinstance(value, bool) and np.isfinite(value)
-        for value in values
-    )
-    if not numbers or len(values) < 2:
+    values = _plain(row)
+    if (
+        not isinstance(values, list | tuple)
+        or len(values) < 2
+        or not all(_is_number(value) and np.isfinite(value) for value in values)
+    ):
         raise ValueError(f"{where} is {short(values)}; allowed are lists of a number for each of at least two replies")
     return [float(value) for value in values]
 
@@ -481,44 +468,40 @@ def _right(row: Any, where: str) -> int:
     return int(row)
 
 
-# How a row of a task is read, by whether it is a reference.
-READERS: dict[tuple[str, bool], abc.Callable[[Any, str], Any]] = {
-    (CROSSED, True): _crossed,
-    (CROSSED, False): _probability,
-    (DECODE, True): _evidence,
-    (DECODE, False): _evidence,
-    (SELECTION, True): _right,
-    (SELECTION, False): _scores,
-    (RETRIEVAL, True): _relevant,
-    (RETRIEVAL, False): _indices,
+# How the predictions and the references of a task are read.
+READERS: dict[str, tuple[Reader, Reader]] = {
+    CROSSED: (_probability, _crossed_row),
+    DECODE: (_decode_row, _decode_row),
+    SELECTION: (_scores, _right),
+    RETRIEVAL: (_indices, _relevant),
 }
+ROW_TASKS = tuple(READERS)
 
 
 def _rows(values: object, argument: str, task: str) -> list[Any]:
     """The rows of a column: class ids, or what else a task has. Raises ValueError for a row that is not valid."""
-    if task not in ROW_TASKS:
-        return list(_ids(values, argument, task))
-    listed = getattr(values, "tolist", lambda: values)()
+    listed = _plain(values)
     if isinstance(listed, str | bytes | abc.Mapping | abc.Set) or not isinstance(listed, abc.Iterable):
-        raise ValueError(f"{argument} is {short(values)}; allowed are lists or arrays of rows")
-    rows: list[Any] = []
-    for index, row in enumerate(listed):
-        rows.append(READERS[task, argument == "references"](row, f"{argument}[{index}]"))
-    return rows
+        rows = "rows" if task in ROW_TASKS else "class ids or label names"
+        raise ValueError(f"{argument} is {short(values)}; allowed are lists or arrays of {rows}")
+    if task not in ROW_TASKS:
+        return [_label(value, f"{argument}[{index}]", task) for index, value in enumerate(listed)]
+    read = READERS[task][argument == "references"]
+    return [read(row, f"{argument}[{index}]") for index, row in enumerate(listed)]
 
 
 def _columns(task: str, **columns: object) -> dict[str, list[Any]]:
     """The rows of each column. Raises ValueError for a row that is not valid, other lengths, or no rows."""
-    ids = {argument: _rows(values, argument, task) for argument, values in columns.items()}
-    if len({len(column) for column in ids.values()}) > 1:
-        raise ValueError("lengths differ: " + ", ".join(f"{len(column)} {name}" for name, column in ids.items()))
-    if not all(ids.values()):
-        raise ValueError(f"{' and '.join(ids)} are empty; at least one row is needed")
+    rows = {argument: _rows(values, argument, task) for argument, values in columns.items()}
+    if len({len(column) for column in rows.values()}) > 1:
+        raise ValueError("lengths differ: " + ", ".join(f"{len(column)} {name}" for name, column in rows.items()))
+    if not all(rows.values()):
+        raise ValueError(f"{' and '.join(rows)} are empty; at least one row is needed")
     if task == SELECTION:
-        for index, (right, scores) in enumerate(zip(ids["references"], ids["predictions"], strict=True)):
+        for index, (right, scores) in enumerate(zip(rows["references"], rows["predictions"], strict=True)):
             if right >= len(scores):
                 raise ValueError(f"references[{index}] is {right}; predictions[{index}] has {len(scores)} scores")
-    return ids
+    return rows
 
 
 def _count(task: str, **columns: object) -> np.ndarray:
@@ -613,18 +596,13 @@ class CDConvMetric(evaluate.Metric):
     def _info(self) -> evaluate.MetricInfo:
         name = "4-class" if self.config_name == "default" else self.config_name
         self.task = name if name in ROW_TASKS else _task(name)
-        kinds = [datasets.Value("int64"), datasets.Value("string")]
-        pairs = [(predicted, right) for predicted in kinds for right in kinds]
-        if self.task == SELECTION:
-            pairs = [(datasets.List(datasets.Value("float64")), kinds[0])]
-        elif self.task == RETRIEVAL:
-            pairs = [(datasets.List(kinds[0]), datasets.List(kinds[0]))]
-        elif self.task == DECODE:
-            row = {"label": kinds[0], "evidence": datasets.List(kinds[0])}
-            pairs = [(row, row)]
-        elif self.task == CROSSED:
-            row = {"id": kinds[1], "item": kinds[1], "label": kinds[0]}
-            pairs = [(datasets.Value("float64"), row)]
+        integer, text, number = map(datasets.Value, ("int64", "string", "float64"))
+        pairs = {  # predictions and references
+            CROSSED: [(number, {"id": text, "item": text, "label": integer})],
+            DECODE: [({"label": integer, "evidence": datasets.List(integer)},) * 2],
+            SELECTION: [(datasets.List(number), integer)],
+            RETRIEVAL: [(datasets.List(integer),) * 2],
+        }.get(self.task, [(predicted, right) for predicted in (integer, text) for right in (integer, text)])
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
             citation=_CITATION,
@@ -672,7 +650,7 @@ class CDConvMetric(evaluate.Metric):
             raise ValueError("no rows to score: give predictions and references here, or add them before")
         baseline = None
         if baseline_predictions is not None:
-            baseline = _ids(baseline_predictions, "baseline_predictions", self.task)
+            baseline = _rows(baseline_predictions, "baseline_predictions", self.task)
             rows = len(self) + len(columns.get("references", ()))
             if len(baseline) != rows and self.num_process == 1:  # else this process holds a part of the rows only
                 raise ValueError(

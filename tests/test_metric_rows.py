@@ -123,7 +123,7 @@ def test_intervals_are_as_wide_as_those_of_resampled_rows():
     ("task", "references", "predictions", "message"),
     [
         ("decode", [{"label": 1}], [{"label": 1, "evidence": []}], r"references\[0\] is \{'label': 1\}; allowed"),
-        ("decode", [{"label": 2, "evidence": []}], [], r"references\[0\]\['label'\]\[0\] is 2; allowed for 2-class"),
+        ("decode", [{"label": 2, "evidence": []}], [], r"references\[0\]\['label'\] is 2; allowed for 2-class"),
         ("decode", [{"label": 1, "evidence": [-1]}], [], r"references\[0\]\['evidence'\] is \[-1\]; allowed"),
         ("selection", [4], [[0.1, 0.2]], r"references\[0\] is 4; predictions\[0\] has 2 scores"),
         ("selection", [0], [[0.1, float("nan")]], r"predictions\[0\] is \[0.1, nan\]; allowed"),
@@ -133,7 +133,7 @@ def test_intervals_are_as_wide_as_those_of_resampled_rows():
         ("retrieval", [[]], [[1]], r"references\[0\] is \[\]; allowed are lists of at least one"),
         ("retrieval", [[1]], [["1"]], r"predictions\[0\] is \['1'\]; allowed are lists of indices"),
         ("crossed", [{"id": "t-good", "label": 0}], [0.1], r"references\[0\] is .*; allowed are dicts with 'id'"),
-        ("crossed", [{"id": "t-good", "item": "t", "label": 4}], [0.1], r"references\[0\]\['label'\]\[0\] is 4"),
+        ("crossed", [{"id": "t-good", "item": "t", "label": 4}], [0.1], r"references\[0\]\['label'\] is 4"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [1.1], r"predictions\[0\] is 1.1; allowed are prob"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [0.1], "lack a row of item 't'"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 0}] * 2, [0.1] * 2, "second consistent reply .* 't-good'"),

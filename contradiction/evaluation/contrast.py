@@ -12,7 +12,6 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +21,11 @@ from sklearn.metrics import roc_auc_score
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation.figures import RESAMPLES
+from contradiction.evaluation.figures import RESAMPLES, contradiction_probabilities
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.files import locked, sha256_of, write_text
-from contradiction.io.tables import Table, interval, percent
-from contradiction.labels import LABELS, is_contradiction, task_of
+from contradiction.io.tables import Table, as_csv, interval, percent
+from contradiction.labels import is_contradiction, task_of
 from contradiction.paths import SAMPLE
 from contradiction.verdict import Verdict
 
@@ -61,13 +60,10 @@ class Pair:
 
     def chats(self) -> list[list[dict[str, str]]]:
         """The chat with the reply that contradicts, and the one with the reply that fits."""
-        return [
-            [
-                {"role": role, "content": text}
-                for role, text in zip((USER, ASSISTANT) * 2, (*self.turns, reply), strict=True)
-            ]
-            for reply in (self.contradicts, self.fits)
+        chat = [
+            {"role": role, "content": text} for role, text in zip((USER, ASSISTANT, USER), self.turns, strict=True)
         ]
+        return [[*chat, {"role": ASSISTANT, "content": reply}] for reply in (self.contradicts, self.fits)]
 
 
 @dataclass(frozen=True)
@@ -95,8 +91,8 @@ class JudgedPair:
 
 def read_pairs() -> list[Pair]:
     """The pairs, those of one phenomenon together."""
-    lines = PAIRS.read_text(encoding="utf-8").splitlines()
-    return [Pair(**{**values, "turns": tuple(values["turns"])}) for values in map(json.loads, lines)]
+    rows = map(json.loads, PAIRS.read_text(encoding="utf-8").splitlines())
+    return [Pair(**row | {"turns": tuple(row["turns"])}) for row in rows]
 
 
 def judge_pairs(
@@ -122,16 +118,14 @@ def count(judged_pairs: Sequence[JudgedPair]) -> dict[str, dict[str, int]]:
     groups: dict[str, list[JudgedPair]] = {}
     for judged in judged_pairs:
         groups.setdefault(judged.pair.phenomenon, []).append(judged)
-    return {name: _count(group) for name, group in {**groups, ALL: judged_pairs}.items()}
-
-
-def _count(judged_pairs: Sequence[JudgedPair]) -> dict[str, int]:
-    values = (
-        len(judged_pairs),
-        sum(judged.right for judged in judged_pairs),
-        sum(judged.ordered for judged in judged_pairs),
-    )
-    return dict(zip(COUNTS, values, strict=True))
+    return {
+        name: {
+            "pairs": len(group),
+            "right": sum(judged.right for judged in group),
+            "order": sum(judged.ordered for judged in group),
+        }
+        for name, group in {**groups, ALL: judged_pairs}.items()
+    }
 
 
 def fingerprint() -> str:
@@ -154,11 +148,7 @@ def add(results: Iterable[Mapping[str, Any]], folder: str | Path) -> None:
             for phenomenon, counts in result["contrast"].items():
                 row = {"detector": result["name"], "file": result["pairs"], "phenomenon": phenomenon}
                 rows.append(row | {key: str(counts[key]) for key in COUNTS})
-        text = StringIO()
-        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(sorted(rows, key=lambda row: row["detector"]))
-        write_text(path, text.getvalue())
+        write_text(path, as_csv(sorted(rows, key=lambda row: row["detector"]), COLUMNS))
 
 
 def load(folder: str | Path) -> dict[str, Counts]:
@@ -243,9 +233,7 @@ def table(evaluations: Sequence[Mapping[str, Any]], rows: "Dataset") -> Table | 
     for result in evaluations:
         if not result.get("probabilities") or list(result["ids"]) != list(rows["id"]):
             continue
-        labels = LABELS[task_of(result["config"])]
-        kinds = [number for number, label in enumerate(labels) if is_contradiction(label)]
-        probabilities = np.asarray(result["probabilities"])[:, kinds].sum(axis=1)
+        probabilities = contradiction_probabilities(task_of(result["config"]), result["probabilities"])
         share, bounds = in_order(probabilities, pairs)
         auc = roc_auc_score(references, probabilities)
         body.append((result["name"], percent(auc), percent(share), interval(bounds)))

@@ -6,11 +6,14 @@ plots use macro-F1 alone, which they name.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from contradiction.labels import CONTRADICTIONS, LABELS, task_of
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 RESAMPLES = 2000  # the resamples of a bootstrap interval
 TASKS = ("2-class", "4-class")  # the tasks whose labels are those of contradictions in conversations
@@ -34,14 +37,25 @@ class ScoredRows:
 
     def is_contradiction(self) -> np.ndarray:
         """Whether each reference is a contradiction of any kind, shape (rows,)."""
-        return np.isin(self.references, self._contradictions())
+        return are_contradictions(self.task, self.references)
 
     def contradiction_probability(self) -> np.ndarray | None:
         """P(contradiction), the sum over all kinds, shape (rows,); None without probabilities."""
-        return None if self.probabilities is None else self.probabilities[:, self._contradictions()].sum(axis=1)
+        return None if self.probabilities is None else contradiction_probabilities(self.task, self.probabilities)
 
-    def _contradictions(self) -> list[int]:
-        return [LABELS[self.task].index(label) for label in CONTRADICTIONS.get(self.task, ())]
+
+def are_contradictions(task: str, classes: "ArrayLike") -> np.ndarray:
+    """Whether each class id of a task is a contradiction of any kind, shape (rows,)."""
+    return np.isin(classes, _contradictions(task))
+
+
+def contradiction_probabilities(task: str, probabilities: "ArrayLike") -> np.ndarray:
+    """P(contradiction), the sum over all kinds, shape (rows,), from that of each label, shape (rows, labels)."""
+    return np.asarray(probabilities, dtype=float)[:, _contradictions(task)].sum(axis=1)
+
+
+def _contradictions(task: str) -> list[int]:
+    return [LABELS[task].index(label) for label in CONTRADICTIONS.get(task, ())]
 
 
 @dataclass(frozen=True)

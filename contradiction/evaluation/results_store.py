@@ -12,7 +12,6 @@ import csv
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from contradiction.decision import current_keys
 from contradiction.errors import InputError
 from contradiction.evaluation.figures import FIGURES, RESAMPLES, measure
 from contradiction.io.files import new_file, write_text
+from contradiction.io.tables import as_csv
 from contradiction.labels import LABELS, task_of
 from contradiction.training import leakage, record
 
@@ -87,11 +87,8 @@ def write(folder: Path, rows: Sequence[Row], runs: Mapping[str, Any], added: Ite
     lines = ({"name": name, "run": runs[name]} for name in sorted(runs))
     text = "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
     write_text(folder / RUNS, text)
-    table = StringIO()
-    writer = csv.DictWriter(table, [*DESCRIPTION, *_figure_columns()], restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(sorted(rows, key=lambda row: (row["config"], row["split"], row["name"])))
-    write_text(folder / METRICS, table.getvalue())
+    ordered = sorted(rows, key=lambda row: (row["config"], row["split"], row["name"]))
+    write_text(folder / METRICS, as_csv(ordered, [*DESCRIPTION, *_figure_columns()]))
 
 
 def read_metrics(folder: Path) -> list[Row]:

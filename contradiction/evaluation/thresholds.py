@@ -9,9 +9,9 @@ import numpy as np
 from contradiction.decision import IN_USE, Rule, precision_at
 from contradiction.errors import InputError
 from contradiction.evaluation.error_analysis import Records
-from contradiction.evaluation.figures import TASKS, wilson
+from contradiction.evaluation.figures import TASKS, are_contradictions, contradiction_probabilities, wilson
 from contradiction.io.tables import Table, interval, percent
-from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, has_two_texts, merge, task_of
+from contradiction.labels import has_two_texts, task_of
 from contradiction.settings import Settings
 
 BINS = 10
@@ -189,7 +189,7 @@ def missing_reason(result: Mapping[str, Any], rule: Rule) -> str | None:
         return reason
     if "probabilities" not in result or rule_of(result) != rule.without_curve():
         return f"{name} was evaluated with an older decision rule; evaluate it again"
-    truth = _are_contradictions(result)
+    truth = are_contradictions(task_of(result["config"]), result["references"])
     if truth.all() or not truth.any():
         return f"{name}: the evaluated rows are all contradictions, or none is one"
     return None
@@ -206,10 +206,9 @@ def outcomes(result: Mapping[str, Any], rule: Rule) -> list[Outcome]:
     """
     if reason := missing_reason(result, rule):
         raise InputError(reason)
-    task, truth = task_of(result["config"]), _are_contradictions(result)
-    probabilities = [
-        merge(task, dict(zip(LABELS[task], row, strict=True)))[CONTRADICTION] for row in result["probabilities"]
-    ]
+    task = task_of(result["config"])
+    truth = are_contradictions(task, result["references"])
+    probabilities = contradiction_probabilities(task, result["probabilities"]).tolist()
     results = []
     for prior, fraction in ((None, rule.prior or 0.0), (IN_USE, IN_USE)):
         for setting in THRESHOLDS:
@@ -261,9 +260,3 @@ def _cells(outcome: Outcome) -> tuple[str, ...]:
         f"{percent(outcome.recall)} ({interval(wilson(outcome.hits, outcome.contradictions))})",
         f"{percent(outcome.false_alarms)} ({interval(wilson(outcome.alarms, outcome.others))})",
     )
-
-
-def _are_contradictions(result: Mapping[str, Any]) -> np.ndarray:
-    task = task_of(result["config"])
-    ids = [LABELS[task].index(name) for name in CONTRADICTIONS[task]]
-    return np.isin(result["references"], ids)

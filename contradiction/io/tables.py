@@ -1,8 +1,10 @@
-"""A table of text cells for a terminal or Markdown, and the templates of the pages around it."""
+"""A table of text cells for a terminal or Markdown, CSV, and the templates of the pages around the tables."""
 
+import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from contradiction.paths import TEMPLATES
@@ -68,6 +70,16 @@ def interval(bounds: Sequence[float]) -> str:
     """Two fractions as percentages: [0.76, 0.80] -> 76.0–80.0."""
     low, high = bounds
     return f"{percent(low)}–{percent(high)}"
+
+
+def as_csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
+    """Records as CSV with a header; None and a missing value are empty cells. The columns are by default all keys."""
+    text = StringIO()
+    keys = columns or list(dict.fromkeys(key for record in records for key in record))
+    writer = csv.DictWriter(text, keys, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
 
 
 def render(template: str, **values: Any) -> str:

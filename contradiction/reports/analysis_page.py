@@ -1,9 +1,7 @@
 """Writes an analysis as a folder: tables as CSV, plots as PNG, and one page with all of it."""
 
 import base64
-import csv
 from collections.abc import Mapping
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from contradiction.evaluation.error_analysis import ENOUGH, WORST, Records
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.thresholds import BINS, FEW
 from contradiction.io.files import check_folder, new_folder, write_json, write_text
-from contradiction.io.tables import Table, interval, percent, render, signed
+from contradiction.io.tables import Table, as_csv, interval, percent, render, signed
 from contradiction.reports.analysis import Analysis
 from contradiction.reports.analysis_plots import PALETTES, plots, png
 from contradiction.training.leakage import exposure, of_evaluation, other_split
@@ -51,16 +49,6 @@ def write(analysis: Analysis, out: str | Path) -> Path:
         write_json(folder / EVALUATION, analysis.evaluated.evaluation)
         write_text(folder / PAGE, page(analysis, images))
     return Path(out)
-
-
-def as_csv(records: Records) -> str:
-    """Records as CSV with a header; None is an empty cell."""
-    text = StringIO()
-    columns = list(dict.fromkeys(key for record in records for key in record))
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return text.getvalue()
 
 
 def page(analysis: Analysis, images: Mapping[str, Mapping[str, str]]) -> str:
