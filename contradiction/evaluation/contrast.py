@@ -60,9 +60,7 @@ class Pair:
 
     def chats(self) -> list[list[dict[str, str]]]:
         """The chat with the reply that contradicts, and the one with the reply that fits."""
-        chat = [
-            {"role": role, "content": text} for role, text in zip((USER, ASSISTANT, USER), self.turns, strict=True)
-        ]
+        chat = [{"role": role, "content": text} for role, text in zip((USER, ASSISTANT, USER), self.turns, strict=True)]
         return [[*chat, {"role": ASSISTANT, "content": reply}] for reply in (self.contradicts, self.fits)]
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import roc_auc_score, roc_curve
 
 from contradiction.conversation import ASSISTANT
 from contradiction.data.corpora.crossed import Item, Quadruple
@@ -35,11 +36,6 @@ class JudgedItem:
     item: Item
     verdicts: tuple[Verdict, ...]
 
-    @property
-    def chats(self) -> list[tuple[Verdict, Verdict]]:
-        """For each chat the verdicts on the consistent and on the contradicting reply."""
-        return list(zip(self.verdicts[::2], self.verdicts[1::2], strict=True))
-
     def counts(self) -> dict[str, tuple[float, int]]:
         """Each figure of ``FIGURES`` as successes and trials.
 
@@ -49,30 +45,23 @@ class JudgedItem:
         - ``evidence``: of the *history* contradictions found in chats of three turns and more, those whose evidence
           names the right message.
         """
-        order = [_order(*chat) for chat in self.chats]
-        right = [_is_right(*chat) for chat in self.chats]
-        evidence_found = self._found_in_long_chats()
+        chats = list(zip(self.verdicts[::2], self.verdicts[1::2], strict=True))  # the consistent reply first
+        order = [_order(one.probability or 0.0, other.probability or 0.0) for one, other in chats]
+        right = [other.contradiction is True and one.contradiction is False for one, other in chats]
+        item, found = self.item, []
+        if isinstance(item, Quadruple) and item.label == HISTORY and len(item.a) >= LONG:
+            found = [item.evidence in verdict.evidence for _, verdict in chats if verdict.label == HISTORY]
         return {
             "in_order": (sum(order), len(order)),
             "both_right": (sum(right), len(right)),
             "all_right": (float(all(right)), 1),
-            "evidence": (sum(evidence_found), len(evidence_found)),
+            "evidence": (sum(found), len(found)),
         }
 
-    def _found_in_long_chats(self) -> list[bool]:
-        item = self.item
-        if not isinstance(item, Quadruple) or item.label != HISTORY or len(item.a) < LONG:
-            return []
-        return [item.evidence in verdict.evidence for _, verdict in self.chats if verdict.label == HISTORY]
 
-
-def _order(consistent: Verdict, contradicting: Verdict) -> float:
-    low, high = consistent.probability or 0.0, contradicting.probability or 0.0
+def _order(low: float, high: float) -> float:
+    """Whether two values are in ascending order; a tie counts one half."""
     return float(high > low) + 0.5 * (high == low)
-
-
-def _is_right(consistent: Verdict, contradicting: Verdict) -> bool:
-    return contradicting.contradiction is True and consistent.contradiction is False
 
 
 def judge_items(
@@ -115,7 +104,7 @@ def summary(
     overall = {
         **_shares(answers),
         "interval": _intervals(answers),
-        "auc": _auc(truth, probabilities),
+        "auc": float(roc_auc_score(truth, probabilities)),
         "calibration_error": calibration_error(reliability(truth, probabilities)),
         "shared_characters": shared_characters([answer.item for answer in answers]),
     }
@@ -146,7 +135,7 @@ def shared_characters(items: Sequence[Item]) -> float | None:
         if isinstance(item, Quadruple):
             for chat, *replies in ((item.a, item.reply_a, item.reply_b), (item.b, item.reply_b, item.reply_a)):
                 consistent, contradicting = (_shared(reply, chat[item.evidence]["content"]) for reply in replies)
-                order.append(float(consistent > contradicting) + 0.5 * (consistent == contradicting))
+                order.append(_order(contradicting, consistent))
     return float(np.mean(order)) if order else None
 
 
@@ -178,12 +167,6 @@ def _intervals(answers: Sequence[JudgedItem]) -> dict[str, tuple[float, float] |
     return intervals
 
 
-def _auc(truth: np.ndarray, probabilities: np.ndarray) -> float:
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(truth, probabilities))
-
-
 def _probabilities(answers: Sequence[JudgedItem]) -> tuple[np.ndarray, np.ndarray]:
     """Whether each judged reply is a contradiction, and its probability, both of shape (replies,)."""
     truth = [row.label != NON_CONTRADICTION for answer in answers for row in answer.item.judged()]
@@ -201,8 +184,6 @@ def best_precision(truth: np.ndarray, probabilities: np.ndarray) -> float:
         truth: whether each reply is a contradiction, shape (replies,).
         probabilities: P(contradiction), shape (replies,).
     """
-    from sklearn.metrics import roc_curve
-
     false_alarms, recalls, _ = roc_curve(truth, probabilities, drop_intermediate=False)
     others = (~truth).sum()
     smoothed = (false_alarms * others + 0.5) / (others + 1)

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation.figures import measure, wilson
+from contradiction.evaluation.figures import are_contradictions, contradiction_probabilities, measure, wilson
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.tables import percent
 from contradiction.labels import (
@@ -31,7 +31,11 @@ from contradiction.labels import (
     task_of,
 )
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 CONTEXT = ("u1", "b1", "u2")
+SEEN = (CONTEXT, ("u1",))  # the columns whose values are looked up in the training split
 Records = list[dict[str, Any]]  # a table: one dict for each row, all with the same keys, fractions unrounded
 
 
@@ -77,13 +81,12 @@ class EvaluatedRows:
     @cached_property
     def contradiction_probabilities(self) -> np.ndarray:
         """P(contradiction), the sum over all contradictions, shape (rows,)."""
-        contradictions = [index for index, label in enumerate(self.labels) if label != NON_CONTRADICTION]
         # Saved probabilities are rounded, so their sum may slightly exceed 1.
-        return np.clip(self.probabilities[:, contradictions].sum(axis=1), 0, 1)
+        return np.clip(contradiction_probabilities(self.task, self.probabilities), 0, 1)
 
-    def are_contradictions(self, classes: np.ndarray) -> np.ndarray:
+    def are_contradictions(self, classes: "ArrayLike") -> np.ndarray:
         """Whether each class id is a contradiction of any kind."""
-        return classes != self.labels.index(NON_CONTRADICTION)
+        return are_contradictions(self.task, classes)
 
     def column(self, name: str) -> list[Any]:
         """A column of the rows."""
@@ -105,10 +108,16 @@ def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
             f"{evaluation['name']} was evaluated on other rows than the {split} split of {config!r} in {data}"
         )
     categories, personas = (_label_names(data, task + suffix, split) for task in ("4-class", "persona"))
-    train = None if split == "train" else list(load_split(data, config, "train"))
-    training_keys: dict[tuple[str, ...], set[Any]] = {
-        columns: {tuple(row[name] for name in columns) for row in train or ()} for columns in (CONTEXT, ("u1",))
-    }
+    train = None if split == "train" else load_split(data, config, "train")
+    known = (
+        {columns: set(zip(*(train[column] for column in columns), strict=True)) for columns in SEEN} if train else {}
+    )
+
+    def seen(row: Mapping[str, Any], columns: tuple[str, ...]) -> str | None:
+        if not known:
+            return None
+        return "seen" if tuple(row[column] for column in columns) in known[columns] else "unseen"
+
     rows = [
         {
             **row,
@@ -117,8 +126,8 @@ def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
             "batch": str(row["batch"]),
             "category": categories[row["id"]],
             "persona": personas.get(row["id"]),
-            "seen_context": _seen(row, CONTEXT, training_keys) if train else None,
-            "seen_u1": _seen(row, ("u1",), training_keys) if train else None,
+            "seen_context": seen(row, CONTEXT),
+            "seen_u1": seen(row, ("u1",)),
         }
         for row in split_rows
     ]
@@ -131,10 +140,6 @@ def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
 def _label_names(data: str | Path, config: str, split: str) -> dict[int, str]:
     rows = load_split(data, config, split)
     return dict(zip(rows["id"], rows.features["label"].int2str(list(rows["label"])), strict=True))
-
-
-def _seen(row: Mapping[str, Any], columns: tuple[str, ...], training_keys: Mapping[tuple[str, ...], set[Any]]) -> str:
-    return "seen" if tuple(row[name] for name in columns) in training_keys[columns] else "unseen"
 
 
 ALL = "all rows"
@@ -363,7 +368,7 @@ def removal(evaluated: EvaluatedRows, without: Sequence[int]) -> Records:
         high are None where the right verdict is unknown.
     """
     before = evaluated.are_contradictions(evaluated.predictions)
-    after = evaluated.are_contradictions(np.array(without))
+    after = evaluated.are_contradictions(without)
     categories = np.array(evaluated.column("category"))
     records = []
     for label in (NON_CONTRADICTION, *CATEGORIES):

@@ -20,8 +20,7 @@ COLUMNS = (
     "rows", "history", "hits", "predicted", "gold", "all_hits", "all_predicted", "all_gold",
     "right", "strict", "two_class_right", "two_class_strict",
 )  # fmt: skip
-PRECISION, RECALL, F1 = "precision", "recall", "f1"
-HEADERS = {PRECISION: "precision", RECALL: "recall", F1: "F1"}
+HEADERS = {"precision": "precision", "recall": "recall", "f1": "F1"}
 
 
 def score_evidence(
@@ -61,11 +60,9 @@ def score_evidence(
         "references": references, "predictions": predictions, "evidence": evidence,
         "predicted_evidence": predicted_evidence, "ids": ids, "groups": groups,
     }  # fmt: skip
-    _check_lengths(sequences)
-    _check_names("references", references)
-    _check_names("predictions", predictions)
+    _check(sequences, "references", "predictions")
     counts = np.array([_count(*row) for row in zip(references, predictions, evidence, predicted_evidence, strict=True)])
-    clusters = np.arange(len(counts)) if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
+    clusters = np.arange(len(counts)) if ids is None else np.asarray(ids)
     result = _report(counts, clusters, bootstrap)
     if groups is not None:
         group_of_row = np.asarray(groups)
@@ -91,16 +88,11 @@ def false_alarms(origins: Sequence[str], predictions: Sequence[str], forms: Sequ
     Raises:
         InputError: lengths differ, there are no rows, or a label has no such name.
     """
-    _check_lengths({"origins": origins, "predictions": predictions, "forms": forms})
-    _check_names("origins", origins)
-    _check_names("predictions", predictions)
+    _check({"origins": origins, "predictions": predictions, "forms": forms}, "origins", "predictions")
     result = {}
+    rows = list(zip(origins, predictions, forms, strict=True))
     for form in dict.fromkeys(forms):
-        labels = [
-            label
-            for origin, label, form_of_row in zip(origins, predictions, forms, strict=True)
-            if origin == HISTORY and form_of_row == form
-        ]
+        labels = [label for origin, label, form_of_row in rows if (origin, form_of_row) == (HISTORY, form)]
         alarms = {HISTORY: labels.count(HISTORY), CONTRADICTION: sum(map(is_contradiction, labels))}
         result[form] = {
             "n": len(labels),
@@ -144,8 +136,8 @@ def table(result: Mapping[str, Any], title: str = "", *, named: bool = True, cat
 
 def _cells(result: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
     values = {
+        **result,
         **{f"evidence_{name}": value for name, value in result["evidence"].items()},
-        **{name: result[name] for name in ("accuracy", "strict_accuracy")},
         **{f"two_class_{name}": value for name, value in result["two_class"].items()},
     }
     bounds = result.get("interval")
@@ -171,15 +163,18 @@ def _report(counts: np.ndarray, clusters: np.ndarray, bootstrap: int) -> dict[st
 
     total = counts.sum(axis=0)
     figures = {name: float(value) for name, value in _figures(total).items()}
-    two_class, within, everywhere = "two_class_", "evidence_", "evidence_everywhere_"
+
+    def part(prefix: str, names: Iterable[str]) -> dict[str, float]:
+        return {name: figures[prefix + name] for name in names}
+
+    accuracies = ("accuracy", "strict_accuracy")
     result: dict[str, Any] = {
         "n": int(total[COLUMNS.index("rows")]),
         "history": int(total[COLUMNS.index("history")]),
-        "evidence": {name: figures[within + name] for name in (PRECISION, RECALL, F1)},
-        "evidence_everywhere": {name: figures[everywhere + name] for name in (PRECISION, RECALL, F1)},
-        "accuracy": figures["accuracy"],
-        "strict_accuracy": figures["strict_accuracy"],
-        "two_class": {name: figures[two_class + name] for name in ("accuracy", "strict_accuracy")},
+        "evidence": part("evidence_", HEADERS),
+        "evidence_everywhere": part("evidence_everywhere_", HEADERS),
+        **part("", accuracies),
+        "two_class": part("two_class_", accuracies),
     }
     if bootstrap:
         resampling = Bootstrap(bootstrap)
@@ -203,9 +198,9 @@ def _figures(sums: np.ndarray) -> dict[str, np.ndarray]:
     }
     for name, prefix in (("evidence", ""), ("evidence_everywhere", "all_")):
         hits, predicted, gold = (column[prefix + count] for count in ("hits", "predicted", "gold"))
-        figures[f"{name}_{PRECISION}"] = _ratio(hits, predicted)
-        figures[f"{name}_{RECALL}"] = _ratio(hits, gold)
-        figures[f"{name}_{F1}"] = _ratio(2 * hits, predicted + gold)
+        figures[f"{name}_precision"] = _ratio(hits, predicted)
+        figures[f"{name}_recall"] = _ratio(hits, gold)
+        figures[f"{name}_f1"] = _ratio(2 * hits, predicted + gold)
     return figures
 
 
@@ -213,15 +208,14 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.divide(part, whole, out=np.zeros(np.shape(part)), where=np.asarray(whole) > 0)
 
 
-def _check_lengths(columns: Mapping[str, Sequence[Any] | None]) -> None:
+def _check(columns: Mapping[str, Sequence[Any] | None], *of_labels: str) -> None:
+    """Raises InputError for columns of different lengths, empty ones, and unknown names in the columns of labels."""
     lengths = {name: len(values) for name, values in columns.items() if values is not None}
     if len(set(lengths.values())) > 1:
         raise InputError("lengths differ: " + ", ".join(f"{length} {name}" for name, length in lengths.items()))
     if 0 in lengths.values():
         raise InputError(f"{', '.join(lengths)} are empty; at least one row is needed")
-
-
-def _check_names(argument: str, labels: Sequence[str]) -> None:
-    for index, label in enumerate(labels):
-        if label not in LABELS[TASK]:
-            raise InputError(f"{argument}[{index}] is {label!r}; allowed are {', '.join(LABELS[TASK])}")
+    for name in of_labels:
+        for index, label in enumerate(columns[name] or ()):
+            if label not in LABELS[TASK]:
+                raise InputError(f"{name}[{index}] is {label!r}; allowed are {', '.join(LABELS[TASK])}")

@@ -106,7 +106,8 @@ def load(
             continue
         check(path, result)
         if wanted(result):
-            if _place(result) in evaluations and not _same_run(result, evaluations[_place(result)]):
+            other = evaluations.get(_place(result), result)
+            if _identity(result) != _identity(other):
                 raise InputError(f"{path}: {_two_runs(result['name'])}")
             evaluations[_place(result)] = result
     return [*evaluations.values()]
@@ -141,7 +142,10 @@ def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, 
     with locked(folder / results_store.METRICS, wait=True):
         rows = {(row["name"], row["config"], row["split"]): row for row in results_store.read_metrics(folder)}
         runs = results_store.read_runs(folder)
-        known = {row["name"]: _identity_of_row(row, runs) for row in rows.values()}
+        known = {
+            row["name"]: _identity({**results_store.entries(row), "run": runs.get(row["name"])})
+            for row in rows.values()
+        }
         for result in added:
             name = result["name"]
             if known.setdefault(name, _identity(result)) != _identity(result):
@@ -160,18 +164,10 @@ def _place(result: Mapping[str, Any]) -> tuple[str, str, str]:
     return result["name"], result["config"], result["split"]
 
 
-def _same_run(result: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return _identity(result) == _identity(other)
-
-
 def _identity(result: Mapping[str, Any]) -> tuple[Any, ...]:
     """The identity of the run of an evaluation."""
     run = run_identity(result.get("run") or {})
     return result["kind"], run, result.get("request"), result.get("part"), result.get("embedder")
-
-
-def _identity_of_row(row: Mapping[str, str], runs: Mapping[str, Any]) -> tuple[Any, ...]:
-    return _identity({**results_store.entries(dict(row)), "run": runs.get(row["name"])})
 
 
 def run_identity(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -298,21 +294,14 @@ def read_files(files: Iterable[Path]) -> tuple[list[dict[str, Any]], list[dict[s
     evaluations: list[dict[str, Any]] = []
     counts: list[dict[str, Any]] = []
     for path in files:
-        json_files = sorted(path.glob("*.json")) if path.is_dir() else [path]
-        contents = [(file, results_store.renamed_keys(read_json(file))) for file in json_files]
-        if path.is_dir():
-            contents = [
-                (file, result) for file, result in contents if _is_contrast(result) or result.get("kind") in KINDS
-            ]
-        if not contents:
-            raise InputError(f"{path}: no evaluation in it; `cdconv evaluate MODEL --json FILE` writes one")
-        for file, result in contents:
-            if not _is_contrast(result):
+        found = len(evaluations) + len(counts)
+        for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
+            result = results_store.renamed_keys(read_json(file))
+            if {"name", "pairs", "contrast"} <= result.keys():  # `cdconv contrast --json` wrote it
+                counts.append(result)
+            elif result.get("kind") in KINDS or not path.is_dir():
                 check(file, result)
-            (counts if _is_contrast(result) else evaluations).append(result)
+                evaluations.append(result)
+        if len(evaluations) + len(counts) == found:
+            raise InputError(f"{path}: no evaluation in it; `cdconv evaluate MODEL --json FILE` writes one")
     return evaluations, counts
-
-
-def _is_contrast(result: Mapping[str, Any]) -> bool:
-    """Whether ``cdconv contrast --json`` wrote the file."""
-    return {"name", "pairs", "contrast"} <= result.keys()
