@@ -1,17 +1,15 @@
 """Claims in chats: verifiable or not, their evidence, and whether it supports them. DialFact (Gupta et al., 2022)."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import spoken
 from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.dialfact import OF_NLI, UNKNOWN
 from contradiction.evaluation.corpora import artefacts, retrieval
-from contradiction.evaluation.corpora.report import Report, Request
+from contradiction.evaluation.corpora.report import Report, Request, label_figures
 from contradiction.evaluation.corpora.retrieval import Nearest
 from contradiction.evaluation.corpora.structured import pair_row
-from contradiction.evaluation.figures import wilson
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import LABELS
 
@@ -32,11 +30,8 @@ def evaluate(request: Request) -> Report:
     Baselines are fitted to the other folds of the same split; the claims of a chat are in one fold. A part with too few
     rows is left out, with a note.
     """
-    report = Report()
-    verifiable: list[Scored] = []
-    retrieved: list[Scored] = []
-    verified: list[Scored] = []
-    artefact_tables = []
+    report, artefact_tables = Report(), []
+    results: dict[str, list[Scored]] = {"verifiable": [], "retrieval": [], "verification": []}
     for split, rows in request.test_rows().items():
         passages = retrieval.collect_passages(rows)
         labels_by_name, answers_by_name = _model_labels(request, rows, passages), _model_answers(request, rows)
@@ -49,18 +44,17 @@ def evaluate(request: Request) -> Report:
                 artefact_tables.append(artefacts.table(f"What claims give away, {split}", ngrams, measure="lmi"))
             else:
                 report.notes.append(f"{split}: no artefacts: no n-gram stands in five claims and goes with a label")
-        for name, answers in answers_by_name.items():
-            scores = _scored([bool(row.extra["verifiable"]) for row in rows], answers)
-            verifiable.append((name, split, scores))
-            report.figures[f"verifiable, {name}/{split}"] = scores
-        for name, ranking in _rankings(request, rows, passages, split, report).items():
-            scores = retrieval.recall(rows, passages, ranking.indices)
-            retrieved.append((name, split, scores))
-            report.figures[f"retrieval, {name}/{split}"] = scores
-        for name, labels in labels_by_name.items():
-            scores = figures(rows, labels)
-            verified.append((name, split, scores))
-            report.figures[f"verification, {name}/{split}"] = scores
+        verifiable, labels = [bool(row.extra["verifiable"]) for row in rows], [str(row.label) for row in rows]
+        rankings = _rankings(request, rows, passages, split, report)
+        scored = {
+            "verifiable": {name: label_figures(verifiable, answers) for name, answers in answers_by_name.items()},
+            "retrieval": {name: retrieval.recall(rows, passages, rank.indices) for name, rank in rankings.items()},
+            "verification": {name: label_figures(labels, predicted) for name, predicted in labels_by_name.items()},
+        }
+        for task, scores_by_name in scored.items():
+            for name, scores in scores_by_name.items():
+                results[task].append((name, split, scores))
+                report.figures[f"{task}, {name}/{split}"] = scores
     if request.classifier and request.classifier.task not in TASKS:
         report.notes.append(
             f"{request.classifier.name} is not scored: its labels are {', '.join(request.classifier.labels)}; a model "
@@ -68,11 +62,11 @@ def evaluate(request: Request) -> Report:
             "finds those that can be verified"
         )
     tables = [
-        (verifiable, _labels_table("Is the claim verifiable? %", verifiable)),
-        (retrieved, retrieval.table(retrieved)),
-        (verified, _labels_table("Is the claim supported or refuted? %", verified)),
+        _labels_table("Is the claim verifiable? %", results["verifiable"]),
+        retrieval.table(results["retrieval"]),
+        _labels_table("Is the claim supported or refuted? %", results["verification"]),
     ]
-    report.tables = [*(table for results, table in tables if results), *artefact_tables]
+    report.tables = [*(table for table in tables if table.rows), *artefact_tables]
     return report
 
 
@@ -82,10 +76,6 @@ def _fitted(labels: Mapping[str, Sequence[Any] | None], split: str, report: Repo
         if predicted is None:
             report.notes.append(f"{split}: no {name}: there are too few chats, labels or passages to fit to")
     return {name: predicted for name, predicted in labels.items() if predicted is not None}
-
-
-def _last(row: Row) -> str:
-    return row.messages[-1]["content"] if row.messages else ""
 
 
 def _rankings(
@@ -98,7 +88,9 @@ def _rankings(
         searches[request.embedder.short_name] = retrieval.bi_encoder(request.embedder)
     queries = {
         "the claim": [row.reply for row in rows],
-        "the last message and the claim": [f"{_last(row)} {row.reply}" for row in rows],
+        "the last message and the claim": [
+            f"{row.messages[-1]['content'] if row.messages else ''} {row.reply}" for row in rows
+        ],
     }
     if searches and not any(map(retrieval.has_evidence, rows)):
         report.notes.append(f"{split}: no retrieval: no claim is supported or refuted by a passage")
@@ -144,14 +136,14 @@ def _model_answers(request: Request, rows: Sequence[Row]) -> dict[str, Sequence[
     predictions = request.classifier.classify(chats, on_batch=request.on_batch)
     verifiable = LABELS["verifiable"][True]
     answers = [prediction.label_without_rule == verifiable for prediction in predictions]
-    return {Path(request.classifier.name).name: answers}
+    return {request.model_name: answers}
 
 
 def _model_labels(request: Request, rows: Sequence[Row], passages: Sequence[str]) -> dict[str, Sequence[str]]:
     """The label of each claim by an NLI model, from the marked passages and from the first passage of BM25."""
     if request.classifier is None or request.classifier.task != "nli":
         return {}
-    name = Path(request.classifier.name).name
+    name = request.model_name
     marked = [" ".join(row.extra["passages"]) for row in rows]
     nearest = retrieval.bm25(passages, [row.reply for row in rows])
     first = [passages[ranking[0]] if len(ranking) else "" for ranking in nearest.indices]
@@ -196,22 +188,6 @@ def _cross_predict(model: Any, inputs: Any, labels: Sequence[Any], rows: Sequenc
     if any(len({labels[index] for index in train}) < 2 for train, _ in folds):
         return None
     return list(cross_val_predict(model, inputs, labels, cv=folds))
-
-
-def figures(rows: Sequence[Row], labels: Sequence[str]) -> dict[str, Any]:
-    """``n``, ``accuracy`` with its 95 % Wilson ``interval``, and ``macro_f1`` of the labels that rows have."""
-    return _scored([str(row.label) for row in rows], labels)
-
-
-def _scored(truth: Sequence[Any], labels: Sequence[Any]) -> dict[str, Any]:
-    from sklearn.metrics import f1_score
-
-    right = sum(a == b for a, b in zip(truth, labels, strict=True))
-    macro = f1_score(truth, labels, average="macro", labels=sorted(set(truth)), zero_division=0)
-    return {
-        "n": len(truth), "accuracy": right / len(truth), "interval": list(wilson(right, len(truth))),
-        "macro_f1": float(macro),
-    }  # fmt: skip
 
 
 def _labels_table(title: str, scored: Sequence[Scored]) -> Table:

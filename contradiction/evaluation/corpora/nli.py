@@ -2,19 +2,14 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contradiction.data.corpora.corpus import Row
 from contradiction.evaluation.corpora import artefacts
-from contradiction.evaluation.corpora.report import Report, Request
-from contradiction.evaluation.corpora.structured import NgramPairs, PairRow, pair_row
-from contradiction.evaluation.figures import wilson
+from contradiction.evaluation.corpora.report import Report, Request, label_figures
+from contradiction.evaluation.corpora.structured import PairRow, ngram_pairs, pair_row
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import LABELS, is_contradiction
-
-if TYPE_CHECKING:
-    from contradiction.methods.base import Classifier
 
 Labeller = Callable[[Sequence[PairRow]], Iterable[str]]
 MOST_VALUES = 40  # the most values of a column for which figures are given
@@ -27,8 +22,12 @@ def evaluate(request: Request) -> Report:
     labellers = _labellers(request, train)
     for split, rows in tests.items():
         pairs = [_pair(row) for row in rows]
-        for name, labeller in {**(_majority(train or rows) if request.baselines else {}), **labellers}.items():
-            scores = figures(rows, labeller(pairs), list(request.chosen.extra))
+        labels_by_name = {name: labeller(pairs) for name, labeller in labellers.items()}
+        if request.baselines:
+            most = str(Counter(row.label for row in train or rows).most_common(1)[0][0])
+            labels_by_name = {"the most frequent label": [most] * len(rows), **labels_by_name}
+        for name, labels in labels_by_name.items():
+            scores = figures(rows, labels, list(request.chosen.extra))
             results[name, split] = report.figures[f"{name}/{split}"] = scores
         if train:
             report.figures[f"premises/{split}"] = shared = premise_overlap(train, rows)
@@ -37,9 +36,8 @@ def evaluate(request: Request) -> Report:
             )
     report.tables = [table(request.corpus.title, results), *_tables_by_part(results)]
     if train:
-        texts, labels = [row.hypothesis for row in train], [str(row.label) for row in train]
-        associations = artefacts.associations(texts, labels, characters=request.in_characters)
-        if associations:
+        texts, truth = [row.hypothesis for row in train], [str(row.label) for row in train]
+        if associations := artefacts.associations(texts, truth, characters=request.in_characters):
             report.tables.append(artefacts.table("What hypotheses give away, training split", associations))
     elif request.baselines:
         report.notes.append(f"no n-gram baselines and no artefacts: {request.reason_not_fitted}")
@@ -49,28 +47,14 @@ def evaluate(request: Request) -> Report:
 def _labellers(request: Request, train: Sequence[Row]) -> dict[str, Labeller]:
     labellers: dict[str, Labeller] = {}
     if train:
-        rows, labels = [_pair(row) for row in train], [row.label for row in train]
-        labellers["n-grams of the hypothesis alone"] = (
-            NgramPairs(premise=False, characters=request.in_characters).fit(rows, labels).predict
-        )
-        labellers["n-grams of both"] = NgramPairs(characters=request.in_characters).fit(rows, labels).predict
-    if request.classifier:
-        labellers[Path(request.classifier.name).name] = _labels_of(request.classifier, request)
+        alone, both = ngram_pairs([_pair(row) for row in train], [row.label for row in train], request.in_characters)
+        labellers |= {"n-grams of the hypothesis alone": alone.predict, "n-grams of both": both.predict}
+    if classifier := request.classifier:
+        classifier.check_contradictions()
+        labellers[request.model_name] = lambda pairs: [
+            prediction.label_without_rule for prediction in classifier.classify(pairs, on_batch=request.on_batch)
+        ]
     return labellers
-
-
-def _majority(rows: Sequence[Row]) -> dict[str, Labeller]:
-    most = str(Counter(row.label for row in rows).most_common(1)[0][0])
-    return {"the most frequent label": lambda pairs: [most] * len(pairs)}
-
-
-def _labels_of(classifier: "Classifier", request: Request) -> Labeller:
-    classifier.check_contradictions()
-
-    def label(pairs: Sequence[PairRow]) -> list[str]:
-        return [prediction.label_without_rule for prediction in classifier.classify(pairs, on_batch=request.on_batch)]
-
-    return label
 
 
 def _pair(row: Row) -> PairRow:
@@ -90,22 +74,15 @@ def figures(rows: Sequence[Row], predicted: Iterable[str], columns: Sequence[str
         not all labels are of ``nli``); ``two_way``, the accuracy of contradiction or not; ``parts``: column -> value ->
         ``n`` and ``accuracy``, of three labels where possible, and of two otherwise.
     """
-    from sklearn.metrics import f1_score
-
     truth = [str(row.label) for row in rows]
     predicted = [str(label) for label in predicted]
-    three_way = {*truth, *predicted} <= set(LABELS["nli"])
+    scores = label_figures(truth, predicted)
+    right = [a == b for a, b in zip(truth, predicted, strict=True)]
     two_way = [is_contradiction(a) == is_contradiction(b) for a, b in zip(truth, predicted, strict=True)]
-    right = [a == b for a, b in zip(truth, predicted, strict=True)] if three_way else two_way
-    macro = f1_score(truth, predicted, average="macro", labels=sorted(set(truth)), zero_division=0)
-    return {
-        "n": len(rows),
-        "accuracy": sum(right) / len(right) if three_way else None,
-        "interval": list(wilson(sum(right), len(right))) if three_way else None,
-        "macro_f1": float(macro) if three_way else None,
-        "two_way": sum(two_way) / len(two_way),
-        "parts": _parts(rows, right, columns),
-    }
+    if not {*truth, *predicted} <= set(LABELS["nli"]):
+        scores |= dict.fromkeys(("accuracy", "interval", "macro_f1"))
+        right = two_way
+    return {**scores, "two_way": sum(two_way) / len(two_way), "parts": _parts(rows, right, columns)}
 
 
 def _parts(rows: Sequence[Row], right: Sequence[bool], columns: Sequence[str]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The request for an evaluation of a corpus, and its result: tables for people, and the same figures for a file."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,7 @@ import numpy as np
 
 from contradiction.data.corpora.corpus import Config, Corpus, Row, find_files, read_split, source_of
 from contradiction.errors import InputError
+from contradiction.evaluation.figures import wilson
 from contradiction.inference.base import OnBatch
 from contradiction.io.tables import Table
 
@@ -50,6 +52,11 @@ class Request:
         return self.corpus.config(self.config)
 
     @property
+    def model_name(self) -> str:
+        """The name of the model in tables; empty without a model."""
+        return Path(self.classifier.name).name if self.classifier else ""
+
+    @property
     def in_characters(self) -> bool:
         """Whether n-grams are of characters, because the texts have no spaces between words."""
         return "zh" in self.corpus.languages
@@ -90,11 +97,9 @@ class Request:
         Empty where there is no file of it, where it is scored, or where baselines are not wanted.
         """
         chosen = self.corpus.config(config or self.config)
-        if (
-            not self.baselines
-            or "train" in self.splits
-            or not find_files(chosen, "train", source_of(self.corpus, self.source))
-        ):
+        if not self.baselines or "train" in self.splits:
+            return []
+        if not find_files(chosen, "train", source_of(self.corpus, self.source)):
             return []
         rows = read_split(self.corpus, self.source, chosen.name, "train").rows
         return [row for row in rows if row.label is not None]
@@ -113,6 +118,18 @@ class Report:
     figures: dict[str, Any] = field(default_factory=dict)
     tables: list[Table] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+
+def label_figures(truth: Sequence[Any], predicted: Sequence[Any]) -> dict[str, Any]:
+    """``n``, ``accuracy`` with its 95 % Wilson ``interval``, and ``macro_f1`` of the labels that occur in the truth."""
+    from sklearn.metrics import f1_score
+
+    right = sum(a == b for a, b in zip(truth, predicted, strict=True))
+    macro = f1_score(truth, predicted, average="macro", labels=sorted(set(truth)), zero_division=0)
+    return {
+        "n": len(truth), "accuracy": right / len(truth), "interval": list(wilson(right, len(truth))),
+        "macro_f1": float(macro),
+    }  # fmt: skip
 
 
 def spread(rows: list[Row], limit: int | None) -> list[Row]:

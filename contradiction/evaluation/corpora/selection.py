@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import USER, spoken
@@ -67,7 +66,7 @@ def _baseline_rankers(request: Request, tests: Mapping[str, Sequence[Row]], repo
 def _model_rankers(request: Request, report: Report) -> dict[str, Ranker]:
     if request.classifier is None:
         return {}
-    name, classifier = Path(request.classifier.name).name, request.classifier
+    name, classifier = request.model_name, request.classifier
     if classifier.task == "response":
         return {
             f"{name}, {part}": partial(_by_response, classifier, request.on_batch, shown)
@@ -169,7 +168,7 @@ def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> T
     """A row for each ranker and split, from :func:`figures`."""
     rows = [
         (name, split, f"{scores['n']:,}", *(percent(scores[key]) for key in COLUMNS),
-         " to ".join(percent(bound) for bound in scores["interval"]))
+         " to ".join(map(percent, scores["interval"])))
         for (name, split), scores in results.items()
     ]  # fmt: skip
     return Table(f"{title}, %", ("order", "split", "items", *COLUMNS.values(), "R@1, 95 %"), rows, texts=2)

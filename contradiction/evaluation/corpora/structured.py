@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
 from contradiction.conversation import ASSISTANT, USER, spoken
 from contradiction.data.corpora.corpus import PAIRS, Row
@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 # with its reply has chat and reply.
 PairRow = Mapping[str, str]
 PairScorer = Callable[[Sequence[PairRow]], np.ndarray]
+
+THRESHOLD = 0.5
+FEWEST = 10  # the fewest chats of a bot with a rate
+EVIDENCE = ("evidence_precision", "evidence_recall", "evidence_f1")
+COLUMNS = {
+    "auc": "AUC", "precision": "precision", "recall": "recall", "evidence_precision": "evidence P",
+    "evidence_recall": "evidence R", "evidence_f1": "evidence F1", "strict_accuracy": "strict",
+}  # fmt: skip
 
 
 def pair_row(premise: str, hypothesis: str, before_premise: str = "", before_hypothesis: str = "") -> PairRow:
@@ -72,10 +80,10 @@ class NgramPairs:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression
 
-        form: dict[str, Any] = {"analyzer": "char", "ngram_range": (1, 3)} if characters else {"ngram_range": (1, 2)}
-        pattern = {} if characters else {"token_pattern": r"(?u)\b\w+\b"}
+        words: dict[str, Any] = {"token_pattern": r"(?u)\b\w+\b", "ngram_range": (1, 2)}
+        form = {"analyzer": "char", "ngram_range": (1, 3)} if characters else words
         self.reads_premise = premise
-        self.vectorizer = TfidfVectorizer(min_df=2, sublinear_tf=True, **form, **pattern)
+        self.vectorizer = TfidfVectorizer(min_df=2, sublinear_tf=True, **form)
         self.model = LogisticRegression(max_iter=300)
 
     def fit(self, rows: Sequence[PairRow], labels: Sequence[Any]) -> Self:
@@ -103,8 +111,10 @@ class NgramPairs:
         return hstack([earlier, later, earlier.multiply(later).sqrt()]).tocsr()
 
 
-THRESHOLD = 0.5
-FEWEST = 10  # the fewest chats of a bot with a rate
+def ngram_pairs(rows: Sequence[PairRow], labels: Sequence[Any], characters: bool) -> tuple[NgramPairs, NgramPairs]:
+    """N-grams of the later text alone and of both texts, fitted to the same pairs."""
+    alone = NgramPairs(premise=False, characters=characters).fit(rows, labels)
+    return alone, NgramPairs(characters=characters).fit(rows, labels)
 
 
 @dataclass(frozen=True)
@@ -200,29 +210,15 @@ def figures(judged: Sequence[Judged], threshold: float = THRESHOLD) -> dict[str,
         [{"label": int(label), "evidence": evidence} for label, evidence in zip(called, named, strict=True)],
         "decode",
     )
-    unnamed = {} if _name_evidence(judged) else dict.fromkeys((*EVIDENCE, "strict_accuracy"))
+    if any(chat.whole is not None for chat in judged):  # a whole chat names no evidence
+        scored |= dict.fromkeys((*EVIDENCE, "strict_accuracy"))
     return {
         **scored,
-        **unnamed,
         "contradictions": int(truth.sum()),
         "interval": list(wilson(int((called == truth).sum()), len(judged))),
-        "auc": _auc(truth, scores),
+        "auc": float(roc_auc_score(truth, scores)) if len(set(truth.tolist())) == 2 else None,
         "marked": sum(bool(chat.is_contradiction and chat.row.evidence) for chat in judged if chat.whole is None),
     }
-
-
-EVIDENCE = ("evidence_precision", "evidence_recall", "evidence_f1")
-
-
-def _name_evidence(judged: Sequence[Judged]) -> bool:
-    """Whether single messages were judged, and not whole chats."""
-    return all(chat.whole is None for chat in judged)
-
-
-def _auc(truth: np.ndarray, scores: np.ndarray) -> float | None:
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(truth, scores)) if len(set(truth.tolist())) == 2 else None
 
 
 def by_bot(judged: Sequence[Judged], threshold: float = THRESHOLD) -> dict[str, Any]:
@@ -262,12 +258,13 @@ def evaluate(request: Request) -> Report:
     The baselines are fitted to the training pairs of the corpus, where it has any.
     """
     report = Report()
-    scorers = baselines(_training_pairs(request), request.in_characters)
+    pairs = next((config for config in request.corpus.configs if config.shape == PAIRS), None)
+    scorers = baselines(request.train_rows(pairs.name) if pairs else [], request.in_characters)
     if request.baselines and not scorers:
         report.notes.append(f"no baselines: {request.reason_not_fitted}")
     judges: dict[str, Judges] = {name: partial(judge, scorer) for name, scorer in scorers.items()}
     if request.classifier:
-        judges[Path(request.classifier.name).name] = judge_by(request.classifier, request.on_batch)
+        judges[request.model_name] = judge_by(request.classifier, request.on_batch)
     results, bots = {}, []
     for split, rows in request.test_rows().items():
         for name, judge_rows in judges.items():
@@ -277,16 +274,10 @@ def evaluate(request: Request) -> Report:
                 counted = report.figures[f"{name}/{split}"]["by_bot"] = by_bot(judged, request.threshold)
                 if counted["bots"]:
                     bots.append(bot_table(name, counted))
-        silent = sum(not _own(row) for row in rows)
-        if silent:
+        if silent := sum(not _own(row) for row in rows):
             report.notes.append(f"{split}: in {silent} chats the speaker has no earlier message, and no pair is scored")
     report.tables = [table(request.corpus.title, results), *bots]
     return report
-
-
-def _training_pairs(request: Request) -> list[Row]:
-    config = next((config for config in request.corpus.configs if config.shape == PAIRS), None)
-    return request.train_rows(config.name) if config else []
 
 
 def baselines(train: Sequence[Row], characters: bool = False) -> dict[str, PairScorer]:
@@ -294,11 +285,8 @@ def baselines(train: Sequence[Row], characters: bool = False) -> dict[str, PairS
     if not train:
         return {}
     rows = [pair_row(row.premise, row.hypothesis) for row in train]
-    labels = [row.label == CONTRADICTION for row in train]
-    return {
-        "n-grams of the reply alone": NgramPairs(premise=False, characters=characters).fit(rows, labels),
-        "n-grams of both": NgramPairs(characters=characters).fit(rows, labels),
-    }
+    alone, both = ngram_pairs(rows, [row.label == CONTRADICTION for row in train], characters)
+    return {"n-grams of the reply alone": alone, "n-grams of both": both}
 
 
 def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> Table:
@@ -311,17 +299,11 @@ def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> T
     rows = [
         (
             name, split, f"{scores['n']:,}", f"{percent(scores['accuracy'])} ({interval(scores['interval'])})",
-            *(_shown(scores[key]) for key in COLUMNS),
+            *("" if scores[key] is None else percent(scores[key]) for key in COLUMNS),
         )
         for (name, split), scores in results.items()
     ]  # fmt: skip
     return Table(f"{title}, %", ("scorer", "split", "chats", "accuracy", *COLUMNS.values()), rows, texts=2)
-
-
-COLUMNS = {
-    "auc": "AUC", "precision": "precision", "recall": "recall", "evidence_precision": "evidence P",
-    "evidence_recall": "evidence R", "evidence_f1": "evidence F1", "strict_accuracy": "strict",
-}  # fmt: skip
 
 
 def bot_table(name: str, result: Mapping[str, Any]) -> Table:
@@ -336,7 +318,3 @@ def bot_table(name: str, result: Mapping[str, Any]) -> Table:
     )
     title = f"Contradictions by bot, %, {name}: {correlations} over {len(rows)} bots of {FEWEST} chats and more"
     return Table(title, ("bot", "chats", "people", "called", "mean probability"), rows)
-
-
-def _shown(value: float | None) -> str:
-    return "" if value is None else percent(value)
