@@ -27,19 +27,21 @@ if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
 
 ALL = "all"
+ConfigOption = Annotated[
+    str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
+]
+ViewOption = Annotated[
+    str | None, typer.Option(help="The view: the utterances that are read, if the model does not state it.")
+]
 
 
 def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
     data: DataOrLabelsOption = DATA,
-    config: Annotated[
-        str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
-    ] = None,
+    config: ConfigOption = None,
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     revision: RevisionOption = None,
-    view: Annotated[
-        str | None, typer.Option(help="The view: the utterances that are read, if the model does not state it.")
-    ] = None,
+    view: ViewOption = None,
     backend: BackendOption = "torch",
     device: DeviceOption = None,
     json: Annotated[Path | None, typer.Option(help="Also write metrics and predictions to this file.")] = None,
@@ -65,10 +67,12 @@ def evaluate(
     if json:
         check_file(json)
     if config == CROSSED:
-        _check_crossed(
-            ("--data", data != DATA), ("--settings", settings), ("--results", results is not None),
-            ("--evidence", evidence), ("--windowing", windowing != ALL), ("--limit", limit is not None),
-        )  # fmt: skip
+        options = {
+            "--data": data != DATA, "--settings": settings, "--results": results is not None, "--evidence": evidence,
+            "--windowing": windowing != ALL, "--limit": limit is not None,
+        }  # fmt: skip
+        if given := [name for name, is_given in options.items() if is_given]:
+            raise InputError(f"--config {CROSSED} reads the corpus of the package alone; leave {', '.join(given)} out")
     if evidence and settings:
         raise InputError("--evidence and --settings cannot be used together")
     if evidence and split != "test":
@@ -87,12 +91,6 @@ def evaluate(
         _evidence(detector, data, config, windowing, limit, json)
     else:
         _labels(detector, data, config, split, json, (results or RESULTS) if settings else None)
-
-
-def _check_crossed(*options: tuple[str, bool]) -> None:
-    """Raises InputError for given options that the crossed corpus does not use."""
-    if names := [name for name, is_given in options if is_given]:
-        raise InputError(f"--config {CROSSED} reads the corpus of the package alone; leave {', '.join(names)} out")
 
 
 def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -> None:
@@ -119,6 +117,7 @@ def _labels(
 ) -> None:
     from contradiction.data.splits import load_split
     from contradiction.evaluation import contrast, results, thresholds
+    from contradiction.evaluation.evaluate import evaluate as run
     from contradiction.evaluation.evaluate import trained_config
     from contradiction.labels import CONTRADICTIONS, task_of
     from contradiction.reports.tables import class_table, score_table, usage_table
@@ -127,10 +126,11 @@ def _labels(
     if saved and (reason := thresholds.unsupported_reason(detector.name, config, split, detector.classifier.rule)):
         raise InputError(reason)
     result = _saved(detector, data, config, split, saved) if saved else None
-    if result is None:
-        result = _scored(detector, data, config, split)
-    else:
+    if result:
         say(f"{saved} contains this evaluation, so the detector is not run again")
+    else:
+        with counting(f"evaluating {Path(detector.name).resolve().name}") as bar:
+            result = run(detector, data=data, config=config, split=split, on_start=bar.start, on_batch=bar.advance)
     warn_of_leakage(result)
     if json:
         results.save(result, json)
@@ -145,16 +145,6 @@ def _labels(
         show(thresholds.table(result, detector.classifier.rule))
 
 
-def _scored(detector: "ContradictionDetector", data: str, config: str, split: str) -> dict[str, Any]:
-    from contradiction.evaluation.evaluate import evaluate as run
-
-    with counting(f"evaluating {Path(detector.name).resolve().name}") as bar:
-        return run(
-            detector, data=data, config=config, split=split,
-            on_start=bar.start, on_batch=bar.advance,
-        )  # fmt: skip
-
-
 def _saved(
     detector: "ContradictionDetector", data: str, config: str, split: str, folder: Path
 ) -> dict[str, Any] | None:
@@ -167,14 +157,10 @@ def _saved(
         "split": split,
         "columns": list(detector.columns),
         "rule": detector.classifier.rule.without_curve(),
+        "data": fingerprint(load_split(data, config, split)),
     }
-    candidates = [
-        result
-        for result in evaluations_of(detector.name, folder)
-        if all(result.get(key) == value for key, value in expected.items())
-    ]
-    rows = fingerprint(load_split(data, config, split)) if candidates else None
-    return next((result for result in candidates if result["data"] == rows), None)
+    saved = evaluations_of(detector.name, folder)
+    return next((result for result in saved if expected.items() <= result.items()), None)
 
 
 def _evidence(
@@ -280,13 +266,9 @@ def analyze(
     ],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
     data: DataOption = DATA,
-    config: Annotated[
-        str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
-    ] = None,
+    config: ConfigOption = None,
     split: Annotated[str | None, typer.Option(help="train, validation or test. By default test.")] = None,
-    view: Annotated[
-        str | None, typer.Option(help="The view: the utterances that are read, if the model does not state it.")
-    ] = None,
+    view: ViewOption = None,
     results: Annotated[
         Path, typer.Option(help="The folder of saved results, with the baselines.", show_default=SHOWN_RESULTS)
     ] = RESULTS,
@@ -302,23 +284,25 @@ def analyze(
 
     check_folder(results)
     analysis_page.check_place(out)
+    saved: dict[str, Any] | None
     if Path(source).is_file():
-        result = read_evaluation(source)
-        for name, option, value in (("config", config, result["config"]), ("split", split, result["split"])):
+        saved = read_evaluation(source)
+        for name, option, value in (("config", config, saved["config"]), ("split", split, saved["split"])):
             if option not in (None, value):
                 raise InputError(f"{source}: is an evaluation on {name} {value!r}, not {option!r}; leave --{name} out")
-        if view is not None:
-            raise InputError(f"{source}: the view of an evaluation cannot be changed; leave --view out")
     elif Path(source).suffix == ".json":
         raise InputError(f"{source}: no such file; `cdconv evaluate MODEL --json {source}` writes one")
-    elif saved := _saved_by_name(source, config, split or "test", results):
-        if view is not None:
-            raise InputError(f"{source}: the view of an evaluation cannot be changed; leave --view out")
-        say(f"{source} is a saved evaluation on {saved['config']}; no model is loaded")
-        result = saved
     else:
+        saved = _saved_by_name(source, config, split or "test", results)
+    if saved is None:
         result = _measure(source, data, config, split or "test", view, device)
         warn_of_leakage(result)
+    elif view is not None:
+        raise InputError(f"{source}: the view of an evaluation cannot be changed; leave --view out")
+    else:
+        result = saved
+        if not Path(source).is_file():
+            say(f"{source} is a saved evaluation on {saved['config']}; no model is loaded")
     page = analysis_page.write(analyse(result, data, results), out) / analysis_page.PAGE
     typer.echo(f"{page}: written, with tables and plots beside it")
 

@@ -109,7 +109,7 @@ def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
         )
     categories, personas = (_label_names(data, task + suffix, split) for task in ("4-class", "persona"))
     train = None if split == "train" else load_split(data, config, "train")
-    known = (
+    known: dict[tuple[str, ...], set[tuple[str, ...]]] = (
         {columns: set(zip(*(train[column] for column in columns), strict=True)) for columns in SEEN} if train else {}
     )
 
