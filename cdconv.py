@@ -3,7 +3,7 @@
 The raw file (JSON lines, 11,660 two-turn conversations ``u1 b1 u2 b2``) becomes six configs: ``2-class``, ``4-class``
 (the default) and ``persona`` on the authors' split, and a ``-grouped`` twin of each whose splits share no ``u1``.
 
-This one file serves three ends: it writes the Parquet repo that people load, it can be instantiated in Python
+This one file has three uses: it writes the Parquet repo that people load, it can be instantiated in Python
 (``CDConv(config_name="4-class")``), and on `datasets` 2 and 3 it runs as a loading script. It therefore imports nothing
 of this project, and one module per line, as the parser of loading scripts expects.
 """
@@ -188,19 +188,25 @@ def official_split(rows: Sequence[Row]) -> dict[str, list[Row]]:
 def grouped_split(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """A split in which no ``u1`` is in two parts: 60/20/20, rows in the order of the file.
 
-    Stratified by category and persona as far as the groups let (scikit-learn's ``StratifiedGroupKFold``, five folds,
+    Stratified by category and persona as far as the groups allow (scikit-learn's ``StratifiedGroupKFold``, five folds,
     seed 13: the first is the test split, the second the validation split). Deterministic for one set of rows.
 
     Raises:
         InvalidSourceError: there are too few rows or distinct ``u1`` for five folds.
     """
     strata = tuple(f"{row['label']}-{row['persona']}" for row in rows)
-    sides = _grouped(strata, tuple(row["u1"] for row in rows))
+    sides = grouped_indices(strata, tuple(row["u1"] for row in rows))
     return {name: [rows[index] for index in chosen] for name, chosen in sides.items()}
 
 
 @lru_cache(maxsize=4)  # a build asks for the same split for each config
-def _grouped(strata: tuple[str, ...], groups: tuple[str, ...]) -> Mapping[str, Sequence[int]]:
+def grouped_indices(strata: tuple[str, ...], groups: tuple[str, ...]) -> Mapping[str, Sequence[int]]:
+    """The indices of the rows of each split, see :func:`grouped_split`.
+
+    Args:
+        strata: what is spread evenly over the splits; one value for each row.
+        groups: what is in one split only; one value for each row.
+    """
     import numpy as np
     from sklearn.model_selection import StratifiedGroupKFold
 

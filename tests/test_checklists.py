@@ -25,6 +25,8 @@ from contradiction.errors import InputError
 from contradiction.paths import SAMPLE
 from contradiction.reports.tables import baseline_table
 
+pytestmark = pytest.mark.usefixtures("crossed_once")
+
 ROOT = Path(__file__).parents[1]
 LEGACY = ROOT / ".venv-legacy" / "bin" / "python"
 NAMES = ["non-contradiction", "intra-sentence", "role-confusion", "history"]

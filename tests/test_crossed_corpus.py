@@ -1,6 +1,7 @@
 """The crossed corpus: its form and its splits. Neither side alone reveals the label."""
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -50,22 +51,19 @@ def test_every_chat_and_every_reply_occurs_once_with_each_label(published):
                 assert len({chat for chat, _ in sides}) == len({reply for _, reply in sides}) == 2
 
 
-def test_no_author_batch_is_in_two_splits(published):
-    names = [{item.batch for item in items} for items in published.values()]
+def test_ids_are_unique_and_every_batch_is_in_one_split(published):
     assert set(published) == {"train", "validation", "test"}
-    assert not names[0] & names[1] and not names[0] & names[2] and not names[1] & names[2]
-
-
-def test_ids_are_unique(published):
+    splits = {(item.batch, split) for split, items in published.items() for item in items}
+    assert len({batch for batch, _ in splits}) == len(splits)
     ids = [item.id for items in published.values() for item in items]
     assert len(ids) == len(set(ids))
 
 
 def test_the_evidence_of_a_contradiction_differs_between_the_two_chats(published):
-    quadruples = [item for items in published.values() for item in items if isinstance(item, crossed.Quadruple)]
-    assert len(quadruples) >= 3000
-    assert sum(isinstance(item, crossed.Pair) for items in published.values() for item in items) >= 1000
-    assert all(item.a[item.evidence] != item.b[item.evidence] for item in quadruples)
+    kinds = Counter(type(item) for items in published.values() for item in items)
+    assert kinds[crossed.Quadruple] >= 3000 and kinds[crossed.Pair] >= 1000
+    for item in (item for items in published.values() for item in items):
+        assert isinstance(item, crossed.Pair) or item.a[item.evidence] != item.b[item.evidence]
 
 
 def test_the_published_corpus_passes_every_gate():
@@ -73,13 +71,12 @@ def test_the_published_corpus_passes_every_gate():
     assert not failed
 
 
-def test_the_crossed_corpus_loads_as_a_data_set(published):
-    splits = crossed.build(published)
-    judged = {split: sum(1 for item in items for _ in item.judged()) for split, items in published.items()}
-    assert {split: len(rows) for split, rows in splits.items()} == judged
-    row = splits["test"][1]
-    assert splits["test"].features["label"].int2str(row["label"]) == "history"
-    assert row["messages"][row["evidence"]]["role"] == "assistant"
+def test_the_crossed_corpus_is_a_config_of_the_built_data_repo(published, sample_repo):
+    for split, items in published.items():
+        rows = load_split(sample_repo, "crossed", split)
+        assert len(rows) == sum(1 for item in items for _ in item.judged())
+    assert rows[1]["messages"][rows[1]["evidence"]]["role"] == "assistant"
+    assert rows.features["label"].names[rows[1]["label"]] == "history"
 
 
 @pytest.mark.parametrize(
@@ -104,11 +101,22 @@ def test_the_error_names_the_place_of_a_bad_line(tmp_path, changes, message):
     assert message in str(error.value)
 
 
-def test_the_error_names_a_missing_key(tmp_path):
-    row = quadruple(0)
-    del row["reply_a"]
-    with pytest.raises(InputError, match=r"b1\.jsonl:1: .*'reply_a'"):
-        crossed.read("train", write(tmp_path / "it", {"train": ["b1"]}, b1=[row]))
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (json.dumps({key: value for key, value in quadruple(1).items() if key != "reply_a"}), "key 'reply_a'"),
+        ("[1]", "got a list"),
+        ("{", "not JSON|neither JSON lines"),
+        ('{"a": ' + "[" * 100_000, "recursion"),
+    ],
+    ids=["missing key", "list", "not JSON", "nested too deep"],
+)
+def test_the_error_names_the_place_of_a_line_that_is_no_item(tmp_path, line, message):
+    folder = write(tmp_path / "it", {"train": ["b1"]}, b1=[quadruple(0)])
+    with (folder / "b1.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write(line + "\n")
+    with pytest.raises(InputError, match=rf"b1\.jsonl:2: .*({message})"):
+        crossed.read("train", folder)
 
 
 @pytest.mark.parametrize(
@@ -191,10 +199,3 @@ def test_the_command_prints_the_gates_and_fails_if_one_fails(run, tmp_path):
     code, _, err = run("data", "check-crossed", tmp_path, "--source", "sample")
     assert code == 2
     assert "batches.csv" in err
-
-
-def test_the_crossed_corpus_is_a_config_of_the_built_data_repo(sample_repo):
-    rows = load_split(sample_repo, "crossed", "test")
-    assert len(rows) == sum(1 for item in crossed.read("test") for _ in item.judged())
-    assert rows[1]["messages"][rows[1]["evidence"]]["role"] == "assistant"
-    assert rows.features["label"].names[rows[1]["label"]] == "history"

@@ -5,9 +5,10 @@ from collections import Counter, defaultdict
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
-from contradiction.data.corpora.crossed import Pair, Quadruple, read
+from contradiction.data.corpora.crossed import FOLDER, Pair, Quadruple, batches, read_batch
 from contradiction.errors import InputError
 from contradiction.labels import LABELS
+from contradiction.training import augmentation
 from contradiction.training.augmentation import crossed_rows
 
 # A few batches of each style.
@@ -15,7 +16,7 @@ BATCHES = ("a1", "b1", "e1", "i1", "l1", "v8", "w9")
 
 
 def items_of_batches():
-    return [item for item in read("train") if item.batch in BATCHES]
+    return [item for batch in BATCHES for item in read_batch(FOLDER / f"{batch}.jsonl")]
 
 
 def rows_with(labels):
@@ -92,8 +93,11 @@ def test_context_negatives_are_consistent_replies_without_their_chat():
     assert len(before) == 3 and min(before.values()) > 0.3 * max(before.values()), before
 
 
-def test_without_names_all_batches_of_the_training_split_are_read():
+def test_without_names_all_batches_of_the_training_split_are_read(monkeypatch):
+    read = []
+    monkeypatch.setattr(augmentation, "read_batch", lambda file: read.append(file.stem) or read_batch(file)[:1])
     groups = crossed_rows(rows_with(LABELS["2-class"]), first_group=0, seed=1)["group"]
-    assert set(groups) == set(range(len(read("train"))))
+    assert read == [batch.name for batch in batches().values() if batch.split == "train"]
+    assert set(groups) == set(range(len(read)))
     with pytest.raises(InputError, match="crossed_batches: 't1'"):
         crossed_rows(rows_with(LABELS["2-class"]), first_group=0, seed=1, batches=["e1", "t1"])

@@ -22,7 +22,7 @@ from contradiction.data.build import Source
 from contradiction.errors import InputError
 from contradiction.paths import SAMPLE
 
-pytestmark = pytest.mark.usefixtures("no_default_source")
+pytestmark = pytest.mark.usefixtures("no_default_source", "crossed_once")
 
 
 @pytest.fixture

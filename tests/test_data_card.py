@@ -27,7 +27,7 @@ from contradiction.data.build import Source
 from contradiction.data.splits import load_split
 from contradiction.paths import SAMPLE
 
-pytestmark = pytest.mark.usefixtures("no_default_source")
+pytestmark = pytest.mark.usefixtures("no_default_source", "crossed_once")
 
 
 def test_card_lists_every_config_with_its_files_and_the_default(repo):
@@ -75,6 +75,13 @@ def test_card_metadata_uses_values_that_the_hub_accepts(repo, kind):
     assert front["task_categories"] == ["text-classification"]
     infos = datasets.info.DatasetInfosDict.from_dataset_card_data(data)
     assert infos["4-class"].features["label"] == ClassLabel(names=NAMES["4-class"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "category"), [(999, "n<1K"), (1000, "1K<n<10K"), (100_000, "100K<n<1M"), (1_000_000, "1M<n<10M")]
+)
+def test_the_size_is_one_of_the_categories_of_the_hub(rows, category):
+    assert build._size_category(rows) == category
 
 
 def test_card_counts_the_leak(repo, lines):

@@ -17,7 +17,7 @@ from contradiction.data.build import Source
 from contradiction.data.splits import languages_of, load_split
 from contradiction.paths import SAMPLE
 
-pytestmark = pytest.mark.usefixtures("no_default_source")
+pytestmark = pytest.mark.usefixtures("no_default_source", "crossed_once")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers.chats import chat
 
+import cdconv
 from contradiction.data import labelled
 from contradiction.data.splits import languages_of, load_split
 from contradiction.detector import ContradictionDetector
@@ -81,8 +82,12 @@ def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_other_ro
     before = (built.folder / "README.md").stat().st_mtime_ns
     labelled.build(file)
     assert (built.folder / "README.md").stat().st_mtime_ns == before
-    monkeypatch.setattr(labelled, "FOLDS", 10)  # as a version that splits in another way
-    assert len(load_split(labelled.build(file).folder, "4-class", "test")) == 8
+    validation, grouped_indices = splits["validation"]["b2"][:], cdconv.grouped_indices
+    # As a version that splits in another way.
+    monkeypatch.setattr(
+        cdconv, "grouped_indices", lambda *rows: (s := grouped_indices(*rows)) | {"test": s["validation"]}
+    )
+    assert load_split(labelled.build(file).folder, "4-class", "test")["b2"][:] == validation
     monkeypatch.undo()
     write(file, records[:60])
     assert len(load_split(labelled.build(file).folder, "4-class", "train")) == 36

@@ -89,7 +89,7 @@ def test_the_first_relevant_passage_counts():
 def crossed_rows(count):
     """Some quadruples and pairs of the test split, the rows of the data set for them, and random probabilities."""
     items = [*read("test")[:count], *[item for item in read("test") if not isinstance(item, Quadruple)][:count]]
-    rows = [{"id": row.id, "item": row.item, "label": row.label} for item in items for row in item.judged()]
+    rows = [{"id": row.id, "item": row.source, "label": row.label} for item in items for row in item.judged()]
     return items, rows, np.random.default_rng(4).integers(6, size=len(rows)) / 5  # with ties
 
 

@@ -49,10 +49,12 @@ def test_every_format_yields_the_same_pairs(tmp_path, write, name):
     assert nli.read(write(tmp_path / name)) == PAIRS
 
 
-def test_a_lone_carriage_return_is_text_and_windows_line_ends_are_line_ends(tmp_path):
-    pairs = [(f"{a}\r了", b, label) for a, b, label in PAIRS]
+def test_quotes_and_line_separators_are_text_and_windows_line_ends_are_line_ends(tmp_path):
+    pairs = [(f'"{a}\r了', b, label) for a, b, label in PAIRS]
     path = xnli(tmp_path / "c.tsv", pairs)
     assert nli.read(path) == pairs
+    separated = [("他在\u2028吃饭", "他在吃东西", "entailment")]
+    assert nli.read(ocnli(tmp_path / "a.json", separated)) == separated
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n")
     assert nli.read(path) == pairs
 
@@ -180,15 +182,6 @@ def test_clues_files_are_read(tmp_path):
         assert nli.read(path) == PAIRS
 
 
-def test_quotes_in_a_tsv_are_plain_text(tmp_path):
-    pairs = [('"他说', "他没说", "neutral")]
-    assert nli.read(xnli(tmp_path / "a.tsv", pairs)) == pairs
-
-
-def test_rows_without_consensus_are_dropped(tmp_path):
-    assert nli.read(ocnli(tmp_path / "a.json", [*PAIRS, ("甲", "乙", "-")])) == PAIRS
-
-
 UNMARKED = (
     '{"record_id": 1, "is_contradiction": true, "aggregated_contradiction_indices": null, '
     '"turns": [{"agent_id": 0, "text": "hi"}, {"agent_id": 1, "text": "hey"}]}'
@@ -287,11 +280,6 @@ def test_an_nli_checkpoint_with_two_or_three_labels_can_be_a_backbone(tmp_path, 
     made = AutoConfig.from_pretrained(after)
     assert tuple(made.id2label[index] for index in range(4)) == LABELS["4-class"]  # the head is replaced
     assert made.cdconv_view == "flatten"
-
-
-def test_a_line_separator_inside_a_text_is_kept(tmp_path):
-    pairs = [("他在\u2028吃饭", "他在吃东西", "entailment")]
-    assert nli.read(ocnli(tmp_path / "a.json", pairs)) == pairs
 
 
 def test_a_training_repo_accepts_cnli_and_two_way_pairs(copies, tmp_path):

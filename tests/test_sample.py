@@ -31,10 +31,6 @@ def utterances(path):
     return {words(text) for text in texts}
 
 
-def test_sample_is_large_enough_to_show_every_step():
-    assert len(ROWS) >= 240
-
-
 @pytest.mark.parametrize(
     ("column", "values"),
     [
@@ -57,7 +53,8 @@ def test_every_class_is_in_every_split_of_the_sample(task, split):
         assert labels == set(range(len(cdconv.LABELS[task]))), side
 
 
-def test_sample_holds_no_conversation_twice():
+def test_sample_is_large_enough_and_holds_no_conversation_twice():
+    assert len(ROWS) >= 240
     assert len({tuple(row[column] for column in cdconv.UTTERANCES) for row in ROWS}) == len(ROWS)
 
 

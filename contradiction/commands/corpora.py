@@ -50,7 +50,6 @@ def corpora(context: typer.Context, folder: FolderOption = None) -> None:
 def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
     """Describes a corpus: where it can be downloaded, and which files are read."""
     from contradiction.data.corpora import registry
-    from contradiction.data.corpora.corpus import local_splits
     from contradiction.io.tables import Table
 
     corpus = registry.find(name)
@@ -62,8 +61,7 @@ def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
     typer.echo("\n".join(f"{label:12}{text}" for label, text in facts))
     if corpus.about:
         typer.echo(f"\n{corpus.about}\n")
-    place = registry.local_copy(corpus, folder)
-    local = {(config.name, split) for config, split in local_splits(corpus, place)} if place else set()
+    local = {(config.name, split) for config, split in _splits_here(corpus, folder)}
     files = [
         (config.name, config.shape, split, " or ".join(patterns), "yes" if (config.name, split) in local else "no")
         for config in corpus.configs
@@ -130,15 +128,18 @@ def _local(corpus: "Corpus", folder: Path | None) -> str:
     """The splits of the local copy; a split that only some of its configs have is marked."""
     from collections import Counter
 
+    here = Counter(split for _, split in _splits_here(corpus, folder))
+    there = Counter(split for config in corpus.configs for split in config.files)
+    return ", ".join(split + PARTIAL * (count < there[split]) for split, count in here.items()) or "no"
+
+
+def _splits_here(corpus: "Corpus", folder: Path | None) -> list[tuple["Config", str]]:
+    """The configs and splits of the local copy; empty where there is none."""
     from contradiction.data.corpora import registry
     from contradiction.data.corpora.corpus import local_splits
 
     place = registry.local_copy(corpus, folder)
-    if place is None:
-        return "no"
-    here = Counter(split for _, split in local_splits(corpus, place))
-    there = Counter(split for config in corpus.configs for split in config.files)
-    return ", ".join(split + PARTIAL * (count < there[split]) for split, count in here.items()) or "no"
+    return local_splits(corpus, place) if place else []
 
 
 @app.command("evaluate")

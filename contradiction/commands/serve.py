@@ -227,7 +227,6 @@ def _chats(file: Path) -> list[tuple[str, "Messages"]]:
 
 def _spot_checks(file: Path | None) -> list[tuple[str, "Messages", str]]:
     from contradiction.data import labelled
-    from contradiction.data.corpora.corpus import read_objects
     from contradiction.labels import LABELS
 
     if file is None:
@@ -235,10 +234,7 @@ def _spot_checks(file: Path | None) -> list[tuple[str, "Messages", str]]:
     known = labelled.read(file)
     if labelled.task_of(known) != "4-class":
         raise InputError(f"{file}: spot checks have one of the labels {', '.join(LABELS['4-class'])}")
-    return [
-        (chat.id, labelled.messages_of(values), chat.label)
-        for chat, (_, values) in zip(known, read_objects(file), strict=True)
-    ]
+    return [(chat.id, chat.messages, chat.label) for chat in known]
 
 
 def _export(store: "LabelStore", path: Path) -> int:

@@ -109,7 +109,7 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
     check_folder(out)
     if out.exists() and not _replaceable(out):
         raise InputError(f"{out}: not a data repo, so it will not be replaced; name a new folder")
-    # The cache lies inside, so that nothing of it is left where the process is killed.
+    # The cache is inside, so that nothing of it is left if the process is killed.
     with no_data_bars(), new_folder(out) as folder, tempfile.TemporaryDirectory(prefix=".", dir=folder) as cache:
         infos, files = DatasetInfosDict(), {}
         for config in cdconv.CDConv.BUILDER_CONFIGS:
@@ -122,7 +122,7 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
                 raise
             files[config.name] = write_splits(folder, config.name, builder.as_dataset())
             infos[config.name] = builder.info
-        with_turns = _checklists(source) if with_checklists else {}
+        with_turns = checklists.build(both_splits(cdconv.read_rows(source.path))) if with_checklists else {}
         quadruples = crossed.read_all()
         others = {name: {checklists.SPLIT: rows} for name, rows in with_turns.items()}
         for name, splits in {**others, CROSSED: crossed.build(quadruples)}.items():
@@ -134,11 +134,6 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
         card.save(folder / "README.md")
         (folder / MARKER).write_text("`cdconv data build` wrote this folder, and may replace it.\n", encoding="utf-8")
     return out
-
-
-def _checklists(source: Source) -> dict[str, "Dataset"]:
-    rows = cdconv.read_rows(source.path)
-    return checklists.build(both_splits(rows))
 
 
 def _info(splits: "Mapping[str, Dataset]") -> "DatasetInfo":
@@ -154,19 +149,18 @@ def _info(splits: "Mapping[str, Dataset]") -> "DatasetInfo":
 
 
 def _replaceable(path: Path) -> bool:
+    """Whether a path is a folder that is empty, or that holds what a build wrote and nothing else."""
     if not path.is_dir():
         return False
-    # Only a card, and Parquet in folders named like configs: other files may be somebody's work.
-    configs = {*(config.name for config in cdconv.CDConv.BUILDER_CONFIGS), *CHECKLISTS, CROSSED}
-    card = path / "README.md"
-    # As bytes, because the file may not be UTF-8.
-    if card.is_file() and b"dataset_info:" not in card.read_bytes():
-        return False
     inside = {file.relative_to(path) for file in path.rglob("*") if not file.is_dir()}
-    rows = inside - {Path("README.md"), Path(MARKER)}
+    card, marker = Path("README.md"), Path(MARKER)
+    if card in inside and b"dataset_info:" not in (path / card).read_bytes():  # as bytes: it may not be UTF-8
+        return False
+    configs = {*(config.name for config in cdconv.CDConv.BUILDER_CONFIGS), *CHECKLISTS, CROSSED}
+    rows = inside - {card, marker}
     known = all(len(file.parts) == 2 and file.parts[0] in configs and file.suffix == ".parquet" for file in rows)
     # Builds from before there was a marker are known by the names of their Parquet files.
-    built = Path(MARKER) in inside or (rows and all(_DIGEST.search(file.name) for file in rows))
+    built = marker in inside or (rows and all(_DIGEST.search(file.name) for file in rows))
     return not inside or bool(known and built)
 
 
@@ -258,7 +252,5 @@ def _shown(example: tuple[str, cdconv.Row]) -> str:
 
 
 def _size_category(rows: int) -> str:
-    for limit, name in ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K")):
-        if rows < limit:
-            return name
-    return "n>100K"
+    limits = {"n<1K": 10**3, "1K<n<10K": 10**4, "10K<n<100K": 10**5, "100K<n<1M": 10**6}  # the names of the Hub
+    return next((name for name, limit in limits.items() if rows < limit), "1M<n<10M")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import cdconv
+from contradiction.data.statistics import counted
 from contradiction.errors import InputError
 from contradiction.io.tables import Table
 from contradiction.labels import A2T, HISTORY, LABELS, NON_CONTRADICTION, RCT, ROLE
@@ -175,10 +176,5 @@ def _unrelated(rows: Sequence[cdconv.Row]) -> Callable[[cdconv.Row], list[Pair]]
 
 def sizes(datasets: Mapping[str, "Dataset"]) -> Table:
     """The number of rows of each checklist, by label."""
-    body = []
-    for config, rows in datasets.items():
-        names = rows.features["label"].names
-        labels = list(rows["label"])
-        by_name = ", ".join(f"{name} {labels.count(index):,}" for index, name in enumerate(names))
-        body.append((config, SPLIT, f"{len(rows):,}", by_name))
+    body = [(config, SPLIT, *counted(rows["label"][:], LABELS[TASK])) for config, rows in datasets.items()]
     return Table("Checklists", ("config", "split", "rows", "labels"), body)

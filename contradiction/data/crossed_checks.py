@@ -10,7 +10,8 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from contradiction.data.corpora.crossed import FOLDER, Item, JudgedReply, Pair, Quadruple, read_all
+from contradiction.data.corpora.corpus import Row
+from contradiction.data.corpora.crossed import FOLDER, Item, Pair, Quadruple, read_all
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, percent
 from contradiction.labels import NON_CONTRADICTION
@@ -94,7 +95,7 @@ def size_table(splits: Mapping[str, Sequence[Item]]) -> Table:
         rows.append(
             (
                 split, str(len({item.batch for item in items})), f"{kinds[Quadruple]:,}", f"{kinds[Pair]:,}",
-                f"{sum(1 for item in items for _ in item.judged()):,}",
+                f"{4 * kinds[Quadruple] + 2 * kinds[Pair]:,}",
                 percent(sum(inferred) / len(inferred), 0) if inferred else "",
             )
         )  # fmt: skip
@@ -115,12 +116,12 @@ def _crossing(quadruples: Sequence[Quadruple]) -> Check:
     return Check("quadruples that are not crossed", str(broken), "0", not broken)
 
 
-def _one_sided(name: str, items: Sequence[Item], text: Callable[[JudgedReply], str]) -> Check:
+def _one_sided(name: str, items: Sequence[Item], text: Callable[[Row], str]) -> Check:
     auc = _auc_by_batch(items, text)
     return Check(name, percent(auc), f"{percent(CHANCE, 0)} ± {percent(TOLERANCE, 0)}", abs(auc - CHANCE) <= TOLERANCE)
 
 
-def _auc_by_batch(items: Sequence[Item], text: Callable[[JudgedReply], str]) -> float:
+def _auc_by_batch(items: Sequence[Item], text: Callable[[Row], str]) -> float:
     rows = [(row, item.batch) for item in items for row in item.judged()]
     return ngram_auc(
         [text(row) for row, _ in rows],
@@ -173,7 +174,8 @@ def _overlap(quadruples: Sequence[Quadruple]) -> Iterator[Check]:
         for own, other, reply in (
             (quadruple.a, quadruple.b, quadruple.reply_a), (quadruple.b, quadruple.a, quadruple.reply_b)
         ):  # fmt: skip
-            shared = [len(_bigrams(reply) & _bigrams(_joined(chat))) for chat in (own, other)]
+            texts = (" ".join(message["content"] for message in chat) for chat in (own, other))
+            shared = [len(_bigrams(reply) & _bigrams(text)) for text in texts]
             win = (shared[0] > shared[1]) + 0.5 * (shared[0] == shared[1])
             wins.setdefault(quadruple.batch, []).append(win)
     name, limit = "replies that share more words with their own chat, AUC", f"<= {percent(MAX_OVERLAP, 0)}"
@@ -248,16 +250,12 @@ def _second_reading(path: Path, items: Sequence[Item]) -> Check:
     )
 
 
-def _reply(row: JudgedReply) -> str:
+def _reply(row: Row) -> str:
     return row.reply
 
 
-def _chat(row: JudgedReply) -> str:
+def _chat(row: Row) -> str:
     return json.dumps([message["content"] for message in row.messages], ensure_ascii=False)
-
-
-def _joined(chat: Sequence[Mapping[str, str]]) -> str:
-    return " ".join(message["content"] for message in chat)
 
 
 def _bigrams(text: str) -> set[str]:

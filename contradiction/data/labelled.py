@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.conversation import ASSISTANT, Turn, is_chinese, read_turns
+import cdconv
+from contradiction.conversation import ASSISTANT, Messages, Turn, is_chinese, read_turns
 from contradiction.data.corpora.corpus import read_objects
-from contradiction.data.splits import CHINESE, SPLITS, UNDETERMINED, fingerprint, name_of, write_repo
+from contradiction.data.splits import CHINESE, UNDETERMINED, fingerprint, name_of, write_repo
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import windows
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "Labelled chats"
 WINDOWS = 4  # the most rows of a long chat without a contradiction
-FOLDS = 5
+FOLDS = 5  # of the grouped split
 NO_EVIDENCE = (
     "chats labelled {label} with several earlier replies and no evidence, left out: the contradicted one is unknown"
 )
@@ -37,12 +38,14 @@ class LabelledChat:
     """A chat whose last reply somebody has labelled.
 
     Attributes:
+        messages: the messages; the last one is the judged reply.
         turns: the turns; the reply of the last one is judged.
         label: one of the labels of ``4-class`` or ``2-class``.
         id: by default the place of the line.
         evidence: the index of the message that the reply contradicts; None where it is unknown.
     """
 
+    messages: Messages
     turns: Sequence[Turn]
     label: str
     id: str
@@ -94,20 +97,14 @@ def task_of(chats: Sequence[LabelledChat]) -> str:
     return "4-class" if all(chat.label in LABELS["4-class"] for chat in chats) else "2-class"
 
 
-def messages_of(values: Mapping[str, Any]) -> Any:
-    """The messages of a line with the judged reply as the last; not checked yet."""
-    messages, reply = values["messages"], values.get("reply")
-    if reply is None or not isinstance(messages, list):
-        return messages
-    return [*messages, {"role": ASSISTANT, "content": reply}]
-
-
 def _chat(where: str, values: Mapping[str, Any]) -> LabelledChat:
     label = values["label"]
     known = dict.fromkeys(name for task in ("4-class", "2-class") for name in LABELS[task])
     if not isinstance(label, str) or label not in known:
         raise InputError(f"{where}: label {shown(label)}; allowed are {', '.join(known)}")
-    messages = messages_of(values)
+    messages, reply = values["messages"], values.get("reply")
+    if reply is not None and isinstance(messages, list):
+        messages = [*messages, {"role": ASSISTANT, "content": reply}]
     try:
         turns = read_turns(messages)
     except InputError as error:
@@ -123,7 +120,7 @@ def _chat(where: str, values: Mapping[str, Any]) -> LabelledChat:
             f"{where}: evidence {shown(evidence)}; it must be the index of an earlier message of the assistant "
             f"({', '.join(map(str, replies)) or 'there is none'})"
         )
-    return LabelledChat(turns, label, str(values.get("id") or where), evidence)
+    return LabelledChat(messages, turns, label, str(values.get("id") or where), evidence)
 
 
 @dataclass(frozen=True)
@@ -162,28 +159,26 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
     language = _language(chats)
     splits, left_out = _split(chats, path)
     task = task_of(chats)
-    configs = {task: splits} if task == "2-class" else {"4-class": splits, "2-class": splits}
     sets = {
-        config: {split: to_dataset(config, splits[split]) for split in SPLITS} for config, splits in configs.items()
+        config: {split: to_dataset(config, rows) for split, rows in splits.items()}
+        for config in dict.fromkeys((task, "2-class"))
     }
     sizes = _sizes(sets[task])
     # An earlier version may have split the same file in another way.
     rows_digest = fingerprint(*(rows for parts in sets.values() for rows in parts.values()))
-    origin = f"Made from `{path.name}`. The digest of the rows is `{rows_digest}`."
     facts = (name, rows_digest, f"language: {language}")
     if not _is_current(out, *facts):
         with locked(out, wait=True):
             if out.exists() and not ((out / "README.md").is_file() and name_of(out).startswith(NAME)):
                 raise InputError(f"{out}: not a data repo of labelled chats, and would be replaced; move it away")
-            if not _is_current(
-                out, name, rows_digest, f"language: {language}"
-            ):  # another process of the same run may have written it
+            if not _is_current(out, *facts):  # another process of the same run may have written it
                 data = DatasetCardData(
                     language=language,
                     pretty_name=name,
                     task_categories=["text-classification"],
                     tags=["contradiction-detection"],
                 )
+                origin = f"Made from `{path.name}`. The digest of the rows is `{rows_digest}`."
                 write_repo(out, sets, data, f"# {name}\n\n{origin}\n\n{sizes.markdown()}\n")
     return Built(out, sizes, left_out)
 
@@ -208,9 +203,6 @@ Chosen = list[tuple[str, Row, str]]  # the id of the chat, a row of it, and its 
 
 def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen], Counter[str]]:
     """The rows of each split. A context is in only one split; within that limit, labels are spread evenly."""
-    import numpy as np
-    from sklearn.model_selection import StratifiedGroupKFold
-
     rows, groups = [], []
     left_out: Counter[str] = Counter()
     for chat in chats:
@@ -231,11 +223,9 @@ def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen]
             f"{len(beginnings[False])} have none; training needs at least {FOLDS} of each, so label more chats"
         )
     # By the two classes where a category has fewer rows than there are folds.
-    strata = labels if min(Counter(labels).values()) >= FOLDS else list(map(merge_label, labels))
-    folds = StratifiedGroupKFold(n_splits=FOLDS, shuffle=True, random_state=13)
-    parts = [test for _, test in folds.split(np.zeros(len(rows)), strata, groups)]
-    sides = {"train": np.sort(np.concatenate(parts[2:])), "validation": parts[1], "test": parts[0]}
-    return {split: [rows[index] for index in sides[split]] for split in SPLITS}, left_out
+    strata = labels if min(Counter(labels).values()) >= FOLDS else map(merge_label, labels)
+    sides = cdconv.grouped_indices(tuple(strata), tuple(groups))
+    return {split: [rows[index] for index in chosen] for split, chosen in sides.items()}, left_out
 
 
 def to_dataset(config: str, rows: Chosen) -> "Dataset":

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import is_chinese
 from contradiction.data.corpora import cnli, decode, registry
-from contradiction.data.corpora.corpus import PAIRS, Note, Row, local_splits, read_file, read_split, read_text
+from contradiction.data.corpora.corpus import PAIRS, Note, Row, Split, local_splits, read_file, read_split, read_text
 from contradiction.data.corpora.pairs import LABELS_EXCHANGED, LANGUAGE, NO_CONSENSUS, is_exchanged, pair_of, read_table
 from contradiction.data.splits import write_repo
 from contradiction.errors import InputError, first_line
 from contradiction.io.files import check_new
 from contradiction.io.hub import quick_hub
 from contradiction.io.quiet import no_data_bars
-from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION
+from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION, merge_label, task_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -68,8 +68,10 @@ def read(corpus: str | Path, split: str = "train", notes: Counter[str] | None = 
 
 def _read(corpus: str | Path, split: str, notes: Counter[str], *, needs_labels: bool = True) -> list[MaybeLabelled]:
     """The pairs of a corpus, also those without a label; see :func:`read`."""
-    if (known := _by_name(str(corpus), split)) is not None:
-        return _pairs_of(known, notes)
+    if (parts := _by_name(str(corpus), split)) is not None:
+        for part in parts:
+            notes.update(part.notes)
+        return _pairs_of((row for part in parts for row in part.rows), notes)
     if not _is_file(corpus):
         return _chinese(corpus, _repo_rows(str(corpus), split), needs_labels)
     path = Path(corpus)
@@ -84,11 +86,13 @@ def _read(corpus: str | Path, split: str, notes: Counter[str], *, needs_labels: 
     return pairs
 
 
-def _chinese(corpus: str | Path, rows: Iterable[tuple[str, Any]], needs_labels: bool) -> list[MaybeLabelled]:
+def _chinese(
+    corpus: str | Path, rows: Iterable[tuple[str, Mapping[str, Any]]], needs_labels: bool
+) -> list[MaybeLabelled]:
     pairs = []
     languages: set[str] = set()
     for where, row in rows:
-        if isinstance(row, Mapping) and (language := row.get("language", LANGUAGE)) != LANGUAGE:
+        if (language := row.get("language", LANGUAGE)) != LANGUAGE:
             languages.add(str(language))
             continue
         pairs.append(pair_of(row, where, needs_label=needs_labels))
@@ -109,8 +113,8 @@ def _pairs_of(rows: Iterable[Row | Note], notes: Counter[str]) -> list[MaybeLabe
     return pairs
 
 
-def _by_name(corpus: str, split: str) -> Iterator[Row | Note] | None:
-    """The rows of a corpus of the registry; None where there is none of that name, or there is such a file or folder.
+def _by_name(corpus: str, split: str) -> list[Split] | None:
+    """The splits of a corpus of the registry; None where there is none of that name, or there is such a file or folder.
 
     Raises:
         InputError: no copy of it is here, or the copy has no such split of pairs.
@@ -129,11 +133,7 @@ def _by_name(corpus: str, split: str) -> Iterator[Row | Note] | None:
     if not chosen:
         here = ", ".join(dict.fromkeys(name for _, name in splits)) or "none"
         raise InputError(f"{corpus}: the local copy has no {split} split of pairs; it has {here}")
-    parts = [read_split(known, place, config, name) for config, name in chosen]
-    rows: list[Row | Note] = []
-    for part in parts:
-        rows += [*part.rows, *map(Note, part.notes.elements())]
-    return iter(rows)
+    return [read_split(known, place, config, name) for config, name in chosen]
 
 
 def _is_file(corpus: str | Path) -> bool:
@@ -143,7 +143,7 @@ def _is_file(corpus: str | Path) -> bool:
     return path.is_file()
 
 
-def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Any]]:
+def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each row with its place; the label is its name."""
     from datasets import ClassLabel, load_dataset
     from datasets.exceptions import DatasetsError
@@ -263,25 +263,21 @@ def _unseen(pairs: Iterable[Pair], seen: set[tuple[str, str]]) -> list[Pair]:
 def _rows_of(pairs: list[Pair], config: str, two_way: bool) -> "Dataset":
     from datasets import ClassLabel, Dataset, Features, Value
 
-    contradicts = [label == CONTRADICTION for _, _, label in pairs]
-    if config == "nli":
-        names = LABELS["nli"]
-        ids = [names.index(label) if label in names else UNKNOWN for _, _, label in pairs]
-    else:
-        names = LABELS["2-class"]
-        ids = [
-            names.index(CONTRADICTION if is_contradiction else NON_CONTRADICTION) for is_contradiction in contradicts
-        ]
+    names = LABELS[task_of(config)]
+    labels = [label if config == "nli" else merge_label(label) for _, _, label in pairs]
     text = Value("string")
     features = Features(id=Value("int32"), premise=text, hypothesis=text, label=ClassLabel(names=list(names)))
     columns: dict[str, list[Any]] = {
         "id": list(range(1, len(pairs) + 1)),
         "premise": [premise for premise, _, _ in pairs],
         "hypothesis": [hypothesis for _, hypothesis, _ in pairs],
-        "label": ids,
+        "label": [names.index(label) if label in names else UNKNOWN for label in labels],
     }
     if two_way:  # only then, so that other rows keep the fingerprint of earlier versions
-        features["contradiction"], columns["contradiction"] = Value("bool"), contradicts
+        features["contradiction"], columns["contradiction"] = (
+            Value("bool"),
+            [label == CONTRADICTION for _, _, label in pairs],
+        )
     return Dataset.from_dict(columns, features=features)
 
 

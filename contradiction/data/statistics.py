@@ -65,10 +65,15 @@ def split_sizes(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Tab
     for suffix, sides in splits.items():
         for task, names in cdconv.LABELS.items():
             for side, rows in sides.items():
-                labels = Counter(label for row in rows if (label := cdconv.label_of(row, task)) is not None)
-                by_name = ", ".join(f"{name} {labels[index]:,}" for index, name in enumerate(names))
-                body.append((task + suffix, side, f"{labels.total():,}", by_name))
+                labels = [label for row in rows if (label := cdconv.label_of(row, task)) is not None]
+                body.append((task + suffix, side, *counted(labels, names)))
     return Table("Configs and splits", ("config", "split", "rows", "labels"), body)
+
+
+def counted(labels: Sequence[int], names: Sequence[str]) -> tuple[str, str]:
+    """The number of rows, and of the rows of each label, as cells of a table."""
+    counts = Counter(labels)
+    return f"{len(labels):,}", ", ".join(f"{name} {counts[index]:,}" for index, name in enumerate(names))
 
 
 def overlap(sides: Mapping[str, Sequence[cdconv.Row]], columns: Sequence[str]) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from datasets import concatenate_datasets
 
 from contradiction.conversation import read_turns
-from contradiction.data.corpora.crossed import Item, Quadruple, read
+from contradiction.data.corpora.crossed import FOLDER, Item, Quadruple, batch_files, read_batch
 from contradiction.data.splits import bots_of, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION, TWO_TEXTS, VIEWS, Row
@@ -48,11 +48,10 @@ def crossed_rows(
     draw = np.random.default_rng(seed)
     label = rows.features["label"]
     columns: dict[str, list[Any]] = {name: [] for name in rows.column_names}
-    items = read("train")
-    if unknown := sorted({*batches} - {item.batch for item in items}):
+    files = batch_files(FOLDER, "train")
+    if unknown := sorted({*batches} - {file.stem for file in files}):
         raise InputError(f"augmentation.crossed_batches: {unknown[0]!r} is not a batch of the training split")
-    if batches:
-        items = [item for item in items if item.batch in batches]
+    items = [item for file in files if not batches or file.stem in batches for item in read_batch(file)]
     quadruples = [item for item in items if isinstance(item, Quadruple)]
     for group, item in enumerate(items, start=first_group):
         labelled = list(_labelled_windows(item, draw))
@@ -74,7 +73,7 @@ def _labelled_windows(item: Item, draw: np.random.Generator) -> Iterator[tuple[R
         rows = [window.row for window in windows(turns, len(turns) - 1)]
         # The last window, if the evidence is in the reply or in the last user message, which every window has.
         place = min(item.evidence // 2, len(rows) - 1) if isinstance(item, Quadruple) else len(rows) - 1
-        yield rows[place], judged.label
+        yield rows[place], str(judged.label)
         if judged.label != NON_CONTRADICTION and isinstance(item, Quadruple) and len(rows) > 1:
             yield rows[(place + draw.integers(1, len(rows))) % len(rows)], NON_CONTRADICTION
 

@@ -1,9 +1,13 @@
 """A small copy of every corpus in its public format."""
 
 import json
+import shutil
+from functools import cache
 
 import pytest
 from helpers.chats import write_jsonl
+
+from contradiction.data.corpora import crossed
 
 CHAT = [
     {"role": "user", "content": "你养宠物吗"},
@@ -91,4 +95,21 @@ def copies(tmp_path_factory):
         folder / "mutual" / "data" / "mutual_plus" / "test" / "test_1.txt", [{**ITEM, "id": "test_1", "answers": " "}]
     )
     write_jsonl(folder / "written" / "w1.jsonl", [WRITTEN])
+    splits = {"l1": "train", "t1": "validation", "t2": "test"}
+    (folder / "crossed").mkdir()
+    for batch in splits:
+        shutil.copy(crossed.FOLDER / f"{batch}.jsonl", folder / "crossed")
+    lines = [f"{batch},{split},short," for batch, split in splits.items()]
+    (folder / "crossed" / "batches.csv").write_text("\n".join(["batch,split,style,brief", *lines]), encoding="utf-8")
     return folder
+
+
+READ_ALL, BUILD = cache(crossed.read_all), crossed.build
+ENCODED = cache(lambda: BUILD(READ_ALL()))
+
+
+@pytest.fixture
+def crossed_once(monkeypatch):
+    """All builds share one copy of the crossed corpus, because reading and encoding it takes most of their time."""
+    monkeypatch.setattr(crossed, "read_all", READ_ALL)
+    monkeypatch.setattr(crossed, "build", lambda items: ENCODED())

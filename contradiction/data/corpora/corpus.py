@@ -127,13 +127,11 @@ class Split:
     Attributes:
         rows: the rows, in the order of the files.
         notes: how often each note was made.
-        files: the files that were read.
         changed: the names of files whose checksum is not the known one.
     """
 
     rows: list[Row]
     notes: Counter[str]
-    files: list[Path]
     changed: list[str]
 
 
@@ -180,9 +178,9 @@ def read_split(corpus: Corpus, source: str | Path | None, config: str | None, sp
                 notes[row.text] += 1
             else:
                 rows.append(row)
-    return Split(
-        _numbered(rows, chosen, notes), notes, files, [file.name for file in files if _is_changed(corpus, file)]
-    )
+    known = corpus.checksums
+    changed = [file.name for file in files if file.name in known and sha256_of(file) != known[file.name]]
+    return Split(_numbered(rows, chosen, notes), notes, changed)
 
 
 def read_file(file: Path, config: Config, title: str) -> Iterator[Row | Note]:
@@ -243,11 +241,6 @@ def local_splits(corpus: Corpus, source: str | Path | None) -> list[tuple[Config
     """The configs and splits that a local copy has files of."""
     place = source_of(corpus, source)
     return [(config, split) for config in corpus.configs for split in config.files if find_files(config, split, place)]
-
-
-def _is_changed(corpus: Corpus, file: Path) -> bool:
-    known = corpus.checksums.get(file.name)
-    return known is not None and sha256_of(file) != known
 
 
 def read_text(path: Path) -> str:

@@ -1,15 +1,14 @@
 """Crossed chats: a corpus in which neither the reply nor the chat alone says anything about the label.
 
 A *crossed quadruple* is two chats and two replies. The chats differ in what was said earlier. Each reply is consistent
-in one chat and contradicts the other, so every chat and every reply stands once with each label. A detector must
-compare the two to do better than chance. Self-contradictions cannot be crossed; they stand as minimal pairs.
+in one chat and contradicts the other, so every chat and every reply occurs once with each label. A detector must
+compare the two to do better than chance. Self-contradictions cannot be crossed; they are minimal pairs.
 
-The batches lie in ``contradiction/data/crossed``, one file a batch, and are released under CC0.
+Each batch is one file in ``contradiction/data/crossed``. The batches are released under CC0.
 """
 
 import csv
 import hashlib
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import ASSISTANT, USER
-from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row, read_text
+from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Row, read_objects
 from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError, kind_of
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parents[1] / "crossed"
 BATCHES_FILE = "batches.csv"
-CLASSES = ("label", "phenomenon")  # columns of classes, stored as numbers
+CLAUSES = ("evidence_clause", "reply_clause")
 STYLES = ("short", "long", "assistant", "asked", "pairs")
 PHENOMENA = (
     "negation", "antonym", "number", "time", "place", "kin", "work", "habit", "possession", "ability", "experience",
@@ -36,31 +35,6 @@ PHENOMENA = (
 
 Message = Mapping[str, str]
 Chat = tuple[Message, ...]
-
-
-@dataclass(frozen=True)
-class JudgedReply:
-    """A chat, a reply to it, and whether the reply contradicts it.
-
-    Attributes:
-        id: of the quadruple or pair, with a suffix for the combination.
-        item: id of the quadruple or pair.
-        messages: the chat before the reply; the last message is the user's.
-        reply: the reply to judge.
-        label: one of the four classes of ``4-class``.
-        evidence: index of the message that the reply contradicts; None if it contradicts none.
-        evidence_clause: the clashing clause of that message; None if it was not marked.
-        reply_clause: the clashing clause of the reply; None if it was not marked.
-    """
-
-    id: str
-    item: str
-    messages: Chat
-    reply: str
-    label: str
-    evidence: int | None = None
-    evidence_clause: str | None = None
-    reply_clause: str | None = None
 
 
 @dataclass(frozen=True)
@@ -80,8 +54,37 @@ class Item(ABC):
     phenomenon: str
 
     @abstractmethod
-    def judged(self) -> Iterator[JudgedReply]:
+    def judged(self) -> Iterator[Row]:
         """Every combination of chat and reply, the consistent reply of each chat first."""
+
+    def _row(
+        self,
+        suffix: str,
+        messages: Chat,
+        reply: str,
+        label: str = NON_CONTRADICTION,
+        evidence: tuple[int, ...] = (),
+        clauses: Sequence[str | None] = (None, None),
+    ) -> Row:
+        """A reply to a chat.
+
+        Args:
+            suffix: the end of the id.
+            messages: the chat before the reply.
+            reply: the judged reply.
+            label: the class of the reply.
+            evidence: the index of the message that the reply contradicts, if it contradicts one.
+            clauses: the two clauses that contradict each other, if they are marked.
+        """
+        extra = {
+            "phenomenon": self.phenomenon,
+            "inference": getattr(self, "inference", None),
+            "batch": self.batch,
+            **dict(zip(CLAUSES, clauses, strict=True)),
+        }
+        return Row(
+            f"{self.id}-{suffix}", label, messages=messages, reply=reply, evidence=evidence, source=self.id, extra=extra
+        )
 
 
 @dataclass(frozen=True)
@@ -94,8 +97,9 @@ class Quadruple(Item):
         reply_a: contradicts ``b``.
         reply_b: contradicts ``a``.
         evidence: index of the message in which the chats differ and which is contradicted.
-        inference: whether the clash takes knowledge or arithmetic; None if the author did not say.
-        clauses: the clashing clauses where they were marked: ``evidence_a``, ``evidence_b``, ``reply_a``, ``reply_b``.
+        inference: whether a reader needs knowledge or arithmetic; None if the author did not say.
+        clauses: the clauses that contradict each other, if the author marked them: ``evidence_a``, ``evidence_b``,
+            ``reply_a``, ``reply_b``.
     """
 
     a: Chat
@@ -106,19 +110,13 @@ class Quadruple(Item):
     inference: bool | None = None
     clauses: Mapping[str, str] = field(default_factory=dict)
 
-    def judged(self) -> Iterator[JudgedReply]:
+    def judged(self) -> Iterator[Row]:
         """The four combinations of chat and reply, the consistent one of each chat first."""
         chats, replies = {"a": self.a, "b": self.b}, {"a": self.reply_a, "b": self.reply_b}
-        for chat in "ab":
-            for reply in (chat, "b" if chat == "a" else "a"):
-                name = f"{self.id}-{chat}{reply}"
-                if chat == reply:
-                    yield JudgedReply(name, self.id, chats[chat], replies[reply], NON_CONTRADICTION)
-                else:
-                    yield JudgedReply(
-                        name, self.id, chats[chat], replies[reply], self.label, self.evidence,
-                        self.clauses.get(f"evidence_{chat}"), self.clauses.get(f"reply_{reply}"),
-                    )  # fmt: skip
+        for own, other in ("ab", "ba"):
+            yield self._row(own * 2, chats[own], replies[own])
+            clauses = self.clauses.get(f"evidence_{own}"), self.clauses.get(f"reply_{other}")
+            yield self._row(own + other, chats[own], replies[other], self.label, (self.evidence,), clauses)
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ class Pair(Item):
         messages: the chat.
         good: the consistent reply.
         bad: the reply that contradicts itself.
-        clauses: the two clauses of ``bad`` that clash.
+        clauses: the two clauses of ``bad`` that contradict each other.
     """
 
     messages: Chat
@@ -137,10 +135,10 @@ class Pair(Item):
     bad: str
     clauses: tuple[str, str]
 
-    def judged(self) -> Iterator[JudgedReply]:
+    def judged(self) -> Iterator[Row]:
         """The consistent reply, then the contradicting one."""
-        yield JudgedReply(f"{self.id}-good", self.id, self.messages, self.good, NON_CONTRADICTION)
-        yield JudgedReply(f"{self.id}-bad", self.id, self.messages, self.bad, self.label, None, *self.clauses)
+        yield self._row("good", self.messages, self.good)
+        yield self._row("bad", self.messages, self.bad, self.label, clauses=self.clauses)
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ class Batch:
 
     Attributes:
         name: of its file, without ``.jsonl``.
-        split: train, validation or test; a batch lies in one split as a whole.
+        split: train, validation or test; the whole batch is in this split.
         style: ``short`` (two turns, colloquial), ``long`` (three turns and more), ``assistant`` (long messages of an
             assistant or a service bot), ``asked`` (the user asks the same again in other words) or ``pairs``
             (self-contradictions).
@@ -220,19 +218,14 @@ def read_batch(path: str | Path) -> list[Quadruple | Pair]:
     Raises:
         InputError: a line is not valid; the message gives ``file:line`` and what would be right.
     """
-    path = Path(path)
-    items: list[Quadruple | Pair] = []
-    # Only a line feed ends a line: texts may hold other separators, such as U+2028.
-    lines = read_text(path).removesuffix("\n")
-    for number, line in enumerate(lines.split("\n") if lines else (), start=1):
-        where = f"{path}:{number}"
+    items = []
+    for where, values in read_objects(Path(path)):
         try:
-            item = _item(json.loads(line))
+            items.append(_item(values))
         except KeyError as error:
             raise InputError(f"{where}: the key {error} is missing") from None
         except (TypeError, ValueError) as error:
             raise InputError(f"{where}: {error}") from None
-        items.append(item)
     return items
 
 
@@ -301,46 +294,30 @@ def build(items: Mapping[str, Sequence[Quadruple | Pair]]) -> "DatasetDict":
         label=ClassLabel(names=list(LABELS["4-class"])), evidence=Value("int8"), evidence_clause=text,
         reply_clause=text, phenomenon=ClassLabel(names=list(PHENOMENA)), inference=Value("bool"), batch=text,
     )  # fmt: skip
-    numbers = {name: {value: number for number, value in enumerate(features[name].names)} for name in CLASSES}
     tables = {}
     for split, of_split in items.items():
+        rows = [_columns(row) for item in of_split for row in item.judged()]
+        for name in ("label", "phenomenon"):
+            numbers = features[name].str2int([row[name] for row in rows])
+            for row, number in zip(rows, numbers, strict=True):
+                row[name] = number
         # Arrow encodes the rows in a third of the time that `Dataset.from_list` takes.
-        rows = [row for item in of_split for row in _rows(item, numbers)]
         tables[split] = Dataset(pa.Table.from_pylist(rows, schema=features.arrow_schema))
     return DatasetDict(tables)
 
 
-def _rows(item: Quadruple | Pair, numbers: Mapping[str, Mapping[str, int]]) -> Iterator[dict[str, Any]]:
-    phenomenon = numbers["phenomenon"][item.phenomenon]
-    for judged in item.judged():
-        yield {
-            "id": judged.id,
-            "item": judged.item,
-            "messages": judged.messages,
-            "reply": judged.reply,
-            "label": numbers["label"][judged.label],
-            "evidence": judged.evidence,
-            "evidence_clause": judged.evidence_clause,
-            "reply_clause": judged.reply_clause,
-            "phenomenon": phenomenon,
-            "inference": getattr(item, "inference", None),
-            "batch": item.batch,
-        }
+def _columns(row: Row) -> dict[str, Any]:
+    evidence = row.evidence[0] if row.evidence else None
+    return {
+        "id": row.id, "item": row.source, "messages": row.messages, "reply": row.reply, "label": row.label,
+        "evidence": evidence, **row.extra,
+    }  # fmt: skip
 
 
-def read_rows(path: Path) -> Iterator[Row | Note]:
-    """The judged replies of one batch in the schema of all corpora."""
+def read_rows(path: Path) -> Iterator[Row]:
+    """The judged replies of one batch."""
     for item in read_batch(path):
-        for judged in item.judged():
-            extra = {
-                "phenomenon": item.phenomenon, "inference": getattr(item, "inference", None), "batch": item.batch,
-                "evidence_clause": judged.evidence_clause, "reply_clause": judged.reply_clause,
-            }  # fmt: skip
-            evidence = () if judged.evidence is None else (judged.evidence,)
-            yield Row(
-                judged.id, judged.label, messages=judged.messages, reply=judged.reply, evidence=evidence,
-                source=judged.item, extra=extra,
-            )  # fmt: skip
+        yield from item.judged()
 
 
 def batch_files(folder: Path, split: str) -> list[Path]:
@@ -363,13 +340,7 @@ CORPUS = Corpus(
             LABELS["4-class"],
             files=dict.fromkeys(SPLITS, (BATCHES_FILE,)),
             read=read_rows,
-            extra={
-                "phenomenon": "string",
-                "inference": "bool",
-                "batch": "string",
-                "evidence_clause": "string",
-                "reply_clause": "string",
-            },  # fmt: skip
+            extra={"phenomenon": "string", "inference": "bool", "batch": "string", **dict.fromkeys(CLAUSES, "string")},
             choose=batch_files,
         ),
     ),

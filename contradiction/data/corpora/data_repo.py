@@ -67,8 +67,8 @@ def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> Built:
     for (config, split), part in splits.items():
         configs.setdefault(config, {})[split] = to_dataset(corpus.config(config), part.rows)
     write_repo(out, configs, _metadata(corpus), _card_text(corpus, splits))
-    every = [f"{config.name}/{split}" for config in corpus.configs for split in config.files]
-    return Built(splits, [name for name in every if tuple(name.split("/")) not in splits])
+    every = [(config.name, split) for config in corpus.configs for split in config.files]
+    return Built(splits, [f"{config}/{split}" for config, split in every if (config, split) not in splits])
 
 
 def read_all(corpus: Corpus, source: str | Path | None) -> Splits:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contradiction.data.corpora.corpus import Note, Row, read_json_rows, read_tsv
-from contradiction.errors import InputError, kind_of
+from contradiction.data.corpora.corpus import Note, Row, read_objects, read_tsv
+from contradiction.errors import InputError
 from contradiction.io.files import sha256_of
 from contradiction.labels import LABELS
 
@@ -35,14 +35,14 @@ WITHOUT_CONSENSUS = "rows without a label that the annotators agreed on, left ou
 OTHER_LANGUAGE = f"rows in a language other than {LANGUAGE}, left out"
 
 
-def read_table(path: Path) -> Iterator[tuple[str, Any]]:
+def read_table(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each row of a ``.tsv`` with a header, of JSON lines or of a JSON list, with its place.
 
-    The labels of a known file that has them exchanged are put right.
+    The labels of a known file that has them exchanged are corrected.
     """
     exchanged = is_exchanged(path)
-    for where, row in read_tsv(path) if path.suffix == ".tsv" else read_json_rows(path):
-        if exchanged and isinstance(row, Mapping) and row.get("label") in EXCHANGE:
+    for where, row in read_tsv(path) if path.suffix == ".tsv" else read_objects(path):
+        if exchanged and row.get("label") in EXCHANGE:
             row = {**row, "label": EXCHANGE[row["label"]]}
         yield where, row
 
@@ -52,7 +52,7 @@ def is_exchanged(path: Path) -> bool:
     return sha256_of(path) in EXCHANGED
 
 
-def pair_of(row: object, where: str, *, needs_label: bool = True) -> tuple[str, str, str | None]:
+def pair_of(row: Mapping[str, Any], where: str, *, needs_label: bool = True) -> tuple[str, str, str | None]:
     """Premise, hypothesis and label name of a row; the label is None where the annotators did not agree.
 
     Args:
@@ -63,8 +63,6 @@ def pair_of(row: object, where: str, *, needs_label: bool = True) -> tuple[str, 
     Raises:
         InputError: the row is in none of the formats; the message begins with ``where``.
     """
-    if not isinstance(row, Mapping):
-        raise InputError(f"{where}: got {kind_of(row)}; a row is one JSON object")
     columns = next((names for names in TEXTS if all(isinstance(row.get(name), str) for name in names)), None)
     if columns is None:
         known = " or ".join(" and ".join(names) for names in TEXTS)
@@ -86,21 +84,20 @@ def pair_reader(source: str | None = None, extra: Sequence[str] = ()) -> Callabl
 
     Returns:
         A function from a file to rows. Rows without consensus and rows in other languages are left out, and the labels
-        of a known file that has them exchanged are put right, each with a note.
-        Rows of a test set whose labels are kept back have the label None.
+        of a known file that has them exchanged are corrected, each with a note. Rows without a label column, as in
+        test sets, have the label None.
     """
 
     def read(path: Path) -> Iterator[Row | Note]:
         exchanged = is_exchanged(path)
         for number, (where, row) in enumerate(read_table(path), start=1):
-            if exchanged and isinstance(row, Mapping) and row.get("label") in EXCHANGE:
+            if exchanged and row.get("label") in EXCHANGE:
                 yield Note(LABELS_EXCHANGED)
-            if isinstance(row, Mapping) and row.get("language", LANGUAGE) != LANGUAGE:
+            if row.get("language", LANGUAGE) != LANGUAGE:
                 yield Note(OTHER_LANGUAGE)
                 continue
-            unlabelled = isinstance(row, Mapping) and not any(name in row for name in LABEL)
             premise, hypothesis, label = pair_of(row, where, needs_label=False)
-            if label is None and not unlabelled:
+            if label is None and any(name in row for name in LABEL):
                 yield Note(WITHOUT_CONSENSUS)
                 continue
             kept = {name: row.get(name) for name in extra}

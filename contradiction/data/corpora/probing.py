@@ -6,7 +6,7 @@ The authors' tree is read, and also a flat copy with a file for each probe, such
 from collections.abc import Iterator
 from pathlib import Path
 
-from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Note, Row, read_json_rows
+from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Note, Row, read_objects
 from contradiction.data.corpora.pairs import pair_of
 from contradiction.labels import LABELS
 
@@ -18,7 +18,7 @@ PROBES = {"chinese-hans-full": "hans", "diagnostics-new-with-categories": "diagn
 def read(path: Path) -> Iterator[Row | Note]:
     """The pairs of a probe with their category."""
     probe = probe_of(path)
-    for number, (where, row) in enumerate(read_json_rows(path), start=1):
+    for number, (where, row) in enumerate(read_objects(path), start=1):
         premise, hypothesis, label = pair_of(row, where)
         category = next((row[name] for name in CATEGORY if name in row), probe)
         extra = {"probe": probe, "category": category}

@@ -31,12 +31,12 @@ def find(name: str) -> Corpus:
 
 
 def titled(title: str) -> Corpus | None:
-    """The corpus with a title, which is the name of its data repo; None where there is none."""
+    """The corpus with a title, which is the name of its data repo; None if there is none."""
     return next((corpus for corpus in all_corpora().values() if corpus.title == title), None)
 
 
 def local_copy(corpus: Corpus, folder: str | Path | None = None) -> Path | None:
-    """Where a corpus lies: in this package, or below a folder of corpora, by default ``$CDCONV_CORPORA``; else None."""
+    """The folder of a corpus in this package or in a folder of corpora, by default ``$CDCONV_CORPORA``; else None."""
     folder = folder or os.environ.get(VARIABLE)
     if corpus.bundled or not folder:
         return corpus.bundled
