@@ -214,16 +214,13 @@ def encoder(sample_rows, tmp_path_factory) -> Path:
     import torch
 
     from contradiction.inputs.views import CONVERSATION
-    from contradiction.labels import LABELS
     from contradiction.training.initialize import initialize_model
     from contradiction.training.recipe import Recipe
 
     size = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
     recipe = Recipe.of(name="tiny", view="flatten", config="4-class", scratch=size)
     torch.manual_seed(0)
-    model, tokenizer = initialize_model(
-        recipe, LABELS["4-class"], [row[name] for row in sample_rows for name in CONVERSATION]
-    )
+    model, tokenizer = initialize_model(recipe, [row[name] for row in sample_rows for name in CONVERSATION])
     for parameter in model.parameters():  # larger, so that random weights distinguish inputs
         parameter.data.mul_(4)
     folder = tmp_path_factory.mktemp("encoders") / "encoder"
@@ -256,7 +253,7 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
         max_length=64,
     )
     set_seed(5)
-    model, tokenizer = initialize_model(recipe, recipe.labels, (row[column] for row in rows for column in CONVERSATION))
+    model, tokenizer = initialize_model(recipe, (row[column] for row in rows for column in CONVERSATION))
     # Larger and centred, so that random weights distinguish inputs. Unchanged, they give nearly equal scores.
     for parameter in model.parameters():
         parameter.data.mul_(5)

@@ -10,7 +10,7 @@ from contradiction.errors import InputError
 from contradiction.io.files import read_json
 from contradiction.reports.model_card import model_card
 from contradiction.training import run_folder
-from contradiction.training.augmentation import fraction_of, replaced_rows, training_rows
+from contradiction.training.augmentation import context_negative_rows, fraction_of, training_rows
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 from contradiction.training.run_folder import run_request
@@ -94,20 +94,20 @@ def test_a_share_is_above_0_and_at_most_1(share):
 def test_each_history_row_gets_another_first_turn_of_its_bot_and_becomes_consistent(rows):
     names = rows.features["label"]
     history = [row for row in rows if names.int2str(row["label"]) == "history"]
-    made_rows = list(replaced_rows(rows, 2, 23))
+    made_rows = list(context_negative_rows(rows, 2, 23))
     assert [row["id"] for row in made_rows] == [row["id"] for row in history for _ in range(2)]
     first = {(row["u1"], row["b1"], row["bot"]) for row in rows}
     for row, made in zip([row for row in history for _ in range(2)], made_rows, strict=True):
         assert (made["u2"], made["b2"], made["bot"]) == (row["u2"], row["b2"], row["bot"])
         assert made["u1"] != row["u1"] and (made["u1"], made["b1"], made["bot"]) in first
         assert names.int2str(made["label"]) == "non-contradiction"
-    assert made_rows == list(replaced_rows(rows, 2, 23)) != list(replaced_rows(rows, 2, 42))
+    assert made_rows == list(context_negative_rows(rows, 2, 23)) != list(context_negative_rows(rows, 2, 42))
 
 
 def test_training_reads_made_rows_after_the_rows_that_teachers_judge(rows):
     both = QUICK.with_changes(context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
     made_rows = training_rows(rows, both)
-    made = replaced_rows(rows, 1, both.seed)
+    made = context_negative_rows(rows, 1, both.seed)
     assert made_rows.rows["id"][: len(rows)] == rows["id"][:]
     assert set(made_rows.rows["label"][len(rows) : made_rows.teacher_rows]) == {None}
     assert made_rows.rows["b1"][made_rows.teacher_rows :] == made["b1"][:]
@@ -133,7 +133,7 @@ def test_rows_without_a_bot_count_as_one_bot(rows):
 def test_a_bot_with_one_context_has_no_other_first_turn(rows):
     one = rows.filter(lambda row: row["u1"] == rows[int(np.argmax(np.asarray(rows["label"]) == 3))]["u1"])
     with pytest.raises(InputError, match="no row of another context"):
-        replaced_rows(one, 1, 23)
+        context_negative_rows(one, 1, 23)
 
 
 @pytest.mark.parametrize("values", [{"config": "2-class"}, {"method": "hierarchical"}, {"config": "persona"}])

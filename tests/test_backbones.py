@@ -216,7 +216,7 @@ def test_a_head_for_other_labels_is_not_kept(family, classes, texts, tmp_path):
     folder = backbone(family, texts, tmp_path, classes)
     before, (after, _) = (
         AutoModelForSequenceClassification.from_pretrained(folder),
-        initialize_model(recipe(folder), FOUR, []),
+        initialize_model(recipe(folder)),
     )
     assert tuple(after.config.id2label.values()) == FOUR
     encoder, head = after.base_model_prefix, dict(before.named_parameters())
@@ -233,7 +233,7 @@ def test_a_head_for_the_same_labels_is_kept(texts, tmp_path):
     folder = backbone("roberta", texts, tmp_path, FOUR)
     before, (after, _) = (
         AutoModelForSequenceClassification.from_pretrained(folder),
-        initialize_model(recipe(folder), FOUR, []),
+        initialize_model(recipe(folder)),
     )
     for (name, old), new in zip(before.named_parameters(), after.parameters(), strict=True):
         assert torch.equal(old, new), name
@@ -253,7 +253,7 @@ def changed(folder, change):
 def test_there_is_no_warning_about_a_head_that_is_replaced(family, classes, texts, tmp_path, caplog):
     folder = backbone(family, texts, tmp_path, classes)
     caplog.clear()
-    initialize_model(recipe(folder), FOUR, [])
+    initialize_model(recipe(folder))
     assert caplog.messages == []
 
 
@@ -262,14 +262,14 @@ def test_there_is_no_warning_about_a_pooler_that_a_masked_language_model_lacks(t
     AutoModelForMaskedLM.from_pretrained(folder).save_pretrained(folder)
     caplog.clear()
     assert not any("pooler" in name for name in load_file(tmp_path / "model.safetensors"))
-    initialize_model(recipe(folder), FOUR, [])
+    initialize_model(recipe(folder))
     assert caplog.messages == []
 
 
 def test_a_layer_missing_from_the_checkpoint_is_reported_in_one_line(texts, tmp_path, caplog):
     folder = backbone("bert", texts, tmp_path)
     changed(folder, lambda old: {name: value for name, value in old.items() if "layer.1.output" not in name})
-    initialize_model(recipe(folder), FOUR, [])
+    initialize_model(recipe(folder))
     [message] = caplog.messages
     assert message.startswith(f"backbone {folder!r}: its checkpoint lacks 4 of the encoder's 37 weights (")
     assert message.endswith("bert.encoder.layer.1.output.LayerNorm.bias for one; they start at random")
@@ -288,14 +288,14 @@ def test_a_checkpoint_without_the_encoder_raises_one_clear_error(share, change, 
     with pytest.raises(
         InputError, match=rf"\({share} of its parameters\).*not the encoder that its config.json"
     ) as error:
-        initialize_model(recipe(folder), FOUR, [])
+        initialize_model(recipe(folder))
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("family", ["bert", "albert", "distilbert", "modernbert", "deberta-v2", "gpt2"])
 @pytest.mark.parametrize("rate", [0.0, 0.5])
 def test_the_dropout_of_a_recipe_replaces_all_dropouts_of_the_backbone(family, rate, texts, tmp_path):
-    model, tokenizer = initialize_model(recipe(backbone(family, texts, tmp_path), dropout=rate), FOUR, [])
+    model, tokenizer = initialize_model(recipe(backbone(family, texts, tmp_path), dropout=rate))
     batch = tokenizer(["你是几月"], ["生日"], return_tensors="pt")
     with torch.no_grad():
         once, again = (model.train()(**batch).logits for _ in range(2))
@@ -303,7 +303,7 @@ def test_the_dropout_of_a_recipe_replaces_all_dropouts_of_the_backbone(family, r
 
 
 def test_a_unigram_model_does_not_judge_a_reply_of_unknown_characters(texts, tmp_path):
-    model, tokenizer = initialize_model(recipe(backbone("xlm-roberta", texts, tmp_path)), FOUR, [])
+    model, tokenizer = initialize_model(recipe(backbone("xlm-roberta", texts, tmp_path)))
     verdict = ContradictionDetector(CheckpointClassifier(TorchBackend(model, tokenizer)))(
         chat("你好", "你好", "你好", "☃☄")
     )
@@ -313,4 +313,4 @@ def test_a_unigram_model_does_not_judge_a_reply_of_unknown_characters(texts, tmp
 def test_a_model_that_is_not_an_encoder_raises_one_clear_error(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "vit"}', encoding="utf-8")
     with pytest.raises(InputError, match=r"^backbone .*: neither a folder with an encoder nor one on the Hub"):
-        initialize_model(recipe(str(tmp_path)), FOUR, [])
+        initialize_model(recipe(str(tmp_path)))

@@ -100,7 +100,7 @@ def test_training_saves_a_rule_with_the_weights(quick_model, sample_repo):
 def test_a_model_started_from_a_detector_has_no_rule_until_one_is_fitted(quick_model):
     assert load_rule(quick_model) != Rule()
     recipe = Recipe.of(name="next", view="flatten", config="4-class", backbone=str(quick_model))
-    model, _ = initialize_model(recipe, recipe.labels, [])
+    model, _ = initialize_model(recipe)
     assert KEY not in model.config.to_dict()
 
 

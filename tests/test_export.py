@@ -98,7 +98,7 @@ def test_damaged_weights_raise_one_line_that_names_the_file(damage, quick_model,
     recipe = Recipe.of(name="next", view="flatten", config="4-class", backbone=str(model))
     for ask in (
         lambda: ContradictionDetector.from_pretrained(model),
-        lambda: initialize_model(recipe, recipe.labels, []),
+        lambda: initialize_model(recipe),
         lambda: prune(str(model), lambda: ["你养猫吗？"], tmp_path / "out"),
         lambda: export(model, tmp_path / "out"),
         lambda: soup([other, model], tmp_path / "out", data=sample_repo),

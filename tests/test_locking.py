@@ -132,9 +132,7 @@ def encoder(sample_rows, tmp_path_factory):
     folder = tmp_path_factory.mktemp("encoders") / "tiny"
     size = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
     texts = [row[column] for row in sample_rows for column in CONVERSATION]
-    model, tokenizer = initialize_model(
-        Recipe.of(name="tiny", view="flatten", config="2-class", scratch=size), ("a", "b"), texts
-    )
+    model, tokenizer = initialize_model(Recipe.of(name="tiny", view="flatten", config="2-class", scratch=size), texts)
     model.bert.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

@@ -33,7 +33,7 @@ def recipe(folder, config="4-class"):
 
 @pytest.mark.parametrize("config", ["4-class", "2-class"])
 def test_a_contradiction_starts_with_its_probability_under_the_nli_model(nli, config):
-    model, tokenizer = initialize_model(recipe(nli, config), LABELS[config], [])
+    model, tokenizer = initialize_model(recipe(nli, config))
     before = AutoModelForSequenceClassification.from_pretrained(nli)
     inputs = tokenizer(["我养了一只猫", "我天天喝茶"], ["我没养过猫呀", "我不喝茶"], padding=True, return_tensors="pt")
     with torch.no_grad():
@@ -46,4 +46,4 @@ def test_a_contradiction_starts_with_its_probability_under_the_nli_model(nli, co
 def test_the_head_of_another_model_is_rejected(encoder, random_model):
     for folder in (encoder, random_model("4-class")):
         with pytest.raises(InputError, match=r"model\.nli_head .*entailment, neutral, contradiction"):
-            initialize_model(recipe(folder), LABELS["4-class"], [])
+            initialize_model(recipe(folder))

@@ -66,7 +66,7 @@ def hierarchy(sample_rows):
     stages = []
     for number, stage in enumerate(recipe.stages()):
         set_seed(number)
-        model, tokenizer = initialize_model(stage, stage.labels, words)
+        model, tokenizer = initialize_model(stage, words)
         for parameter in model.parameters():
             parameter.data.mul_(5)
         stages.append(CheckpointClassifier(TorchBackend(model, tokenizer), rule=Rule()))

@@ -13,7 +13,7 @@ from contradiction.paths import RECIPES
 from contradiction.training import record
 from contradiction.training.recipe import Recipe, defaults, full_names, option_named
 from contradiction.training.recipe_files import (
-    MOVED,
+    RENAMED,
     RETIRED,
     load_recipe,
     recipe_files,
@@ -134,8 +134,8 @@ def test_a_recipe_without_tables_keeps_its_meaning(tmp_path):
 
 
 def test_every_old_name_maps_to_an_option_unless_it_is_retired():
-    assert set(MOVED.values()) <= set(full_names().values())
-    assert not set(RETIRED) & set(full_names())
+    assert set(RENAMED.values()) <= set(full_names())
+    assert not (set(RETIRED) | set(RENAMED)) & set(full_names())
 
 
 def test_the_recipes_of_all_kept_evaluations_can_still_be_read():
@@ -147,8 +147,8 @@ def test_the_recipes_of_all_kept_evaluations_can_still_be_read():
         for key, value in values.items():
             if key in RETIRED:
                 assert recipe.retired.get(key, RETIRED[key]) == value
-            elif key in MOVED:
-                assert options[MOVED[key]] == value
+            elif key in RENAMED or key in full_names():
+                assert options[full_names()[RENAMED.get(key, key)]] == value
         assert recipe.seed == values["seed"]
         assert (recipe.model.method == "kernel") == values.get("frozen", False)
 

@@ -36,7 +36,7 @@ def test_a_model_reads_both_scripts_alike(detector, view):
 
 def test_a_vocabulary_built_from_texts_uses_simplified_characters():
     recipe = Recipe.of(name="new", view="flatten", config="4-class", scratch={"hidden_size": 32, "heads": 2})
-    tokenizer = initialize_model(recipe, recipe.labels, [text["content"] for text in TRADITIONAL] * 2)[1]
+    tokenizer = initialize_model(recipe, [text["content"] for text in TRADITIONAL] * 2)[1]
     assert {"养", "猫"} < tokenizer.get_vocab().keys()
     assert not {"養", "貓"} & tokenizer.get_vocab().keys()
 

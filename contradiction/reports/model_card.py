@@ -32,7 +32,7 @@ from contradiction.reports.card_example import (
 from contradiction.reports.tables import backbone_name, class_table, score_table
 from contradiction.training import record
 from contradiction.training.recipe import is_recorded_folder
-from contradiction.training.recipe_files import RecordedRecipe
+from contradiction.training.recipe_files import RecordedRecipe, recorded_recipe
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCard, ModelCardData
@@ -158,7 +158,7 @@ def _credit(name: str, url: str, licence: str | None) -> str:
 def _recipes(run: Mapping[str, Any]) -> list[RecordedRecipe]:
     """The recipe of a run, or the recipes of the members of an ensemble."""
     request = run["request"]
-    return [record.recipe_of(values) for values in request.get("ensemble", [request["recipe"]])]
+    return [recorded_recipe(values) for values in request.get("ensemble", [request["recipe"]])]
 
 
 def _leading(run: Mapping[str, Any]) -> RecordedRecipe:

@@ -32,7 +32,7 @@ from contradiction.reports.tables import (
 )
 from contradiction.training import record
 from contradiction.training.recipe import option_named
-from contradiction.training.recipe_files import RETIRED, RecordedRecipe
+from contradiction.training.recipe_files import RETIRED, RecordedRecipe, recorded_recipe
 
 SPLITS = ("validation", "test")
 
@@ -298,7 +298,7 @@ def changes(result: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str
 def _recipes(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The options of a run, or of the members of a soup or an ensemble."""
     recipes = request.get("ensemble") or request.get("soup") or [request["recipe"]]
-    return [record.recipe_of(recipe).options() for recipe in recipes]
+    return [recorded_recipe(recipe).options() for recipe in recipes]
 
 
 def _start(recipe: Mapping[str, Any], other: Mapping[str, Any]) -> str:

@@ -282,7 +282,7 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     from contradiction.training.optimizers import adamw
 
     rows = training_rows(load_split(data, recipe.data.config, "train"), recipe).rows
-    model, tokenizer = initialize_model(recipe, recipe.labels, [])
+    model, tokenizer = initialize_model(recipe)
     # The teachers' probabilities do not change the time, and computing them is not part of training.
     uniform = np.full((len(rows), len(recipe.labels)), 1 / len(recipe.labels))
     soft = uniform if recipe.distillation.has_teachers else None

@@ -113,7 +113,7 @@ def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
     if recipe.distillation.transfer_per_row:
         with_teacher.append(transfer_rows(chosen, recipe.distillation.transfer_per_row))
     if recipe.augmentation.context_negatives:
-        without_teacher.append(replaced_rows(chosen, recipe.augmentation.context_negatives, recipe.seed))
+        without_teacher.append(context_negative_rows(chosen, recipe.augmentation.context_negatives, recipe.seed))
     if recipe.augmentation.nli:
         pairs = load_split(recipe.augmentation.nli, "nli", "train")
         without_teacher.append(nli_rows(chosen, pairs, recipe.augmentation.nli_pairs_per_row, recipe.seed))
@@ -174,7 +174,7 @@ def items_of(rows: "Dataset", fraction: float, seed: int) -> "Dataset":
     return rows.select([row for row, item in enumerate(rows["source"]) if item in kept])
 
 
-def replaced_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
+def context_negative_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
     """Copies of the rows labelled history, with a first turn from another row of the same bot and no contradiction.
 
     A detector can learn the labels of CDConv from the style of a reply, without reading what the reply contradicts.

@@ -3,7 +3,7 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -29,29 +29,23 @@ if TYPE_CHECKING:
 
 # On a CPU, plain matrix products make a training step of a small encoder faster than fused attention (13 to 22 %).
 FAST_ON_CPU = {"attn_implementation": "eager"}
-# ``id2label`` and ``label2id`` of a model configuration.
-Names = dict[str, Any]
 
 
-def initialize_model(
-    recipe: Recipe, labels: tuple[str, ...], texts: Iterable[str]
-) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
+def initialize_model(recipe: Recipe, texts: Iterable[str] = ()) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
     """The model (in float32, with the label names in its configuration) and the tokenizer at the start of training.
 
     Args:
-        recipe: names the backbone, or the size of an encoder with random weights.
-        labels: the names of the classes, by id.
+        recipe: names the labels, and the backbone or the size of an encoder with random weights.
         texts: the utterances of the training split; a new tokenizer for an encoder without backbone is made from them.
 
     Raises:
         InputError: the backbone cannot be loaded, its weights are damaged, or its checkpoint lacks more than half of
             the encoder.
     """
-    names: Names = {"id2label": dict(enumerate(labels)), "label2id": {label: id for id, label in enumerate(labels)}}
     if recipe.model.backbone:
-        model, tokenizer = _pretrained(recipe.model.backbone, recipe, names)
+        model, tokenizer = _pretrained(recipe.model.backbone, recipe)
     else:
-        model, tokenizer = _scratch(recipe, names, map(simplified, texts))
+        model, tokenizer = _scratch(recipe, map(simplified, texts))
     setattr(model.config, VIEW_KEY, recipe.data.view)
     if recipe.augmentation.crossed:  # the replies of self-contradictions have no earlier reply
         setattr(model.config, OPENINGS_KEY, True)
@@ -65,7 +59,7 @@ def _limits(tokens: int) -> dict[str, Any]:
     return {"model_max_length": tokens, "truncation_side": "left"}
 
 
-def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
+def _pretrained(backbone: str, recipe: Recipe) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
     import torch
 
     otherwise = f"backbone {backbone!r}: neither a folder with an encoder nor one on the Hub that can be reached"
@@ -74,11 +68,11 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
 
         config = load_config(backbone)
         # A head that was trained for other labels is replaced, also if its shape fits.
-        other_head = _classifies(config) and config.id2label != names["id2label"]
+        other_head = _classifies(config) and config.id2label != dict(enumerate(recipe.labels))
         if recipe.model.nli_head:
             _check_nli_head(config, backbone)
         else:
-            _set_labels(config, names)
+            _set_labels(config, recipe.labels)
         if recipe.model.dropout is not None:
             _set_dropout(config, recipe.model.dropout)
         model, report = load_model(
@@ -92,7 +86,7 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
     absent = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
     _check_encoder(model, absent, backbone)
     if recipe.model.nli_head:
-        model = _with_head_from_nli(model, names)
+        model = _with_head_from_nli(model, recipe.labels)
     elif other_head and _head(model) - absent:
         model = _with_fresh_head(model)
     _complete(tokenizer, model, backbone)
@@ -122,9 +116,10 @@ def _check_encoder(model: "PreTrainedModel", absent: set[str], backbone: str) ->
     logging.getLogger(__name__).warning("%s; they start at random", reason)
 
 
-def _set_labels(config: "PreTrainedConfig", names: Names) -> None:
-    config.num_labels = len(names["id2label"])
-    config.id2label, config.label2id, config.problem_type = names["id2label"], names["label2id"], None
+def _set_labels(config: "PreTrainedConfig", labels: Sequence[str]) -> None:
+    config.id2label = dict(enumerate(labels))
+    config.label2id = {label: number for number, label in enumerate(labels)}
+    config.problem_type = None
 
 
 def _check_nli_head(config: "PreTrainedConfig", backbone: str) -> None:
@@ -136,7 +131,7 @@ def _check_nli_head(config: "PreTrainedConfig", backbone: str) -> None:
         )
 
 
-def _with_head_from_nli(model: "PreTrainedModel", names: Names) -> "PreTrainedModel":
+def _with_head_from_nli(model: "PreTrainedModel", labels: Sequence[str]) -> "PreTrainedModel":
     """A model for other labels whose head starts from that of an NLI model.
 
     A contradiction of any kind starts with the weights of the NLI label contradiction, and every other label with the
@@ -147,9 +142,9 @@ def _with_head_from_nli(model: "PreTrainedModel", names: Names) -> "PreTrainedMo
     import torch
 
     nli = {str(label): int(number) for label, number in (model.config.label2id or {}).items()}
-    contradicts = [is_contradiction(label) for label in names["id2label"].values()]
+    contradicts = [is_contradiction(label) for label in labels]
     kinds = sum(contradicts)
-    _set_labels(model.config, names)
+    _set_labels(model.config, labels)
     new = type(model)(model.config)
     weights, fresh = model.state_dict(), new.state_dict()
     for name, weight in weights.items():
@@ -228,7 +223,7 @@ def _complete(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel", ba
         )
 
 
-def _scratch(recipe: Recipe, names: Names, texts: Iterable[str]) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
+def _scratch(recipe: Recipe, texts: Iterable[str]) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
     from transformers import BertConfig, BertForSequenceClassification
 
     size = recipe.model.scratch or ScratchOptions()
@@ -244,8 +239,8 @@ def _scratch(recipe: Recipe, names: Names, texts: Iterable[str]) -> tuple["PreTr
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
         pad_token_id=tokenizer.pad_token_id,
-        **names,
     )
+    _set_labels(config, recipe.labels)
     return BertForSequenceClassification(config), tokenizer
 
 

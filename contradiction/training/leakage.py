@@ -7,8 +7,10 @@ that was trained on them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from contradiction.data.splits import UNNAMED
 from contradiction.errors import InputError
@@ -24,8 +26,7 @@ TRAIN = "train"
 MERGED = ("soup", "ensemble")  # keys of a request with the recipes of the members
 
 
-@dataclass(frozen=True)
-class Training:
+class Training(BaseModel):
     """The training data of a model.
 
     Attributes:
@@ -37,11 +38,13 @@ class Training:
         seed: the seed with which the fraction was drawn; None where it is not recorded.
     """
 
+    model_config = ConfigDict(frozen=True, strict=True)
+
     config: str
     data_name: str | None = None
     model: str | None = None
     bot: str | None = None
-    train_fraction: float = 1.0
+    train_fraction: float = Field(1.0, validation_alias=AliasChoices("train_fraction", "share"))  # `share` in old files
     seed: int | None = None
 
 
@@ -54,7 +57,7 @@ def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
         The attributes of each :class:`Training` by name; each training once.
     """
     all_trainings = (training for model in models for training in trainings(_record(model), model_name(model)))
-    return [asdict(training) for training in dict.fromkeys(all_trainings)]
+    return [training.model_dump() for training in dict.fromkeys(all_trainings)]
 
 
 def sources(recipe: "Recipe") -> list[str]:
@@ -64,11 +67,9 @@ def sources(recipe: "Recipe") -> list[str]:
 
 def _roles(recipe: "Recipe") -> Iterator[tuple[str, str]]:
     """The backbone and the teachers of a recipe, each with its role."""
-    roles = [
-        (recipe.model.backbone, "backbone" if recipe.model.fine_tunes else "embedder"),
-        *((teacher, "teacher") for teacher in recipe.distillation.teachers),
-    ]
-    yield from ((name, role) for name, role in roles if name)
+    if recipe.model.backbone:
+        yield recipe.model.backbone, "backbone" if recipe.model.fine_tunes else "embedder"
+    yield from ((teacher, "teacher") for teacher in recipe.distillation.teachers)
 
 
 def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Training]:
@@ -81,33 +82,27 @@ def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Trai
         run: the record.
         model: the name of the model.
     """
-    request, ancestors = run.get("request"), run.get("ancestors")
-    entries: list[Any] = []
+    request, entries = run.get("request"), _items(run.get("ancestors"))
     if isinstance(request, Mapping):
         recipes = (request.get("recipe"), *(recipe for kind in MERGED for recipe in _items(request.get(kind))))
         names = {"data_name": request.get("data_name"), "model": model}
-        entries = [{**_data_options(recipe), **names} for recipe in recipes if isinstance(recipe, Mapping)]
-    yield from dict.fromkeys(_training(entry) for entry in (*entries, *_items(ancestors)) if _names_config(entry))
+        entries = [*({**_data_options(recipe), **names} for recipe in recipes), *entries]
+    found = []
+    for entry in entries:
+        with suppress(ValidationError):
+            found.append(Training.model_validate(entry))
+    yield from dict.fromkeys(found)
 
 
-def _data_options(recipe: Mapping[str, Any]) -> dict[str, Any]:
+def _data_options(recipe: object) -> dict[str, Any]:
     """The data options and the seed of a recorded recipe of any version."""
-    values, _ = upgraded(recipe)
+    values = upgraded(recipe)[0] if isinstance(recipe, Mapping) else {}
     data = values.get("data")
     return {**(data if isinstance(data, Mapping) else {}), "seed": values.get("seed")}
 
 
-def _names_config(entry: object) -> bool:
-    return isinstance(entry, Mapping) and isinstance(entry.get("config"), str)
-
-
-def _training(entry: Mapping[str, Any]) -> Training:
-    data_name, model, bot = (_text(entry.get(key)) for key in ("data_name", "model", "bot"))
-    fraction, seed = entry.get("train_fraction", entry.get("share")), entry.get("seed")  # `share` in older records
-    return Training(
-        entry["config"], data_name, model, bot, fraction if isinstance(fraction, int | float) else 1.0,
-        seed if isinstance(seed, int) else None,
-    )  # fmt: skip
+def _items(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def exposure(run: Mapping[str, Any], config: str, split: str, data_name: str | None = None) -> Training | None:
@@ -208,13 +203,10 @@ def check_embedder(name: str, config: str, data_name: str | None) -> None:
 def _of_these_rows(run: Mapping[str, Any], config: str, data_name: str | None) -> Iterator[Training]:
     """The training data of a record that consists of the same rows as a config, in either split."""
     for training in trainings(run):
-        if not _differ(training.data_name, data_name) and _shares_rows(training.config, config):
+        known_names = {training.data_name, data_name} - {None, UNNAMED}
+        # All configs of single chats are CDConv.
+        if len(known_names) < 2 and has_two_texts(training.config) == has_two_texts(config):
             yield training
-
-
-def _differ(name: str | None, other_name: str | None) -> bool:
-    """Whether both names are known and differ."""
-    return name != other_name and not {name, other_name} & {None, UNNAMED}
 
 
 def _made_from(training: Training) -> str:
@@ -223,15 +215,3 @@ def _made_from(training: Training) -> str:
 
 def _record(model: str) -> dict[str, Any]:
     return record.of_model(model) or record.of_model(model, record.PRUNED)
-
-
-def _items(value: object) -> list[Any]:
-    return list(value) if isinstance(value, list) else []
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _shares_rows(config: str, other_config: str) -> bool:
-    return has_two_texts(config) == has_two_texts(other_config)  # all other configs are CDConv

@@ -22,7 +22,6 @@ from contradiction.data.splits import CHINESE, languages_of, of_bot
 from contradiction.errors import InputError
 from contradiction.inputs.views import CHINESE_ONLY_KEY, VIEWS
 from contradiction.io import files
-from contradiction.io.files import locked
 from contradiction.io.quiet import no_model_bars
 from contradiction.labels import task_of
 from contradiction.training import record, run_folder, tracking
@@ -95,9 +94,8 @@ def train(
     rows, languages = run_folder.load_splits(recipe, data), languages_of(data)
     request, conditions = run_folder.run_request(recipe, data, rows), run_folder.provenance(recipe, deterministic)
     check_teachers(recipe, request["data"])
-    with locked(out, accelerator.is_main_process):
-        accelerator.wait_for_everyone()
-        if run_folder.is_finished(out, request, resume, accelerator.is_main_process):
+    with run_folder.claimed(out, request, resume, accelerator) as finished:
+        if finished:
             return out
         training, validation = training_rows(rows["train"], recipe), of_bot(rows["validation"], recipe.data.bot)
         layout = Layout(
@@ -123,11 +121,14 @@ def train(
                 started = record.read(work)  # since then, a Hub repo may have changed
                 result |= {key: started.get(key) or value for key, value in conditions.items()}
                 result |= {"processes": accelerator.num_processes, **run_folder.origin(recipe, languages)}
-                record.write(work / "best", request=request, progress=result, model=accelerator.unwrap_model(run.model))
+                model, seconds = accelerator.unwrap_model(run.model), sum(epoch["seconds"] for epoch in progress.epochs)
+                record.write(
+                    work / "best", request=request, result=result, minutes=seconds / 60,
+                    parameters=model.num_parameters(), hardware=record.hardware(str(model.device)),
+                )  # fmt: skip
                 run_folder.finalize(work / "best", validation)
                 files.replace_folder(work / "best", out)
             shutil.rmtree(work)
-        accelerator.wait_for_everyone()
     return out
 
 
@@ -167,9 +168,7 @@ def _prepare(
     languages: list[str],
 ) -> _Run:
     rows = training.rows
-    model, tokenizer = initialize_model(
-        recipe, recipe.labels, (row[column] for row in rows for column in VIEWS[recipe.data.view])
-    )
+    model, tokenizer = initialize_model(recipe, (row[column] for row in rows for column in VIEWS[recipe.data.view]))
     if languages != [CHINESE]:
         setattr(model.config, CHINESE_ONLY_KEY, False)
     soft = _teacher_probabilities(accelerator, recipe, training, work) if recipe.distillation.has_teachers else None
@@ -328,12 +327,7 @@ def evaluate_epoch(
 def _summary(epoch: int, epochs: int, loss: float, scores: dict[str, Any]) -> str:
     line = f"epoch {epoch + 1}/{epochs}: loss {loss:.3f}, validation macro-F1 {100 * scores['macro_f1']:.1f}"
     if scores["collapsed"]:
-        line += " (the model predicts the same label for every row)"
-    elif missing := _never_predicted(scores):
-        line += f" (never predicted: {', '.join(missing)})"
-    return line
-
-
-def _never_predicted(scores: dict[str, Any]) -> list[str]:
-    columns = zip(*scores["confusion_matrix"], strict=True)  # rows are references, columns are predictions
-    return [label for label, counts in zip(scores["labels"], columns, strict=True) if not sum(counts)]
+        return f"{line} (the model predicts the same label for every row)"
+    predicted = np.sum(scores["confusion_matrix"], axis=0)  # rows are references, columns are predictions
+    missing = [label for label, count in zip(scores["labels"], predicted, strict=True) if not count]
+    return f"{line} (never predicted: {', '.join(missing)})" if missing else line

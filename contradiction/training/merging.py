@@ -77,32 +77,27 @@ def _soup_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
         if not all((model / file).is_file() for file in (WEIGHTS, TOKENIZER)) or "epochs" not in record.read(model):
             raise InputError(f"{model}: holds no trained detector of one checkpoint; `cdconv train` writes one")
     runs = [record.read(model) for model in models]
-    first, run = models[0], runs[0]
-    backbone = record.recipe(run["request"]).model.backbone
+    backbones = [record.recipe(run["request"]).model.backbone for run in runs]
+    first, backbone = models[0], backbones[0]
     if not backbone:
-        raise InputError(
-            f"{first}: started from random weights; a soup needs runs that started from the same checkpoint"
-        )
-    for model, run_of_model in zip(models[1:], runs[1:], strict=True):
-        if record.recipe(run_of_model["request"]).model.backbone != backbone:
+        raise InputError(f"{first}: started from random weights; a soup needs runs of the same checkpoint")
+    commits = [(run.get("revisions") or {}).get(backbone) for run in runs]
+    shapes, limits = [_shape(model) for model in models], [_max_tokens(model) for model in models]
+    for model, other, commit, shape, limit in zip(models, backbones, commits, shapes, limits, strict=True):
+        both = f"{model} and {first}"
+        if other != backbone:
+            raise InputError(f"{both}: started from different checkpoints; a soup needs runs of the same one")
+        if commit and commits[0] and commit != commits[0]:
             raise InputError(
-                f"{model} and {first}: started from different checkpoints; a soup needs runs of the same one"
+                f"{both}: started from {backbone} at the commits {commit} and {commits[0]}; a soup needs runs of the "
+                "same checkpoint"
             )
-        commits = [(member.get("revisions") or {}).get(backbone) for member in (run, run_of_model)]
-        if None not in commits and commits[0] != commits[1]:
-            raise InputError(
-                f"{model} and {first}: started from {backbone} at the commits {commits[1]} and {commits[0]}; a soup "
-                "needs runs that started from the same checkpoint"
-            )
-        if _shape(model) != _shape(first):
-            raise InputError(f"{model} and {first}: have different shapes, labels or views")
+        if shape != shapes[0]:
+            raise InputError(f"{both}: have different shapes, labels or views")
         if (model / TOKENIZER).read_bytes() != (first / TOKENIZER).read_bytes():
-            raise InputError(f"{model} and {first}: have different tokenizers")
-        if _max_tokens(model) != _max_tokens(first):
-            raise InputError(
-                f"{model}, {first}: read {_max_tokens(model)} and {_max_tokens(first)} tokens; a soup needs equal "
-                "limits"
-            )
+            raise InputError(f"{both}: have different tokenizers")
+        if limit != limits[0]:
+            raise InputError(f"{both}: read {limit} and {limits[0]} tokens; a soup needs equal limits")
     return runs
 
 

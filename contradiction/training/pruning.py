@@ -170,8 +170,8 @@ def _encoded(tokenizer: "Tokenizer", texts: Iterable[str]) -> Iterator[tuple[lis
 def _count(tokenizer: "Tokenizer", texts: Iterable[str], on_texts: Callable[[int], Any]) -> Usage:
     pieces = tokenizer.get_vocab()
     usage = Usage(np.zeros(max(pieces.values()) + 1, dtype=np.int64))
-    failing = json.loads(tokenizer.to_str())["model"]["type"] == "WordPiece"
-    unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", "")) if failing else None
+    word_piece = type(tokenizer.model).__name__ == "WordPiece"
+    unknown = tokenizer.token_to_id(tokenizer.model.unk_token) if word_piece else None
     for batch, encodings in _encoded(tokenizer, texts):
         for text, encoding in zip(batch, encodings, strict=True):
             np.add.at(usage.counts, encoding.ids, 1)

@@ -180,7 +180,7 @@ class Recipe(Options):
         Raises:
             InputError: an unknown name, or a value out of range.
         """
-        return validated(cls, _placed({}, options), f"recipe {options.get('name', '')}".rstrip())
+        return validated(cls, _in_tables({}, options), f"recipe {options.get('name', '')}".rstrip())
 
     def with_changes(self, **options: Any) -> Self:
         """The same recipe with other values, by their bare names; None does not change a value.
@@ -196,7 +196,7 @@ class Recipe(Options):
             values["model"] |= {"scratch": None, "base_model": None}
         if changes.get("model.method") == "hierarchical":
             del values["data"]["view"]
-        return validated(type(self), _placed(values, changes), f"recipe {self.name}")
+        return validated(type(self), _in_tables(values, changes), f"recipe {self.name}")
 
 
 TOP_LEVEL = tuple(key for key in Recipe.model_fields if key not in TABLES)
@@ -247,7 +247,7 @@ def defaults() -> dict[str, Any]:
     return {key: field.default for key, field in fields if key not in TABLES and not field.is_required()}
 
 
-def _placed(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def _in_tables(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """The values with the options inserted into their tables."""
     placed = {key: dict(value) if key in TABLES else value for key, value in values.items()}
     for name, value in options.items():
@@ -264,9 +264,9 @@ def describe(error: "ValidationError") -> str:
     first: Any = error.errors(include_url=False)[0]
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return f"{key} is not an option; {_there_are(first['loc'])}"
+        return f"{key} is not an option; {_where_it_belongs(first['loc'])}"
     if first["type"] == "missing":
-        return f"{key} is missing{_what_is_right(key)}"
+        return f"{key} is missing{_allowed_values(key)}"
     message = first["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
     if not key:
         return message
@@ -275,13 +275,13 @@ def describe(error: "ValidationError") -> str:
     return f"[{key}]: {message}" if table else f"{key} is {first['input']!r}: {message}"
 
 
-def _what_is_right(missing: str) -> str:
+def _allowed_values(missing: str) -> str:
     if missing in TABLES:
         return f"; the table [{missing}] has {', '.join(TABLES[missing].model_fields)}"
     return f"; allowed are {', '.join(ALLOWED[missing])}" if missing in ALLOWED else ""
 
 
-def _there_are(place: tuple[str | int, ...]) -> str:
+def _where_it_belongs(place: tuple[str | int, ...]) -> str:
     table, option = ".".join(map(str, place[:-1])), str(place[-1])
     owners = [name for name, options in TABLES.items() if option in options.model_fields]
     if owners:

@@ -13,7 +13,7 @@ from contradiction.errors import InputError
 from contradiction.inputs.views import HIERARCHICAL
 from contradiction.io.files import RECORD, read_json
 from contradiction.paths import RECIPES
-from contradiction.training.recipe import Recipe, is_recorded_folder, validated
+from contradiction.training.recipe import Recipe, full_names, is_recorded_folder, validated
 from contradiction.training.recipe_options import TABLES
 
 
@@ -88,34 +88,16 @@ def _of_record(file: Path) -> dict[str, Any]:
     return values
 
 
-# Old name -> full name.
-MOVED: Mapping[str, str] = {
-    "config": "data.config",
-    "view": "data.view",
-    "target": "data.target",
-    "bot": "data.bot",
-    "share": "data.train_fraction",
-    "backbone": "model.backbone",
-    "base_model": "model.base_model",
-    "scratch": "model.scratch",
-    "dropout": "model.dropout",
-    "max_length": "model.max_length",
-    "epochs": "optimizer.epochs",
-    "batch_size": "optimizer.batch_size",
-    "learning_rate": "optimizer.learning_rate",
-    "warmup": "optimizer.warmup_ratio",
-    "weight_decay": "optimizer.weight_decay",
-    "ema": "optimizer.ema",
-    "class_weights": "loss.class_weights",
-    "logit_adjustment": "loss.logit_adjustment",
-    "teachers": "distillation.teachers",
-    "ngrams": "distillation.ngram_teacher_weight",
-    "distill": "distillation.weight",
-    "distill_temperature": "distillation.temperature",
-    "transfer": "distillation.transfer_per_row",
-    "nli": "augmentation.nli",
-    "nli_pairs": "augmentation.nli_pairs_per_row",
-    "replaced": "augmentation.context_negatives",
+# The old names of options.
+RENAMED: Mapping[str, str] = {
+    "share": "train_fraction",
+    "warmup": "warmup_ratio",
+    "ngrams": "ngram_teacher_weight",
+    "distill": "weight",
+    "distill_temperature": "temperature",
+    "transfer": "transfer_per_row",
+    "nli_pairs": "nli_pairs_per_row",
+    "replaced": "context_negatives",
 }
 # Options that no longer exist, each with the value that switched it off.
 RETIRED: Mapping[str, Any] = {
@@ -153,14 +135,17 @@ class RecordedRecipe(Recipe):
         return values if self.retired else {key: value for key, value in values.items() if key != "retired"}
 
 
-def recorded_recipe(values: Mapping[str, Any]) -> RecordedRecipe:
+def recorded_recipe(values: object) -> RecordedRecipe:
     """The recipe of a record of any version.
 
     Raises:
-        pydantic.ValidationError: the values are not a recipe.
+        InputError: the values are not a recipe, or one of a later version.
     """
+    if not isinstance(values, Mapping):
+        raise InputError("the record of the run holds no recipe")
     current, retired = upgraded(values)
-    return RecordedRecipe.model_validate({**current, "retired": retired} if retired else current)
+    where = f"the recipe in the record of {values.get('name', 'a run')}"
+    return validated(RecordedRecipe, {**current, "retired": retired} if retired else current, where)
 
 
 def upgraded(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -170,10 +155,12 @@ def upgraded(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
     """
     if any(key in TABLES for key in values):
         return dict(values), {}
+    known = full_names()
     current: dict[str, Any] = {}
     for key, value in values.items():
-        if key in MOVED:
-            table, option = MOVED[key].split(".")
+        name = RENAMED.get(key, key)
+        table, _, option = known.get(name, "").rpartition(".")
+        if table:
             current.setdefault(table, {})[option] = value
         elif key not in RETIRED and key != FROZEN:
             current[key] = value

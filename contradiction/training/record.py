@@ -25,30 +25,27 @@ import logging
 import os
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from pydantic import ValidationError
+from typing import Any
 
 from contradiction.errors import InputError
 from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.hub import HubUnavailableError, fetch_file, split_revision
-from contradiction.training.recipe import Recipe, describe
+from contradiction.labels import STAGES
+from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import RecordedRecipe, recorded_recipe, upgraded
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 PRUNED = "prune.json"  # the record of a backbone with a pruned vocabulary
 PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
 
 
-def read(folder: str | Path) -> dict[str, Any]:
+def read(folder: str | Path, name: str = RECORD) -> dict[str, Any]:
     """The record of a model folder; empty without one."""
-    return _read(Path(folder) / RECORD)
+    file = Path(folder) / name
+    return read_json(file) if file.is_file() else {}
 
 
 def of_model(model: str | Path, name: str = RECORD) -> dict[str, Any]:
@@ -61,7 +58,7 @@ def of_model(model: str | Path, name: str = RECORD) -> dict[str, Any]:
         name: the file name of the record.
     """
     if Path(model).is_dir():
-        return _read(Path(model) / name)
+        return read(model, name)
     try:
         file = fetch_file(str(model), name)
     except HubUnavailableError:
@@ -83,10 +80,6 @@ def _warn_once(model: str) -> None:
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.is_file() else {}
-
-
 def recorded_request(folder: str | Path) -> dict[str, Any] | None:
     """The request of the run of a folder; None without a record.
 
@@ -105,70 +98,28 @@ def recipe(request: Mapping[str, Any]) -> RecordedRecipe:
     Raises:
         InputError: the request holds no recipe, or one of a later version.
     """
-    return recipe_of(request.get("recipe"))
+    return recorded_recipe(request.get("recipe"))
 
 
-def recipe_of(values: object) -> RecordedRecipe:
-    """The recipe with these recorded values; see :func:`recipe`."""
-    if not isinstance(values, Mapping):
-        raise InputError("the record of the run holds no recipe")
-    try:
-        return recorded_recipe(values)
-    except ValidationError as error:
-        raise InputError(f"the recipe in the record of {values.get('name', 'a run')}: {describe(error)}") from None
-
-
-def write(folder: str | Path, *, request: dict[str, Any], progress: dict[str, Any], model: "PreTrainedModel") -> None:
-    """Writes the record of a finished run beside its checkpoint; ``minutes`` counts only the training steps."""
-    minutes = sum(epoch["seconds"] for epoch in progress["epochs"]) / 60
-    _write(folder, request, progress, minutes, model.num_parameters(), hardware(str(model.device)))
-
-
-def write_fitted(
-    folder: str | Path, *, request: dict[str, Any], result: dict[str, Any], minutes: float, parameters: int, device: str
+def write(
+    folder: str | Path,
+    *,
+    request: Mapping[str, Any],
+    result: Mapping[str, Any],
+    minutes: float,
+    parameters: int,
+    hardware: str,
 ) -> None:
-    """Writes the record of a detector that was fitted without training steps; ``minutes`` counts all of the fit."""
-    _write(folder, request, result, minutes, parameters, hardware(device))
+    """Writes the record of a run.
 
-
-def write_stages(folder: str | Path, *, request: dict[str, Any], stages: Sequence[str]) -> None:
-    """Writes the record of a hierarchical model from the records of its stages, which are subfolders."""
-    runs = {stage: read(Path(folder) / stage) for stage in stages}
-    minutes, parameters = (sum(run[key] for run in runs.values()) for key in ("minutes", "parameters"))
-    first = runs[stages[0]]  # all stages start from the same backbone
-    result = {"stages": runs, **{key: first.get(key) for key in ("base_model", "revisions", "ancestors")}}
-    _write(folder, request, result, minutes, parameters, first["hardware"])
-
-
-def write_soup(folder: str | Path, runs: Sequence[dict[str, Any]]) -> None:
-    """Writes the record of a soup from those of its members; its request is the first one's with all recipes."""
-    first = runs[0]
-    request = {**first["request"], "soup": [run["request"]["recipe"] for run in runs]}
-    minutes = sum(run["minutes"] for run in runs)
-    ancestors = [training for run in runs for training in run.get("ancestors", [])]
-    result = {"soup": list(runs), **{key: first.get(key) for key in ("base_model", "revisions")}}
-    result["ancestors"] = [training for index, training in enumerate(ancestors) if training not in ancestors[:index]]
-    _write(folder, request, result, minutes, first["parameters"], first["hardware"])
-
-
-def write_ensemble(folder: str | Path, runs: Sequence[dict[str, Any]], ancestors: Sequence[dict[str, Any]]) -> None:
-    """Writes the record of an ensemble from those of its members; its request is the first one's with all recipes."""
-    first = runs[0]
-    request = {key: value for key, value in first["request"].items() if key != "soup"}
-    request["ensemble"] = [run["request"]["recipe"] for run in runs]
-    minutes, parameters = (sum(run[key] for run in runs) for key in ("minutes", "parameters"))
-    result = {"ensemble": list(runs), "ancestors": list(ancestors)}
-    _write(folder, request, result, minutes, parameters, first["hardware"])
-
-
-def members(run: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The records of the members of a soup or an ensemble; none for a single run."""
-    return [*run.get("soup", []), *run.get("ensemble", [])]
-
-
-def _write(
-    folder: str | Path, request: dict[str, Any], result: dict[str, Any], minutes: float, parameters: int, hardware: str
-) -> None:
+    Args:
+        folder: the model folder.
+        request: see :func:`contradiction.training.run_folder.run_request`.
+        result: the keys that depend on the method.
+        minutes: the time of the training.
+        parameters: the number of weights.
+        hardware: see :func:`hardware`.
+    """
     write_json(
         Path(folder) / RECORD,
         {
@@ -181,6 +132,43 @@ def _write(
             "commit": commit(),
         },
     )
+
+
+def write_stages(folder: Path, request: Mapping[str, Any]) -> None:
+    """Writes the record of a hierarchical model from the records of its stages, which are subfolders."""
+    runs = {stage: read(folder / stage) for stage in STAGES}
+    first = next(iter(runs.values()))  # all stages start from the same backbone
+    result = {"stages": runs, **{key: first.get(key) for key in ("base_model", "revisions", "ancestors")}}
+    write(folder, request=request, result=result, hardware=first["hardware"], **_sums(runs.values()))
+
+
+def write_soup(folder: str | Path, runs: Sequence[dict[str, Any]]) -> None:
+    """Writes the record of a soup from those of its members; its request is the first one's with all recipes."""
+    first = runs[0]
+    request = {**first["request"], "soup": [run["request"]["recipe"] for run in runs]}
+    ancestors = [training for run in runs for training in run.get("ancestors", [])]
+    result = {"soup": list(runs), **{key: first.get(key) for key in ("base_model", "revisions")}}
+    result["ancestors"] = [training for index, training in enumerate(ancestors) if training not in ancestors[:index]]
+    sums = _sums(runs) | {"parameters": first["parameters"]}
+    write(folder, request=request, result=result, hardware=first["hardware"], **sums)
+
+
+def write_ensemble(folder: str | Path, runs: Sequence[dict[str, Any]], ancestors: Sequence[dict[str, Any]]) -> None:
+    """Writes the record of an ensemble from those of its members; its request is the first one's with all recipes."""
+    request = {key: value for key, value in runs[0]["request"].items() if key != "soup"}
+    request["ensemble"] = [run["request"]["recipe"] for run in runs]
+    result = {"ensemble": list(runs), "ancestors": list(ancestors)}
+    write(folder, request=request, result=result, hardware=runs[0]["hardware"], **_sums(runs))
+
+
+def _sums(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The time and the number of weights of several runs together."""
+    return {key: sum(run[key] for run in runs) for key in ("minutes", "parameters")}
+
+
+def members(run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The records of the members of a soup or an ensemble; none for a single run."""
+    return [*run.get("soup", []), *run.get("ensemble", [])]
 
 
 def hardware(device: str) -> str:
@@ -219,7 +207,7 @@ def base_model_of_recipe(recipe: Recipe) -> str | None:
     folder = Path(recipe.model.backbone)
     if not folder.is_dir():
         return _hub_id(recipe.model.backbone)
-    pruned = of_model(folder, PRUNED).get("backbone")
+    pruned = read(folder, PRUNED).get("backbone")
     return base_model_of_run(read(folder)) or _hub_id(pruned) or recipe.model.base_model
 
 

@@ -26,7 +26,7 @@ from contradiction.training import leakage, record
 from contradiction.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator
+    from accelerate import Accelerator, PartialState
     from datasets import Dataset
 
 TEACHER_PROBABILITIES = "teachers.npy"  # the cache in the working folder of a run
@@ -104,6 +104,22 @@ def partial_folder(out: Path) -> Path:
     if not out.name:
         raise InputError(f"{out}: names no new folder; name one inside it, for instance {out / 'run'}")
     return out.with_name(f"{out.name}.partial")
+
+
+@contextmanager
+def claimed(
+    out: Path, request: dict[str, Any], resume: bool, processes: "Accelerator | PartialState"
+) -> Iterator[bool]:
+    """Locks a model folder inside the block, and gives whether its run is finished, see :func:`is_finished`.
+
+    All processes of a run begin and end the block together.
+    """
+    with files.locked(out, processes.is_main_process):
+        processes.wait_for_everyone()
+        finished = is_finished(out, request, resume, processes.is_main_process)
+        processes.wait_for_everyone()
+        yield finished
+        processes.wait_for_everyone()
 
 
 def is_finished(out: Path, request: dict[str, Any], resume: bool, is_main_process: bool) -> bool:

@@ -9,7 +9,7 @@ from contradiction.errors import InputError
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import VIEWS
 from contradiction.io import files
-from contradiction.io.files import locked, new_folder
+from contradiction.io.files import new_folder
 from contradiction.labels import STAGES
 from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.methods.kernel import KernelClassifier, KernelRegression
@@ -39,28 +39,26 @@ def train_hierarchical(
     out = Path(out)
     work = run_folder.partial_folder(out)
     check_fp16_device(recipe)
-    sharing = processes()  # only the main process writes
+    state = processes()  # only the main process writes
     request = run_folder.run_request(recipe, data)
-    with locked(out, sharing.is_main_process):
-        sharing.wait_for_everyone()
-        if run_folder.is_finished(out, request, resume, sharing.is_main_process):
+    with run_folder.claimed(out, request, resume, state) as finished:
+        if finished:
             return out
-        if sharing.is_main_process:
+        if state.is_main_process:
             run_folder.open_run(work, request, resume, run_folder.provenance(recipe, deterministic))
-        sharing.wait_for_everyone()
+        state.wait_for_everyone()
         for stage in recipe.stages():
             loop.train(
                 stage, data=data, out=work / stage.data.view, resume=True, save_steps=save_steps, track=track,
                 logs=tracking.folder_of(out) / stage.data.view, tracked_as=f"{out.name}-{stage.data.view}",
                 deterministic=deterministic,
             )  # fmt: skip
-        if sharing.is_main_process:
+        if state.is_main_process:
             with explain_write_errors(work):
                 files.write_json(work / HierarchicalClassifier.MARKER, {"stages": list(STAGES)})
-                record.write_stages(work, request=request, stages=tuple(STAGES))
+                record.write_stages(work, request)
                 run_folder.finalize(work, of_bot(load_split(data, recipe.data.config, "validation"), recipe.data.bot))
                 work.rename(out)
-        sharing.wait_for_everyone()
     return out
 
 
@@ -87,15 +85,11 @@ def train_kernel(
     """
     out = Path(out)
     check_fp16_device(recipe)
-    sharing = processes()  # only the main process works
+    state = processes()  # only the main process works
     rows, languages = run_folder.load_splits(recipe, data), languages_of(data)
     request, conditions = run_folder.run_request(recipe, data, rows), run_folder.provenance(recipe)
-    with locked(out, sharing.is_main_process):
-        sharing.wait_for_everyone()
-        if run_folder.is_finished(out, request, resume, sharing.is_main_process):
-            return out
-        sharing.wait_for_everyone()
-        if sharing.is_main_process:
+    with run_folder.claimed(out, request, resume, state) as finished:
+        if not finished and state.is_main_process:
             start_time = time.perf_counter()
             chosen = list(training_rows(rows["train"], recipe).rows)
             columns = VIEWS[recipe.data.view]
@@ -108,12 +102,11 @@ def train_kernel(
             with new_folder(out) as folder:
                 fitted.save(folder)
                 result = {**conditions, **run_folder.origin(recipe, languages)}
-                record.write_fitted(
+                record.write(
                     folder, request=request, result=result, minutes=minutes,
-                    parameters=embed.parameters, device=embed.device,
+                    parameters=embed.parameters, hardware=record.hardware(embed.device),
                 )  # fmt: skip
                 run_folder.finalize(folder, of_bot(rows["validation"], recipe.data.bot))
-        sharing.wait_for_everyone()
     return out
 
 

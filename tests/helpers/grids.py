@@ -49,9 +49,8 @@ def encoders(sample_rows, tmp_path_factory):
 
     parent = tmp_path_factory.mktemp("encoders")
     texts = [row[column] for row in sample_rows for column in CONVERSATION]
-    labels = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
     torch.manual_seed(0)
-    model, tokenizer = initialize_model(Recipe.of(name="tiny", view="nli", config="nli", scratch=SIZE), labels, texts)
+    model, tokenizer = initialize_model(Recipe.of(name="tiny", view="nli", config="nli", scratch=SIZE), texts)
     for parameter in model.parameters():  # larger and centred, so that random weights distinguish inputs
         parameter.data.mul_(4)
     with torch.no_grad():
@@ -59,6 +58,8 @@ def encoders(sample_rows, tmp_path_factory):
         model.classifier.bias -= model.eval()(**batch).logits.mean(0)
         for parameter in model.classifier.parameters():
             parameter.mul_(20)
+    model.config.id2label = dict(enumerate(("CONTRADICTION", "NEUTRAL", "ENTAILMENT")))
+    model.config.label2id = {label: number for number, label in model.config.id2label.items()}
     model.save_pretrained(parent / "tiny-nli")
     model.config.num_labels = 2  # as in an encoder that was never fine-tuned: LABEL_0, LABEL_1
     model.bert.save_pretrained(parent / "tiny")
