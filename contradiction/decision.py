@@ -10,6 +10,7 @@ import numpy as np
 
 from contradiction.errors import InputError
 from contradiction.io.files import read_json, write_json
+from contradiction.labels import is_contradiction
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -78,10 +79,16 @@ class Rule:
         return np.maximum(softmax(logits / self.temperature + self.biases_of(labels)), TINY)
 
     def decide(self, probabilities: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-        """The class ids of calibrated probabilities, shape (rows, classes); of two, the second is the contradiction."""
-        if len(labels) == 2:
-            return (probabilities[:, 1] >= self.threshold).astype(int)
-        return np.argmax(np.log(probabilities) + [self.offsets.get(name, 0.0) for name in labels], axis=1)
+        """The class ids of calibrated probabilities, shape (rows, classes).
+
+        The most probable label after the offsets; of two labels, a contradiction from the threshold on.
+        """
+        contradictions = [index for index, name in enumerate(labels) if is_contradiction(name)]
+        if len(labels) == 2 and contradictions:
+            [index] = contradictions
+            return np.where(probabilities[:, index] >= self.threshold, index, 1 - index)
+        logs = np.log(np.maximum(probabilities, TINY))
+        return np.argmax(logs + [self.offsets.get(name, 0.0) for name in labels], axis=1)
 
     def biases_of(self, labels: Sequence[str]) -> np.ndarray:
         """The biases in the order of the labels."""

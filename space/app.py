@@ -36,7 +36,6 @@ FOLDER = Path(__file__).parent
 # A visitor has half of the places and half of the threads at most.
 LIMITS = Limits(requests=512, visitor=256, at_once=32)
 SESSIONS = 500  # whose tables of verdicts are kept in memory
-SCRIPTS = ("chat.js", "bot.js", "sliders.js", "controls.js")  # of the chat, in this order
 WAITING = 64  # requests in the queue of the tab for files; a further one is refused
 LONGEST, LONGEST_PASTED = 2000, 200_000  # characters of one message, and of a pasted chat
 FILE_AGE, CHECK_EVERY = 3300, 300  # seconds: the age after which files are deleted, and the time between two checks
@@ -64,7 +63,7 @@ def build(service: Service, others: Mapping[str, Service] | None = None, bot: bo
     with gr.Blocks(title=ENGLISH["title"], analytics_enabled=False, delete_cache=(CHECK_EVERY, FILE_AGE)) as page:
         gr.HTML(
             html_template='<header class="cd-top"></header>',
-            js_on_load=(FOLDER / "top.js").read_text(encoding="utf-8"),
+            js_on_load=script("top.js"),
             page={"words": spoken_words("heading", "lead", "language")},
             padding=False,
         )
@@ -72,7 +71,7 @@ def build(service: Service, others: Mapping[str, Service] | None = None, bot: bo
             with gr.Tab(words("chat tab"), id="chat"):
                 gr.HTML(
                     html_template='<div class="cd"></div>',
-                    js_on_load="".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS),
+                    js_on_load=script("chat.js", "bot.js", "sliders.js", "controls.js"),
                     server_functions=[read_pasted],
                     page=for_page(shown, bot),
                     padding=False,
@@ -85,7 +84,7 @@ def build(service: Service, others: Mapping[str, Service] | None = None, bot: bo
             with gr.Tab(words("api tab"), id="api"):
                 gr.HTML(
                     html_template='<div class="cd-code"></div>',
-                    js_on_load=(FOLDER / "code.js").read_text(encoding="utf-8"),
+                    js_on_load=script("code.js"),
                     page={"words": spoken_words("code"), "model": shown[0]["model"]},
                     padding=False,
                 )
@@ -93,6 +92,11 @@ def build(service: Service, others: Mapping[str, Service] | None = None, bot: bo
         page.load(js=TITLE % CHINESE["title"])
         functions(services)
     return page.queue(max_size=WAITING, default_concurrency_limit=8)
+
+
+def script(*names: str) -> str:
+    """Files of JavaScript as one script, after what all scripts share."""
+    return "".join((FOLDER / name).read_text(encoding="utf-8") for name in ("dom.js", *names))
 
 
 def spoken(services: Mapping[str, Service]) -> gr.I18n:

@@ -14,7 +14,7 @@ import gradio as gr
 from locales import in_words, words_of
 
 from contradiction.chats.chunks import JudgedChunk, judge_chunk
-from contradiction.chats.formats import Entry
+from contradiction.chats.formats import Chats, Entry
 from contradiction.chats.readers import open_file, unpacked_size
 from contradiction.conversation import text_at
 from contradiction.errors import InputError
@@ -132,14 +132,7 @@ def judge_file(
     Raises:
         InputError: nothing in the file can be read.
     """
-    if not path.is_file():  # Gradio deletes files after a time
-        raise InputError("the file is no longer here; choose it again")
-    if path.stat().st_size > MEGABYTES * 1_000_000:
-        raise InputError(f"the file is larger than {MEGABYTES} MB")
-    chats = open_file(path)
-    limit = MEGABYTES * 1_000_000
-    if chats.format == "parquet" and unpacked_size(path, limit) > limit:
-        raise InputError(f"the file is larger than {MEGABYTES} MB when it is unpacked")
+    chats = _open(path)
     entries: Iterator[Entry] = chain.from_iterable(chats.arrivals)
     rows: list[tuple[str, Row]] = []
     counts = {"chats": 0, "replies": 0, "found": 0, "rejected": 0}
@@ -153,26 +146,24 @@ def judge_file(
                 raise broken
             if not group:
                 break
-            for entry, judged in zip(
-                group, pool.map(lambda entry: _judge(service, entry, chats.key, visitor), group), strict=True
-            ):
+            results = pool.map(lambda entry: _judge(service, entry, chats.key, visitor), group)
+            for entry, judged in zip(group, results, strict=True):
                 if entry.messages is None:
                     counts["rejected"] += 1
                     continue
                 counts["chats"] += 1
-                if not isinstance(judged, JudgedChunk):
+                if isinstance(judged, JudgedChunk):
+                    [record], [verdicts] = judged.records, judged.verdicts
+                    rows += [row_of(entry, verdict, words) for verdict in verdicts if _is_shown(verdict, len(verdicts))]
+                    counts["replies"] += sum(verdict.contradiction is not None for verdict in verdicts)
+                    counts["found"] += sum(bool(verdict.contradiction) for verdict in verdicts)
+                else:
+                    named = {} if entry.id is None else {"id": entry.id}
+                    record = {chats.key: entry.number, **named, "error": str(judged)}
                     too_long = isinstance(judged, TooLongError | LateError)
                     reason = words["tooLong"] if too_long else in_words(str(judged), words)
                     rows.append(("others", [entry.name, "", words["notJudged"], "", "", "", reason]))
-                    named = {} if entry.id is None else {"id": entry.id}
-                    out.write(to_json_line({chats.key: entry.number, **named, "error": str(judged)}))
-                    continue
-                out.write(to_json_line(judged.records[0]))
-                verdicts = judged.verdicts[0]
-                shown = [verdict for verdict in verdicts if _says_something(verdict, len(verdicts))]
-                rows += [row_of(entry, verdict, words) for verdict in shown]
-                counts["replies"] += sum(verdict.contradiction is not None for verdict in verdicts)
-                counts["found"] += sum(bool(verdict.contradiction) for verdict in verdicts)
+                out.write(to_json_line(record))
             done, total = group[-1].end, chats.total or group[-1].end
             progress(min(done / total, 1.0))
             yield words["done"].format(**counts), rows, [row for _, row in rows], None
@@ -184,6 +175,19 @@ def judge_file(
     elif _next(entries, 1) != ([], None):
         summary += " " + words["tooMany"].format(chats=CHATS)
     yield summary, rows, [row for _, row in rows], out.name
+
+
+def _open(path: Path) -> Chats:
+    """Opens a file of chats; raises InputError if it is gone, too large, or of no known format."""
+    limit = MEGABYTES * 1_000_000
+    if not path.is_file():  # Gradio deletes files after a time
+        raise InputError("the file is no longer here; choose it again")
+    if path.stat().st_size > limit:
+        raise InputError(f"the file is larger than {MEGABYTES} MB")
+    chats = open_file(path)
+    if chats.format == "parquet" and unpacked_size(path, limit) > limit:
+        raise InputError(f"the file is larger than {MEGABYTES} MB when it is unpacked")
+    return chats
 
 
 def _next(entries: Iterator[Entry], most: int) -> tuple[list[Entry], InputError | None]:
@@ -224,6 +228,6 @@ def _with_reason(key: str, error: InputError, path: str, words: dict[str, str]) 
     return words[key].format(reason=in_words(reason, words))
 
 
-def _says_something(verdict: Verdict, replies: int) -> bool:
+def _is_shown(verdict: Verdict, replies: int) -> bool:
     """Whether a verdict is shown: all but those on first replies, which can contradict nothing."""
     return verdict.label is not None or is_unchecked(verdict.checked, verdict.reason, replies)

@@ -1,7 +1,5 @@
 // The chat: messages that a visitor types, and a mark on each reply of the bot. What people wrote becomes text nodes alone.
-const { words: tables, reasons, examples, pairs, detectors, bot, most } = props.page;
-const chinese = /^zh(-|$)/i.test(navigator.language);
-const words = tables[chinese ? "zh" : "en"];
+const { reasons, examples, pairs, detectors, bot, most } = props.page;
 const root = element.querySelector(".cd");
 const state = { messages: [], side: "user", verdicts: [], clauses: new Map(), editing: null, waiting: false };
 let asking = null;
@@ -11,16 +9,6 @@ function setDetector(detector) {
   Object.assign(state, { detector, threshold: detector.threshold, prior: detector.prior });
 }
 
-function el(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
-  }
-  node.append(...children.filter((child) => child !== null));
-  return node;
-}
-const button = (label, onclick, attributes = {}) => el("button", { type: "button", onclick, ...attributes }, label);
 const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 const percent = (share) => `${(100 * share).toFixed(share < 0.01 ? 1 : 0)} %`;
 

@@ -83,15 +83,15 @@ def test_the_saved_comparison_matches_the_measurement(exported, rows):
 
 @pytest.mark.skipif(find_spec("openvino") is None, reason="needs OpenVINO")
 def test_openvino_is_compared_by_its_own_output(exported, rows, tmp_path, monkeypatch):
-    from contradiction.inference.openvino_backend import OpenVinoSession
+    from contradiction.inference.openvino_backend import OpenVinoBackend
 
     folder = shutil.copytree(exported[0], tmp_path / "model")
     [compared] = export_onnx(folder, "openvino", rows)
     assert "openvino_telemetry.main" not in sys.modules, "it would send telemetry"
     assert (compared.file, compared.agreement) == (folder / FILES["onnx"], 1)
     assert 0 < compared.gap < 1e-4
-    real = OpenVinoSession.run
-    monkeypatch.setattr(OpenVinoSession, "run", lambda *given: 0 * real(*given) + [0, 0, 0, 9])
+    real = OpenVinoBackend.forward
+    monkeypatch.setattr(OpenVinoBackend, "forward", lambda *given: 0 * real(*given) + [0, 0, 0, 9])
     with pytest.raises(InputError, match="not kept, .*98% of the labels"):
         export_onnx(folder, "openvino", rows)
 

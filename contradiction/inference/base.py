@@ -165,11 +165,11 @@ def register(backend: type[_Backend]) -> type[_Backend]:
     return backend
 
 
-def backend_of(name: str) -> type[Backend]:
-    """The backend of a name; raises InputError for an unknown one."""
-    if name not in BACKENDS:
+def check_backend(name: str) -> str:
+    """Returns the name of a backend, or ``AUTO``; raises InputError for an unknown one."""
+    if name not in (*BACKENDS, AUTO):
         raise InputError(f"backend {name!r}; allowed are {', '.join((*BACKENDS, AUTO))}")
-    return BACKENDS[name]
+    return name
 
 
 def check_precision(precision: str) -> str:

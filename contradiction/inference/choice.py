@@ -9,7 +9,7 @@ from importlib import metadata, util
 from pathlib import Path
 
 from contradiction.errors import InputError
-from contradiction.inference.base import AUTO, BACKENDS, Backend, backend_of, threads
+from contradiction.inference.base import AUTO, BACKENDS, Backend, check_backend, threads
 from contradiction.inference.onnx_backend import OnnxBackend
 from contradiction.inference.openvino_backend import OpenVinoBackend
 from contradiction.inference.torch_backend import best_device
@@ -42,8 +42,8 @@ def load_backend(name: str | Path, backend: str, *, device: str | None, precisio
     Raises:
         InputError: see :meth:`Backend.load`.
     """
-    if backend != AUTO:
-        return backend_of(backend).load(name, device=device, precision=precision)
+    if check_backend(backend) != AUTO:
+        return BACKENDS[backend].load(name, device=device, precision=precision)
     candidates = (TORCH, *(kind.NAME for kind in EXACT if all(map(util.find_spec, kind.PACKAGES))))
     file = _exported(name) if len(candidates) > 1 else None
     # Only the CPU has a choice. A choice that was measured there must not hold where a GPU is the best device.
@@ -66,12 +66,6 @@ def load_backend(name: str | Path, backend: str, *, device: str | None, precisio
     except OSError:  # a cache that cannot be written only costs another measurement
         pass
     return loaded[chosen]
-
-
-def check_backend(name: str) -> None:
-    """Raises InputError for an unknown backend."""
-    if name != AUTO:
-        backend_of(name)
 
 
 def _exported(name: str | Path) -> Path | None:

@@ -1,9 +1,10 @@
 """The backends of ONNX Runtime: run the files that ``cdconv export --backend`` writes beside the weights, on a CPU."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
 MAX_LENGTH, MADE_FROM = "cdconv_max_length", "cdconv_weights_sha256"
 
 
-class Session(Protocol):
-    """A file that is open and can be run.
+@dataclass(frozen=True)
+class Session:
+    """An exported file that is open.
 
     Attributes:
         metadata: what the file says about itself.
         inputs: the names of its inputs.
+        run: a function from the inputs by name to the logits; safe to call from several threads.
     """
 
     metadata: Mapping[str, str]
     inputs: list[str]
-
-    def run(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
-        """The first output, the logits; safe to call from several threads."""
+    run: Callable[[dict[str, np.ndarray]], np.ndarray]
 
 
 @register
@@ -92,7 +93,25 @@ class OnnxBackend(Backend):
     @classmethod
     def open(cls, file: Path, precision: str = "fp32") -> Session:
         """Opens a file; raises InputError where it is damaged, or was made from other weights than those beside it."""
-        return check_origin(file, OnnxSession(file))
+        session = cls._open(file, precision)
+        weights = file.parent.parent / WEIGHTS
+        made_from = session.metadata.get(MADE_FROM)
+        if made_from and weights.is_file() and manifest.sha256(weights) != made_from:
+            raise InputError(f"{file}: was made from other weights than {weights}; export it again")
+        return session
+
+    @classmethod
+    def _open(cls, file: Path, precision: str) -> Session:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = threads(), 3
+        try:
+            opened = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # ONNX Runtime has a class of error for each status
+            raise InputError(f"{file}: ONNX Runtime cannot read it ({first_line(error)}); export it again") from error
+        inputs = [node.name for node in opened.get_inputs()]
+        return Session(opened.get_modelmeta().custom_metadata_map, inputs, lambda batch: opened.run(None, batch)[0])
 
     def forward(self, batch: Sequence[Mapping[str, list[int]]]) -> np.ndarray:
         """Runs one batch; see :meth:`Backend.forward`."""
@@ -109,38 +128,8 @@ class QuantizedOnnxBackend(OnnxBackend):
     FILE = "onnx/model_quantized.onnx"
 
 
-class OnnxSession:
-    """A session of ONNX Runtime; raises InputError for a file that cannot be read. See :class:`Session`."""
-
-    def __init__(self, file: Path) -> None:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.log_severity_level = threads(), 3
-        try:
-            self._session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # ONNX Runtime has a class of error for each status
-            raise InputError(f"{file}: ONNX Runtime cannot read it ({first_line(error)}); export it again") from error
-        self.metadata: Mapping[str, str] = self._session.get_modelmeta().custom_metadata_map
-        self.inputs = [node.name for node in self._session.get_inputs()]
-
-    def run(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
-        """See :meth:`Session.run`."""
-        [logits, *_] = self._session.run(None, inputs)
-        return logits
-
-
 def check_installed(packages: Mapping[str, str]) -> None:
     """Raises InputError if a package is missing; ``packages`` maps each to the extra that installs it."""
     for package, extra in packages.items():
         if find_spec(package) is None:
             raise InputError(f'{package} is missing: pip install "cdconv[{extra}]"')
-
-
-def check_origin(file: Path, session: Session) -> Session:
-    """Returns the session of a file; raises InputError if it was made from other weights than those beside it."""
-    weights = file.parent.parent / WEIGHTS
-    made_from = session.metadata.get(MADE_FROM)
-    if made_from and weights.is_file() and manifest.sha256(weights) != made_from:
-        raise InputError(f"{file}: was made from other weights than {weights}; export it again")
-    return session

@@ -1,7 +1,6 @@
 """The backend of OpenVINO: runs the file of the backend ``onnx`` on a CPU, in float32 or bfloat16."""
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
@@ -10,7 +9,7 @@ import numpy as np
 
 from contradiction.errors import InputError, first_line
 from contradiction.inference.base import register, threads
-from contradiction.inference.onnx_backend import OnnxBackend, Session, check_origin
+from contradiction.inference.onnx_backend import OnnxBackend, Session
 from contradiction.inference.torch_backend import check_fast_enough
 
 
@@ -28,37 +27,28 @@ class OpenVinoBackend(OnnxBackend):
         return _import().__version__
 
     @classmethod
-    def open(cls, file: Path, precision: str = "fp32") -> Session:
-        """Opens a file; see :meth:`OnnxBackend.open`."""
+    def _open(cls, file: Path, precision: str) -> Session:
         check_fast_enough(precision, "cpu", str(file))
-        return check_origin(file, OpenVinoSession(file, precision))
-
-
-class OpenVinoSession:
-    """A file that OpenVINO has compiled; see :class:`contradiction.inference.onnx_backend.Session`."""
-
-    def __init__(self, file: Path, precision: str) -> None:
-        openvino = _import()
         options = {
             "INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16"}[precision],
             "INFERENCE_NUM_THREADS": threads(),
             "PERFORMANCE_HINT": "LATENCY",  # one batch at a time, on all threads
         }
-        core = openvino.Core()
+        core = _import().Core()
         try:
             model = core.read_model(file)
-            self._request = core.compile_model(model, "CPU", options).create_infer_request()
+            request = core.compile_model(model, "CPU", options).create_infer_request()
         except RuntimeError as error:
             raise InputError(f"{file}: OpenVINO cannot read it ({first_line(error)}); export it again") from error
-        framework = dict(model.get_rt_info().items()).get("framework", {})  # the metadata of an ONNX file
-        self.metadata: Mapping[str, str] = {name: value.value for name, value in framework.items()}
-        self.inputs = [node.get_any_name() for node in model.inputs]
-        self._lock = Lock()  # a request runs one batch at a time
+        lock = Lock()  # a request runs one batch at a time
 
-    def run(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
-        """See :meth:`Session.run`."""
-        with self._lock:
-            return self._request.infer(inputs)[0].copy()
+        def run(batch: dict[str, np.ndarray]) -> np.ndarray:
+            with lock:
+                return request.infer(batch)[0].copy()
+
+        framework = dict(model.get_rt_info().items()).get("framework", {})  # the metadata of an ONNX file
+        metadata = {name: value.value for name, value in framework.items()}
+        return Session(metadata, [node.get_any_name() for node in model.inputs], run)
 
 
 def _import() -> ModuleType:

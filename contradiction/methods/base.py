@@ -1,7 +1,7 @@
 """The interface of a method: rows of utterances in, probabilities and labels out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
-from contradiction.inputs.views import Row
+from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.io.files import read_json
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, NON_CONTRADICTION, merge
 
@@ -243,6 +243,23 @@ class Classifier(ABC):
                 )
             )
         return classifications
+
+
+def check_same_labels(classifiers: Sequence[Classifier], name: str) -> None:
+    """Raises InputError if the parts of the model ``name`` have different labels."""
+    first, *others = classifiers
+    for other in others:
+        if set(other.labels) != set(first.labels):
+            raise InputError(
+                f"{name}: all its parts must have the same labels; {first.name} has {', '.join(first.labels)}, and "
+                f"{other.name} has {', '.join(other.labels)}"
+            )
+
+
+def joint_columns(classifiers: Iterable[Classifier]) -> tuple[str, ...]:
+    """The utterances of a conversation that any of some classifiers reads, in their order."""
+    read = {column for classifier in classifiers for column in classifier.columns}
+    return tuple(column for column in CONVERSATION if column in read)
 
 
 def joint_progress(on_batch: OnBatch | None, rows: int, passes: int) -> OnBatch | None:

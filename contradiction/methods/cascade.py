@@ -10,10 +10,10 @@ import numpy as np
 from contradiction.decision import TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
-from contradiction.inputs.views import CONVERSATION, Row
+from contradiction.inputs.views import Row
 from contradiction.inputs.windows import is_opening
 from contradiction.labels import CONTRADICTION, merge
-from contradiction.methods.base import Classifier
+from contradiction.methods.base import Classifier, check_same_labels, joint_columns
 from contradiction.methods.loading import load_classifier, load_rule, register
 from contradiction.methods.softmax import SoftmaxClassifier
 
@@ -44,14 +44,9 @@ class CascadeClassifier(SoftmaxClassifier):
         self, detector: Classifier, judge: Classifier, low: float, high: float, name: str = "model",
         rule: Rule | None = None,
     ) -> None:  # fmt: skip
-        if set(detector.labels) != set(judge.labels):
-            detector_labels, judge_labels = (f"{part.name} has {', '.join(part.labels)}" for part in (detector, judge))
-            raise InputError(
-                f"{name}: both parts of a cascade must have the same labels; {detector_labels}, and {judge_labels}"
-            )
+        check_same_labels((detector, judge), name)
         detector.check_contradictions()
-        read = {*detector.columns, *judge.columns}
-        super().__init__(detector.labels, [column for column in CONVERSATION if column in read], name, rule)
+        super().__init__(detector.labels, joint_columns((detector, judge)), name, rule)
         if not all(isinstance(bound, int | float) and 0 <= bound <= 1 for bound in (low, high)):
             raise InputError(f"{name}: doubt is from {low} to {high}; both must be probabilities from 0 to 1")
         self.detector, self.judge, self.low, self.high = detector, judge, low, high

@@ -10,9 +10,9 @@ import numpy as np
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
-from contradiction.inputs.views import CONVERSATION, Row
+from contradiction.inputs.views import Row
 from contradiction.inputs.windows import is_opening
-from contradiction.methods.base import joint_progress
+from contradiction.methods.base import check_same_labels, joint_columns, joint_progress
 from contradiction.methods.loading import load_classifier, load_rule, register
 from contradiction.methods.softmax import SoftmaxClassifier
 
@@ -53,20 +53,10 @@ class EnsembleClassifier(SoftmaxClassifier):
     ) -> None:
         if len(members) < 2:
             raise InputError(f"{name}: an ensemble needs at least two members")
-        first = members[0]
-        for other in members[1:]:
-            if set(other.labels) != set(first.labels):
-                first_labels, other_labels = (
-                    f"{member.name} has {', '.join(member.labels)}" for member in (first, other)
-                )
-                raise InputError(
-                    f"{name}: the members of an ensemble must have the same labels; {first_labels}, and {other_labels}"
-                )
+        check_same_labels(members, name)
         self.members, self._calibrate = tuple(members), calibrate
-        read = {column for member in members for column in member.columns}
         # The columns of the first member where they are not those of a conversation: premise and hypothesis.
-        columns = tuple(column for column in CONVERSATION if column in read) or first.columns
-        super().__init__(first.labels, columns, name, rule)
+        super().__init__(members[0].labels, joint_columns(members) or members[0].columns, name, rule)
         self.chinese_only = any(member.chinese_only for member in members)
 
     @classmethod

@@ -9,9 +9,9 @@ import numpy as np
 from contradiction.decision import NO_RULE, TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
-from contradiction.inputs.views import CONVERSATION, Row
+from contradiction.inputs.views import Row
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, STAGES, is_contradiction
-from contradiction.methods.base import Classifier, Prediction, joint_progress
+from contradiction.methods.base import Classifier, Prediction, joint_columns, joint_progress
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import register
 
@@ -43,8 +43,7 @@ class HierarchicalClassifier(Classifier):
         self.chinese_only = any(stage.chinese_only for stage in self.stages)
         self.name, self.task, self.labels = name, "4-class", LABELS["4-class"]
         self.rule = (rule or NO_RULE).check_labels(self.labels, name)
-        columns = {column for stage in self.stages for column in stage.columns}
-        self.columns = tuple(column for column in CONVERSATION if column in columns)
+        self.columns = joint_columns(self.stages)
         tasks = [stage.task for stage in self.stages]
         if sorted(tasks) != sorted(STAGES):
             raise InputError(f"{name}: its stages are {', '.join(tasks)}; there must be one for each category")

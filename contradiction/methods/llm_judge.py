@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain, product, zip_longest
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -124,7 +125,7 @@ class LLMJudge(SoftmaxClassifier):
 
     def __init__(self, options: JudgeOptions, folder: Path, rule: Rule | None = None) -> None:
         super().__init__(LABELS[options.task], CONVERSATION, str(folder), rule)
-        self.options, self._cache = options, folder / CACHE
+        self.options, self._folder = options, folder
         self._endpoint = Endpoint(options.model, timeout=options.timeout, attempts=options.attempts)
         self._plain = False  # whether the endpoint has refused a schema for its answers
         self._answers_come = False
@@ -200,20 +201,19 @@ class LLMJudge(SoftmaxClassifier):
 
     def _ask_all(self, texts: Sequence[str]) -> Iterator[tuple[str, str | None]]:
         """Yields each text with the label of each vote, as the answers come; None for an answer without a label."""
-        with _answers(self._cache) as known:
+        with _open_cache(self._folder / CACHE) as cache:
             open_votes = []
-            for text in texts:
-                for vote in range(self.options.votes):
-                    key = self._key(text, vote)
-                    if cached := known.get(key):
-                        self._counts["cached"] += 1
-                        yield text, self._counted(*cached)
-                    else:
-                        open_votes.append((key, text))
+            for text, vote in product(texts, range(self.options.votes)):
+                key = self._key(text, vote)
+                if cached := _read(cache, key):
+                    self._counts["cached"] += 1
+                    yield text, self._counted(*cached)
+                else:
+                    open_votes.append((key, text))
             votes = in_threads(lambda vote: self._vote(vote[1]), open_votes, self.options.concurrency)
             for (key, text), (label, answer) in votes:
                 if label:
-                    known.put(key, label, answer)
+                    _write(cache, key, label, answer)
                 yield text, self._counted(label, answer)
 
     def _counted(self, label: str | None, answer: Answer) -> str | None:
@@ -341,41 +341,34 @@ def _examples(task: str, count: int) -> list[tuple[Row, str]]:
         if row["u1"] not in contexts and len(by_label[label]) * len(by_label) < count:
             contexts.add(row["u1"])
             by_label[label].append(row)
-    longest = max(map(len, by_label.values()))
-    alternating = [
-        (rows[place], label) for place in range(longest) for label, rows in by_label.items() if place < len(rows)
-    ]
-    return alternating[:count]
-
-
-class _Answers:
-    """The answers in a file, by their keys."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, label TEXT, prompt_tokens INTEGER, "
-            "completion_tokens INTEGER, seconds REAL)"
-        )
-
-    def get(self, key: str) -> tuple[str, Answer] | None:
-        query = "SELECT label, prompt_tokens, completion_tokens, seconds FROM answers WHERE key = ?"
-        row = self._connection.execute(query, (key,)).fetchone()
-        return (row[0], Answer("", *row[1:])) if row else None
-
-    def put(self, key: str, label: str, answer: Answer) -> None:
-        values = (key, label, answer.prompt_tokens, answer.completion_tokens, answer.seconds)
-        with self._connection:
-            self._connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", values)
+    in_turn = zip_longest(*([(row, label) for row in rows] for label, rows in by_label.items()))
+    return list(filter(None, chain.from_iterable(in_turn)))[:count]
 
 
 @contextmanager
-def _answers(file: Path) -> Iterator[_Answers]:
+def _open_cache(file: Path) -> Iterator[sqlite3.Connection]:
+    """The file of the answers, whose table is made where there is none."""
     try:
         with closing(sqlite3.connect(file, timeout=60)) as connection:
-            yield _Answers(connection)
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, label TEXT, prompt_tokens INTEGER, "
+                "completion_tokens INTEGER, seconds REAL)"
+            )
+            yield connection
     except sqlite3.Error as error:
         raise InputError(
             f"{file}: answers cannot be kept there ({error}); copy the judge to a folder of yours"
         ) from None
+
+
+def _read(cache: sqlite3.Connection, key: str) -> tuple[str, Answer] | None:
+    query = "SELECT label, prompt_tokens, completion_tokens, seconds FROM answers WHERE key = ?"
+    row = cache.execute(query, (key,)).fetchone()
+    return (row[0], Answer("", *row[1:])) if row else None
+
+
+def _write(cache: sqlite3.Connection, key: str, label: str, answer: Answer) -> None:
+    values = (key, label, answer.prompt_tokens, answer.completion_tokens, answer.seconds)
+    with cache:
+        cache.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", values)

@@ -6,8 +6,7 @@ from typing import TypeVar
 
 from contradiction.decision import LEGACY_FILE, Rule
 from contradiction.errors import InputError, first_line
-from contradiction.inference.base import check_precision
-from contradiction.inference.choice import check_backend
+from contradiction.inference.base import check_backend, check_precision
 from contradiction.io import manifest
 from contradiction.io.hub import (
     CONFIG,

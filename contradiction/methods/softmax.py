@@ -125,10 +125,6 @@ class SoftmaxClassifier(Classifier):
         return dict(probabilities)
 
     def choose_label(self, probabilities: Mapping[str, float], rule: Rule) -> str:
-        """The most probable label after the offsets; of two, a contradiction counts from the threshold on."""
-        if len(self.labels) == 2 and self.task in CONTRADICTIONS:
-            contradiction = next(name for name in self.labels if name in CONTRADICTIONS[self.task])
-            other = next(name for name in self.labels if name != contradiction)
-            return contradiction if probabilities[contradiction] >= rule.threshold else other
-        logs = np.log(np.maximum([probabilities[name] for name in self.labels], TINY))
-        return self.labels[int(np.argmax(logs + [rule.offsets.get(name, 0.0) for name in self.labels]))]
+        """The label by :meth:`contradiction.decision.Rule.decide`."""
+        row = np.array([[probabilities[name] for name in self.labels]])
+        return self.labels[int(rule.decide(row, self.labels)[0])]
