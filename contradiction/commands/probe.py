@@ -131,7 +131,7 @@ def run_probe(
     Exit code: 0 done; 1 a conversation failed, or --fail-above found too many contradictions; 2 the command cannot run.
     """
     from contradiction.probing import plan as planning
-    from contradiction.probing.run import CallLimits, EndpointWriter
+    from contradiction.probing.run import Caller, CallLimits
 
     settings = given_settings(threshold=threshold, prior=prior, windowing=windowing, max_turns=max_turns)
     after_turns = _turns(after)
@@ -184,7 +184,7 @@ def run_probe(
                 {"endpoint": writer, "endpoint_model": writer_model}, key_variable=writer_key_variable, timeout=timeout
             )
             stack.callback(writer_bot.close)
-            endpoint_writer = EndpointWriter(writer_bot, limits)
+            endpoint_writer = Caller(writer_bot, limits)
         outcome = _converse(
             probes, bot, out, request=request, name=name or next(iter(chosen_bot.values())), seed=seed, limits=limits,
             writer=endpoint_writer, quiet=quiet,

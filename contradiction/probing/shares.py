@@ -137,10 +137,11 @@ def share(called: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy | 
         return None
     effect = design_effect(np.asarray(called, dtype=float), clusters)
     apparent = wilson(round(positives / effect), round(n / effect))
-    corrected: tuple[float | None, float, float] = positives / n, *apparent
+    estimate: float | None = positives / n
+    low, high = apparent
     if accuracy and accuracy.contradictions and accuracy.others:
-        corrected = _correct(positives, n, effect, accuracy, np.random.default_rng(seed))
-    return Share(positives, n, positives / n, *apparent, *corrected)
+        estimate, low, high = _correct(positives, n, effect, accuracy, np.random.default_rng(seed))
+    return Share(positives, n, positives / n, *apparent, estimate, low, high)
 
 
 def _correct(
