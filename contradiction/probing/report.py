@@ -11,7 +11,7 @@ from contradiction.data.corpora.corpus import read_objects
 from contradiction.errors import InputError, shown
 from contradiction.evaluation.paired_tests import holm
 from contradiction.labels import CATEGORIES, LABELS, is_contradiction
-from contradiction.probing.run import TRANSCRIPT, Row, read_record, read_transcript
+from contradiction.probing.run import TRANSCRIPT, Row, read_record, read_transcript, two_turns
 from contradiction.probing.shares import ANY, KINDS, Accuracy, accuracy_of, compare, share
 
 EXAMPLES = 3  # of each sort, for a bot
@@ -259,8 +259,7 @@ def _typical(rows: Sequence[Row]) -> list[Row]:
 
 
 def _example(row: Row) -> dict[str, Any]:
-    names = (("user", "u1"), ("assistant", "b1"), ("user", "u2"), ("assistant", "b2"))
-    messages = row.get("messages") or [{"role": role, "content": row[column]} for role, column in names]
+    messages = row.get("messages") or two_turns(row)
     evidence = row.get("evidence") or []
     facts = [{"role": "fact", "content": fact, "mark": "evidence"} for fact in evidence if fact in row.get("facts", ())]
     spoken = [message for message in messages if message["role"] != "system"]

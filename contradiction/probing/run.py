@@ -103,6 +103,12 @@ def read_transcript(path: Path) -> list[Row]:
     return [row for row, _ in _lines(path).read()]
 
 
+def two_turns(row: Row) -> list[Message]:
+    """The opening, the reply to it, what the user said last, and the judged reply, as messages."""
+    names = (("user", "u1"), ("assistant", "b1"), ("user", "u2"), ("assistant", "b2"))
+    return [{"role": role, "content": row[column]} for role, column in names]
+
+
 def _lines(path: Path) -> LineFile:
     wrong = "not a conversation that `cdconv probe run` wrote"
     return LineFile(path, itemgetter("id", "trigger", "b2"), wrong, durable=True)
@@ -176,11 +182,13 @@ class Outcome:
     """The outcome of a run.
 
     Attributes:
-        done: conversations that are in the transcript, those of earlier parts of the run too.
+        earlier: conversations that were in the transcript before.
+        done: conversations that are in the transcript, the earlier ones too.
         failed: the id of each probe without a conversation -> why.
     """
 
-    done: int = 0
+    earlier: int
+    done: int
     failed: dict[str, str] = field(default_factory=dict)
 
 
@@ -235,10 +243,10 @@ def run(
         InputError: the folder is of another run, or the bot will never reply.
     """
     transcript, caller, started = Transcript(folder, request), Caller(bot, limits), time.monotonic()
-    outcome = Outcome(sum(probe.id in transcript.done for probe in probes))
-    remaining = iter([probe for probe in probes if probe.id not in transcript.done])
+    missing = [probe for probe in probes if probe.id not in transcript.done]
+    outcome = Outcome(len(probes) - len(missing), len(probes) - len(missing))
+    remaining, hopeless = iter(missing), min(HOPELESS, len(probes))
     at_once = min(limits.at_once, bot.at_once or limits.at_once)
-    before = outcome.done
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="probe")
     running: dict[Future[None], str] = {}
 
@@ -263,8 +271,7 @@ def run(
                         on_failure(probe, str(error))
                 if on_done:
                     on_done(outcome)
-                hopeless = min(HOPELESS, len(probes))
-                if len(outcome.failed) >= hopeless and outcome.done == before:
+                if len(outcome.failed) >= hopeless and outcome.done == outcome.earlier:
                     raise InputError(
                         f"the first {hopeless} conversations failed; the last: {[*outcome.failed.values()][-1]}"
                     )

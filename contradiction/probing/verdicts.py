@@ -16,7 +16,7 @@ from contradiction.evaluation.thresholds import rule_of
 from contradiction.io.tables import Table
 from contradiction.labels import LABELS
 from contradiction.probing.plan import Message
-from contradiction.probing.run import Row
+from contradiction.probing.run import Row, two_turns
 from contradiction.probing.shares import Accuracy, accuracy_of_evaluation
 from contradiction.probing.triggers import PERSONA, REPEAT
 from contradiction.verdict import DIGITS, Verdict
@@ -74,10 +74,7 @@ def judge(
 
 
 def _judged_messages(row: Row) -> list[Message]:
-    if not row["trigger"].startswith(REPEAT):
-        return row["messages"]
-    names = (("user", "u1"), ("assistant", "b1"), ("user", "u2"), ("assistant", "b2"))
-    return [{"role": role, "content": row[column]} for role, column in names]
+    return two_turns(row) if row["trigger"].startswith(REPEAT) else row["messages"]
 
 
 def _fields(verdict: Verdict, texts: Sequence[str]) -> Row:
@@ -158,25 +155,20 @@ def to_dataset(rows: Sequence[Row], task: str) -> "Dataset":
     """Judged conversations as a data set with the columns of CDConv."""
     from datasets import ClassLabel, Dataset, Features, Value
 
-    text = Value("string")
-    texts = dict.fromkeys(("id", "u1", "b1", "u2", "b2"), text)
-    bots = list(dict.fromkeys(row["bot"] for row in rows))
     features = Features(
-        {
-            **texts,
+        dict.fromkeys(COLUMNS, Value("string"))
+        | {
             "label": ClassLabel(names=list(LABELS[task])),
-            "trigger": text,
-            "bot": ClassLabel(names=bots),
+            "bot": ClassLabel(names=list(dict.fromkeys(row["bot"] for row in rows))),
             "probability": Value("float32"),
             "checked": Value("bool"),
-            "messages": text,
         }
     )
-    columns = [
-        {**{name: row[name] for name in features}, "messages": json.dumps(row["messages"], ensure_ascii=False)}
+    records = [
+        {**{name: row[name] for name in COLUMNS}, "messages": json.dumps(row["messages"], ensure_ascii=False)}
         for row in rows
     ]
-    return Dataset.from_list(columns, features=features)
+    return Dataset.from_list(records, features=features)
 
 
 def write_data(folder: Path, rows: Sequence[Row], task: str, detector: str) -> None:
