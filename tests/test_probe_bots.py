@@ -17,7 +17,7 @@ from helpers.hostile_models import REFUSED, WEIGHTS
 from contradiction.errors import InputError
 from contradiction.probing.bots import BotError, CommandBot, EndpointBot, FunctionBot, TransformersBot
 from contradiction.probing.plan import plan, read_openings
-from contradiction.probing.run import CallLimits, Pace, ask, read_transcript, run
+from contradiction.probing.run import Caller, CallLimits, read_transcript, run
 
 CHAT = [{"role": "user", "content": "你养猫吗？"}]
 
@@ -69,7 +69,7 @@ def test_an_endpoint_that_is_not_there_is_named():
         pass
     bot = EndpointBot(endpoint.url, "tiny")
     with pytest.raises(BotError, match=f"^{endpoint.url}.*refused.*once"):
-        ask(bot, CHAT, Pace(None), CallLimits(retries=0))
+        Caller(bot, CallLimits(retries=0)).ask(CHAT)
     bot.close()
 
 
@@ -215,7 +215,7 @@ def chat_model(tmp_path_factory):
 def test_a_transformers_chat_model_can_be_a_bot(chat_model, tmp_path):
     bot = TransformersBot(str(chat_model), max_new_tokens=8)
     planned = plan(read_openings(), ("short", "inquiring-bot", "repeat-2"), 6)
-    outcome = run(planned, bot, tmp_path, request={"seed": 0}, name="tiny")
+    outcome = run(planned, bot, tmp_path, request={"seed": 0}, name="tiny", limits=CallLimits())
     rows = read_transcript(tmp_path / "transcript.jsonl")
     assert outcome.done == 6 and all(row["b1"] and row["b2"] for row in rows)
     assert all(bot.reply(row["messages"][:-1]) == row["b2"] for row in rows)  # the reply depends on the context alone

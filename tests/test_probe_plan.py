@@ -101,10 +101,11 @@ def test_an_opening_is_reused_only_after_all_others():
 def test_a_persona_is_stated_and_asked_about(tmp_path):
     file = tmp_path / "persona.json"
     file.write_text(
-        json.dumps({"姓名": "林小满", "age": 26, "喜欢": ["吃火锅"], "口头禅": "好嘞"}), encoding="utf-8-sig"
+        json.dumps({"姓名": "林小满", "age": 26, "喜欢": ["吃火锅"], "口头禅": "好嘞", "introduction": "学生"}),
+        encoding="utf-8-sig",
     )
     persona = read_persona(file)
-    assert persona.facts == ("我叫林小满", "我今年26岁", "我喜欢吃火锅", "我的口头禅是好嘞")
+    assert persona.facts == ("我叫林小满", "我今年26岁", "我喜欢吃火锅", "我的口头禅是好嘞", "我的introduction是学生")
     probes = plan(read_openings(), ["persona", "short"], 10, persona=persona)
     assert {probe.u1 for probe in probes[:5]} >= {"你叫什么名字？", "你多大了？", "你喜欢吃什么？"}
     [system] = probes[9].start

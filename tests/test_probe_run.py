@@ -14,7 +14,7 @@ from contradiction.io import files
 from contradiction.probing import report
 from contradiction.probing.bots import EndpointBot
 from contradiction.probing.plan import plan, read_openings
-from contradiction.probing.run import CallLimits, EndpointWriter, read_transcript, run
+from contradiction.probing.run import Caller, CallLimits, read_transcript, run
 
 QUICK = CallLimits(at_once=4, retries=3, backoff=0.01)
 CHAT = [{"role": "user", "content": "你养猫吗？"}]
@@ -144,7 +144,7 @@ def test_a_stopped_run_does_not_wait_for_the_writer_of_questions(tmp_path):
 
     begun = time.monotonic()
     with serving(Endpoint(reply=lambda messages: "换个说法的问题？")) as model, serving(Endpoint()) as endpoint:
-        writer = EndpointWriter(EndpointBot(model.url, "writer"), CallLimits(per_minute=1))
+        writer = Caller(EndpointBot(model.url, "writer"), CallLimits(per_minute=1))
         with pytest.raises(KeyboardInterrupt):
             run_probes(endpoint, tmp_path, probes(8, "paraphrasing"), writer=writer, on_done=stop)
         assert sum(model.seen.values()) == 1
@@ -299,7 +299,7 @@ def test_an_endpoint_writes_user_turns_and_rules_are_the_fallback(tmp_path):
         fault=lambda messages, before: "500" if "反义词" in messages[0]["content"] else None,
     )
     with serving(model) as writer, serving(Endpoint()) as endpoint:
-        written = EndpointWriter(EndpointBot(writer.url, "writer"), CallLimits(retries=2, backoff=0.01))
+        written = Caller(EndpointBot(writer.url, "writer"), CallLimits(retries=2, backoff=0.01))
         _, rows, _ = run_probes(endpoint, tmp_path, planned, writer=written)
     by_trigger = {row["trigger"]: row for row in rows}
     assert by_trigger["paraphrasing"]["u2"] == "换个说法的问题？"

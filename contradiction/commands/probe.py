@@ -131,7 +131,7 @@ def run_probe(
     Exit code: 0 done; 1 a conversation failed, or --fail-above found too many contradictions; 2 the command cannot run.
     """
     from contradiction.probing import plan as planning
-    from contradiction.probing.run import CallLimits, EndpointWriter
+    from contradiction.probing.run import Caller, CallLimits
 
     settings = given_settings(threshold=threshold, prior=prior, windowing=windowing, max_turns=max_turns)
     after_turns = _turns(after)
@@ -150,8 +150,8 @@ def run_probe(
     demand_model(model)
     limits = CallLimits(at_once, per_minute, retries, backoff)
     options = {"temperature": temperature, "max_tokens": max_tokens}
-    spec = {"endpoint": endpoint, "chat_model": chat_model, "function": function, "command": command}
-    chosen_bot = {key: value for key, value in spec.items() if value}
+    kinds = {"endpoint": endpoint, "chat_model": chat_model, "function": function, "command": command}
+    chosen_bot = {kind: value for kind, value in kinds.items() if value}
     if len(chosen_bot) != 1:
         raise InputError("name one bot: --endpoint, --chat-model, --function or --command")
     if endpoint:
@@ -167,6 +167,7 @@ def run_probe(
     from contradiction.io.files import locked
     from contradiction.io.hub import pinned
     from contradiction.probing import verdicts
+    from contradiction.probing.bots import EndpointBot
 
     with ExitStack() as stack:
         stack.enter_context(locked(out))
@@ -180,11 +181,9 @@ def run_probe(
         stack.callback(bot.close)
         endpoint_writer = None
         if writer:
-            writer_bot = _bot(
-                {"endpoint": writer, "endpoint_model": writer_model}, key_variable=writer_key_variable, timeout=timeout
-            )
+            writer_bot = EndpointBot(writer, writer_model, key_variable=writer_key_variable, timeout=timeout)
             stack.callback(writer_bot.close)
-            endpoint_writer = EndpointWriter(writer_bot, limits)
+            endpoint_writer = Caller(writer_bot, limits)
         outcome = _converse(
             probes, bot, out, request=request, name=name or next(iter(chosen_bot.values())), seed=seed, limits=limits,
             writer=endpoint_writer, quiet=quiet,
@@ -269,27 +268,24 @@ def _converse(probes: Any, bot: "Bot", out: Path, *, quiet: bool, **options: Any
     from contradiction.probing.run import run
 
     begun = printed = time.monotonic()
-    before: int | None = None
     with progress("conversations") as bar:
         task = bar.add_task("", total=len(probes), visible=not quiet)
 
         def on_done(outcome: "Outcome") -> None:
-            nonlocal printed, before
-            before = outcome.done + len(outcome.failed) - 1 if before is None else before
+            nonlocal printed
             finished, now = outcome.done + len(outcome.failed), time.monotonic()
             bar.update(task, completed=finished)
             if bar.disable and not quiet and now - printed > SECONDS_BETWEEN_LINES:
                 printed = now
-                rate = (finished - before) / (now - begun)
+                rate = (finished - outcome.earlier) / (now - begun)
                 left = (len(probes) - finished) / rate / 60
                 say(f"{finished:,} of {len(probes):,} conversations, {rate:.1f} a second, {left:.0f} min left")
 
         outcome = run(
             probes, bot, out, on_done=on_done, on_failure=lambda probe, why: say(f"{probe}: {why}"), **options
         )
-    seconds = time.monotonic() - begun
     if not quiet:
-        new = 0 if before is None else outcome.done - before
+        new, seconds = outcome.done - outcome.earlier, time.monotonic() - begun
         say(f"{outcome.done:,} conversations in the transcript, {new:,} of them now, in {seconds:.0f} s")
     return outcome
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from contradiction.errors import InputError, first_line, kind_of, shown
 from contradiction.io.endpoint import KEY, Endpoint, NoAnswerError, RefusedError
@@ -34,14 +34,14 @@ class BotError(Exception):
         self.again, self.wait = again, wait
 
 
-class Bot(Protocol):
-    """The interface of a bot that is probed.
+class Bot:
+    """A bot that is probed.
 
     Attributes:
         at_once: how many replies it can give at the same time; None if there is no limit.
     """
 
-    at_once: int | None
+    at_once: int | None = None
 
     def reply(self, messages: Messages) -> str:
         """The reply to a chat. The chat is all that the bot may know; it is called from several threads.
@@ -50,12 +50,13 @@ class Bot(Protocol):
             BotError: there is no reply.
             InputError: there will never be one; the message says why.
         """
+        raise NotImplementedError
 
     def close(self) -> None:
         """Ends what the bot runs on."""
 
 
-class EndpointBot:
+class EndpointBot(Bot):
     """An endpoint that takes ``POST /chat/completions`` as OpenAI's API has it.
 
     Args:
@@ -69,7 +70,6 @@ class EndpointBot:
         InputError: the address is not valid, or a variable is named that holds no key.
     """
 
-    at_once: int | None = None
     # The answer says that no request will ever succeed: wrong key, wrong address, wrong model.
     HOPELESS = (401, 403, 404, 405)
 
@@ -98,7 +98,7 @@ class EndpointBot:
         self._endpoint.close()
 
 
-class FunctionBot:
+class FunctionBot(Bot):
     """A Python function from a list of messages to the reply.
 
     Args:
@@ -106,8 +106,6 @@ class FunctionBot:
         timeout: the seconds that a call may take. A call that takes longer goes on in the background, and its reply
             is ignored.
     """
-
-    at_once: int | None = None
 
     def __init__(self, name: str, *, timeout: float = 60) -> None:
         module, _, function = name.partition(":")
@@ -140,11 +138,8 @@ class FunctionBot:
             raise InputError(f"the function returned {kind_of(reply)}; it must return the text of the reply")
         return reply
 
-    def close(self) -> None:
-        """Nothing to end."""
 
-
-class CommandBot:
+class CommandBot(Bot):
     """A program that reads a line ``{"messages": [...]}`` and answers with a line ``{"reply": text}``.
 
     Each thread has a process of its own. One that ends, hangs or writes anything else is started again. A process ends
@@ -154,8 +149,6 @@ class CommandBot:
         command: the command line.
         timeout: the seconds that an answer may take.
     """
-
-    at_once: int | None = None
 
     def __init__(self, command: str, *, timeout: float = 60) -> None:
         self._line, self._timeout = command, timeout
@@ -173,9 +166,10 @@ class CommandBot:
     def reply(self, messages: Messages) -> str:
         """Writes one line and reads one."""
         process, lines = self._process()
+        stdin: Any = process.stdin  # sends each line at once
         line, reply = "", None
         try:
-            _write_line(process.stdin, json.dumps({"messages": list(messages)}, ensure_ascii=False))
+            stdin.write(json.dumps({"messages": list(messages)}, ensure_ascii=False) + "\n")
             line = lines.get(timeout=self._timeout)
             reply = json.loads(line)["reply"] if line else None
         except queue.Empty:
@@ -224,11 +218,6 @@ class CommandBot:
             _kill(process)
 
 
-def _write_line(stream: Any, line: str) -> None:
-    stream.write(line + "\n")
-    stream.flush()
-
-
 def _kill(process: subprocess.Popen[str]) -> None:
     """Ends a program and, on POSIX, the other processes of its session."""
     if os.name != "posix":
@@ -253,8 +242,8 @@ def _pump(stream: Any, lines: "queue.Queue[str]") -> None:
     lines.put("")
 
 
-class TransformersBot:
-    """A chat model that `transformers` loads, on a GPU where there is one. It gives one reply at a time.
+class TransformersBot(Bot):
+    """A chat model that `transformers` loads, on a GPU if there is one.
 
     None of the model's own code is run, and no pickle is read.
 
@@ -264,7 +253,7 @@ class TransformersBot:
         temperature: of sampling; 0 takes the most probable token each time.
     """
 
-    at_once: int | None = 1
+    at_once = 1
 
     def __init__(self, name: str, *, max_new_tokens: int = 128, temperature: float | None = None) -> None:
         import torch
@@ -284,13 +273,12 @@ class TransformersBot:
         self._options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "do_sample": bool(temperature)}
         if temperature:
             self._options["temperature"] = temperature
-        self._lock = threading.Lock()
 
     def reply(self, messages: Messages) -> str:
         """Generates one reply, however long it takes. A model without a chat template continues a plain dialogue."""
         import torch
 
-        with self._lock, torch.inference_mode():
+        with torch.inference_mode():
             if self._tokenizer.chat_template:
                 text = self._from_template(messages)
             else:
@@ -311,6 +299,3 @@ class TransformersBot:
             raise InputError(
                 f"{self._name}: its chat template refuses the chat ({first_line(error)}){remedy}"
             ) from None
-
-    def close(self) -> None:
-        """Nothing to end."""

@@ -1,6 +1,6 @@
 """The pages of a report: HTML, Markdown, JSON, and a badge."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -36,39 +36,43 @@ def cell(value: Mapping[str, Any] | None, unit: str = "") -> str:
 
 
 def tables(report: Mapping[str, Any]) -> list[Table]:
-    """The tables of the report: any contradiction for all bots side by side, then each bot by kind."""
-    bots, built = report["bots"], []
+    """The tables of the report: contradictions of any kind for all bots, the kinds of each bot, and comparisons."""
+    kinds = [_kinds(bot, report["triggers"]) for bot in report["bots"] if bot["all"] and len(bot["all"]) > 1]
+    return [_any_kind(report), *kinds, *map(_differences, report["comparisons"])]
+
+
+def _any_kind(report: Mapping[str, Any]) -> Table:
+    bots = report["bots"]
     header = ["trigger", *(f"{bot['bot']}{part}" for bot in bots for part in (": n", ", called", ", share (95 %)"))]
     rows = []
     for trigger in (*report["triggers"], "all"):
         cells = [trigger]
         for bot in bots:
-            shares = (bot["all"] if trigger == "all" else bot["by_trigger"].get(trigger)) or {}
+            shares = (bot["all"] if trigger == "all" else bot["by_trigger"][trigger]) or {}
             value = shares.get(ANY)
             cells += [f"{value['n']:,}", percent(value["apparent"]), cell(value)] if value else ["0", "", ""]
         rows.append(cells)
-    built.append(Table("Contradictions of any kind", header, rows))
-    for bot in bots:
-        if bot["all"] and len(bot["all"]) > 1:
-            parts = [(trigger, bot["by_trigger"][trigger] or {}) for trigger in report["triggers"]]
-            rows = [
-                [trigger, *(cell(shares.get(kind)) for kind in CATEGORIES)]
-                for trigger, shares in [*parts, ("all", bot["all"])]
-            ]
-            built.append(Table(f"Kinds of contradiction: {bot['bot']}", ("trigger", *CATEGORIES), rows))
-    for comparison in report["comparisons"]:
-        rows = [
-            [
-                name, f"{pair['n']:,}", str(pair["only_first"]), str(pair["only_second"]),
-                f"{signed(pair['difference'])} ({signed_interval((pair['low'], pair['high']))})",
-                f"{pair.get('adjusted', pair['p_value']):.4f}",
-            ]
-            for name, pair in [*comparison["by_trigger"].items(), ("all", comparison["all"])]
-        ]  # fmt: skip
-        first, second = comparison["first"], comparison["second"]
-        header = ["trigger", "pairs", f"only {first}", f"only {second}", "difference (95 %)", "p"]
-        built.append(Table(f"{second} compared with {first}", header, rows))
-    return built
+    return Table("Contradictions of any kind", header, rows)
+
+
+def _kinds(bot: Mapping[str, Any], triggers: Sequence[str]) -> Table:
+    parts = {trigger: bot["by_trigger"][trigger] or {} for trigger in triggers} | {"all": bot["all"]}
+    rows = [[trigger, *(cell(shares.get(kind)) for kind in CATEGORIES)] for trigger, shares in parts.items()]
+    return Table(f"Kinds of contradiction: {bot['bot']}", ("trigger", *CATEGORIES), rows)
+
+
+def _differences(comparison: Mapping[str, Any]) -> Table:
+    rows = [
+        [
+            name, f"{pair['n']:,}", str(pair["only_first"]), str(pair["only_second"]),
+            f"{signed(pair['difference'])} ({signed_interval((pair['low'], pair['high']))})",
+            f"{pair.get('adjusted', pair['p_value']):.4f}",
+        ]
+        for name, pair in [*comparison["by_trigger"].items(), ("all", comparison["all"])]
+    ]  # fmt: skip
+    first, second = comparison["first"], comparison["second"]
+    header = ["trigger", "pairs", f"only {first}", f"only {second}", "difference (95 %)", "p"]
+    return Table(f"{second} compared with {first}", header, rows)
 
 
 def markdown(report: Mapping[str, Any]) -> str:

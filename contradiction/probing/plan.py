@@ -5,11 +5,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from contradiction.conversation import check_text, check_texts, is_blank
+from contradiction.data.corpora.corpus import read_lines, read_objects
 from contradiction.errors import InputError, first_line, kind_of, shown
 from contradiction.probing.triggers import (
     ABOUT_THE_USER,
@@ -96,27 +98,17 @@ def read_openings(source: str | Path | None = None) -> list[str]:
         from contradiction.data.splits import load_split
 
         return list(dict.fromkeys(load_split(str(source), "4-class", "test")["u1"]))
-    openings = []
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8") from None
-    for number, line in enumerate(lines, start=1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        text = line.strip()
-        if path.suffix in (".jsonl", ".json"):
-            try:
-                text = check_text(json.loads(line)["text"], f"{path}:{number}: text")
-            except (ValueError, LookupError, TypeError) as error:
-                reason = first_line(error) if isinstance(error, InputError) else 'must be {"text": opening}'
-                raise InputError(f"{path}:{number}: {reason}") from None
-        if is_blank(text):
-            raise InputError(f"{path}:{number}: holds no words")
-        openings.append(text)
-    if not openings:
+    if path.suffix in (".jsonl", ".json"):
+        places = [
+            (where, check_text(row["text"], f"{where}: text").strip()) for where, row in read_objects(path, "text")
+        ]
+    else:
+        places = [(where, line.strip()) for where, line in read_lines(path) if not line.startswith("#")]
+    if blank := [where for where, text in places if is_blank(text)]:
+        raise InputError(f"{blank[0]}: holds no words")
+    if not places:
         raise InputError(f"{path}: holds no opening")
-    return list(dict.fromkeys(openings))
+    return list(dict.fromkeys(text for _, text in places))
 
 
 def read_persona(path: str | Path, *, as_turns: bool = False) -> Persona:
@@ -145,8 +137,8 @@ def _sentences(where: str, key: str, content: object) -> list[str]:
     values = content if isinstance(content, list) else [content]
     if wrong := [value for value in values if not isinstance(value, str | int | float) or isinstance(value, bool)]:
         raise InputError(f"{where}: {shown(key)} is {kind_of(wrong[0])}; a fact must be text or a number")
-    pattern = lists()["persona"].get(key) or f"我的{key.replace('{', '').replace('}', '')}是{{}}"
-    return [pattern.format(value) for value in values]
+    pattern = lists()["facts"].get(key)
+    return [pattern.format(value) if pattern else f"我的{key}是{value}" for value in values]
 
 
 def all_triggers(after: Sequence[int], persona: bool) -> list[str]:
@@ -172,48 +164,57 @@ def plan(
 
 
 def _of_trigger(trigger: str, openings: Sequence[str], wanted: int, seed: int, persona: Persona | None) -> list[Probe]:
-    start, facts = (persona.messages(), persona.facts) if persona else ((), ())
-    if trigger == PERSONA:
-        if not persona:
-            raise InputError(f"trigger {PERSONA!r} asks about a persona, and none is given")
-        question_of = {fact: ask_about(fact, of_bot=True) for fact in persona.facts}
-        sources = [fact for fact, question in question_of.items() if question]
-    else:
-        sources = [
-            text for text in openings if trigger in METHODS and _is_statement(text) == (trigger in ABOUT_THE_USER)
-        ]
-        if re.fullmatch(rf"{REPEAT}-[0-9]+", trigger):
-            sources = [text for text in openings if not _is_statement(text)]
-        elif trigger not in METHODS:
-            known = f"{', '.join(METHODS)}, {REPEAT}-N and {PERSONA}"
-            raise InputError(f"trigger {shown(trigger)} does not exist; the triggers are {known}")
-    sources = list(sources)
+    sources = _sources(trigger, openings, persona)
     Random(f"{seed}/{trigger}").shuffle(sources)
+
+    def attempt(text: str, turn: int) -> Probe | None:
+        return _probe(trigger, text, turn, seed, persona)
+
     probes: list[Probe] = []
-    for turn in range(wanted):
-        added = 0
-        for text in sources:
-            if len(probes) == wanted:
-                return probes
-            name = f"{trigger}/{hashlib.sha256(text.encode()).hexdigest()[:10]}/{turn}"
-            u1, u2 = text, None
-            fillers: tuple[str, ...] = ()
-            if trigger == PERSONA:
-                u1, u2 = _reworded(question_of[text] or "", turn), text
-            elif trigger.startswith(f"{REPEAT}-"):
-                u2, fillers = text, _fillers(int(trigger.rpartition("-")[2]), Random(f"{seed}/{name}"))
-            elif trigger != INQUIRING_BOT:
-                u2 = METHODS[trigger](text, "", Random(f"{seed}/{name}"))
-                if u2 is None:
-                    continue
-            probes.append(Probe(name, trigger, u1, u2, start, fillers, facts))
-            added += 1
-        if not added:
-            break
+    if any(attempt(text, 0) for text in sources):
+        attempts = (attempt(text, turn) for turn in range(wanted) for text in sources)
+        probes = list(islice(filter(None, attempts), wanted))
     if len(probes) < wanted:
         kind = "fact of the persona" if trigger == PERSONA else "opening"
         raise InputError(f"trigger {trigger}: no {kind} fits it")
     return probes
+
+
+def _sources(trigger: str, openings: Sequence[str], persona: Persona | None) -> list[str]:
+    """The openings that suit a trigger; of a persona probe the facts that can be asked about."""
+    if trigger == PERSONA:
+        if not persona:
+            raise InputError(f"trigger {PERSONA!r} asks about a persona, and none is given")
+        return [fact for fact in persona.facts if ask_about(fact, of_bot=True)]
+    if trigger not in METHODS and not re.fullmatch(rf"{REPEAT}-[0-9]+", trigger):
+        known = f"{', '.join(METHODS)}, {REPEAT}-N and {PERSONA}"
+        raise InputError(f"trigger {shown(trigger)} does not exist; the triggers are {known}")
+    return [text for text in openings if _is_statement(text) == (trigger in ABOUT_THE_USER)]
+
+
+def _probe(trigger: str, text: str, turn: int, seed: int, persona: Persona | None) -> Probe | None:
+    """The probe of an opening or a fact; None if the rules of the trigger find nothing in it.
+
+    Args:
+        trigger: the trigger.
+        text: the opening or the fact.
+        turn: how often it was used before.
+        seed: of the plan.
+        persona: what the bot is told.
+    """
+    key = f"{trigger}/{hashlib.sha256(text.encode()).hexdigest()[:10]}/{turn}"
+    u1, u2, chance = text, None, Random(f"{seed}/{key}")
+    fillers: tuple[str, ...] = ()
+    if trigger == PERSONA:
+        u1, u2 = _reworded(ask_about(text, of_bot=True) or "", turn), text
+    elif trigger.startswith(f"{REPEAT}-"):
+        u2, fillers = text, _fillers(int(trigger.rpartition("-")[2]), chance)
+    elif trigger != INQUIRING_BOT:
+        u2 = METHODS[trigger](text, "", chance)
+        if u2 is None:
+            return None
+    start, facts = (persona.messages(), persona.facts) if persona else ((), ())
+    return Probe(key, trigger, u1, u2, start, fillers, facts)
 
 
 def _reworded(question: str, turn: int) -> str:

@@ -1,18 +1,18 @@
 """The figures of a report: how often each bot contradicted itself, by trigger and by kind, with examples."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from contradiction.data.corpora.corpus import read_objects
 from contradiction.errors import InputError, shown
 from contradiction.evaluation.paired_tests import holm
 from contradiction.labels import CATEGORIES, LABELS, is_contradiction
-from contradiction.probing.run import TRANSCRIPT, Row, read_record, read_transcript
-from contradiction.probing.shares import ANY, KINDS, Accuracy, Share, accuracy_of, compare, share
+from contradiction.probing.run import TRANSCRIPT, Row, read_record, read_transcript, two_turns
+from contradiction.probing.shares import ANY, KINDS, Accuracy, accuracy_of, compare, share
 
 EXAMPLES = 3  # of each sort, for a bot
 SHOWN = 8  # messages of a long chat that an example shows
@@ -83,31 +83,18 @@ def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
     sources = _with_names(sources)
     known, labels = {*LABELS["2-class"], *LABELS["4-class"]}, {}
     bots = [source.bot for source in sources]
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8") from None
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-            bot = record.get("bot", sources[0].bot)
-            labels[bot, record["id"]] = record["label"]
-            wrong = record["label"] not in known
-        except (ValueError, LookupError, TypeError, AttributeError):
-            wrong = True
-        if wrong:
-            raise InputError(
-                f'{path}:{number}: must be {{"id": id of a conversation, "label": one of {sorted(known)}}}'
-            )
+    for where, record in read_objects(Path(path), "id", "label"):
+        key, label, bot = record["id"], record["label"], record.get("bot", bots[0])
+        if not isinstance(key, str | int) or not isinstance(label, str) or label not in known:
+            raise InputError(f'{where}: must be {{"id": id of a conversation, "label": one of {sorted(known)}}}')
         if bot not in bots:
-            raise InputError(f"{path}:{number}: no bot is named {shown(bot)}; the bots are {', '.join(bots)}")
+            raise InputError(f"{where}: no bot is named {shown(bot)}; the bots are {', '.join(bots)}")
+        labels[bot, key] = label
     pairs = {
         source.bot: [
             (labels[source.bot, row["id"]], row["label"])
-            for row in source.rows
-            if (source.bot, row["id"]) in labels and row["label"] is not None
+            for row in _judged(source.rows)
+            if (source.bot, row["id"]) in labels
         ]
         for source in sources
     }
@@ -126,8 +113,11 @@ def _measured(source: Source, pairs: Sequence[tuple[str, str]]) -> Source:
     if not pairs:
         return source
     truth, called = zip(*pairs, strict=True)
-    measured_on = f"{len(pairs):,} labelled conversations"
-    return Source(source.bot, source.rows, source.detector, accuracy_of(truth, called), measured_on)
+    return replace(source, accuracy=accuracy_of(truth, called), measured_on=f"{len(pairs):,} labelled conversations")
+
+
+def _judged(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["label"] is not None]
 
 
 def build(sources: Sequence[Source]) -> dict[str, Any]:
@@ -141,9 +131,7 @@ def build(sources: Sequence[Source]) -> dict[str, Any]:
     return {
         "triggers": triggers,
         "bots": [_bot(source, triggers) for source in sources],
-        "comparisons": [
-            comparison for other in sources[1:] if (comparison := _comparison(sources[0], other, triggers)) is not None
-        ],
+        "comparisons": [pair for other in sources[1:] if (pair := _comparison(sources[0], other, triggers))],
     }
 
 
@@ -154,14 +142,12 @@ def _with_names(sources: Sequence[Source]) -> list[Source]:
     for source in sources:
         seen[source.bot] = seen.get(source.bot, 0) + 1
         name = source.bot if seen[source.bot] == 1 else f"{source.bot} ({seen[source.bot]})"
-        named.append(Source(name, source.rows, source.detector, source.accuracy, source.measured_on))
+        named.append(replace(source, bot=name))
     return named
 
 
 def _bot(source: Source, triggers: Sequence[str]) -> dict[str, Any]:
-    judged = [row for row in source.rows if row["label"] is not None]
-    by_trigger = {trigger: [row for row in judged if row["trigger"] == trigger] for trigger in triggers}
-    every = _shares(judged, source)
+    judged = _judged(source.rows)
     return {
         "bot": source.bot,
         "conversations": len(source.rows),
@@ -172,28 +158,28 @@ def _bot(source: Source, triggers: Sequence[str]) -> dict[str, Any]:
             for kind, counts in (source.accuracy or {}).items()
         },
         "measured_on": source.measured_on,
-        "all": every,
+        "all": _shares(judged, source),
         "replies": _replies(judged, source),
-        "by_trigger": {trigger: _shares(rows, source) for trigger, rows in by_trigger.items()},
+        "by_trigger": {
+            trigger: _shares([row for row in judged if row["trigger"] == trigger], source) for trigger in triggers
+        },
         "examples": examples(judged),
     }
 
 
 def _shares(rows: Sequence[Row], source: Source) -> dict[str, Any] | None:
-    shares = {kind: _share(rows, kind, source) for kind in KINDS}
-    return {kind: value.to_record() for kind, value in shares.items() if value} if rows else None
+    """The share of each kind; of any kind alone where the labels distinguish none."""
+    has_kinds = any(row["label"] in CATEGORIES for row in source.rows)
+    openings, shares = [opening_of(row) for row in rows], {}
+    for kind in KINDS if has_kinds else (ANY,):
+        called = [is_contradiction(row["label"]) if kind == ANY else row["label"] == kind for row in rows]
+        if figures := share(called, openings, _accuracy(source, kind)):
+            shares[kind] = figures.to_record()
+    return shares or None
 
 
-def _share(rows: Sequence[Row], kind: str, source: Source) -> Share | None:
-    if kind != ANY and not _has_kinds(source):
-        return None
-    called = [is_contradiction(row["label"]) if kind == ANY else row["label"] == kind for row in rows]
-    return share(called, [opening_of(row) for row in rows], (source.accuracy or {}).get(kind))
-
-
-def _has_kinds(source: Source) -> bool:
-    """Whether the labels distinguish kinds; those of a detector with two labels do not."""
-    return any(row["label"] in CATEGORIES for row in source.rows)
+def _accuracy(source: Source, kind: str = ANY) -> Accuracy | None:
+    return (source.accuracy or {}).get(kind)
 
 
 def opening_of(row: Row) -> str:
@@ -210,7 +196,7 @@ def _replies(rows: Sequence[Row], source: Source) -> dict[str, Any]:
         flags += [True] * called + [False] * (judged - called)
         openings += [opening_of(row)] * judged
     counts = {"judged": len(flags), "called": sum(flags)}
-    called_share = share(flags, openings, (source.accuracy or {}).get(ANY))
+    called_share = share(flags, openings, _accuracy(source))
     if called_share is None:
         return counts | {"consistent": None, "low": 0.0, "high": 100.0}
     shares = {"consistent": called_share.estimate, "low": called_share.high, "high": called_share.low}
@@ -219,16 +205,13 @@ def _replies(rows: Sequence[Row], source: Source) -> dict[str, Any]:
 
 def _comparison(first: Source, second: Source, triggers: Sequence[str]) -> dict[str, Any] | None:
     """Two bots on the probes that both had; None where there are none."""
-    before = {(row["id"], opening_of(row)): row for row in first.rows if row["label"] is not None}
-    pairs = [
-        (before[row["id"], opening_of(row)], row)
-        for row in second.rows
-        if row["label"] is not None and (row["id"], opening_of(row)) in before
-    ]
-    if not pairs or first.detector is None or first.detector != second.detector:
+    if first.detector is None or first.detector != second.detector:
         return None
-
-    accuracies = (first.accuracy or {}).get(ANY), (second.accuracy or {}).get(ANY)
+    before = {(row["id"], opening_of(row)): row for row in _judged(first.rows)}
+    pairs = [(before[key], row) for row in _judged(second.rows) if (key := (row["id"], opening_of(row))) in before]
+    if not pairs:
+        return None
+    accuracies = _accuracy(first), _accuracy(second)
 
     def difference(chosen: Sequence[tuple[Row, Row]]) -> dict[str, Any] | None:
         called = [[is_contradiction(row["label"]) for row in side] for side in zip(*chosen, strict=True)] or [[], []]
@@ -241,10 +224,9 @@ def _comparison(first: Source, second: Source, triggers: Sequence[str]) -> dict[
         for trigger in triggers
         if (record := difference([pair for pair in pairs if pair[0]["trigger"] == trigger]))
     }
-    for record, adjusted in zip(
-        by_trigger.values(), holm([record["p_value"] for record in by_trigger.values()]), strict=True
-    ):
-        record["adjusted"] = round(adjusted, 5)
+    adjusted = holm([record["p_value"] for record in by_trigger.values()])
+    for record, p_value in zip(by_trigger.values(), adjusted, strict=True):
+        record["adjusted"] = round(p_value, 5)
     return {"first": first.bot, "second": second.bot, "all": difference(pairs), "by_trigger": by_trigger}
 
 
@@ -277,8 +259,7 @@ def _typical(rows: Sequence[Row]) -> list[Row]:
 
 
 def _example(row: Row) -> dict[str, Any]:
-    names = (("user", "u1"), ("assistant", "b1"), ("user", "u2"), ("assistant", "b2"))
-    messages = row.get("messages") or [{"role": role, "content": row[column]} for role, column in names]
+    messages = row.get("messages") or two_turns(row)
     evidence = row.get("evidence") or []
     facts = [{"role": "fact", "content": fact, "mark": "evidence"} for fact in evidence if fact in row.get("facts", ())]
     spoken = [message for message in messages if message["role"] != "system"]

@@ -17,7 +17,7 @@ from contradiction.io.files import RECORD, new_file, read_json, write_json, writ
 from contradiction.io.lines import LineFile
 from contradiction.probing.bots import Bot, BotError, CommandBot
 from contradiction.probing.plan import Message, Probe
-from contradiction.probing.triggers import PERSONA, REPEAT, lists
+from contradiction.probing.triggers import PERSONA, lists
 
 TRANSCRIPT, FAILED = "transcript.jsonl", "failed.jsonl"
 LONGEST_QUESTION = 60  # characters of what an endpoint writes; a longer text is an explanation, not a question
@@ -103,6 +103,12 @@ def read_transcript(path: Path) -> list[Row]:
     return [row for row, _ in _lines(path).read()]
 
 
+def two_turns(row: Row) -> list[Message]:
+    """The opening, the reply to it, what the user said last, and the judged reply, as messages."""
+    names = (("user", "u1"), ("assistant", "b1"), ("user", "u2"), ("assistant", "b2"))
+    return [{"role": role, "content": row[column]} for role, column in names]
+
+
 def _lines(path: Path) -> LineFile:
     wrong = "not a conversation that `cdconv probe run` wrote"
     return LineFile(path, itemgetter("id", "trigger", "b2"), wrong, durable=True)
@@ -116,37 +122,59 @@ def write_transcript(path: Path, rows: Sequence[Row]) -> None:
         os.fsync(file.fileno())
 
 
-class Pace:
-    """Limits the rate of calls, and stops them while the bot asks for a pause; shared by all threads."""
+class Caller:
+    """Calls a bot at a limited rate, and again after temporary errors. All threads share it.
 
-    def __init__(self, per_minute: float | None) -> None:
-        self._step = 60 / per_minute if per_minute else 0.0
+    Args:
+        bot: the bot.
+        limits: how it is called.
+
+    Attributes:
+        calls: how many calls were made.
+    """
+
+    def __init__(self, bot: Bot, limits: CallLimits) -> None:
+        self._bot, self._limits = bot, limits
         self._next, self._lock, self._stopped = 0.0, threading.Lock(), threading.Event()
         self.calls = 0
 
-    def wait(self) -> None:
-        """Waits for the turn of this call; raises BotError if the run was stopped, also meanwhile."""
-        with self._lock:
-            now = time.monotonic()
-            at = max(now, self._next)
-            self._next = at + self._step
-        self.sleep(at - now)
-        with self._lock:
-            self.calls += 1
-
-    def sleep(self, seconds: float) -> None:
-        """Waits so long; raises BotError as soon as the run is stopped."""
-        if self._stopped.wait(seconds):
-            raise BotError("the run was stopped", again=False)
+    def ask(self, messages: Sequence[Message]) -> str:
+        """One reply; raises BotError if no call succeeds, or if the run was stopped."""
+        for attempt in range(self._limits.retries + 1):
+            self._wait_for_turn()
+            try:
+                # A reply that is cut inside an emoji may end with half of a surrogate pair, which is not valid text.
+                return self._bot.reply(messages).encode("utf-8", "replace").decode()
+            except BotError as error:
+                if not error.again:
+                    raise
+                if attempt == self._limits.retries:
+                    times = f"{attempt + 1} times" if attempt else "once"
+                    raise BotError(f"{error} (asked {times})", again=False) from None
+                if error.wait:  # all threads wait as long as the bot asks
+                    with self._lock:
+                        self._next = max(self._next, time.monotonic() + min(error.wait, LONGEST_WAIT))
+                else:
+                    self._sleep(backoff(self._limits.backoff, attempt))
+        raise AssertionError  # the last attempt returns or raises
 
     def stop(self) -> None:
         """Lets no further call begin."""
         self._stopped.set()
 
-    def pause(self, seconds: float) -> None:
-        """Lets no call begin before so many seconds have passed."""
+    def _wait_for_turn(self) -> None:
         with self._lock:
-            self._next = max(self._next, time.monotonic() + seconds)
+            now = time.monotonic()
+            at = max(now, self._next)
+            self._next = at + (60 / self._limits.per_minute if self._limits.per_minute else 0.0)
+        self._sleep(at - now)
+        with self._lock:
+            self.calls += 1
+
+    def _sleep(self, seconds: float) -> None:
+        """Waits so long; raises BotError as soon as the run is stopped."""
+        if self._stopped.wait(seconds):
+            raise BotError("the run was stopped", again=False)
 
 
 @dataclass
@@ -154,34 +182,31 @@ class Outcome:
     """The outcome of a run.
 
     Attributes:
-        done: conversations that are in the transcript, those of earlier parts of the run too.
+        earlier: conversations that were in the transcript before.
+        done: conversations that are in the transcript, the earlier ones too.
         failed: the id of each probe without a conversation -> why.
     """
 
-    done: int = 0
+    earlier: int
+    done: int
     failed: dict[str, str] = field(default_factory=dict)
 
 
-class EndpointWriter:
-    """Writes the second thing that the user says with a language model, by the prompts of ``words.toml``.
+def write_question(model: Caller, trigger: str, u1: str, b1: str) -> str | None:
+    """What the user says after b1, by a language model with the prompts of ``words.toml``.
 
-    Args:
-        model: a language model.
-        limits: how it is called.
+    Returns:
+        The text; None if there is no prompt for the trigger, or the model gives nothing usable.
     """
-
-    def __init__(self, model: Bot, limits: CallLimits) -> None:
-        self._model, self._limits, self.pace = model, limits, Pace(limits.per_minute)
-
-    def write(self, trigger: str, u1: str, b1: str) -> str | None:
-        """What the user says after b1; None where the model gives nothing usable."""
-        prompt = lists()["prompts"][trigger].format(u1=u1, b1=b1)
-        try:
-            reply = ask(self._model, [{"role": "user", "content": prompt}], self.pace, self._limits)
-        except BotError:
-            return None
-        text = next((line.strip(QUOTES) for line in reply.splitlines() if line.strip(QUOTES)), "")
-        return text if 0 < len(text) <= LONGEST_QUESTION and text != u1 else None
+    prompt = lists()["prompts"].get(trigger)
+    if not prompt:
+        return None
+    try:
+        reply = model.ask([{"role": "user", "content": prompt.format(u1=u1, b1=b1)}])
+    except BotError:
+        return None
+    text = next((line.strip(QUOTES) for line in reply.splitlines() if line.strip(QUOTES)), "")
+    return text if 0 < len(text) <= LONGEST_QUESTION and text != u1 else None
 
 
 def run(
@@ -192,8 +217,8 @@ def run(
     request: Mapping[str, Any],
     name: str,
     seed: int = 0,
-    limits: CallLimits | None = None,
-    writer: EndpointWriter | None = None,
+    limits: CallLimits,
+    writer: Caller | None = None,
     on_done: Callable[[Outcome], Any] | None = None,
     on_failure: Callable[[str, str], Any] | None = None,
 ) -> Outcome:
@@ -210,24 +235,23 @@ def run(
         name: the name of the bot in the transcript.
         seed: of the plan.
         limits: how the bot is called.
-        writer: writes the second thing the user says; where it gives None, the rules do.
+        writer: a language model that writes the second thing the user says; where it gives nothing, the rules do.
         on_done: called after each conversation, and after each failure.
         on_failure: called with the id of a probe and why it failed.
 
     Raises:
         InputError: the folder is of another run, or the bot will never reply.
     """
-    limits = limits or CallLimits()
-    transcript, pace, started = Transcript(folder, request), Pace(limits.per_minute), time.monotonic()
-    outcome = Outcome(sum(probe.id in transcript.done for probe in probes))
-    remaining = iter([probe for probe in probes if probe.id not in transcript.done])
+    transcript, caller, started = Transcript(folder, request), Caller(bot, limits), time.monotonic()
+    missing = [probe for probe in probes if probe.id not in transcript.done]
+    outcome = Outcome(len(probes) - len(missing), len(probes) - len(missing))
+    remaining, hopeless = iter(missing), min(HOPELESS, len(probes))
     at_once = min(limits.at_once, bot.at_once or limits.at_once)
-    before = outcome.done
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="probe")
     running: dict[Future[None], str] = {}
 
     def converse(probe: Probe) -> None:
-        transcript.add(_converse(probe, bot, name, seed, pace, limits, writer))
+        transcript.add(_converse(probe, caller, name, seed, writer))
 
     def start(number: int) -> None:
         for _, probe in zip(range(number), remaining, strict=False):
@@ -247,41 +271,35 @@ def run(
                         on_failure(probe, str(error))
                 if on_done:
                     on_done(outcome)
-                hopeless = min(HOPELESS, len(probes))
-                if len(outcome.failed) >= hopeless and outcome.done == before:
-                    raise InputError(f"the first {hopeless} conversations failed; the last: {error_of(outcome)}")
+                if len(outcome.failed) >= hopeless and outcome.done == outcome.earlier:
+                    raise InputError(
+                        f"the first {hopeless} conversations failed; the last: {[*outcome.failed.values()][-1]}"
+                    )
                 start(1)
     except KeyboardInterrupt:
-        pace.stop()
+        caller.stop()
         if isinstance(bot, CommandBot):  # the terminal sends Ctrl-C to no program in a session of its own
             bot.close()
         raise
     finally:
-        pace.stop()  # threads end with the reply that they wait for
+        caller.stop()  # threads end with the reply that they wait for
         if writer:
-            writer.pace.stop()
+            writer.stop()
         pool.shutdown(cancel_futures=True)
-        transcript.close(time.monotonic() - started, pace.calls)
+        transcript.close(time.monotonic() - started, caller.calls)
         lines = [json.dumps({"id": key, "error": why}, ensure_ascii=False) for key, why in outcome.failed.items()]
         write_text(folder / FAILED, "".join(f"{line}\n" for line in lines))
     return outcome
 
 
-def error_of(outcome: Outcome) -> str:
-    """The error of the last failure."""
-    return [*outcome.failed.values()][-1]
-
-
-def _converse(
-    probe: Probe, bot: Bot, name: str, seed: int, pace: Pace, limits: CallLimits, writer: EndpointWriter | None
-) -> Row:
+def _converse(probe: Probe, bot: Caller, name: str, seed: int, writer: Caller | None) -> Row:
     """One conversation, from a clean context, as a row of the transcript."""
     messages: list[Message] = list(probe.start)
     started = time.monotonic()
 
     def say(text: str) -> str:
         messages.append({"role": "user", "content": text})
-        reply = ask(bot, messages, pace, limits)
+        reply = bot.ask(messages)
         messages.append({"role": "assistant", "content": reply})
         return reply
 
@@ -291,11 +309,11 @@ def _converse(
     else:
         for text in probe.fillers:
             say(text)
-        u2 = None
-        if writer and not probe.trigger.startswith(REPEAT) and probe.trigger in lists()["prompts"]:
-            u2 = writer.write(probe.trigger, probe.u1, b1)
-            written_by = "rules" if u2 is None else "endpoint"
-        u2 = u2 or probe.second(b1, seed)
+        u2 = write_question(writer, probe.trigger, probe.u1, b1) if writer else None
+        if u2:
+            written_by = "endpoint"
+        else:
+            u2 = probe.second(b1, seed)
         utterances = {"u1": probe.u1, "b1": b1, "u2": u2, "b2": say(u2)}
     return {
         "id": probe.id,
@@ -309,23 +327,3 @@ def _converse(
         "messages": messages,
         "seconds": round(time.monotonic() - started, 3),
     }
-
-
-def ask(bot: Bot, messages: Sequence[Message], pace: Pace, limits: CallLimits) -> str:
-    """One reply; calls again after temporary errors, and raises BotError if no call succeeds."""
-    for attempt in range(limits.retries + 1):
-        pace.wait()
-        try:
-            # A reply that is cut inside an emoji may end with half of a surrogate pair, which is not valid text.
-            return bot.reply(messages).encode("utf-8", "replace").decode()
-        except BotError as error:
-            if not error.again:
-                raise
-            if attempt == limits.retries:
-                times = f"{attempt + 1} times" if attempt else "once"
-                raise BotError(f"{error} (asked {times})", again=False) from None
-            if error.wait:
-                pace.pause(min(error.wait, LONGEST_WAIT))
-            else:
-                pace.sleep(backoff(limits.backoff, attempt))
-    raise AssertionError  # the last attempt returns or raises

@@ -1,7 +1,7 @@
 """How often a bot contradicts itself: shares with intervals that carry the errors of the detector too."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -82,8 +82,16 @@ def accuracy_of_evaluation(evaluation: Mapping[str, Any], settings: Settings, ru
     return accuracy_of([labels[index] for index in evaluation["references"]], called)
 
 
+class _Figures:
+    """A dataclass of figures that a report contains."""
+
+    def to_record(self) -> dict[str, Any]:
+        """The fields, rounded."""
+        return {name: round(value, 5) if isinstance(value, float) else value for name, value in vars(self).items()}
+
+
 @dataclass(frozen=True)
-class Share:
+class Share(_Figures):
     """A share of conversations.
 
     Attributes:
@@ -108,10 +116,6 @@ class Share:
     low: float
     high: float
 
-    def to_record(self) -> dict[str, Any]:
-        """The fields, rounded."""
-        return {name: round(value, 5) if isinstance(value, float) else value for name, value in asdict(self).items()}
-
 
 def share(called: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy | None, seed: int = 0) -> Share | None:
     """The share of contradictions; None without conversations.
@@ -132,28 +136,39 @@ def share(called: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy | 
     if not n:
         return None
     effect = design_effect(np.asarray(called, dtype=float), clusters)
-    low, high = wilson(round(positives / effect), round(n / effect)) if effect > 1 else wilson(positives, n)
-    if accuracy is None or not accuracy.contradictions or not accuracy.others:
-        return Share(positives, n, positives / n, low, high, positives / n, low, high)
-    chance = np.random.default_rng(seed)
+    apparent = wilson(round(positives / effect), round(n / effect))
+    estimate: float | None = positives / n
+    low, high = apparent
+    if accuracy and accuracy.contradictions and accuracy.others:
+        estimate, low, high = _correct(positives, n, effect, accuracy, np.random.default_rng(seed))
+    return Share(positives, n, positives / n, *apparent, estimate, low, high)
+
+
+def _correct(
+    positives: int, n: int, effect: float, accuracy: Accuracy, chance: np.random.Generator
+) -> tuple[float | None, float, float]:
+    """The corrected share with its interval, as in :class:`Share`; ``effect`` is the design effect of the clusters."""
     apparent = _draw(positives / effect, (n - positives) / effect, chance)
-    sensitivity, specificity = draw_accuracy(accuracy, chance)
-    youden = sensitivity + specificity - 1
-    if np.percentile(youden, BOUNDS[0]) <= 0:
-        return Share(positives, n, positives / n, low, high, None, 0.0, 1.0)
-    drawn = (apparent + specificity - 1) / np.maximum(youden, 1e-9)
+    sensitivity, specificity = _draw_accuracy(accuracy, chance)
+    if np.percentile(sensitivity + specificity, BOUNDS[0]) <= 1:
+        return None, 0.0, 1.0
+    drawn = _rogan_gladen(apparent, sensitivity, specificity)
     if np.mean(drawn >= 0) < IMPOSSIBLE:
-        most = np.percentile(np.clip(apparent / sensitivity, 0, 1), BOUNDS[1])
-        return Share(positives, n, positives / n, low, high, None, 0.0, float(most))
+        return None, 0.0, float(np.percentile(np.clip(apparent / sensitivity, 0, 1), BOUNDS[1]))
     if np.mean(drawn <= 1) < IMPOSSIBLE:
-        least = np.percentile(np.clip((apparent + specificity - 1) / specificity, 0, 1), BOUNDS[0])
-        return Share(positives, n, positives / n, low, high, None, float(least), 1.0)
-    lower, upper = np.percentile(np.clip(drawn, 0, 1), BOUNDS)
-    point = (positives / n + accuracy.specificity - 1) / (accuracy.sensitivity + accuracy.specificity - 1)
-    return Share(positives, n, positives / n, low, high, float(np.clip(point, 0, 1)), float(lower), float(upper))
+        without_misses = np.clip((apparent + specificity - 1) / specificity, 0, 1)
+        return None, float(np.percentile(without_misses, BOUNDS[0])), 1.0
+    low, high = np.percentile(np.clip(drawn, 0, 1), BOUNDS)
+    estimate = _rogan_gladen(positives / n, accuracy.sensitivity, accuracy.specificity)
+    return float(np.clip(estimate, 0, 1)), float(low), float(high)
 
 
-def draw_accuracy(accuracy: Accuracy, chance: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _rogan_gladen(apparent: Any, sensitivity: Any, specificity: Any) -> Any:
+    """The share of true contradictions behind an apparent share; for numbers or arrays."""
+    return (apparent + specificity - 1) / np.maximum(sensitivity + specificity - 1, 1e-9)
+
+
+def _draw_accuracy(accuracy: Accuracy, chance: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Draws of sensitivity and specificity."""
     return (
         _draw(accuracy.hits, accuracy.contradictions - accuracy.hits, chance),
@@ -178,7 +193,7 @@ def design_effect(values: np.ndarray, clusters: Sequence[str]) -> float:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(_Figures):
     """Two bots on the same probes.
 
     Attributes:
@@ -197,10 +212,6 @@ class Difference:
     low: float
     high: float
     p_value: float
-
-    def to_record(self) -> dict[str, Any]:
-        """The fields, rounded."""
-        return {name: round(value, 5) if isinstance(value, float) else value for name, value in asdict(self).items()}
 
 
 def compare(
@@ -233,11 +244,10 @@ def compare(
     shares, points = drawn @ sums / np.maximum(drawn @ sizes, 1)[:, None], called.mean(axis=1)
     known = [accuracy for accuracy in accuracies if accuracy and accuracy.sensitivity + accuracy.specificity > 1]
     if len(known) == len(accuracies):
-        draws = {accuracy: draw_accuracy(accuracy, chance) for accuracy in dict.fromkeys(known)}
+        draws = {accuracy: _draw_accuracy(accuracy, chance) for accuracy in dict.fromkeys(known)}
         for side, accuracy in enumerate(known):
-            sensitivity, specificity = draws[accuracy]
-            shares[:, side] = (shares[:, side] + specificity - 1) / np.maximum(sensitivity + specificity - 1, 1e-9)
-            points[side] = (points[side] + accuracy.specificity - 1) / (accuracy.sensitivity + accuracy.specificity - 1)
+            shares[:, side] = _rogan_gladen(shares[:, side], *draws[accuracy])
+            points[side] = _rogan_gladen(points[side], accuracy.sensitivity, accuracy.specificity)
     low, high = np.percentile(np.clip(shares[:, 1] - shares[:, 0], -1, 1), BOUNDS)
     return Difference(
         n=n,

@@ -13,11 +13,10 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.thresholds import rule_of
-from contradiction.io.files import read_json
 from contradiction.io.tables import Table
-from contradiction.labels import CONTRADICTIONS, LABELS, task_of
+from contradiction.labels import LABELS
 from contradiction.probing.plan import Message
-from contradiction.probing.run import Row
+from contradiction.probing.run import Row, two_turns
 from contradiction.probing.shares import Accuracy, accuracy_of_evaluation
 from contradiction.probing.triggers import PERSONA, REPEAT
 from contradiction.verdict import DIGITS, Verdict
@@ -75,10 +74,7 @@ def judge(
 
 
 def _judged_messages(row: Row) -> list[Message]:
-    if not row["trigger"].startswith(REPEAT):
-        return row["messages"]
-    names = (("user", "u1"), ("assistant", "b1"), ("user", "u2"), ("assistant", "b2"))
-    return [{"role": role, "content": row[column]} for role, column in names]
+    return two_turns(row) if row["trigger"].startswith(REPEAT) else row["messages"]
 
 
 def _fields(verdict: Verdict, texts: Sequence[str]) -> Row:
@@ -116,14 +112,12 @@ def find_accuracy(
     rule = detector.classifier.rule
     again = f"`cdconv evaluate {detector.name} --json FILE`"
     if evaluation:
-        result = read_json(evaluation)
-        results.check(evaluation, result)
-        _check_usable(str(evaluation), result)
+        result = results.read_evaluation(evaluation)
         if not _is_calibrated_alike(result, rule):
             raise InputError(
                 f"{evaluation}: was made with another calibration of the detector; {again} makes a new one"
             )
-        return accuracy_of_evaluation(result, detector.settings, rule), _source(result)
+        return _measured(result, detector)
     saved = [
         result
         for result in results.evaluations_of(detector.name)
@@ -135,7 +129,7 @@ def find_accuracy(
             f"{detector.name}: was calibrated after its saved evaluation, so the shares are not corrected; {again} "
             "measures it again, and --evaluation FILE corrects by that"
         )
-    return (accuracy_of_evaluation(fitting[0], detector.settings, rule), _source(fitting[0])) if fitting else None
+    return _measured(fitting[0], detector) if fitting else None
 
 
 def _is_calibrated_alike(result: Mapping[str, Any], rule: Rule) -> bool:
@@ -144,15 +138,9 @@ def _is_calibrated_alike(result: Mapping[str, Any], rule: Rule) -> bool:
     return (saved["temperature"], saved["biases"]) == (rule.temperature, rule.biases)
 
 
-def _check_usable(where: str, result: Mapping[str, Any]) -> None:
-    if task_of(result["config"]) not in CONTRADICTIONS or task_of(result["config"]) == "nli":
-        raise InputError(f"{where}: config {result['config']!r} has no contradictions between replies")
-    if "probabilities" not in result:
-        raise InputError(f"{where}: has no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
-
-
-def _source(result: Mapping[str, Any]) -> str:
-    return f"{result['config']}, {result['split']} split, n = {len(result['references']):,}"
+def _measured(result: Mapping[str, Any], detector: ContradictionDetector) -> tuple[dict[str, Accuracy], str]:
+    accuracy = accuracy_of_evaluation(result, detector.settings, detector.classifier.rule)
+    return accuracy, f"{result['config']}, {result['split']} split, n = {len(result['references']):,}"
 
 
 def accuracy_record(accuracy: tuple[Mapping[str, Accuracy], str] | None) -> dict[str, Any] | None:
@@ -167,25 +155,20 @@ def to_dataset(rows: Sequence[Row], task: str) -> "Dataset":
     """Judged conversations as a data set with the columns of CDConv."""
     from datasets import ClassLabel, Dataset, Features, Value
 
-    text = Value("string")
-    texts = dict.fromkeys(("id", "u1", "b1", "u2", "b2"), text)
-    bots = list(dict.fromkeys(row["bot"] for row in rows))
     features = Features(
-        {
-            **texts,
+        dict.fromkeys(COLUMNS, Value("string"))
+        | {
             "label": ClassLabel(names=list(LABELS[task])),
-            "trigger": text,
-            "bot": ClassLabel(names=bots),
+            "bot": ClassLabel(names=list(dict.fromkeys(row["bot"] for row in rows))),
             "probability": Value("float32"),
             "checked": Value("bool"),
-            "messages": text,
         }
     )
-    columns = [
-        {**{name: row[name] for name in features}, "messages": json.dumps(row["messages"], ensure_ascii=False)}
+    records = [
+        {**{name: row[name] for name in COLUMNS}, "messages": json.dumps(row["messages"], ensure_ascii=False)}
         for row in rows
     ]
-    return Dataset.from_list(columns, features=features)
+    return Dataset.from_list(records, features=features)
 
 
 def write_data(folder: Path, rows: Sequence[Row], task: str, detector: str) -> None:
