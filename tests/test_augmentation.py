@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from helpers.runs import TINY
 
 from contradiction.data.splits import load_split, of_bot
 from contradiction.errors import InputError
@@ -15,8 +16,7 @@ from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 from contradiction.training.run_folder import run_request
 
-SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
-QUICK = Recipe.of(name="quick", view="flatten", config="4-class", scratch=SIZE, epochs=1)
+QUICK = Recipe.of(name="quick", view="flatten", config="4-class", scratch=TINY, epochs=1)
 
 
 @pytest.fixture(scope="module")

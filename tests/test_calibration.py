@@ -7,6 +7,7 @@ import pytest
 from scipy.special import softmax
 from transformers import BertForSequenceClassification, set_seed
 
+from contradiction.data import splits
 from contradiction.data.splits import load_split
 from contradiction.decision import Rule
 from contradiction.errors import InputError
@@ -173,6 +174,15 @@ def test_a_rule_is_not_fitted_on_rows_that_the_model_has_seen(run, quick_model, 
     assert "validation split of 4-class-grouped" in err
     assert "choose data that it was not trained on" in err
     assert (folder / CONFIG).read_bytes() == before
+
+
+def test_data_of_the_hub_without_its_card_can_be_calibrated_on(run, random_model, sample_repo, tmp_path, monkeypatch):
+    # The cache of `datasets` may hold the rows of a Hub repo without its card.
+    monkeypatch.setattr(splits, "load_split", lambda data, *rest: load_split(sample_repo, *rest))
+    folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
+    code, _, err = run("calibrate", folder, "--data", "user/cdconv")
+    assert code == 0, err
+    assert load_rule(folder) != Rule()
 
 
 def test_a_rule_is_not_fitted_on_other_labels(random_model, sample_repo, tmp_path):

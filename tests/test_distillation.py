@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from helpers.runs import TINY
 from scipy.special import softmax
 
 from contradiction.data.splits import load_split
@@ -20,11 +21,9 @@ from contradiction.training.losses import SOFT, divergence, objective
 from contradiction.training.recipe import Recipe
 from contradiction.training.run_folder import TEACHER_PROBABILITIES
 
-SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
-
 
 def recipe(**values):
-    return Recipe.of(name="student", view="flatten", config="4-class", scratch=SCRATCH, epochs=1, **values)
+    return Recipe.of(name="student", view="flatten", config="4-class", scratch=TINY, epochs=1, **values)
 
 
 @pytest.fixture(scope="module")

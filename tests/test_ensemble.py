@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.chats import chat
-from helpers.runs import with_options
+from helpers.runs import TINY, with_options
 from scipy.special import log_softmax, softmax
 from transformers import pipeline
 
@@ -141,7 +141,7 @@ def test_an_ensemble_can_teach_and_its_evaluation_updates_its_card(both, sample_
 
     student = Recipe.of(
         name="student", view="flatten", config="4-class", epochs=1, teachers=[str(both)],
-        scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
+        scratch=TINY,
     )  # fmt: skip
     assert train(student, data=sample_repo, out=tmp_path / "student").is_dir()
     kept = tmp_path / "kept"

@@ -2,6 +2,7 @@
 
 import pytest
 from helpers import processes
+from helpers.runs import TINY, TINY_TOML
 from transformers import pipeline
 
 from contradiction.conversation import Turn
@@ -26,7 +27,7 @@ QUICK = Recipe.of(
     name="quick",
     method="hierarchical",
     config="4-class",
-    scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
+    scratch=TINY,
     epochs=2,
     learning_rate=3e-3,
     class_weights="balanced",
@@ -202,8 +203,7 @@ def test_a_run_interrupted_between_stages_resumes_with_the_next(folder, sample_r
 def test_two_processes_train_each_stage_also_after_they_were_killed(sample_repo, tmp_path):
     recipe = tmp_path / "stages.toml"
     recipe.write_text(
-        'view = "hierarchical"\nconfig = "4-class"\nepochs = 1\nlearning_rate = 3e-3\ndropout = 0.0\n'
-        "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n",
+        'view = "hierarchical"\nconfig = "4-class"\nepochs = 1\nlearning_rate = 3e-3\ndropout = 0.0\n' + TINY_TOML,
         encoding="utf-8",
     )
     one = trainers.train(load_recipe(recipe), data=sample_repo, out=tmp_path / "one")

@@ -10,6 +10,7 @@ from helpers import hub_client, processes
 from helpers.chats import line
 from helpers.data_repo import contents
 from helpers.hub_server import Hub
+from helpers.runs import TINY_TOML
 
 KILLS = 20 if "CDCONV_FUZZ" in os.environ else 1  # for each command
 SEED = random.randrange(10**6) if "CDCONV_FUZZ" in os.environ else 5
@@ -19,10 +20,7 @@ DYING = """
 import signal, {module}
 signal.setitimer(signal.ITIMER_PROF, {seconds})
 """
-TOML = (
-    'view = "flatten"\nconfig = "4-class"\nepochs = 1\nbatch_size = 16\nlearning_rate = 3e-3\n'
-    "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
-)
+TOML = 'view = "flatten"\nconfig = "4-class"\nepochs = 1\nbatch_size = 16\nlearning_rate = 3e-3\n' + TINY_TOML
 SMALL_CHUNKS = "from contradiction.chats import chunks; chunks.CHUNK_WINDOWS = 8\n"
 
 

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from helpers.runs import with_options
+from helpers.runs import TINY, with_options
 from huggingface_hub import DatasetCard, constants
 
 import cdconv
@@ -141,7 +141,7 @@ def test_a_figure_on_seen_rows_is_reported_marked_and_never_published(run, quick
 
 
 def recipe(config="4-class-grouped", **values):
-    values = values or {"scratch": {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}}
+    values = values or {"scratch": TINY}
     return Recipe.of(name="next", view=values.pop("view", "flatten"), config=config, epochs=1, **values)
 
 

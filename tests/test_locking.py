@@ -8,6 +8,7 @@ import time
 
 import pytest
 from helpers import processes
+from helpers.runs import TINY_TOML
 
 from contradiction import cli
 from contradiction.chats.writers import ResumableOutput
@@ -17,13 +18,9 @@ from contradiction.reproduction.cells import cells_of
 from contradiction.reproduction.grid import run
 from contradiction.training import loop, trainers
 from contradiction.training.loop import train
-from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe
 
-TOML = (
-    'view = "{}"\nconfig = "4-class"\nepochs = {}\nbatch_size = 16\nlearning_rate = 3e-3\n'
-    "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
-)
+TOML = 'view = "{}"\nconfig = "4-class"\nepochs = {}\nbatch_size = 16\nlearning_rate = 3e-3\n' + TINY_TOML
 TRAIN = {"flatten": train, "hierarchical": trainers.train}
 MANY = 10_000  # epochs, so that the run lasts until it is killed
 HOLD = (
@@ -124,20 +121,6 @@ def test_a_lock_on_a_deleted_file_does_not_count(tmp_path, lock_holder):
             pass
 
 
-@pytest.fixture(scope="module")
-def encoder(sample_rows, tmp_path_factory):
-    from contradiction.inputs.views import CONVERSATION
-    from contradiction.training.initialize import initialize_model
-
-    folder = tmp_path_factory.mktemp("encoders") / "tiny"
-    size = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
-    texts = [row[column] for row in sample_rows for column in CONVERSATION]
-    model, tokenizer = initialize_model(Recipe.of(name="tiny", view="flatten", config="2-class", scratch=size), texts)
-    model.bert.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 def grid(encoder, data, out, *more):
     return (
         "reproduce", "table4", "--backbone", encoder, "--data", data, "--out", out, "--seeds", "1",
@@ -165,13 +148,13 @@ def test_a_cell_locked_by_another_process_is_skipped_and_the_rest_runs(
     out = tmp_path / "out"
     options = grid(encoder, sample_repo, out)
     monkeypatch.setattr(sys, "argv", ["cdconv", *map(str, options)])
-    holder = lock_holder(out / "sentence-pair-4-class-tiny-seed1")
+    holder = lock_holder(out / "sentence-pair-4-class-encoder-seed1")
     with pytest.raises(SystemExit) as exit:
         cli.main()
     assert not exit.value.code
-    assert "sentence-pair-4-class-tiny-seed1: skipped, another process works on it\n" in capsys.readouterr().err
-    assert [path.name for path in out.glob("*seed*.test.json")] == ["flatten-4-class-tiny-seed1.test.json"]
-    assert "Missing: sentence-pair-4-class-tiny-seed1." in (out / "table4.md").read_text(encoding="utf-8")
+    assert "sentence-pair-4-class-encoder-seed1: skipped, another process works on it\n" in capsys.readouterr().err
+    assert [path.name for path in out.glob("*seed*.test.json")] == ["flatten-4-class-encoder-seed1.test.json"]
+    assert "Missing: sentence-pair-4-class-encoder-seed1." in (out / "table4.md").read_text(encoding="utf-8")
     kill(holder)
     with pytest.raises(SystemExit):
         cli.main()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.runs import TINY
 from numpy.testing import assert_allclose
 
 from contradiction.data.splits import load_split, of_bot
@@ -12,21 +13,10 @@ from contradiction.training.augmentation import transfer_rows
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 
-SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
-
 
 def recipe(**values):
-    return Recipe.of(
-        **{
-            "name": "student",
-            "view": "flatten",
-            "config": "4-class",
-            "scratch": SCRATCH,
-            "epochs": 1,
-            "ngram_teacher_weight": 1.0,
-        }
-        | values
-    )
+    student = {"name": "student", "view": "flatten", "config": "4-class", "scratch": TINY, "epochs": 1}
+    return Recipe.of(**student | {"ngram_teacher_weight": 1.0} | values)
 
 
 @pytest.fixture(scope="module")

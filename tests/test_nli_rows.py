@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from helpers.runs import TINY
 from transformers import AutoTokenizer
 
 from contradiction.data import nli
@@ -18,8 +19,7 @@ from contradiction.training.losses import ALLOWED, SOFT, UNLABELLED
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe, require_folders
 
-SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
-RECIPE = Recipe.of(name="quick", view="flatten", config="4-class", scratch=SCRATCH)
+RECIPE = Recipe.of(name="quick", view="flatten", config="4-class", scratch=TINY)
 KINDS = ("entailment", "neutral", "contradiction")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import processes
+from helpers.runs import TINY_TOML
 from safetensors.numpy import save_file
 
 from contradiction.data.splits import load_split
@@ -26,8 +27,7 @@ from contradiction.training.tracking import Tracker
 TOML = (
     'view = "flatten"\nconfig = "4-class"\n'
     "epochs = 2\nbatch_size = 16\nlearning_rate = 3e-3\n"
-    'class_weights = "balanced"\nema = 0.9\n'
-    "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
+    'class_weights = "balanced"\nema = 0.9\n' + TINY_TOML
 )
 STEPS = 18  # per epoch of 288 rows
 
@@ -45,6 +45,7 @@ def whole(recipe, sample_repo, tmp_path_factory):
 
 
 def curve(folder):
+    """The training curve of a run. It must agree to the last bit, even if an early checkpoint is kept."""
     epochs = json.loads((folder / "run.json").read_text(encoding="utf-8"))["epochs"]
     return [(epoch["train_loss"], epoch["validation"]) for epoch in epochs]
 
@@ -66,8 +67,12 @@ def test_a_process_killed_within_an_epoch_resumes_to_the_same_bytes(recipe, whol
     position = json.loads((state / "position-0.json").read_text(encoding="utf-8"))
     assert position["steps"] % 3 == 0
     assert 0 < position["steps"] < STEPS
+    assert not out.exists(), "a killed run must not look like a finished one"
+    with pytest.raises(InputError, match="an unfinished run; --resume"):
+        train(load_recipe(recipe), data=sample_repo, out=out)
     train(load_recipe(recipe), data=sample_repo, out=out, resume=True)
     assert_same(out, whole)
+    assert not state.parent.exists()
 
 
 @pytest.mark.parametrize("stops", [(1,), (7, 16), (STEPS, STEPS + 1, 2 * STEPS)])

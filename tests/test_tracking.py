@@ -2,7 +2,7 @@
 
 import pytest
 from accelerate import Accelerator
-from helpers.runs import scalars
+from helpers.runs import TINY, scalars
 
 from contradiction.errors import InputError
 from contradiction.training import loop, tracking, trainers
@@ -13,7 +13,7 @@ QUICK = Recipe.of(
     name="quick",
     view="flatten",
     config="4-class",
-    scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
+    scratch=TINY,
     epochs=2,
     batch_size=16,
 )

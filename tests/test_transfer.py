@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from helpers.runs import TINY
 
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
@@ -13,12 +14,10 @@ from contradiction.training.loop import train
 from contradiction.training.losses import SOFT, UNLABELLED, divergence, objective
 from contradiction.training.recipe import Recipe
 
-SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
-
 
 def recipe(**values):
     return Recipe.of(
-        **{"name": "student", "view": "flatten", "config": "4-class", "scratch": SCRATCH, "epochs": 1} | values
+        **{"name": "student", "view": "flatten", "config": "4-class", "scratch": TINY, "epochs": 1} | values
     )
 
 

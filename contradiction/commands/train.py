@@ -1,7 +1,7 @@
 """The commands that make detectors: train, soup, ensemble, cascade, calibrate, and ``backbone prune``."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +22,8 @@ from contradiction.errors import InputError
 from contradiction.labels import has_two_texts
 
 if TYPE_CHECKING:
+    from datasets import Dataset
+
     from contradiction.training.recipe import Recipe
 
 
@@ -159,14 +161,12 @@ def cascade(
 
     The judge is asked once about every validation row, or about --limit of them. Its answers are saved.
     """
-    from contradiction.data.splits import load_split
     from contradiction.evaluation import cascades
-    from contradiction.evaluation.evaluate import describe_leakage, trained_config
+    from contradiction.evaluation.evaluate import trained_config
     from contradiction.io.files import check_file, check_new, write_json
     from contradiction.methods.loading import load_classifier
     from contradiction.reports.plots import draw_cascades
     from contradiction.reports.tables import usage_table
-    from contradiction.training import record
     from contradiction.training.merging import cascade
 
     for file in filter(None, (plot, json)):
@@ -175,12 +175,7 @@ def cascade(
         check_new(out, [detector, judge])
     detector_model, judge_model = load_classifier(detector, device=device), load_classifier(judge, device=device)
     config = config or trained_config(detector) or detector_model.task
-    rows = load_split(data, config, "validation")
-    for part in (detector, judge):
-        if why := describe_leakage(record.of_model(part), config, "validation", data):
-            raise InputError(
-                f"{part} {why}: its scores on them would be too high; choose data that it was not trained on"
-            )
+    rows = _unseen_validation((detector, judge), data, config, "its scores on them would be too high")
     if limit and limit < len(rows):
         rows = rows.shuffle(seed=0).select(range(limit))
     with counting("measuring the cascade", len(rows)) as bar:
@@ -230,14 +225,14 @@ def calibrate(
     `cdconv train` does this itself. Use this command for other checkpoints whose labels have the same names. With
     --on, it fits the probabilities and the threshold to the chats of your own bot.
     """
-    from contradiction.data.splits import load_split, name_of, of_bot
+    from contradiction.data.splits import of_bot
     from contradiction.evaluation.evaluate import trained_config
     from contradiction.io.files import check_new
     from contradiction.io.tables import Table
     from contradiction.methods import calibration
     from contradiction.methods.checkpoint import check_view, save_view
     from contradiction.methods.loading import method_of
-    from contradiction.training import leakage, record
+    from contradiction.training import record
 
     if not model.is_dir():
         raise InputError(
@@ -252,13 +247,8 @@ def calibrate(
             _calibrate_on(model, on, folder, out or model)
         return
     config = config or trained_config(model) or "4-class"
-    rows = load_split(data, config, "validation")
-    run = record.read(model)
-    if why := leakage.describe_leakage(run, config, "validation", name_of(data)):
-        raise InputError(
-            f"{model} {why}: a rule chosen on them would be overconfident; choose data that it was not trained on"
-        )
-    request = run.get("request")
+    rows = _unseen_validation((model,), data, config, "a rule chosen on them would be overconfident")
+    request = record.read(model).get("request")
     rows = of_bot(rows, record.recipe(request).data.bot if request else None)
     if view:
         check_view(model, view)
@@ -272,6 +262,19 @@ def calibrate(
     body += [(f"offset of {name}", f"{value:+.1f}") for name, value in rule.offsets.items() if value]
     place = (out or model) / method_of(model).MARKER
     show(Table(f"{place}: chosen on {len(rows):,} validation rows", ("", "value"), body))
+
+
+def _unseen_validation(models: Iterable[Path], data: str, config: str, otherwise: str) -> "Dataset":
+    """The validation split; raises InputError, with the consequence in words, if a model was trained on its rows."""
+    from contradiction.data.splits import load_split
+    from contradiction.evaluation.evaluate import describe_leakage
+    from contradiction.training import record
+
+    rows = load_split(data, config, "validation")
+    for model in models:
+        if why := describe_leakage(record.of_model(model), config, "validation", data):
+            raise InputError(f"{model} {why}: {otherwise}; choose data that it was not trained on")
+    return rows
 
 
 @contextmanager

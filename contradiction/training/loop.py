@@ -90,7 +90,13 @@ def train(
         raise InputError(f"{recipe.name}: method {recipe.model.method!r} fine-tunes nothing; `cdconv train` fits it")
     out = Path(out)
     work = run_folder.partial_folder(out)
-    accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))
+    accelerator = accelerator_for(
+        recipe,
+        # One batch of the recipe is one step, whatever the number of processes.
+        dataloader_config=DataLoaderConfiguration(split_batches=True),
+        log_with=tracking.check(track) if track else None,
+        project_config=ProjectConfiguration(logging_dir=str(logs or tracking.folder_of(out))),
+    )
     rows, languages = run_folder.load_splits(recipe, data), languages_of(data)
     request, conditions = run_folder.run_request(recipe, data, rows), run_folder.provenance(recipe, deterministic)
     check_teachers(recipe, request["data"])
@@ -130,16 +136,6 @@ def train(
                 files.replace_folder(work / "best", out)
             shutil.rmtree(work)
     return out
-
-
-def _accelerator(recipe: Recipe, track: str | None, logs: Path) -> Accelerator:
-    return accelerator_for(
-        recipe,
-        # One batch of the recipe is one step, whatever the number of processes.
-        dataloader_config=DataLoaderConfiguration(split_batches=True),
-        log_with=tracking.check(track) if track else None,
-        project_config=ProjectConfiguration(logging_dir=str(logs)),
-    )
 
 
 @dataclass

@@ -84,6 +84,7 @@ def train_kernel(
         InputError: ``out`` exists or has no name, another process works there, or the encoder was trained on CDConv.
     """
     out = Path(out)
+    run_folder.partial_folder(out)  # raises an error for a path without a name
     check_fp16_device(recipe)
     state = processes()  # only the main process works
     rows, languages = run_folder.load_splits(recipe, data), languages_of(data)
