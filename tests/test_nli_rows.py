@@ -76,8 +76,6 @@ def test_teachers_do_not_judge_rows_with_a_certain_label(rows, pairs):
 
 
 def test_a_certain_label_is_the_only_target_of_the_student(rows, quick_model):
-    from transformers import AutoTokenizer
-
     heard = [[0.25, 0.25, 0.25, 0.25]]
     examples = encode_rows(
         rows.select(range(3)), RECIPE, AutoTokenizer.from_pretrained(quick_model), soft=np.array(heard)

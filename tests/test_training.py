@@ -29,9 +29,6 @@ QUICK = Recipe.of(
     learning_rate=3e-3,
     class_weights="balanced",
 )
-TOML = (
-    'view = "flatten"\nconfig = "4-class"\nepochs = 3\nlearning_rate = 3e-3\nclass_weights = "balanced"\n' + TINY_TOML
-)
 
 
 def record(folder):
@@ -220,7 +217,7 @@ def test_a_backbone_is_recorded_by_its_content_not_its_path(finished, sample_rep
 
 def test_ctrl_c_prints_one_line_and_leaves_nothing_half_written(sample_repo, tmp_path):
     recipe = tmp_path / "long.toml"
-    recipe.write_text(TOML.replace("epochs = 3", "epochs = 500"), encoding="utf-8")
+    recipe.write_text('view = "flatten"\nconfig = "4-class"\nepochs = 500\n' + TINY_TOML, encoding="utf-8")
     process = processes.start_cdconv("train", recipe, "--data", sample_repo, "--out", tmp_path / "run")
     try:
         processes.wait_for(tmp_path / "run.partial" / "state", process)

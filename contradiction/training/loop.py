@@ -282,7 +282,7 @@ def _one_epoch(
         if run.average:
             run.average.update_parameters(accelerator.unwrap_model(run.model))
         bar.update(layout.real_rows(position.steps))
-        position = position.after(value, rows, time.perf_counter() - before)
+        position = Position(step, position.loss + value, position.rows + rows, time.perf_counter() - before)
         rate = run.schedule.get_last_lr()[0]
         bar.set_postfix(loss=f"{value / max(rows, 1):.3f}", lr=f"{rate:.1e}", refresh=False)
         tracker.step(epoch * layout.steps + step, value, rows, rate)

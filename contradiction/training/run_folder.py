@@ -206,16 +206,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class Position:
-    """The position of a process inside an epoch: finished steps, the summed loss of its rows, and seconds."""
+    """The position of a process inside an epoch: finished steps, the summed loss of its rows, their number, seconds."""
 
     steps: int = 0
     loss: float = 0.0
     rows: int = 0
     seconds: float = 0.0
-
-    def after(self, loss: float, rows: int, seconds: float) -> "Position":
-        """The position after one more step, ``seconds`` after the start of the epoch."""
-        return Position(self.steps + 1, self.loss + loss, self.rows + rows, seconds)
 
 
 def save_state(accelerator: "Accelerator", work: Path, progress: Progress, position: Position | None = None) -> None:

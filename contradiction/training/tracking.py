@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 PROJECT = "cdconv"
 EVERY = 10  # log the loss and the learning rate every so many steps
-# The package of a tracker, where its name differs from the name in accelerate.
-PACKAGES = {"comet_ml": "comet-ml"}
 
 
 def check(name: str) -> str:
@@ -31,7 +29,7 @@ def check(name: str) -> str:
     if name not in known:
         raise InputError(f"--track {name}: no such tracker; the trackers are {', '.join(known)}")
     if name not in map(str, get_available_trackers()):
-        raise InputError(f"--track {name}: its package is not installed; pip install {PACKAGES.get(name, name)}")
+        raise InputError(f"--track {name}: its package is not installed; pip install {name.replace('_', '-')}")
     return name
 
 
