@@ -59,8 +59,7 @@ def hierarchy(model, tmp_path_factory):
         write_manifests(place)
         model_card(place).save(place / "README.md")
     (folder / "stages.json").write_text(json.dumps({"stages": list(STAGES)}), encoding="utf-8")
-    changed_request = with_options(request, method="hierarchical")
-    record.write_stages(folder, request=changed_request, stages=list(STAGES))
+    record.write_stages(folder, with_options(request, method="hierarchical"))
     model_card(folder).save(folder / "README.md")
     return folder
 

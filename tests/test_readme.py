@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import typer
@@ -62,11 +63,11 @@ def checkout(sample_repo, tmp_path_factory):
 def test_the_python_code_of_a_page_runs_and_prints_what_its_comments_say(page, checkout, monkeypatch, capsys):
     monkeypatch.chdir(checkout)
     monkeypatch.setattr(loading, "METHODS", [*loading.METHODS])  # what a page registers is removed after this test
-    monkeypatch.setattr(base, "BACKENDS", {**base.BACKENDS})
     monkeypatch.setattr(figures, "FIGURES", [*figures.FIGURES])
     monkeypatch.setattr(evaluate_metric, "FIGURES", {**evaluate_metric.FIGURES})
     code = "\n".join(blocks(page, "python"))
-    exec(compile(code, str(page), "exec"), {"__name__": "page"})
+    with patch.dict(base.BACKENDS):
+        exec(compile(code, str(page), "exec"), {"__name__": "page"})
     printed = capsys.readouterr().out
     for comment in re.findall(r"^print\(.*\)  # (.+)$", code, flags=re.MULTILINE):
         match = re.search(".*?".join(map(re.escape, comment.split("…"))), printed)
