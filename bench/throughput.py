@@ -83,9 +83,9 @@ def measure(model: Path, *, rows: int, few: int, rounds: int) -> Measured:
         rate = 1 / statistics.median(own)
         times = {other: ratio(seconds[other], own) for other in (PAPER, PIPELINE, BATCHED)}
         body.append((name, f"{rate:.1f}", *(f"{factor:.2f}" for factor in times.values())))
-        values[name] = {"a second": rate, "seconds": own, "times": times}
+        values[name] = {"per second": rate, "seconds": own, "times": times}
     header = ("way", "conversations per second", "× the paper's way", "× pipeline one by one", "× pipeline batch 32")
-    sized = {name: values[f"detector.batch, {name}, batch 32"]["a second"] / threads() for name in ours}
+    sized = {name: values[f"detector.batch, {name}, batch 32"]["per second"] / threads() for name in ours}
     return Measured([Table("Conversations per second", header, body), _sizing(sized)], values, left_out)
 
 
