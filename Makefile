@@ -96,7 +96,7 @@ reproduce-shipped: setup
 	$(BIN)/cdconv data build
 	test -d $(ENSEMBLE) || $(BIN)/cdconv ensemble models/e5-small-cdconv-soup models/e5-small-crossed-cdconv --out $(ENSEMBLE)
 	$(BIN)/cdconv train $(SHIPPED) --out runs/$(SHIPPED) --resume
-	test -d runs/$(SHIPPED)-fp16 || $(BIN)/cdconv export runs/$(SHIPPED) --out runs/$(SHIPPED)-fp16
+	test -d runs/$(SHIPPED)-fp16 || $(BIN)/cdconv export runs/$(SHIPPED) --out runs/$(SHIPPED)-fp16 --calibrate-head
 	$(BIN)/cdconv evaluate runs/$(SHIPPED)-fp16 --split test --json runs/$(SHIPPED).test.json
 
 # Trains e5-small-crossed-cdconv from the encoder on: a longer NLI stage, the crossed chats, and CDConv with crossed chats. This

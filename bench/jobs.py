@@ -140,6 +140,9 @@ def _small(opened: Chats) -> Iterator[list[Entry]]:
 def _ray(load: partial, folder: Path, out: Path, count: int) -> float:
     """Conversations per second with ``--engine ray``, from the moment that each worker has done a part."""
     times: list[float] = []
-    ray_engine.judge_folder(load, folder, out, {}, workers=count, on_part=lambda *_: times.append(time.perf_counter()))
-    rows = [part.last - part.first + 1 for part in ray_engine.parts_of(folder)]
+    parts = ray_engine.parts_of(folder)
+    ray_engine.judge_folder(
+        load, folder, parts, out, {}, workers=count, on_part=lambda _: times.append(time.perf_counter())
+    )
+    rows = [part.last - part.first + 1 for part in parts]
     return sum(rows[count:]) / (times[-1] - times[count - 1])

@@ -94,6 +94,11 @@ class Rule:
         """The biases in the order of the labels."""
         return np.array([self.biases.get(name, 0.0) for name in labels])
 
+    @property
+    def calibrates(self) -> bool:
+        """Whether the rule changes the softmax of the logits; it does not if the head of the model is calibrated."""
+        return self.temperature != 1 or any(self.biases.values())
+
     def check_labels(self, labels: Sequence[str], name: str) -> Self:
         """Returns the rule; raises InputError if its labels are not those of the model ``name``."""
         if unknown := sorted({*self.biases, *self.offsets} - set(labels)):

@@ -4,11 +4,13 @@ import logging
 import shutil
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import Backend
 from contradiction.inference.onnx_backend import (
@@ -25,23 +27,30 @@ from contradiction.io import manifest
 from contradiction.io.files import check_new, new_file, new_folder, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.loading import method_of, parts_of
+from contradiction.methods.loading import method_of, parts_of, save_rule
 from contradiction.training import record
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def export(model: str | Path, out: str | Path) -> Path:
+HEADS = ("classifier", "classifier.out_proj")  # the last layer of BERT and of RoBERTa in transformers
+
+
+def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) -> Path:
     """Copies a model folder and converts the weights of all its checkpoints to fp16.
 
     Args:
         model: a folder that training wrote; the copy has its record and decision rule.
         out: the folder to write.
+        calibrate_head: whether the temperature and the biases of the decision rule become part of the head, so that
+            `transformers` alone gives calibrated probabilities. Only for a single checkpoint.
 
     Returns:
         ``out``.
 
     Raises:
         InputError: the folder holds no finished model in safetensors, or a damaged one, ``out`` exists or is inside the
-            folder, or a weight is out of the range of fp16.
+            folder, a weight is out of the range of fp16, or there is no head to calibrate.
     """
     from safetensors.torch import save_file
 
@@ -50,6 +59,8 @@ def export(model: str | Path, out: str | Path) -> Path:
     if not files or not record.read(model).get("parameters"):
         raise InputError(f"{model}: holds no finished model; `cdconv train` writes one")
     check_new(out, [model])
+    if calibrate_head and method_of(model) is not CheckpointClassifier:
+        raise InputError(f"{model}: --calibrate-head is only for a single checkpoint")
     for part in parts_of(model):
         manifest.check(part)  # the copy gets a manifest of its own
     with new_folder(out) as folder:
@@ -59,9 +70,11 @@ def export(model: str | Path, out: str | Path) -> Path:
             manifest.forget(part.parent, "onnx/")
         for file in files:
             place = folder / file.parent.relative_to(model)
+            weights = load_weights(file)
+            if calibrate_head:
+                _calibrate_head(place, weights)
             weights = {
-                name: weight.half() if weight.is_floating_point() else weight
-                for name, weight in load_weights(file).items()
+                name: weight.half() if weight.is_floating_point() else weight for name, weight in weights.items()
             }
             if infinite := [name for name, weight in weights.items() if not weight.isfinite().all()]:
                 raise InputError(f"{file}: {infinite[0]} does not fit fp16")
@@ -71,6 +84,19 @@ def export(model: str | Path, out: str | Path) -> Path:
                 manifest.update(place, "config.json")
             manifest.update(place, file.name)
     return out
+
+
+def _calibrate_head(folder: Path, weights: dict[str, "Tensor"]) -> None:
+    """Moves the temperature and the biases of a checkpoint's rule into the last layer of its head, in place."""
+    head = next((name for name in HEADS if f"{name}.bias" in weights), None)
+    if head is None:
+        raise InputError(f"{folder.name}: --calibrate-head finds none of the layers {', '.join(HEADS)}")
+    rule = Rule.load(folder / "config.json")
+    labels = list(read_json(folder / "config.json")["id2label"].values())
+    weight, bias = weights[f"{head}.weight"].double(), weights[f"{head}.bias"].double()
+    weights[f"{head}.weight"] = weight / rule.temperature
+    weights[f"{head}.bias"] = bias / rule.temperature + bias.new_tensor(rule.biases_of(labels))
+    save_rule(folder, replace(rule, temperature=1.0, biases={}))
 
 
 MOST_LOST = 0.5  # the most points of macro-F1 that a file may lose on validation

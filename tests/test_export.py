@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,12 +10,16 @@ from helpers.runs import with_options
 from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
+from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.export import export
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.pretrained import WEIGHTS
+from contradiction.labels import HISTORY, INTRA, ROLE
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.loading import save_rule
 from contradiction.training.initialize import initialize_model
 from contradiction.training.merging import soup
 from contradiction.training.pruning import prune
@@ -48,6 +53,26 @@ def test_the_facade_converts_exported_weights_and_judges_the_same(exported, quic
 def test_a_pipeline_loads_exported_weights(exported):
     [scores] = pipeline("text-classification", model=str(exported))([{"text": "你养猫吗？", "text_pair": "养"}])
     assert scores["label"] in ("non-contradiction", "intra-sentence", "role-confusion", "history")
+
+
+def test_with_a_calibrated_head_transformers_gives_the_calibrated_probabilities(quick_model, sample_rows, tmp_path):
+    model = shutil.copytree(quick_model, tmp_path / "model")
+    rule = Rule(0.8, {INTRA: 0.5, ROLE: -0.4}, {INTRA: 1.1, HISTORY: -0.6}, threshold=0.4)
+    save_rule(model, rule)
+    before = [prediction.probabilities for prediction in CheckpointClassifier.load(model).predict(sample_rows)]
+    out = export(model, tmp_path / "out", calibrate_head=True)
+    classifier = CheckpointClassifier.load(out)
+    assert classifier.rule == replace(rule, temperature=1.0, biases={})
+    assert [prediction.probabilities for prediction in classifier.predict(sample_rows)] == [
+        pytest.approx(probabilities, abs=2e-3) for probabilities in before
+    ]
+    classify = pipeline("text-classification", model=str(out), top_k=None, dtype=torch.float32)
+    answers = classify([classifier.model_input(row) for row in sample_rows])
+    assert [{score["label"]: score["score"] for score in scores} for scores in answers] == [
+        pytest.approx(probabilities, abs=2e-3) for probabilities in before
+    ]
+    uncalibrated = pipeline("text-classification", model=str(model), top_k=None)(classifier.model_input(sample_rows[0]))
+    assert {score["label"]: score["score"] for score in uncalibrated} != pytest.approx(before[0], abs=0.05)
 
 
 def test_a_model_that_cannot_be_exported_is_rejected(quick_model, exported, tmp_path):

@@ -172,6 +172,8 @@ def test_the_record_reproduces_the_model_and_its_card_and_export_are_complete(
     assert all(file.stat().st_mode & 0o044 == 0o044 for file in fitted.rglob("*")), "anyone may read it"
     upload = publishing.model(fitted, "user/still")
     assert {"kernel.json", "kernel.safetensors", "encoder/model.safetensors"} <= upload.files.keys()
+    with pytest.raises(InputError, match="--calibrate-head is only for a single checkpoint"):
+        export(fitted, tmp_path / "half", calibrate_head=True)
     half = export(fitted, tmp_path / "half")
     rows = list(load_split(sample_repo, "4-class", "test"))[:20]
     one, other = (KernelClassifier.load(folder).score(rows).logits for folder in (fitted, half))

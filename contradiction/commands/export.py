@@ -38,6 +38,13 @@ def export(
             "OpenVINO."
         ),
     ] = "torch",
+    calibrate_head: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate-head",
+            help="Only for torch: moves the calibration into the head, so that `pipeline` gives calibrated scores.",
+        ),
+    ] = False,
     data: Annotated[
         str | None,
         typer.Option(help="Not for torch: the data repo on whose validation split the file is compared with PyTorch."),
@@ -55,11 +62,14 @@ def export(
             raise InputError("--out is missing; it names the folder to write")
         if data is not None:
             raise InputError("--data is only for --backend onnx, onnx-int8 and openvino")
-        size = sum(file.stat().st_size for file in run(model, out).rglob("*") if file.is_file())
+        files = run(model, out, calibrate_head=calibrate_head).rglob("*")
+        size = sum(file.stat().st_size for file in files if file.is_file())
         typer.echo(f"{out}: {size / 1e6:.1f} MB; next: cdconv evaluate {out}")
         return
     if out is not None:
         raise InputError(f"--out is only for --backend torch; {backend} writes its file beside the weights")
+    if calibrate_head:
+        raise InputError(f"--calibrate-head is only for --backend torch, not for {backend}")
     from contradiction.export import export_onnx
 
     for compared in export_onnx(model, backend, *_rows_to_compare(model, data)):
