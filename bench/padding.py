@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from chats import Chat
+from throughput import checkpoint_of
 
 from contradiction import ContradictionDetector
 from contradiction.chats.chunks import CHUNK_WINDOWS
@@ -24,15 +25,16 @@ def measure(detector: ContradictionDetector, mixes: dict[str, list[Chat]]) -> di
         mixes: chats by the name of the mix; every reply is judged.
     """
     figures = {}
+    classifier = checkpoint_of(detector)
+    backend = classifier.backend
     for name, chats in mixes.items():
         inputs = []
         for messages in chats:
             turns = read_turns(messages)
             cases = [detector.case(turns, place) for place in range(len(turns))]
-            inputs += [detector.classifier.model_input(window.row) for case in cases for window in case.windows]
+            inputs += [classifier.model_input(window.row) for case in cases for window in case.windows]
         keys = [(entry["text"], entry["text_pair"]) for entry in inputs]
         chunks = [keys[first : first + CHUNK_WINDOWS] for first in range(0, len(keys), CHUNK_WINDOWS)]
-        backend = detector.classifier.backend
         encodings, _ = encode(backend.tokenizer, inputs, backend.max_length)
         lengths = [len(encoding["input_ids"]) for encoding in encodings]
         parts = [lengths[first : first + CHUNK_WINDOWS] for first in range(0, len(lengths), CHUNK_WINDOWS)]

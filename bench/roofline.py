@@ -8,7 +8,7 @@ import chats
 import numpy as np
 import torch
 from measure import Measured, in_turn
-from throughput import detectors
+from throughput import checkpoint_of, detectors
 
 from contradiction.inference.base import threads
 from contradiction.io.tables import Table
@@ -19,16 +19,17 @@ BATCH_SIZE = 32
 def measure(model: Path, *, rounds: int) -> Measured:
     """Measures one batch of conversations of equal length."""
     by_backend, left_out = detectors(model)
-    backend = by_backend["torch"].classifier.backend
+    classifier = checkpoint_of(by_backend["torch"])
+    backend = classifier.backend
     hidden, middle, layers = (backend.config[key] for key in ("hidden_size", "intermediate_size", "num_hidden_layers"))
-    example = by_backend["torch"].classifier.model_input(chats.rows()[0])
+    example = classifier.model_input(chats.rows()[0])
     encoding = dict(backend.tokenizer(example["text"], example["text_pair"]))
     length = len(encoding["input_ids"])
     tokens = BATCH_SIZE * length
     shapes = [(hidden, hidden)] * 4 + [(hidden, middle), (middle, hidden)]
     linear = 2 * tokens * sum(a * b for a, b in shapes)
     attention = 4 * tokens * length * hidden
-    ways = {}
+    ways: dict[str, Callable[[], object]] = {}
     for kind in (torch.float32, torch.bfloat16):
         layer = [(torch.randn(tokens, a, dtype=kind), torch.randn(b, a, dtype=kind)) for a, b in shapes]
         ways[f"matrix products, torch {str(kind)[6:]}"] = partial(_products, layer)
@@ -37,7 +38,7 @@ def measure(model: Path, *, rounds: int) -> Measured:
     if "onnx" in by_backend:
         ways["matrix products, onnxruntime float32"] = _onnx_products(tokens, shapes)
     for name, detector in by_backend.items():
-        ways[f"model, {name}"] = partial(detector.classifier.backend.forward, [encoding] * BATCH_SIZE)
+        ways[f"model, {name}"] = partial(checkpoint_of(detector).backend.forward, [encoding] * BATCH_SIZE)
     seconds = {name: min(times) for name, times in in_turn(ways, rounds).items()}
     reached = {
         name: (layers * (linear + attention) if name.startswith("model") else linear) / taken / 1e9

@@ -18,6 +18,7 @@ from contradiction.inference.base import threads
 from contradiction.inputs.views import VIEWS, model_input
 from contradiction.io.tables import Table
 from contradiction.labels import HISTORY, INTRA, ROLE
+from contradiction.methods.checkpoint import CheckpointClassifier
 
 PAPER, PIPELINE, BATCHED = "paper: three encoders, pipeline, one by one", "pipeline, one by one", "pipeline, batch 32"
 BILLION, CORE_HOUR = 10**9, 0.04  # US dollars, about what clouds take for a core of a large virtual machine
@@ -42,6 +43,13 @@ def detectors(model: Path) -> tuple[dict[str, ContradictionDetector], list[str]]
     return by_backend, left_out
 
 
+def checkpoint_of(detector: ContradictionDetector) -> CheckpointClassifier:
+    """The fine-tuned checkpoint of a detector."""
+    if not isinstance(detector.classifier, CheckpointClassifier):
+        raise InputError("only a single fine-tuned checkpoint is measured")
+    return detector.classifier
+
+
 def measure(model: Path, *, rows: int, few: int, rounds: int) -> Measured:
     """Measures all ways on the same conversations.
 
@@ -53,7 +61,7 @@ def measure(model: Path, *, rows: int, few: int, rounds: int) -> Measured:
     """
     ours, left_out = detectors(model)
     many = chats.conversations(rows)
-    classifier = ours["torch"].classifier
+    classifier = checkpoint_of(ours["torch"])
     inputs = [classifier.model_input(row) for row in chats.rows()[:rows]]
     checkpoint = AutoModelForSequenceClassification.from_pretrained(model, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(model)
@@ -78,14 +86,14 @@ def measure(model: Path, *, rows: int, few: int, rounds: int) -> Measured:
             ways[f"detector.batch, {name}, batch {size}"] = (rows, partial(detector.batch, many, batch_size=size))
     taken = in_turn({name: way for name, (_, way) in ways.items()}, rounds)
     seconds = {name: [total / ways[name][0] for total in totals] for name, totals in taken.items()}  # a conversation
+    rates = {name: 1 / statistics.median(own) for name, own in seconds.items()}
     body, values = [], {}
     for name, own in seconds.items():
-        rate = 1 / statistics.median(own)
         times = {other: ratio(seconds[other], own) for other in (PAPER, PIPELINE, BATCHED)}
-        body.append((name, f"{rate:.1f}", *(f"{factor:.2f}" for factor in times.values())))
-        values[name] = {"per second": rate, "seconds": own, "times": times}
+        body.append((name, f"{rates[name]:.1f}", *(f"{factor:.2f}" for factor in times.values())))
+        values[name] = {"per second": rates[name], "seconds": own, "times": times}
     header = ("way", "conversations per second", "× the paper's way", "× pipeline one by one", "× pipeline batch 32")
-    sized = {name: values[f"detector.batch, {name}, batch 32"]["per second"] / threads() for name in ours}
+    sized = {name: rates[f"detector.batch, {name}, batch 32"] / threads() for name in ours}
     return Measured([Table("Conversations per second", header, body), _sizing(sized)], values, left_out)
 
 
@@ -105,7 +113,7 @@ def _paper(tokenizer: Any, rows: int) -> Callable[[], object]:
     Random weights take the same time. All three run, because most conversations need all of them.
     """
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=21128, num_labels=2)
+    config = BertConfig(vocab_size=21128)  # and two labels, the default
     stages = {}
     for view in (INTRA, ROLE, HISTORY):
         model = AutoModelForSequenceClassification.from_config(config).eval()

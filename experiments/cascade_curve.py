@@ -18,6 +18,7 @@ import cdconv
 from contradiction.evaluation import cascades
 from contradiction.io.files import write_json
 from contradiction.labels import LABELS
+from contradiction.methods.base import Classifier
 from contradiction.methods.loading import load_classifier
 from contradiction.paths import CHECKOUT, SHIPPED
 from contradiction.reports.plots import draw_cascades
@@ -49,7 +50,7 @@ def main() -> None:
             draw_cascades(steps, arguments.plot)
 
 
-def measure(detector: object, rows: list, right: float) -> tuple[list[cascades.Step], dict | None]:
+def measure(detector: Classifier, rows: list, right: float) -> tuple[list[cascades.Step], dict | None]:
     """The curve with a judge that is right on a share of the rows, and the requests to the judge."""
     features = Features(
         {**{name: Value("string") for name in COLUMNS}, "label": ClassLabel(names=list(LABELS["4-class"]))}

@@ -15,6 +15,7 @@ on CDConv. A run that was stopped continues: start the command again.
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ from contradiction.methods import calibration
 from contradiction.methods.kernel import KernelRegression
 from contradiction.methods.loading import load_classifier
 from contradiction.methods.ngrams import LinearModel
+from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
 from evaluate_metric.evaluate_metric import score
@@ -116,7 +118,7 @@ def baselines(rows: Dataset, labels: np.ndarray, embedder: str | None) -> Iterat
         return scorer
 
     for view, name in (("reply-only", "reply only"), ("context-only", "context only"), ("flatten", "all")):
-        yield f"n-grams, {name}", fitted(lambda columns=VIEWS[view]: LinearModel(columns, class_weight="balanced"))
+        yield f"n-grams, {name}", fitted(partial(LinearModel, VIEWS[view], class_weight="balanced"))
     yield "kernel ridge, n-grams", fitted(lambda: KernelRegression(CONVERSATION))
     if embedder:
         embed = Embedder(embedder)
@@ -138,6 +140,7 @@ def encoder(rows: Dataset, options: argparse.Namespace) -> tuple[str, Scorer]:
             write_repo(data, {"4-class": parts}, DatasetCardData(pretty_name=title), f"# {title}\n")
         folder = options.out / f"{recipe.name}-{fold.number}"
         model = load_classifier(train(recipe, data=data, out=folder, resume=True, save_steps=500))
+        assert isinstance(model, SoftmaxClassifier)
         order = [model.labels.index(name) for name in NAMES]
         validation, test = (model.score(list(parts[split])).logits[:, order] for split in ("validation", "test"))
         return validation, test

@@ -61,7 +61,7 @@ def main() -> None:
     if options.items < 1:
         raise InputError(f"--items {options.items}: must be at least 1")
 
-    splits = {"training": trained_items(options.model), "validation": read("validation")}
+    splits: dict[str, Sequence] = {"training": trained_items(options.model), "validation": read("validation")}
     detector = ContradictionDetector.from_pretrained(options.model)
     rows = []
     for split, items in splits.items():

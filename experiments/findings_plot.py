@@ -7,6 +7,7 @@ Reads `models/results` and makes the same paired tests as `cdconv results`, so t
 """
 
 import argparse
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -71,7 +72,7 @@ def main() -> None:
     save_png(figure, options.out)
 
 
-def draw(axes: Axes, rows: list[tuple[str, list[str]]]) -> None:
+def draw(axes: Axes, rows: Sequence[tuple[str, Sequence[str]]]) -> None:
     """Draws a row for each detector: the difference as a dot, its interval as a bar."""
     colour = COLOURS["trained"]
     for height, (_, (difference, interval, _, adjusted)) in enumerate(reversed(rows)):

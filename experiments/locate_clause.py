@@ -94,6 +94,7 @@ def one_reply(column: str) -> Callable[[ContradictionDetector, dict, Sequence[st
         filled = {**row, column: reply.text}
         chat = messages((filled["u1"], filled["b1"]), (filled["u2"], filled["b2"]))
         clash = detector.locate(chat, Verdict(HISTORY, 1.0, {}, evidence=(1,), reply=(3,)))
+        assert clash is not None
         span = clash.earlier if column == "b1" else clash.later
         counterpart = row["b2" if column == "b1" else "b1"]
         options = clauses(reply.text)
@@ -108,6 +109,7 @@ def within_reply(detector: ContradictionDetector, row: dict, distractors: Sequen
     """Measures the pair of clauses of one reply."""
     reply = build_reply(row, ["b1", "b2"], distractors)
     clash = detector.locate(messages((row["u2"], reply.text)), Verdict(INTRA, 1.0, {}, reply=(1,)))
+    assert clash is not None
     pairs = list(combinations(clauses(reply.text), 2))
     guess = max(pairs, key=lambda pair: common_characters(*(reply.text[slice(*clause)] for clause in pair)))
 

@@ -38,7 +38,7 @@ def main() -> None:
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
             similarity = vectors[:-1] @ vectors[-1]
             ranks.append(int((similarity > similarity[bots.index(item.evidence)]).sum()))
-    rows = [(str(count), percent(np.mean(np.array(ranks) < count))) for count in range(1, options.most + 1)]
+    rows = [(str(count), percent(float(np.mean(np.array(ranks) < count)))) for count in range(1, options.most + 1)]
     print(f"{len(ranks)} contradicting replies in chats of {LONG} earlier turns and more\n")
     print(Table("", ("turns read", "the contradicted one is among them, %"), rows).markdown())
 

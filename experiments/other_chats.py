@@ -59,7 +59,7 @@ def _with_interval(
     score: Callable[[np.ndarray, np.ndarray], float], truth: np.ndarray, values: np.ndarray, draws: list[np.ndarray]
 ) -> str:
     bounds = np.quantile([score(truth[draw], values[draw]) for draw in draws], [0.025, 0.975])
-    return f"{percent(score(truth, values))} ({interval(bounds)})"
+    return f"{percent(score(truth, values))} ({interval(bounds.tolist())})"
 
 
 def _auc(truth: np.ndarray, probabilities: np.ndarray) -> float:

@@ -41,7 +41,7 @@ def main() -> None:
     for measure, values in (
         ("called against the fact that it contradicts", [true.contradiction for true, _ in pairs]),
         ("called against the fact of another row", [other.contradiction for _, other in pairs]),
-        ("the true fact ranks first", [true.probability > other.probability for true, other in pairs]),
+        ("the true fact ranks first", [(true.probability or 0) > (other.probability or 0) for true, other in pairs]),
     ):
         share = np.array(values, dtype=float)
         bounds = bootstrap((share,), np.mean, method="percentile", rng=0).confidence_interval

@@ -13,6 +13,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from datasets import Dataset
@@ -115,7 +116,8 @@ def main() -> None:
         data_collator=DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15),
     )
     trainer.train(resume_from_checkpoint=get_last_checkpoint(str(work)) if work.is_dir() else None)
-    model.base_model.save_pretrained(options.out)
+    encoder: Any = model.base_model  # its declared type is that of any attribute
+    encoder.save_pretrained(options.out)
     tokenizer.save_pretrained(options.out)
 
 

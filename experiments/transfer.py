@@ -53,7 +53,8 @@ Example = tuple[str, str, bool]  # what was said before, the reply, whether it c
 def keep_options(options: argparse.Namespace) -> None:
     """Records what the cells of a folder depend on; raises InputError where it has cells of other options."""
     now = {name: value for name, value in vars(options).items() if name not in ("corpora", "only", "out")}
-    splits = (load_split(options.data, SOURCES[CDCONV][0], split) for split in ("train", SOURCES[CDCONV][1]))
+    config, test = SOURCES[CDCONV]
+    splits = (load_split(options.data, str(config), split) for split in ("train", test))
     now |= {"backbone": name_with_digest(options.backbone), "data": fingerprint(*splits)}
     file = options.out / "options.json"
     if file.is_file() or (options.out / CELLS).is_file():
