@@ -72,7 +72,7 @@ def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) 
             place = folder / file.parent.relative_to(model)
             weights = load_weights(file)
             if calibrate_head:
-                _calibrate_head(place, weights)
+                _calibrate_head(file, place, weights)
             weights = {
                 name: weight.half() if weight.is_floating_point() else weight for name, weight in weights.items()
             }
@@ -86,12 +86,14 @@ def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) 
     return out
 
 
-def _calibrate_head(folder: Path, weights: dict[str, "Tensor"]) -> None:
-    """Moves the temperature and the biases of a checkpoint's rule into the last layer of its head, in place."""
+def _calibrate_head(file: Path, folder: Path, weights: dict[str, "Tensor"]) -> None:
+    """Moves the temperature and the biases of a rule into the last layer of the head, in ``weights`` and ``folder``."""
     head = next((name for name in HEADS if f"{name}.bias" in weights), None)
     if head is None:
-        raise InputError(f"{folder.name}: --calibrate-head finds none of the layers {', '.join(HEADS)}")
+        raise InputError(f"{file}: --calibrate-head finds none of the layers {', '.join(HEADS)}")
     rule = Rule.load(folder / "config.json")
+    if not rule.calibrates:
+        raise InputError(f"{file.parent}: its decision rule has no calibration to move into the head")
     labels = list(read_json(folder / "config.json")["id2label"].values())
     weight, bias = weights[f"{head}.weight"].double(), weights[f"{head}.bias"].double()
     weights[f"{head}.weight"] = weight / rule.temperature

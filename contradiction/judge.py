@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
 # The number of windows that are classified together: enough that a batch holds inputs of similar length, and few enough
 # for a machine with little memory.
 CHUNK = 8192
+LONGEST_CACHED = 1000  # characters of a text
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Judge:
         self.settings = settings or Settings()
         self.name, self.task = classifier.name, classifier.task
         self.labels, self.columns = classifier.labels, classifier.columns
+        # Cached, because in a long chat the same earlier replies are checked for every later reply.
+        self._why_short_unreadable = lru_cache(maxsize=4096)(self._why_unreadable)
         rule = classifier.rule
         self._contradictions = tuple(name for name in self.labels if name in CONTRADICTIONS.get(self.task, ()))
         if self.settings.categories != CATEGORIES and not set(self.settings.categories) <= set(self.labels):
@@ -79,6 +83,10 @@ class Judge:
     def with_settings(self, **settings: Any) -> Self:
         """The same classifier with other settings; settings that are not named stay as they are."""
         return type(self)(self.classifier, replace(self.settings, **settings))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Pickles and copies are made anew, because the cache of a bound method cannot be pickled.
+        return type(self), (self.classifier, self.settings)
 
     def check_judges_replies(self) -> None:
         """Raises InputError if the classifier does not judge the reply of a chat."""
@@ -162,6 +170,9 @@ class Judge:
 
     def why_unreadable(self, text: str) -> str | None:
         """Why a text cannot be judged, in words that follow its name (``holds no words``); None if it can be judged."""
+        return self._why_short_unreadable(text) if len(text) <= LONGEST_CACHED else self._why_unreadable(text)
+
+    def _why_unreadable(self, text: str) -> str | None:
         if is_blank(text):
             return "holds no words"
         if not self.classifier.has_token_for(text):

@@ -75,6 +75,14 @@ def test_with_a_calibrated_head_transformers_gives_the_calibrated_probabilities(
     assert {score["label"]: score["score"] for score in uncalibrated} != pytest.approx(before[0], abs=0.05)
 
 
+def test_a_head_without_a_calibration_to_take_is_refused(quick_model, tmp_path):
+    model = shutil.copytree(quick_model, tmp_path / "model")
+    save_rule(model, Rule(1.0, {INTRA: 0.0}, {INTRA: 0.5}))
+    with pytest.raises(InputError, match=f"{model}: its decision rule has no calibration"):
+        export(model, tmp_path / "out", calibrate_head=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
 def test_a_model_that_cannot_be_exported_is_rejected(quick_model, exported, tmp_path):
     with pytest.raises(InputError, match="exists already"):
         export(quick_model, exported)

@@ -105,6 +105,24 @@ def test_a_file_that_is_not_a_record_gives_no_information(odd):
     assert list(leakage.trainings(odd)) == []
 
 
+@pytest.mark.parametrize(
+    "invalid",
+    [
+        {"train_fraction": None},
+        {"share": None},
+        {"train_fraction": "half"},
+        {"seed": "3"},
+        {"data_name": 3},
+        {"bot": []},
+    ],
+)
+def test_an_invalid_value_does_not_hide_what_a_model_was_trained_on(invalid):
+    expected = leakage.Training(config="4-class", data_name="CDConv", seed=23)
+    ancestor = {"config": "4-class", "data_name": "CDConv", "seed": 23, **invalid}
+    default = {name: None for name in ("seed", "data_name") if name in invalid}
+    assert list(leakage.trainings({"ancestors": [ancestor]})) == [expected.model_copy(update=default)]
+
+
 def test_the_two_splits_share_their_rows(sample_rows):
     official, grouped = cdconv.official_split(sample_rows), cdconv.grouped_split(sample_rows)
     for one, other in ((official, grouped), (grouped, official)):

@@ -64,7 +64,8 @@ def export(
             raise InputError("--data is only for --backend onnx, onnx-int8 and openvino")
         files = run(model, out, calibrate_head=calibrate_head).rglob("*")
         size = sum(file.stat().st_size for file in files if file.is_file())
-        typer.echo(f"{out}: {size / 1e6:.1f} MB; next: cdconv evaluate {out}")
+        card = f", then cdconv card {out}" if calibrate_head else ""  # the copied card describes the model as it was
+        typer.echo(f"{out}: {size / 1e6:.1f} MB; next: cdconv evaluate {out}{card}")
         return
     if out is not None:
         raise InputError(f"--out is only for --backend torch; {backend} writes its file beside the weights")

@@ -96,8 +96,13 @@ def evaluate(
 
 def describe_leakage(run: Mapping[str, Any], config: str, split: str, data: str | Path) -> str | None:
     """The leakage of a split in words, see ``contradiction.training.leakage``; None without any."""
-    # Only for a folder, because the cache may have a Hub repo without its card.
-    return leakage.describe_leakage(run, config, split, name_of(data) if Path(data).is_dir() else None)
+    name = None
+    try:
+        name = name_of(data)
+    except InputError:  # the cache may have a Hub repo without its card
+        if Path(data).is_dir():
+            raise
+    return leakage.describe_leakage(run, config, split, name)
 
 
 def trained_config(model: str | Path) -> str | None:

@@ -216,6 +216,7 @@ def _check(columns: Mapping[str, Sequence[Any] | None], *of_labels: str) -> None
     if 0 in lengths.values():
         raise InputError(f"{', '.join(lengths)} are empty; at least one row is needed")
     for name in of_labels:
-        for index, label in enumerate(columns[name] or ()):
+        values = columns[name]
+        for index, label in enumerate(() if values is None else values):
             if label not in LABELS[TASK]:
                 raise InputError(f"{name}[{index}] is {label!r}; allowed are {', '.join(LABELS[TASK])}")

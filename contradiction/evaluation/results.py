@@ -232,7 +232,7 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
     """
     evaluation = results_store.renamed_keys(read_json(path))
     check(path, evaluation)
-    check_task(str(evaluation["config"]))
+    check_task(str(evaluation["config"]), f"{path}: ")
     if "probabilities" not in evaluation:
         raise InputError(f"{path}: has no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
     labels = LABELS[task_of(evaluation["config"])]
@@ -267,11 +267,11 @@ def _are_probabilities(values: object, labels: int) -> bool:
     )
 
 
-def check_task(config: str) -> None:
-    """Raises InputError unless the labels of a config are those of contradictions."""
+def check_task(config: str, where: str = "") -> None:
+    """Raises InputError, which begins with ``where``, unless the labels of a config are those of contradictions."""
     if task_of(config) not in TASKS or has_two_texts(config):
         configs = ", ".join(task + suffix for task in TASKS for suffix in ("", GROUPED))
-        raise InputError(f"config {config!r} has no labels of contradictions; an analysis needs one of {configs}")
+        raise InputError(f"{where}config {config!r} has no labels of contradictions; use one of {configs}")
 
 
 def check_folder(folder: str | Path) -> None:

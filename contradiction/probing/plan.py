@@ -99,9 +99,7 @@ def read_openings(source: str | Path | None = None) -> list[str]:
 
         return list(dict.fromkeys(load_split(str(source), "4-class", "test")["u1"]))
     if path.suffix in (".jsonl", ".json"):
-        places = [
-            (where, check_text(row["text"], f"{where}: text").strip()) for where, row in read_objects(path, "text")
-        ]
+        places = [(where, check_text(row["text"], f"{where}: text")) for where, row in read_objects(path, "text")]
     else:
         places = [(where, line.strip()) for where, line in read_lines(path) if not line.startswith("#")]
     if blank := [where for where, text in places if is_blank(text)]:

@@ -6,11 +6,11 @@ inherited from backbones and teachers. A recipe that leaves out a bot or a part 
 that was trained on them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from contradiction.data.splits import UNNAMED
 from contradiction.errors import InputError
@@ -47,6 +47,15 @@ class Training(BaseModel):
     train_fraction: float = Field(1.0, validation_alias=AliasChoices("train_fraction", "share"))  # `share` in old files
     seed: int | None = None
 
+    @field_validator("data_name", "model", "bot", "train_fraction", "seed", mode="wrap")
+    @classmethod
+    def _or_default(cls, value: Any, check: Callable[[Any], Any], info: ValidationInfo) -> Any:
+        # An invalid value must not hide that the model was trained on the config.
+        try:
+            return check(value)
+        except ValidationError:
+            return cls.model_fields[str(info.field_name)].default
+
 
 def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
     """The training data of models (folders or Hub ids) and of all models that they were made from.
@@ -76,7 +85,8 @@ def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Trai
     """The training data of the model of a record, then of the models that it was made from; each once.
 
     For a soup or an ensemble, it is the training data of the members, which may have read different fractions of the
-    rows. A record from the Hub may hold anything: invalid entries are skipped.
+    rows. A record from the Hub may hold anything: entries without a config are skipped, and other
+    invalid values count as not recorded.
 
     Args:
         run: the record.

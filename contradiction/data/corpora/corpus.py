@@ -269,7 +269,7 @@ def read_json_rows(path: Path) -> Iterator[tuple[str, Any]]:
         try:
             value = json.loads(part)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}:{number}: neither JSON lines, nor a JSON list, nor a .tsv ({error})") from None
+            raise InputError(f"{path}:{number}: neither JSON lines nor a JSON list ({error})") from None
         if whole:
             yield from ((f"{path}:row {row}", item) for row, item in enumerate(value, start=1))
         else:
