@@ -94,7 +94,8 @@ def _calibrate_head(file: Path, folder: Path, weights: dict[str, "Tensor"]) -> N
     rule = Rule.load(folder / "config.json")
     if not rule.calibrates:
         raise InputError(f"{file.parent}: its decision rule has no calibration to move into the head")
-    labels = list(read_json(folder / "config.json")["id2label"].values())
+    names = read_json(folder / "config.json")["id2label"]
+    labels = [names[index] for index in sorted(names, key=int)]
     weight, bias = weights[f"{head}.weight"].double(), weights[f"{head}.bias"].double()
     weights[f"{head}.weight"] = weight / rule.temperature
     weights[f"{head}.bias"] = bias / rule.temperature + bias.new_tensor(rule.biases_of(labels))

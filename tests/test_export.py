@@ -58,6 +58,9 @@ def test_a_pipeline_loads_exported_weights(exported):
 def test_with_a_calibrated_head_transformers_gives_the_calibrated_probabilities(quick_model, sample_rows, tmp_path):
     model = shutil.copytree(quick_model, tmp_path / "model")
     rule = Rule(0.8, {INTRA: 0.5, ROLE: -0.4}, {INTRA: 1.1, HISTORY: -0.6}, threshold=0.4)
+    config = read_json(model / "config.json")
+    id2label = dict(reversed(config["id2label"].items()))  # the ids count, not the order of the file
+    write_json(model / "config.json", config | {"id2label": id2label})
     save_rule(model, rule)
     before = [prediction.probabilities for prediction in CheckpointClassifier.load(model).predict(sample_rows)]
     out = export(model, tmp_path / "out", calibrate_head=True)
