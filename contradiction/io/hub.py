@@ -44,34 +44,48 @@ def model_name(model: str) -> str:
 
 
 _last_check: tuple[float, bool] | None = None  # when the Hub was asked last, and whether it answered
+_offline_blocks = 0  # how many blocks of `quick_hub` need the offline mode now; threads share the mode
+_lock = threading.Lock()
 
 
 @contextmanager
 def quick_hub() -> Iterator[None]:
     """Runs the block in the offline mode of the libraries if the Hub does not answer within ``TIMEOUT`` seconds.
 
-    Otherwise each of them would try again for minutes.
+    Otherwise each of them would try again for minutes. Blocks of several threads can overlap.
     """
+    global _offline_blocks
     from huggingface_hub import constants
 
-    global _last_check
-    if constants.HF_HUB_OFFLINE:
-        yield
-        return
-    if _last_check is None or time.monotonic() - _last_check[0] > FRESH:
-        _last_check = time.monotonic(), _answers(constants.ENDPOINT)
-    if _last_check[1]:
-        yield
-        return
-    # `datasets` keeps a copy of the setting from the moment that it is imported.
-    settings: list[Any] = [constants, *filter(None, [sys.modules.get("datasets.config")])]
+    with _lock:
+        offline = bool(_offline_blocks) or not (constants.HF_HUB_OFFLINE or _hub_answered(constants.ENDPOINT))
+        if offline:
+            _offline_blocks += 1
+            _set_offline(True)
     try:
-        for module in settings:
-            module.HF_HUB_OFFLINE = True
         yield
     finally:
-        for module in settings:
-            module.HF_HUB_OFFLINE = False
+        if offline:
+            with _lock:
+                _offline_blocks -= 1
+                _set_offline(_offline_blocks > 0)
+
+
+def _set_offline(offline: bool) -> None:
+    from huggingface_hub import constants
+
+    # `datasets` keeps a copy of the setting from the moment that it is imported.
+    settings: list[Any] = [constants, *filter(None, [sys.modules.get("datasets.config")])]
+    for module in settings:
+        module.HF_HUB_OFFLINE = offline
+
+
+def _hub_answered(endpoint: str) -> bool:
+    """Whether the endpoint answers, as found in the last ``FRESH`` seconds."""
+    global _last_check
+    if _last_check is None or time.monotonic() - _last_check[0] > FRESH:
+        _last_check = time.monotonic(), _answers(endpoint)
+    return _last_check[1]
 
 
 def _answers(endpoint: str) -> bool:
