@@ -10,6 +10,7 @@ from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
+from contradiction.inference import torch_backend
 from contradiction.inputs.views import VIEWS
 from contradiction.inputs.windows import windows
 from contradiction.io.files import read_json
@@ -113,7 +114,8 @@ def test_the_folder_contains_a_plain_checkpoint_per_stage(folder):
         assert sorted(row["label"] for row in scores) == sorted(labels)
 
 
-def test_all_stages_have_the_requested_precision(folder):
+def test_all_stages_have_the_requested_precision(folder, monkeypatch):
+    monkeypatch.setattr(torch_backend, "has_bf16", lambda: True)  # a CPU without it computes bf16 slowly
     reduced = ContradictionDetector.from_pretrained(folder, precision="bf16")
     assert [stage.backend.precision for stage in reduced.classifier.stages] == ["bf16"] * 3
 

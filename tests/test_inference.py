@@ -11,6 +11,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from contradiction.commands.common import SHIPPED
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inference import torch_backend
 from contradiction.inference.base import BACKENDS, Backend, register
 from contradiction.io.files import read_json
 
@@ -74,7 +75,8 @@ def chats(sample_rows):
     return [[{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(chat)] for chat in texts]
 
 
-def test_bf16_changes_probabilities_slightly_and_labels_rarely(chats):
+def test_bf16_changes_probabilities_slightly_and_labels_rarely(chats, monkeypatch):
+    monkeypatch.setattr(torch_backend, "has_bf16", lambda: True)  # a CPU without it computes bf16 slowly
     exact, fast = (
         ContradictionDetector.from_pretrained(SHIPPED, precision=precision).batch(chats)
         for precision in ("fp32", "bf16")
@@ -90,7 +92,8 @@ def test_fp16_is_rejected_on_a_cpu(quick_model):
         ContradictionDetector.from_pretrained(quick_model, device="cpu", precision="fp16")
 
 
-def test_the_command_line_accepts_a_precision(run, quick_model):
+def test_the_command_line_accepts_a_precision(run, quick_model, monkeypatch):
+    monkeypatch.setattr(torch_backend, "has_bf16", lambda: True)  # a CPU without it computes bf16 slowly
     scores = {}
     for precision in ("fp32", "bf16"):
         code, out, err = run("detect", "--model", quick_model, "--text", json.dumps(CHAT), "--precision", precision)
