@@ -1,0 +1,128 @@
+"""How often does a detector raise an alarm in chats between people? Judges every second message as if it were a bot's.
+
+    .venv/bin/python experiments/human_chats.py kdconv.txt crosswoz.txt --model models/e5-small-balanced
+
+A file has one utterance a line and an empty line between two chats, in which two speakers take turns. People seldom
+contradict themselves in these chats, so nearly all alarms are false. The script prints, in percent, the replies after
+an earlier reply that are called contradictions. The first table has them by the number of earlier turns, at the default
+threshold. The second table has them by threshold. Beside them it has the contradictions found in *changed answers*: at
+the end of a chat a question is asked again, and the numbers of its first answer are replaced by others. The 95 %
+bootstrap intervals are over chats.
+"""
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from contradiction import ContradictionDetector
+from contradiction.conversation import ASSISTANT, USER
+from contradiction.io.tables import Table, interval, percent
+from contradiction.verdict import Verdict
+
+SEED = 0
+RESAMPLES = 2000
+CHUNK = 20  # chats that are judged together
+EARLIER = ((1, 3), (4, 6), (7, None))  # ranges of the number of earlier turns
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
+
+Chat = list[dict[str, str]]
+
+
+def read_chats(path: Path, count: int) -> list[Chat]:
+    """A random sample of the chats of a file; a last message without a reply is dropped."""
+    blocks = path.read_text(encoding="utf-8").strip().split("\n\n")
+    order = np.random.default_rng(SEED).permutation(len(blocks))[:count]
+    return [
+        [
+            {"role": (USER, ASSISTANT)[place % 2], "content": text}
+            for place, text in enumerate(lines[: len(lines) // 2 * 2])
+        ]
+        for lines in (blocks[number].splitlines() for number in order)
+    ]
+
+
+def changed_answers(chats: Sequence[Chat]) -> list[Chat]:
+    """The chats with a question asked again, and its first answer with other digits; one for each chat that has digits.
+
+    The last two turns are not asked again, so that the first answer is not the nearest one.
+    """
+    draw = np.random.default_rng(SEED)
+
+    def other(digit: re.Match[str]) -> str:
+        return str((int(digit[0]) - 1 + draw.integers(1, 9)) % 9 + 1)  # never the same digit
+
+    changed = []
+    for chat in chats:
+        places = [place for place in range(1, len(chat) - 4, 2) if re.search(r"\d", chat[place]["content"])]
+        if places:
+            place = places[draw.integers(len(places))]
+            answer = re.sub(r"\d", other, chat[place]["content"])
+            changed.append([*chat, chat[place - 1], {"role": ASSISTANT, "content": answer}])
+    return changed
+
+
+def share(of_chats: Sequence[Sequence[bool]]) -> str:
+    """The share of true values, in percent, with an interval over chats."""
+    sums, counts = np.array([sum(values) for values in of_chats]), np.array([len(values) for values in of_chats])
+    draws = np.random.default_rng(SEED).integers(len(sums), size=(RESAMPLES, len(sums)))
+    bounds = np.quantile(sums[draws].sum(axis=1) / counts[draws].sum(axis=1), [0.025, 0.975])
+    return f"{percent(sums.sum() / counts.sum())} ({interval(bounds.tolist())})"
+
+
+def scan(detector: ContradictionDetector, chats: Sequence[Chat], title: str) -> list[list[Verdict]]:
+    """The verdicts on the replies after the first one of each chat."""
+    verdicts: list[list[Verdict]] = []
+    with tqdm(total=len(chats), desc=title) as bar:
+        for first in range(0, len(chats), CHUNK):
+            verdicts += detector.scan_batch(chats[first : first + CHUNK])
+            bar.update(len(verdicts) - bar.n)
+    return [replies[1:] for replies in verdicts]
+
+
+def main() -> None:
+    """Parses the arguments, judges, prints two tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("files", nargs="+", type=Path, help="text files of chats")
+    parser.add_argument("--model", default="models/e5-small-balanced", help="a model folder or Hub id")
+    parser.add_argument("--chats", type=int, default=100, help="how many chats to draw from each file")
+    options = parser.parse_args()
+
+    detector = ContradictionDetector.from_pretrained(options.model)
+    by_length, by_threshold = [], []
+    for path in options.files:
+        chats = read_chats(path, options.chats)
+        replies = scan(detector, chats, path.stem)
+        alarms = [[verdict.contradiction is True for verdict in verdicts] for verdicts in replies]
+        parts = [[values[low - 1 : high] for values in alarms] for low, high in EARLIER]
+        cells = [share([values for values in part if values]) for part in (alarms, *parts)]
+        by_length.append((path.stem, f"{sum(map(len, alarms)):,}", *cells, share([[any(values)] for values in alarms])))
+        changed = detector.batch(changed_answers(chats))
+        for threshold in (None, *THRESHOLDS):
+            by_threshold.append(
+                (
+                    path.stem,
+                    "default" if threshold is None else f"{threshold}",
+                    share([[_alarm(verdict, threshold) for verdict in verdicts] for verdicts in replies]),
+                    share([[_alarm(verdict, threshold)] for verdict in changed]),
+                    str(len(changed)),
+                )
+            )
+    names = [f"{low} to {high}" if high else f"{low} or more" for low, high in EARLIER]
+    header = ("chats", "replies", "called contradictions", *names, "chats with an alarm")
+    print(Table(f"{options.model}: by the number of earlier turns", header, by_length).markdown())
+    header = ("chats", "threshold", "called contradictions", "changed answers found", "changed answers")
+    print(Table(f"{options.model}: by threshold", header, by_threshold, texts=2).markdown())
+
+
+def _alarm(verdict: Verdict, threshold: float | None) -> bool:
+    if threshold is None:
+        return verdict.contradiction is True
+    return verdict.probability is not None and verdict.probability >= threshold
+
+
+if __name__ == "__main__":
+    main()
