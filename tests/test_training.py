@@ -12,10 +12,11 @@ from helpers.runs import TINY, TINY_TOML, scalars
 from safetensors.numpy import load_file
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from contradiction.commands import train as train_command
 from contradiction.errors import InputError
 from contradiction.reproduction import grid
+from contradiction.training import accelerators, run_folder, trainers
 from contradiction.training import loop as training
-from contradiction.training import run_folder, trainers
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe
@@ -310,6 +311,22 @@ def test_fp16_training_is_rejected_on_a_cpu(method, sample_repo, tmp_path):
     with pytest.raises(InputError, match="^precision 'fp16' "):
         grid.measure(QUICK.with_changes(precision="fp16"), sample_repo)
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("instructions", [False, True])
+def test_a_cpu_without_bf16_instructions_trains_in_fp32(
+    instructions, run, monkeypatch, tmp_path
+):
+    trained = []
+    monkeypatch.setattr(accelerators, "has_bf16", lambda: instructions)
+    monkeypatch.setattr(train_command, "run", lambda recipe, *_, **__: trained.append(recipe.precision))
+    recipe = tmp_path / "quick.toml"
+    recipe.write_text('precision = "bf16"\nconfig = "4-class"\nview = "flatten"\n' + TINY_TOML, encoding="utf-8")
+    code, _, err = run("train", recipe, "--data", "cdconv")
+    assert (code, trained) == (0, ["bf16" if instructions else "fp32"])
+    assert ("--precision bf16" in err) is not instructions
+    code, _, err = run("train", recipe, "--data", "cdconv", "--precision", "bf16")
+    assert (code, trained[1:], err) == (0, ["bf16"], "")
 
 
 def test_a_second_precision_in_one_process_raises_one_clear_error(finished, sample_repo, tmp_path):

@@ -1,5 +1,6 @@
 """The devices of a run: precision, processes, and deterministic algorithms."""
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from accelerate import Accelerator, PartialState
 from accelerate.utils import parse_flag_from_env
 
 from contradiction.errors import InputError
+from contradiction.inference.torch_backend import has_bf16
 
 if TYPE_CHECKING:
     from contradiction.training.recipe import Recipe
@@ -40,6 +42,8 @@ def accelerator_for(recipe: "Recipe", **options: Any) -> Accelerator:
     """
     processes()
     check_fp16_device(recipe)
+    if slow_precision(recipe):
+        logging.getLogger(__name__).warning("this CPU has no instructions for bf16, so training in fp32 is faster")
     try:
         return Accelerator(mixed_precision="no" if recipe.precision == "fp32" else recipe.precision, **options)
     except ValueError as error:  # a process can have only one precision, and not every device supports all
@@ -54,6 +58,11 @@ def check_fp16_device(recipe: "Recipe") -> None:
     """
     if recipe.precision == "fp16" and processes().device.type == "cpu":
         raise InputError("precision 'fp16' is for GPUs; on a CPU bf16 is the fast one, and fp32 the exact one")
+
+
+def slow_precision(recipe: "Recipe") -> bool:
+    """Whether a run in fp32 is faster here: the recipe asks for bf16 on a CPU without the instructions."""
+    return recipe.precision == "bf16" and processes().device.type == "cpu" and not has_bf16()
 
 
 @contextmanager
