@@ -82,7 +82,7 @@ def _read(path: Path) -> Rows:
 
 
 def _table(name: str, rows: Rows, columns: Sequence[str]) -> str:
-    head = "".join(f"<th>{html.escape(column.replace('_', ' '))}</th>" for column in columns)
+    head = "".join(f"<th>{_both(f'column {column}')}</th>" for column in columns)
     cells = [[html.escape(_short(row.get(column) or "")) for column in columns] for row in rows]
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells)
     table = (
