@@ -314,9 +314,7 @@ def test_fp16_training_is_rejected_on_a_cpu(method, sample_repo, tmp_path):
 
 
 @pytest.mark.parametrize("instructions", [False, True])
-def test_a_cpu_without_bf16_instructions_trains_in_fp32(
-    instructions, run, monkeypatch, tmp_path
-):
+def test_a_cpu_without_bf16_instructions_trains_in_fp32(instructions, run, monkeypatch, tmp_path):
     trained = []
     monkeypatch.setattr(accelerators, "has_bf16", lambda: instructions)
     monkeypatch.setattr(train_command, "run", lambda recipe, *_, **__: trained.append(recipe.precision))
