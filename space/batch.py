@@ -81,7 +81,9 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
     def speak(request: gr.Request) -> tuple[Any, Any]:
         spoken = words_of(request)
         choices = [(spoken[name], name) for name in ("all", "contradictions", "others")]
-        return gr.Radio(choices=choices, value="all"), gr.Dataframe(headers=spoken["columns"].split("|"))
+        # Without a value, Gradio shows no column names before the first run.
+        table = gr.Dataframe(headers=spoken["columns"].split("|"), value=[])
+        return gr.Radio(choices=choices, value="all"), table
 
     with gr.Row():
         with gr.Column(scale=1):

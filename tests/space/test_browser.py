@@ -176,6 +176,7 @@ def test_a_file_is_judged_filtered_and_downloaded(open_tab, url, facade, tmp_pat
     tab = open_tab()
     tab.goto(url)
     tab.get_by_role("tab", name="A file of chats").click()
+    tab.locator("#table th", has_text="verdict").locator("visible=true").first.wait_for()  # before any file is judged
     tab.locator("#file input[type=file]").set_input_files(file)
     tab.locator("#run").click()
     tab.wait_for_function("document.querySelector('#said textarea')?.value.startsWith('2 chats, 4 replies judged')")
