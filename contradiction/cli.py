@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from typing import Annotated, NoReturn
 
@@ -30,18 +31,25 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.add_typer(data.app, name="data")
-app.add_typer(corpora.app, name="corpora")
-for command in (
-    train.train, evaluate.evaluate, evaluate.contrast, evaluate.baselines, evaluate.analyze, reproduce.reproduce,
-    train.calibrate, train.soup, train.ensemble, train.cascade, export.card, export.export, detect.detect,
-    serve.serve, serve.space, serve.review, demo.demo,
-):  # fmt: skip
-    app.command()(command)
-app.add_typer(results.app, name="results")
-app.add_typer(train.backbone_app, name="backbone")
-app.add_typer(probe.app, name="probe")
-app.add_typer(push.app, name="push")
+# The help shows these panels. Typer lists the commands of a panel before those that have subcommands.
+PANELS: dict[str, list[Callable[..., object] | tuple[str, typer.Typer]]] = {
+    "Use": [detect.detect, serve.serve, serve.space, serve.review, ("probe", probe.app), demo.demo],
+    "Train": [
+        train.train, train.calibrate, train.ensemble, train.soup, reproduce.reproduce, ("backbone", train.backbone_app),
+    ],
+    "Evaluate": [
+        evaluate.evaluate, evaluate.contrast, evaluate.analyze, evaluate.baselines, train.cascade,
+        ("results", results.app),
+    ],
+    "Publish": [export.export, export.card, ("push", push.app)],
+    "Data": [("data", data.app), ("corpora", corpora.app)],
+}  # fmt: skip
+for panel, commands in PANELS.items():
+    for command in commands:
+        if isinstance(command, tuple):
+            app.add_typer(command[1], name=command[0], rich_help_panel=panel)
+        else:
+            app.command(rich_help_panel=panel)(command)
 
 
 def _print_version(enabled: bool) -> None:

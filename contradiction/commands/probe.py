@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from contradiction.probing.plan import Estimate
     from contradiction.probing.run import Outcome
 
-app = typer.Typer(help="Probes a live bot for contradictions.", no_args_is_help=True)
+app = typer.Typer(help="Talks to a live bot and reports how often it contradicts itself.", no_args_is_help=True)
 PER_CALL = 1.0  # seconds, for the estimate
 
 FailAboveOption = Annotated[

@@ -318,7 +318,7 @@ def _calibrate_on(model: Path, file: Path, folder: Path, place: Path) -> None:
     show(Table(f"{place}: its decision rule is fitted to {file}", ("", "value"), body))
 
 
-backbone_app = typer.Typer(help="Prepares backbones.", no_args_is_help=True)
+backbone_app = typer.Typer(help="Reduces the vocabulary of a multilingual backbone.", no_args_is_help=True)
 
 
 @backbone_app.callback()
