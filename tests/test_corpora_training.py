@@ -216,6 +216,7 @@ def test_the_transfer_table_saves_its_cells_and_runs(copies, sample_repo, random
     monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "experiments"))
     import transfer
 
+    monkeypatch.setattr(transfer, "RESAMPLES", 20)
     out = tmp_path / "transfer"
     monkeypatch.setattr(
         "sys.argv",
