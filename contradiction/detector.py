@@ -4,14 +4,16 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from contradiction.conversation import Messages, Turn, read_turns
 from contradiction.decision import NO_RULE
 from contradiction.errors import InputError, kind_of
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import Row
+from contradiction.inputs.windows import MAX_TURNS, WINDOWED
 from contradiction.judge import Judge
+from contradiction.labels import CATEGORIES
 from contradiction.methods.base import Classification, Classifier
 from contradiction.methods.loading import load_classifier
 from contradiction.monitor import Monitor
@@ -46,7 +48,11 @@ class ContradictionDetector(Judge):
         precision: str = "fp32",
         backend: str = "torch",
         revision: str | None = None,
-        **settings: Any,
+        threshold: float | str | None = None,
+        prior: float | None = None,
+        categories: Sequence[str] = CATEGORIES,
+        windowing: str = WINDOWED,
+        max_turns: int | None = MAX_TURNS,
     ) -> Self:
         """Loads a detector of any method from a folder or from the Hub.
 
@@ -57,18 +63,24 @@ class ContradictionDetector(Judge):
             precision: ``fp32``, ``bf16`` or ``fp16``, see :func:`contradiction.methods.loading.load_classifier`.
             backend: ``torch``, ``onnx``, ``onnx-int8``, ``openvino`` or ``auto``; see ``load_classifier``.
             revision: the branch, tag or commit of a model on the Hub.
-            settings: see :class:`contradiction.settings.Settings`.
+            threshold: the probability from which a reply is called a contradiction, or ``"precision>=0.8"``.
+            prior: the fraction of contradictions among your replies, for which the probabilities are corrected.
+            categories: the kinds of contradiction that count.
+            windowing: how earlier turns are read: ``windowed``, ``structured`` or ``unstructured``.
+            max_turns: the maximum number of earlier turns that are read; None reads all.
+
+        :class:`contradiction.settings.Settings` says more about the last five.
 
         Raises:
             InputError: the model does not exist, is damaged or is not a detector, its decision rule is missing, or a
                 setting is wrong.
         """
-        valid_settings = Settings(**settings)  # before a large model is loaded
+        settings = Settings(threshold, prior, categories, windowing, max_turns)  # before a large model is loaded
         classifier = load_classifier(
             name, view=view, device=device, precision=precision, backend=backend, revision=revision
         )
         _check_rule(classifier)
-        return cls(classifier, valid_settings)
+        return cls(classifier, settings)
 
     def __call__(self, messages: Messages) -> Verdict:
         """Judges the last reply of one chat; see :meth:`batch`."""

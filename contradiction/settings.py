@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ class Settings:
 
     threshold: float | str | None = None
     prior: float | None = None
-    categories: tuple[str, ...] = CATEGORIES
+    categories: Sequence[str] = CATEGORIES
     windowing: str = WINDOWED
     max_turns: int | None = MAX_TURNS
 

@@ -129,7 +129,7 @@ def test_each_member_is_a_plain_checkpoint_named_in_the_card_and_the_record(both
     card = model_card(both).text
     for line in (
         "the mean log-probability of 2 detectors",
-        "`pair`: view sentence-pair, 1 epochs",
+        "`pair`: view sentence-pair, 1 epoch,",
         'model="both/flatten"',
     ):
         assert line in card

@@ -69,7 +69,7 @@ def test_a_soup_can_be_a_member_of_an_ensemble(mean, runs, sample_repo, tmp_path
     with pytest.raises(InputError, match=r"of 2 runs; .*`cdconv ensemble`"):
         load_recipe(both)
     card = model_card(both).text
-    assert "`mean`: view flatten, 1 epochs" in card and "the mean of the weights of this run and 2 more" in card
+    assert "`mean`: view flatten, 1 epoch" in card and "the mean of the weights of this run and 2 more" in card
     kept = evaluate(ContradictionDetector.from_pretrained(both), data=sample_repo, config="4-class")
     names = [row[0] for row in training_log([kept]).rows]
     assert names == [f"both, run 1, run {number}" for number in (1, 2, 3)] + ["both, run 2"]
@@ -93,7 +93,7 @@ def test_the_record_and_the_card_name_the_members(mean, runs):
     for run in runs:
         recipe = record.read(run)["request"]["recipe"]
         steps = recipe["optimizer"]
-        line = f"- `{recipe['name']}`:\n  - {steps['epochs']} epochs of batches of {steps['batch_size']}, AdamW, "
+        line = f"- `{recipe['name']}`:\n  - {steps['epochs']} epoch of batches of {steps['batch_size']}, AdamW, "
         assert f"{line}peak rate {steps['learning_rate']}, seed {recipe['seed']}, fp32\n" in card
 
 

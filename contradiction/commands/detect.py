@@ -235,7 +235,7 @@ def _check_engine(
 
 
 def _detect_folder(
-    folder: Path, out: Path, model: str, settings: dict[str, Any], loaded: dict[str, str], quiet: bool, **options: Any
+    folder: Path, out: Path, model: str, settings: dict[str, Any], loaded: dict[str, Any], quiet: bool, **options: Any
 ) -> "Tally":
     """``--engine ray``: judges a folder of Parquet files into another folder."""
     from contradiction.chats import ray_engine
