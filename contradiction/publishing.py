@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contradiction.data.splits import RELEASE
 from contradiction.errors import InputError
 from contradiction.io.upload import Upload, check_repo_id
 from contradiction.methods.loading import method_of, parts_of
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from huggingface_hub import RepoCard
 
 CARD = "README.md"
-RELEASE = "CDConv"  # the pretty_name of the released data; cards of other data have other names
 MODEL_VARIABLE = "CDCONV_MODEL"
 UNFINISHED = (".partial", ".old", ".pyc", ".lock", ".tmp")
 NOT_IN_SPACE = ("data/crossed/", "probing/", "recipes/", "space/")  # parts of the package that the page does not read

@@ -1,6 +1,7 @@
 """Scores on the crossed corpus: what they count. A detector that reads only one side is at chance level."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from contradiction.evaluation.crossed import (
     shared_characters,
     summary,
 )
+from contradiction.io.files import RECORD, write_json
+from contradiction.training import record
 from contradiction.training.recipe import Recipe
 from contradiction.verdict import Verdict
 
@@ -153,12 +156,36 @@ def test_the_command_prints_figures_with_the_chance_level(run, quick_model, tmp_
 
     few = [*crossed.read("validation")[:3], *crossed.read("validation")[-1:]]
     monkeypatch.setattr(crossed, "read", lambda split: few)
-    code, out, _ = run("evaluate", quick_model, "--config", "crossed", "--split", "validation",
+    code, out, err = run("evaluate", quick_model, "--config", "crossed", "--split", "validation",
                        "--json", tmp_path / "it.json")  # fmt: skip
-    assert code == 0
+    assert code == 0 and "too high" not in err
     assert "a coin" in out
     kept = json.loads((tmp_path / "it.json").read_text(encoding="utf-8"))
     assert kept["styles"][ALL]["n"] == kept["phenomena"][ALL]["n"] == 4
+    assert kept["leakage"] is None
+
+
+@pytest.mark.parametrize("where", ["request", "ancestors"])
+def test_the_command_warns_if_the_detector_was_trained_on_the_crossed_chats(
+    run, quick_model, tmp_path, monkeypatch, where
+):
+    from contradiction.data.corpora import crossed
+
+    few = crossed.read("train")[:2]
+    monkeypatch.setattr(crossed, "read", lambda split: few)
+    model = shutil.copytree(quick_model, tmp_path / "model")
+    trained = record.read(model)
+    if where == "request":
+        trained["request"]["recipe"]["augmentation"]["crossed"] = True
+    else:
+        trained["ancestors"] = [{"config": "4-class", "model": "teacher", "crossed": True}]
+    write_json(model / RECORD, trained)
+    for split, leaks in (("train", True), ("validation", False)):
+        code, _, err = run("evaluate", model, "--config", "crossed", "--split", split, "--json", tmp_path / "it.json")
+        assert code == 0
+        kept = json.loads((tmp_path / "it.json").read_text(encoding="utf-8"))
+        assert ("trained on the training split of the crossed chats: its scores are too high" in err) == leaks
+        assert ("crossed chats" in (kept["leakage"] or "")) == leaks
 
 
 @pytest.mark.parametrize(

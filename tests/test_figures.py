@@ -24,8 +24,8 @@ def test_one_registry_entry_adds_a_figure_everywhere(quick_model, tmp_path, monk
     figures.FIGURES.append(figures.Figure("auc", "AUC", "roc_auc", auc))
     try:
         result = results.evaluation(
-            name="any", kind="detector", config="4-class", split="test", data="rows", ids=list(range(40)),
-            references=REFERENCES, predictions=[0] * 40, probabilities=PROBABILITIES,
+            name="any", kind="detector", config="4-class", split="test", data="rows", data_name="CDConv",
+            ids=list(range(40)), references=REFERENCES, predictions=[0] * 40, probabilities=PROBABILITIES,
         )  # fmt: skip
         results.add([result], tmp_path)
         [kept] = results.load(tmp_path)

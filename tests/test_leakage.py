@@ -304,6 +304,7 @@ def test_the_origin_of_a_start_is_recorded_and_checked(quick_model, sample_repo,
         "bot": None,
         "train_fraction": 1.0,
         "seed": 23,
+        "crossed": False,
     }
     assert record.read(one)["ancestors"] == [before]
     # As if it were an NLI stage, which by itself is a valid start for either split.

@@ -101,6 +101,10 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
         (GOOD.replace("4-class", "nli"), "goes with nli configs"),
         (GOOD + '[loss]\nclass_weights = "rare"', "loss.class_weights is 'rare'"),
         (GOOD + 'method = "kernel"\n[optimizer]\nepochs = 3', "trains nothing in steps; remove optimizer.epochs"),
+        (GOOD + "[distillation]\nweight = 0.7", "distillation.weight has no effect without teachers"),
+        (GOOD + "[distillation]\ntemperature = 2.0", "distillation.temperature has no effect without teachers"),
+        (GOOD + "[augmentation]\nnli_pairs_per_row = 2", "no effect without augmentation.nli"),
+        (DATA + "[model]\nnli_head = true\n[model.scratch]", "model.nli_head has no effect without model.backbone"),
         ("focal = 2.0\n" + FLAT, "sets focal, which this version no longer has; remove it"),
     ],
 )
@@ -164,6 +168,12 @@ def test_a_record_with_a_retired_option_loads_and_displays_but_cannot_be_retrain
     with pytest.raises(InputError, match="set mixed_views, .*commit") as error:
         load_recipe(tmp_path)
     assert "\n" not in str(error.value)
+
+
+def test_a_record_with_an_option_without_effect_loads():
+    values = Recipe.of(name="trial", view="flatten", config="4-class", backbone="some/encoder").recorded()
+    values["distillation"]["weight"] = 0.7
+    assert recorded_recipe(values).distillation.weight == 0.7
 
 
 def test_the_error_for_an_unknown_name_lists_the_recipes():

@@ -98,6 +98,7 @@ def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -
     from contradiction.evaluation.crossed import false_alarms, judge_items, summary, tables
     from contradiction.io.files import write_json
     from contradiction.io.hub import model_name
+    from contradiction.training import leakage, record
 
     items, batches = crossed.read(split), crossed.batches()
     with counting(f"judging crossed chats with {Path(detector.name).resolve().name}") as bar:
@@ -106,9 +107,14 @@ def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -
     styles = summary(answers, lambda item: batches[item.batch].style)
     phenomena = summary(answers)
     name = model_name(detector.name)
+    result = {
+        "name": name, "config": CROSSED, "split": split,
+        "leakage": leakage.describe_crossed(record.of_model(detector.name), split),
+        "styles": styles, "phenomena": phenomena, "false_alarms": alarms,
+    }  # fmt: skip
+    warn_of_leakage(result)
     if json:
-        figures = {"styles": styles, "phenomena": phenomena, "false_alarms": alarms}
-        write_json(json, {"name": name, "config": CROSSED, "split": split, **figures})
+        write_json(json, result)
     show(*tables(name, styles, alarms), tables(name, phenomena, by="phenomenon")[-1])
 
 

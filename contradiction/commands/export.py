@@ -84,11 +84,11 @@ def _rows_to_compare(model: Path, data: str | None) -> tuple[list[Any], list[str
         from contradiction.paths import SAMPLE
 
         return cdconv.read_rows(SAMPLE), None
-    from contradiction.data.splits import load_split
+    from contradiction.data.splits import load_labelled_split
     from contradiction.evaluation.evaluate import trained_config
 
     config = trained_config(model)
     if config is None:
         raise InputError(f"{model}: has no record that names its config; leave --data out")
-    rows = load_split(data, config, "validation")
+    rows = load_labelled_split(data, config, "validation")
     return list(rows), [rows.features["label"].int2str(label) for label in rows["label"]]

@@ -272,11 +272,11 @@ def calibrate(
 
 def _unseen_validation(models: Iterable[Path], data: str, config: str, otherwise: str) -> "Dataset":
     """The validation split; raises InputError, with the consequence in words, if a model was trained on its rows."""
-    from contradiction.data.splits import load_split
+    from contradiction.data.splits import load_labelled_split
     from contradiction.evaluation.evaluate import describe_leakage
     from contradiction.training import record
 
-    rows = load_split(data, config, "validation")
+    rows = load_labelled_split(data, config, "validation")
     for model in models:
         if why := describe_leakage(record.of_model(model), config, "validation", data):
             raise InputError(f"{model} {why}: {otherwise}; choose data that it was not trained on")

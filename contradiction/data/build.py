@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import cdconv
 from contradiction.data import checklists, crossed_checks, statistics
 from contradiction.data.corpora import crossed
-from contradiction.data.splits import both_splits, data_card, write_splits
+from contradiction.data.splits import RELEASE, both_splits, data_card, write_splits
 from contradiction.errors import InputError
 from contradiction.io.files import check_folder, new_folder
 from contradiction.io.quiet import no_data_bars
@@ -201,9 +201,7 @@ def data_set_card(
     rows = cdconv.read_rows(source.path)
     splits = both_splits(rows)
     data = DatasetCardData(
-        pretty_name={"release": "CDConv", "sample": "CDConv sample"}.get(
-            source.kind, "CDConv, from a file of your own"
-        ),
+        pretty_name={"release": RELEASE, "sample": "CDConv sample"}.get(source.kind, "CDConv, from a file of your own"),
         language=["zh"],
         license={"release": cdconv.LICENSE, "sample": "cc0-1.0"}.get(source.kind, "unknown"),
         size_categories=[_size_category(len(rows))],

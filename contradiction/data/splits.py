@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import cdconv
 
 SPLITS = ("train", "validation", "test")
+# The name in the card of the released data; cards of other data have other names.
+RELEASE = "CDConv"
 UNNAMED = "a data repo without a name"
 CHINESE, UNDETERMINED = "zh", "und"  # codes of languages
 CHINESE_CODES = ("zh", "zho", "chi", "cmn", "yue", "wuu", "lzh", "chinese")
@@ -78,6 +80,26 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
             ) from error
         why = error.__cause__ if isinstance(error.__cause__, OSError) else error  # for instance a full disk
         raise InputError(f"{data}: config {config!r} cannot be loaded ({first_line(why)})") from error
+
+
+def load_labelled_split(data: str | Path, config: str, split: str) -> "Dataset":
+    """One split of one config, as :func:`load_split` returns it, if each of its rows has a label.
+
+    Raises:
+        InputError: also if a row has no label.
+    """
+    rows = load_split(data, config, split)
+    if unlabelled := len(rows) - len(labelled(rows)):
+        raise InputError(
+            f"{data}: {unlabelled:,} of the {len(rows):,} rows of the {split} split of {config!r} have no label; "
+            "name a split or a config whose rows all have one"
+        )
+    return rows
+
+
+def labelled(rows: "Dataset") -> "Dataset":
+    """The rows that have a label."""
+    return rows.select([index for index, label in enumerate(rows["label"]) if label is not None and label >= 0])
 
 
 @lru_cache(maxsize=32)
@@ -224,7 +246,10 @@ def _metadata(data: str | Path) -> "DatasetCardData":
 
 
 def fingerprint(*parts: "Dataset") -> str:
-    """A digest of all columns, equal exactly for equal rows in the same order."""
+    """A digest of all values, equal exactly for equal rows in the same order.
+
+    The names of the columns and the ends of the parts do not change it.
+    """
     digest = hashlib.sha256()
     for part in parts:
         for row in part:

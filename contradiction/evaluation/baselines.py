@@ -6,11 +6,11 @@ The TF-IDF models are artefact baselines. A detector that is not better than the
 
 from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contradiction.data.splits import fingerprint, load_split, name_of
+from contradiction.data.splits import fingerprint, labelled, load_labelled_split, load_split, name_of
 from contradiction.errors import InputError
 from contradiction.evaluation.results import BASELINE, evaluation
 from contradiction.inference.embedding import Embedder
@@ -22,11 +22,14 @@ from contradiction.methods.loading import name_with_digest
 from contradiction.methods.ngrams import LinearModel
 from contradiction.training import leakage
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+
 FEATURES = {"reply-only": "TF-IDF, reply only", "context-only": "TF-IDF, context only", "flatten": "TF-IDF, all"}
 KERNEL = "kernel ridge"
 NGRAMS = "n-grams"  # the features of kernel ridge regression without an encoder
 CONVERSATIONS = tuple(config for config in CONFIGS if not has_two_texts(config))
-VALIDATION = "validation"
+TRAIN, VALIDATION = "train", "validation"
 
 
 def tfidf(
@@ -57,14 +60,15 @@ def tfidf(
         One evaluation for each view, as :func:`contradiction.evaluation.results.evaluation` returns it.
     """
     check_config(config)
-    test = load_split(data, config, split)
-    rows = [row for row in load_split(data, config, "train") if train_ids is None or row["id"] in train_ids]
+    test = load_labelled_split(data, config, split)
+    rows = [row for row in _training_rows(data, config) if train_ids is None or row["id"] in train_ids]
     for view in views:
         model = LinearModel(VIEWS[view], class_weight="balanced").fit(rows, [row["label"] for row in rows])
         yield evaluation(
             config=config,
             split=split,
             data=fingerprint(test),
+            data_name=name_of(data),
             ids=list(test["id"]),
             references=list(test["label"]),
             predictions=model.predict(list(test)).tolist(),
@@ -97,11 +101,12 @@ def kernel_ridge(
     if embedder:
         leakage.check_embedder(embedder.name, config, name_of(data))
     labels = LABELS[task_of(config)]
-    rows = {name: load_split(data, config, name) for name in ("train", VALIDATION, split)}
+    rows = {name: load_labelled_split(data, config, name) for name in (VALIDATION, split)}
+    rows[TRAIN] = _training_rows(data, config)
     if embedder:
         # Embeds all texts at once, behind one progress bar.
         embedder(row[column] for part in rows.values() for column in CONVERSATION for row in part)
-    model = KernelRegression(CONVERSATION, embedder).fit(list(rows["train"]), rows["train"]["label"])
+    model = KernelRegression(CONVERSATION, embedder).fit(list(rows[TRAIN]), rows[TRAIN]["label"])
     logits = {name: model.logits(list(rows[name]), len(labels)) for name in (VALIDATION, split)}
     references = np.array(rows[VALIDATION]["label"])
     rule = calibration.fit(logits[VALIDATION], references, labels)
@@ -114,6 +119,7 @@ def kernel_ridge(
         config=config,
         split=split,
         data=fingerprint(rows[split]),
+        data_name=name_of(data),
         ids=list(rows[split]["id"]),
         references=list(rows[split]["label"]),
         predictions=rule.decide(probabilities[split], labels).tolist(),
@@ -123,6 +129,14 @@ def kernel_ridge(
         rule=rule.without_curve(),
         probabilities=probabilities[split].round(8).tolist(),
     )
+
+
+def _training_rows(data: str | Path, config: str) -> "Dataset":
+    """The labelled training rows; raises InputError if there are none."""
+    rows = labelled(load_split(data, config, TRAIN))
+    if not rows:
+        raise InputError(f"{data}: no row of the training split of {config!r} has a label; name another data repo")
+    return rows
 
 
 def check_config(config: str) -> None:

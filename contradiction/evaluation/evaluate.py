@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from contradiction.data.splits import fingerprint, load_split, name_of
+from contradiction.data.splits import fingerprint, load_labelled_split, name_of
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.results import DETECTOR, evaluation
@@ -48,7 +48,7 @@ def evaluate(
     """
     if config in CHECKLISTS:
         raise InputError(f"config {config!r} holds chats of several turns; `cdconv evaluate --evidence` scores them")
-    rows = load_split(data, config, split)
+    rows = load_labelled_split(data, config, split)
     task = task_of(config)
     if detector.task != task and (task != "2-class" or detector.task not in CONTRADICTIONS):
         raise InputError(f"{detector.name} predicts {', '.join(detector.labels)}; config {config!r} has other labels")
@@ -57,12 +57,7 @@ def evaluate(
             f"{detector.name} reads {', '.join(detector.columns)}, but config {config!r} has no {', '.join(missing)}; "
             "name another view"
         )
-    if unlabelled := sum(label is None or label < 0 for label in rows["label"]):
-        raise InputError(
-            f"{data}: {unlabelled:,} of the {len(rows):,} rows of the {split} split of {config!r} have no label; "
-            "name a split or a config whose rows all have one"
-        )
-    run = record.of_model(detector.name)
+    run, data_name = record.of_model(detector.name), _name_of(data)
     if on_start:
         on_start(len(rows))
     classifications = detector.classify(list(rows), batch_size=BATCH_SIZE, on_batch=on_batch)
@@ -78,6 +73,7 @@ def evaluate(
         config=config,
         split=split,
         data=fingerprint(rows),
+        data_name=data_name,
         ids=list(rows["id"]),
         references=list(rows["label"]),
         predictions=[LABELS[task].index(label) for label in decided],
@@ -86,7 +82,7 @@ def evaluate(
         columns=detector.columns,
         truncated=sum(result.truncation is not None for result in classifications),
         run=run,
-        leakage=describe_leakage(run, config, split, data),
+        leakage=leakage.describe_leakage(run, config, split, data_name),
         **({"usage": used} if used else {}),
         rule=detector.classifier.rule.without_curve(),
         # More digits than a threshold has, so that rounding does not change which rows reach it.
@@ -96,13 +92,16 @@ def evaluate(
 
 def describe_leakage(run: Mapping[str, Any], config: str, split: str, data: str | Path) -> str | None:
     """The leakage of a split in words, see ``contradiction.training.leakage``; None without any."""
-    name = None
+    return leakage.describe_leakage(run, config, split, _name_of(data))
+
+
+def _name_of(data: str | Path) -> str | None:
     try:
-        name = name_of(data)
+        return name_of(data)
     except InputError:  # the cache may have a Hub repo without its card
         if Path(data).is_dir():
             raise
-    return leakage.describe_leakage(run, config, split, name)
+        return None
 
 
 def trained_config(model: str | Path) -> str | None:

@@ -32,7 +32,8 @@ IDENTITY = ("request", "epochs", "best_epoch")
 
 def evaluation(
     *, name: str, config: str, split: str, data: str, ids: list[int], references: list[int], predictions: list[int],
-    argmax: list[int] | None = None, probabilities: list[list[float]] | None = None, **more: Any,
+    data_name: str | None = None, argmax: list[int] | None = None, probabilities: list[list[float]] | None = None,
+    **more: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """An evaluation: predictions with their scores and 95 % bootstrap intervals.
 
@@ -44,6 +45,7 @@ def evaluation(
         ids: the ids of the rows.
         references: class ids.
         predictions: class ids, by the decision rule.
+        data_name: the name of their data repo, if it is known.
         argmax: class ids of the most probable labels, without the rule. Where they differ, the evaluation contains them
             with their scores.
         probabilities: the probability of each label, a list for each row.
@@ -53,6 +55,8 @@ def evaluation(
         The arguments, and ``metrics``: see :func:`contradiction.evaluation.figures.measure`.
     """
     result = {"name": name, "config": config, "split": split, "data": data, **more}
+    if data_name is not None:
+        result["data_name"] = data_name
     if probabilities is not None:
         result["probabilities"] = probabilities
     result["metrics"] = measure(config, references, predictions, probabilities)
@@ -90,7 +94,8 @@ def load(
             metrics have no scores of single labels.
 
     Raises:
-        InputError: a file is damaged, or a JSON file and the saved results have two runs with the same name.
+        InputError: a file is damaged, a JSON file and the saved results have two runs with the same name, or two
+            evaluations of the same config and split are on different rows.
     """
 
     def wanted(result: Mapping[str, Any]) -> bool:
@@ -100,12 +105,14 @@ def load(
 
     stored = results_store.read(Path(folder), lambda row: not row["leakage"] and wanted(row), with_rows)
     evaluations = {_place(result): result for result in stored}
+    rows = {(row["config"], row["split"]): row["data"] for row in results_store.read_metrics(Path(folder))}
     for path in sorted(Path(folder).glob("*.json")):
         result = results_store.renamed_keys(read_json(path))
         if result.get("kind") not in KINDS or leakage.of_evaluation(result):
             continue
         check(path, result)
         if wanted(result):
+            _check_rows(path, result, rows)
             other = evaluations.get(_place(result), result)
             if _identity(result) != _identity(other):
                 raise InputError(f"{path}: {_two_runs(result['name'])}")
@@ -133,7 +140,8 @@ def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, 
         page: the page that shows them, one of ``PAGES``.
 
     Raises:
-        InputError: the folder has another run with the same name, or an id is not a number.
+        InputError: the folder has another run with the same name, or an evaluation of the same config and split on
+            other rows, or an id is not a number.
     """
     folder = Path(folder)
     added = [{**result, "page": page} for result in evaluations]
@@ -141,6 +149,7 @@ def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, 
         check_numbers(result["name"], result)
     with locked(folder / results_store.METRICS, wait=True):
         rows = {(row["name"], row["config"], row["split"]): row for row in results_store.read_metrics(folder)}
+        data = {(row["config"], row["split"]): row["data"] for row in rows.values()}
         runs = results_store.read_runs(folder)
         known = {
             row["name"]: _identity({**results_store.entries(row), "run": runs.get(row["name"])})
@@ -150,6 +159,7 @@ def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, 
             name = result["name"]
             if known.setdefault(name, _identity(result)) != _identity(result):
                 raise InputError(f"{folder}: {_two_runs(name)}")
+            _check_rows(folder, result, data)
             rows[_place(result)] = results_store.metrics_row(result)
             if result.get("run"):
                 runs[name] = result["run"]
@@ -158,6 +168,22 @@ def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, 
 
 def _two_runs(name: str) -> str:
     return f"contains another run named {name!r}; rename one of them"
+
+
+def _check_rows(place: Path, result: Mapping[str, Any], data: dict[tuple[str, str], str]) -> None:
+    """Raises InputError for an evaluation on other rows than those before it: one table cannot show both.
+
+    Args:
+        place: the file or folder, for the message.
+        result: the evaluation.
+        data: config and split -> the fingerprint of their rows; those of the evaluation are added.
+    """
+    config, split = result["config"], result["split"]
+    if data.setdefault((config, split), result["data"]) != result["data"]:
+        raise InputError(
+            f"{place}: the evaluation of {result['name']!r} on {config}, {split} split, is on other rows than the "
+            "saved ones; save it in another folder with `cdconv results add FILE --folder FOLDER`"
+        )
 
 
 def _place(result: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 METRICS, RUNS, PREDICTIONS = "metrics.csv", "runs.jsonl", "predictions"
 # Entries of an evaluation that are text, and those that are stored as JSON.
-TEXTS = ("name", "page", "kind", "config", "split", "data", "view", "embedder")
+TEXTS = ("name", "page", "kind", "config", "split", "data", "data_name", "view", "embedder")
 OBJECTS = ("columns", "truncated", "part", "request", "rule")
 DESCRIPTION = (*TEXTS, *OBJECTS, "n", "seed", "leakage")
 # The description of a bootstrap interval.
@@ -96,7 +96,8 @@ def read_metrics(folder: Path) -> list[Row]:
     if not (path := folder / METRICS).is_file():
         return []
     with path.open(encoding="utf-8", newline="") as lines:
-        rows = [renamed_keys(row) for row in csv.DictReader(lines)]
+        # Older files have no column `data_name`.
+        rows = [{"data_name": "", **renamed_keys(row)} for row in csv.DictReader(lines)]
     if missing := [column for column in DESCRIPTION if rows and column not in rows[0]]:
         raise InputError(f"{path}: has no column {missing[0]!r}; `cdconv results add` writes this file")
     return rows

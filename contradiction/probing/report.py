@@ -56,16 +56,25 @@ def read(path: str | Path) -> list[Source]:
 
 
 def _read_data(path: Path) -> list[Source]:
-    from datasets import concatenate_datasets
+    from datasets import ClassLabel, concatenate_datasets
 
     from contradiction.data.splits import SPLITS, load_split
 
     if not (path / "README.md").is_file():
         raise InputError(f"{path}: neither the folder of a run of `cdconv probe run`, nor a data repo")
     rows = concatenate_datasets([load_split(path, "4-class", split) for split in SPLITS])
-    names = {column: rows.features[column].names for column in ("label", "trigger", "bot")}
-    named = [{**row, **{column: names[column][row[column]] for column in names}} for row in rows]
-    return [Source(bot, [row for row in named if row["bot"] == bot]) for bot in names["bot"]]
+    columns = ("label", "trigger", "bot")
+    if missing := [name for name in columns if not isinstance(rows.features.get(name), ClassLabel)]:
+        raise InputError(
+            f"{path}: has no column of class labels {missing[0]!r}; a report on a data repo needs the trigger and the "
+            "bot of each reply, as CDConv has them"
+        )
+    names = {column: [*rows.features[column].names, None] for column in columns}  # a row without a label has -1 or null
+    named = [
+        {**row, **{column: names[column][-1 if row[column] is None else row[column]] for column in columns}}
+        for row in rows
+    ]
+    return [Source(bot, [row for row in named if row["bot"] == bot]) for bot in rows.features["bot"].names]
 
 
 def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import cdconv
 from contradiction.data import nli
 from contradiction.data.corpora import registry
-from contradiction.data.splits import CHINESE, UNDETERMINED
+from contradiction.data.splits import CHINESE, RELEASE, UNDETERMINED
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.evaluation import results
@@ -47,7 +47,7 @@ SENTENCES = {
 }
 LANGUAGES = {"zh": "Chinese", "en": "English"}
 # By the name of the training data. NLI weights have the licence of OCNLI, which is the same as that of CDConv.
-LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
+LICENSES = {RELEASE: cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
 # The licences of backbones by Hub id.
 BACKBONES = {"intfloat/multilingual-e5-small": "MIT", "hfl/chinese-roberta-wwm-ext": "Apache-2.0"}
 RIGHT = (HISTORY, CONTRADICTION)  # the right verdicts on the example
@@ -181,7 +181,7 @@ def _front_matter(
         library_name="transformers" if _leading(run).model.fine_tunes else None,
         pipeline_tag="text-classification",
         base_model=list(bases) if len(bases) > 1 else next(iter(bases), None),
-        datasets=["cdconv"] if data_name == "CDConv" else None,
+        datasets=["cdconv"] if data_name == RELEASE else None,
         metrics=[figure.hub_type for figure in FIGURES],
         tags=["contradiction-detection", "dialogue"],
         eval_results=[entry for result in evaluations for entry in _eval_results(result)] or None,
@@ -317,12 +317,15 @@ def _settings(evaluations: Sequence[Mapping[str, Any]], rule: Rule) -> list[Tabl
 def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
     from huggingface_hub import EvalResult
 
+    # The metadata names a data set of the Hub, so it has only scores on CDConv.
+    if evaluation.get("data_name") != RELEASE:
+        return []
     metrics = evaluation["metrics"]
     return [
         EvalResult(
             task_type="text-classification",
             dataset_type="cdconv",
-            dataset_name="CDConv",
+            dataset_name=RELEASE,
             dataset_config=evaluation["config"],
             dataset_split=evaluation["split"],
             metric_type=figure.hub_type,

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from contradiction.data.splits import fingerprint, load_split, of_bot
+from contradiction.data.splits import RELEASE, fingerprint, load_split, of_bot
 from contradiction.evaluation import baselines, results
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, restricted, run_of
@@ -46,7 +46,7 @@ def panels_of(
     panels = []
     tested_on = BOTS if table == BY_BOT else ("",)
     nli = {cell.checkpoint for cell in cells if cell.nli}
-    release = all(cell.request.get("data_name", "CDConv") == "CDConv" for cell in cells)
+    release = all(cell.request.get("data_name", RELEASE) == RELEASE for cell in cells)
     for config in configs_of(cells):
         methods = _methods(table, cells, done, config)
         if not methods:

@@ -36,6 +36,7 @@ class Training(BaseModel):
         bot: the bot whose replies were read; None for both, and in records without this option.
         train_fraction: the fraction of these rows; 1 in records without this option.
         seed: the seed with which the fraction was drawn; None where it is not recorded.
+        crossed: whether the training split of the crossed chats was read too; False in records without this entry.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -46,8 +47,9 @@ class Training(BaseModel):
     bot: str | None = None
     train_fraction: float = Field(1.0, validation_alias=AliasChoices("train_fraction", "share"))  # `share` in old files
     seed: int | None = None
+    crossed: bool = False
 
-    @field_validator("data_name", "model", "bot", "train_fraction", "seed", mode="wrap")
+    @field_validator("data_name", "model", "bot", "train_fraction", "seed", "crossed", mode="wrap")
     @classmethod
     def _or_default(cls, value: Any, check: Callable[[Any], Any], info: ValidationInfo) -> Any:
         # An invalid value must not hide that the model was trained on the config.
@@ -105,10 +107,12 @@ def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Trai
 
 
 def _data_options(recipe: object) -> dict[str, Any]:
-    """The data options and the seed of a recorded recipe of any version."""
+    """The data options, the seed, and the use of crossed chats of a recorded recipe of any version."""
     values = upgraded(recipe)[0] if isinstance(recipe, Mapping) else {}
-    data = values.get("data")
-    return {**(data if isinstance(data, Mapping) else {}), "seed": values.get("seed")}
+    data, augmentation = (
+        table if isinstance(table := values.get(name), Mapping) else {} for name in ("data", "augmentation")
+    )
+    return {**data, "seed": values.get("seed"), "crossed": augmentation.get("crossed", False)}
 
 
 def _items(value: object) -> list[Any]:
@@ -142,6 +146,14 @@ def describe_leakage(run: Mapping[str, Any], config: str, split: str, data_name:
     if other_split(leak.config, config):
         return f"{origin} trained on {leak.config}, whose training split holds rows of the {split} split of {config}"
     return f"{origin} trained on {leak.config}, whose training rows these are"
+
+
+def describe_crossed(run: Mapping[str, Any], split: str) -> str | None:
+    """The leakage of a split of the crossed chats, in words that follow the name of the model; None without any."""
+    leak = next((training for training in trainings(run) if training.crossed), None) if split == TRAIN else None
+    if not leak:
+        return None
+    return f"was {_made_from(leak)}trained on the training split of the crossed chats"
 
 
 def of_evaluation(result: Mapping[str, Any]) -> str | None:

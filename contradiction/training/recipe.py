@@ -151,6 +151,19 @@ class Recipe(Options):
                 raise ValueError(f"method 'kernel' trains nothing in steps; remove {option_named(key)}")
         return self
 
+    @model_validator(mode="after")
+    def _options_have_an_effect(self) -> Self:
+        values, standard = self.options(), defaults()
+        for needed, present, keys in (
+            ("teachers", self.distillation.has_teachers, ("weight", "temperature")),
+            ("augmentation.nli", self.augmentation.nli, ("nli_pairs_per_row",)),
+            ("model.backbone", self.model.backbone, ("base_model", "nli_head")),
+        ):
+            for key in keys:
+                if not present and values[key] != standard[key]:
+                    raise ValueError(f"{option_named(key)} has no effect without {needed}; remove it")
+        return self
+
     @property
     def labels(self) -> tuple[str, ...]:
         """The names of the predicted labels, by class id."""

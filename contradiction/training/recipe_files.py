@@ -7,7 +7,9 @@ no longer exist.
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+from pydantic import model_validator
 
 from contradiction.errors import InputError
 from contradiction.inputs.views import HIERARCHICAL
@@ -123,6 +125,10 @@ class RecordedRecipe(Recipe):
     """
 
     retired: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _options_have_an_effect(self) -> Self:
+        return self  # earlier versions accepted options without an effect
 
     def options(self) -> dict[str, Any]:
         """All values by their bare names, with the retired options that were set."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError
 
 from contradiction.data.corpora.crossed import digest
-from contradiction.data.splits import CHINESE, fingerprint, load_split, name_of
+from contradiction.data.splits import CHINESE, fingerprint, load_labelled_split, load_split, name_of
 from contradiction.errors import InputError, first_line
 from contradiction.io import files
 from contradiction.io.hub import revision
@@ -91,8 +91,13 @@ def origin(recipe: Recipe, languages: Sequence[str]) -> dict[str, Any]:
 
 
 def load_splits(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
-    """The whole training and validation split of a recipe's config."""
-    return {split: load_split(data, recipe.data.config, split) for split in ("train", "validation")}
+    """The whole training and validation split of a recipe's config.
+
+    Raises:
+        InputError: a validation row has no label.
+    """
+    config = recipe.data.config
+    return {"train": load_split(data, config, "train"), "validation": load_labelled_split(data, config, "validation")}
 
 
 def partial_folder(out: Path) -> Path:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from contradiction.data.splits import CHINESE, languages_of, load_split, of_bot
+from contradiction.data.splits import CHINESE, labelled, languages_of, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import VIEWS
@@ -92,7 +92,7 @@ def train_kernel(
     with run_folder.claimed(out, request, resume, state) as finished:
         if not finished and state.is_main_process:
             start_time = time.perf_counter()
-            chosen = list(training_rows(rows["train"], recipe).rows)
+            chosen = list(labelled(training_rows(rows["train"], recipe).rows))
             columns = VIEWS[recipe.data.view]
             embed = Embedder(str(recipe.model.backbone), recipe.precision)
             embed(row[column] for column in columns for row in chosen)  # all texts in one progress bar

@@ -1,0 +1,125 @@
+"""A data repo of the user's own: rows without a label, and without the columns that only CDConv has."""
+
+import json
+import shutil
+
+import pytest
+from huggingface_hub import DatasetCardData, ModelCard
+
+from contradiction.data.splits import SPLITS, labelled, load_split, write_repo
+
+TINY = """
+[data]
+config = "4-class"
+view = "flatten"
+[model.scratch]
+hidden_size = 32
+layers = 1
+heads = 2
+vocabulary = 600
+[optimizer]
+epochs = 1
+"""
+
+
+def without_labels(rows, every=10):
+    """The rows, of which each tenth has no label."""
+    return rows.map(
+        lambda row, index: {"label": row["label"] if index % every else None}, with_indices=True, features=rows.features
+    )
+
+
+@pytest.fixture(scope="module")
+def splits(sample_repo):
+    return {split: load_split(sample_repo, "4-class", split) for split in SPLITS}
+
+
+@pytest.fixture
+def own(splits, tmp_path):
+    """Writes a data repo of config 4-class, with some splits replaced; returns the folder."""
+
+    def build(**changed):
+        write_repo(tmp_path / "own", {"4-class": splits | changed}, DatasetCardData(pretty_name="Own chats"), "# Own")
+        return tmp_path / "own"
+
+    return build
+
+
+@pytest.mark.parametrize("command", ["train", "calibrate", "baselines", "evaluate"])
+def test_validation_rows_without_a_label_are_one_clear_error(own, splits, quick_model, tmp_path, run, command):
+    data = own(validation=without_labels(splits["validation"]))
+    (tmp_path / "tiny.toml").write_text(TINY, encoding="utf-8")
+    options = {
+        "train": [tmp_path / "tiny.toml", "--out", tmp_path / "model"],
+        "calibrate": [quick_model, "--out", tmp_path / "model"],
+        "baselines": ["--config", "4-class"],
+        "evaluate": [quick_model, "--split", "validation"],
+    }
+    code, _, err = run(command, *options[command], "--data", data)
+    assert code == 2
+    last = err.strip().splitlines()[-1]
+    assert "rows of the validation split of '4-class' have no label" in last, err
+    assert not (tmp_path / "model").exists()
+
+
+def test_baselines_are_fitted_to_the_labelled_training_rows(own, splits, tmp_path, run):
+    scores = {}
+    for name, train in {"null": without_labels(splits["train"]), "dropped": None}.items():
+        train = train or labelled(without_labels(splits["train"]))
+        code, _, err = run("baselines", "--data", own(train=train), "--config", "4-class", "--out", tmp_path / name)
+        assert code == 0, err
+        scores[name] = (tmp_path / name / "metrics.csv").read_text(encoding="utf-8")
+    assert scores["null"] == scores["dropped"]
+
+
+def test_baselines_need_a_labelled_training_row(own, splits, run):
+    code, _, err = run("baselines", "--data", own(train=without_labels(splits["train"], 1)), "--config", "4-class")
+    assert code == 2 and "no row of the training split" in err.splitlines()[-1]
+
+
+def test_a_report_counts_rows_without_a_label_as_not_judged(own, splits, tmp_path, run):
+    code, _, err = run("probe", "report", own(train=without_labels(splits["train"])), "--out", tmp_path / "report")
+    assert code == 0, err
+    bots = json.loads((tmp_path / "report" / "report.json").read_text(encoding="utf-8"))["bots"]
+    rows = sum(len(labelled(without_labels(rows) if split == "train" else rows)) for split, rows in splits.items())
+    assert (
+        sum(figures["contradiction"]["n"] for bot in bots for figures in bot["by_trigger"].values() if figures) == rows
+    )
+
+
+@pytest.mark.parametrize("column", ["trigger", "bot"])
+def test_a_report_and_an_analysis_name_the_column_that_a_data_repo_lacks(
+    own, splits, quick_model, tmp_path, run, column
+):
+    data = own(**{split: rows.remove_columns(column) for split, rows in splits.items()})
+    code, _, err = run("probe", "report", data, "--out", tmp_path / "report")
+    assert code == 2 and err.count("\n") == 1 and repr(column) in err
+    code, _, err = run("analyze", quick_model, "--data", data, "--out", tmp_path / "analysis")
+    assert code == 2 and f"have no {column};" in err.splitlines()[-1]
+
+
+def test_a_model_card_reports_no_scores_on_other_data_as_those_of_cdconv(own, quick_model, tmp_path, run):
+    model = shutil.copytree(quick_model, tmp_path / "model")
+    code, _, err = run("evaluate", model, "--data", own(), "--json", tmp_path / "own.json")
+    assert code == 0, err
+    assert json.loads((tmp_path / "own.json").read_text(encoding="utf-8"))["data_name"] == "Own chats"
+    assert run("card", model, "--results", tmp_path)[0] == 0
+    card = ModelCard.load(model / "README.md")
+    assert card.data.eval_results is None
+    assert "4-class, test" in card.text
+
+
+def test_the_results_of_cdconv_are_not_replaced_by_those_on_other_rows(
+    own, splits, sample_repo, quick_model, tmp_path, run
+):
+    results = tmp_path / "results"
+    for name, data in {"first": sample_repo, "second": own(test=splits["test"].select(range(60)))}.items():
+        run("evaluate", quick_model, "--data", data, "--json", tmp_path / f"{name}.json")
+    assert run("results", "add", tmp_path / "first.json", "--folder", results)[0] == 0
+    before = {path: path.read_bytes() for path in results.rglob("*") if path.is_file()}
+    code, _, err = run("results", "add", tmp_path / "second.json", "--folder", results)
+    assert code == 2 and "on other rows" in err and "--folder" in err
+    assert {path: path.read_bytes() for path in results.rglob("*") if path.is_file()} == before
+    shutil.copy(tmp_path / "second.json", results)
+    code, _, err = run("results", "--folder", results, "--out", tmp_path / "page.md")
+    assert code == 2 and "second.json" in err and "on other rows" in err
