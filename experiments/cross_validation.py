@@ -37,6 +37,7 @@ from contradiction.methods.kernel import KernelRegression
 from contradiction.methods.loading import load_classifier
 from contradiction.methods.ngrams import LinearModel
 from contradiction.methods.softmax import SoftmaxClassifier
+from contradiction.training.accelerators import fast_precision
 from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
 from evaluate_metric.evaluate_metric import score
@@ -127,7 +128,7 @@ def baselines(rows: Dataset, labels: np.ndarray, embedder: str | None) -> Iterat
 
 def encoder(rows: Dataset, options: argparse.Namespace) -> tuple[str, Scorer]:
     """The name of a recipe and its scorer, which trains it on a fold if this was not done before."""
-    recipe = load_recipe(options.recipe)
+    recipe = fast_precision(load_recipe(options.recipe))
     if options.backbone:
         recipe = recipe.with_changes(backbone=options.backbone)
 

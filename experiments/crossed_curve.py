@@ -19,6 +19,7 @@ from contradiction.data.corpora.crossed import Quadruple, batches, read
 from contradiction.errors import InputError
 from contradiction.evaluation.crossed import ALL, judge_items, summary
 from contradiction.io.tables import Table, interval, percent
+from contradiction.training.accelerators import fast_precision
 from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
 
@@ -73,7 +74,7 @@ def main() -> None:
     rows = []
     for names in nested_parts(sizes, styles, options.quadruples, options.seed):
         number = sum(sizes[name] for name in names)
-        recipe = load_recipe(options.recipe).with_changes(crossed_batches=names, seed=options.seed)
+        recipe = fast_precision(load_recipe(options.recipe)).with_changes(crossed_batches=names, seed=options.seed)
         model = train(recipe, data=options.data, out=options.out / str(number), resume=True, save_steps=200)
         figures = summary(judge_items(ContradictionDetector.from_pretrained(model), scored))[ALL]
         cells = (

@@ -67,7 +67,7 @@ def train(
     ] = False,
 ) -> None:
     """Trains a detector and saves the checkpoint with the best validation score. The test split is not read."""
-    from contradiction.training.accelerators import processes, slow_precision
+    from contradiction.training.accelerators import fast_precision, processes
     from contradiction.training.recipe_files import load_recipe, require_folders
 
     chosen = load_recipe(recipe).with_changes(
@@ -80,10 +80,10 @@ def train(
     )
     require_folders(chosen, recipe)
     data = data_repo(data)
-    if precision is None and slow_precision(chosen):
-        chosen = chosen.with_changes(precision="fp32")
-        if processes().is_main_process:
-            say("this CPU has no instructions for bf16, so this run uses fp32; --precision bf16 keeps the recipe's")
+    fast = fast_precision(chosen) if precision is None else chosen
+    if fast != chosen and processes().is_main_process:
+        say("this CPU has no instructions for bf16, so this run uses fp32; --precision bf16 keeps the recipe's")
+    chosen = fast
     out = out or Path("runs") / f"{chosen.name}-seed{chosen.seed}"
     run(chosen, data, out, resume=resume, save_steps=save_steps, track=track, deterministic=deterministic)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -238,11 +238,19 @@ def _metadata(data: str | Path) -> "DatasetCardData":
 
     try:
         if Path(data).is_dir():
-            return DatasetCard.load(Path(data) / "README.md").data
+            return _parsed((Path(data) / "README.md").read_bytes())
         with quick_hub():
             return DatasetCard.load(str(data)).data
     except (OSError, ValueError, YAMLError) as error:
         raise InputError(f"{data}: the card of the data set cannot be read ({first_line(error)})") from error
+
+
+@lru_cache(maxsize=8)
+def _parsed(card: bytes) -> "DatasetCardData":
+    """The metadata of a card; cached, because a long YAML header takes 0.1 seconds."""
+    from huggingface_hub import DatasetCard
+
+    return cast("DatasetCardData", DatasetCard(card.decode("utf-8-sig")).data)
 
 
 def fingerprint(*parts: "Dataset") -> str:
