@@ -101,12 +101,17 @@ def test_differences_are_read_from_the_records(evaluations):
         ({"logit_adjustment": 0.5}, "logit_adjustment 0.5"),
         ({"ema": 0.9}, "ema 0.9"),
         ({"train_fraction": 0.1}, "train_fraction 0.1"),
-        ({"weight": 0.7}, "distillation.weight 0.7"),
     ],
 )
 def test_a_change_is_a_key_and_its_value(values, change):
     (only,) = changes({"run": run(**values)}, {"run": run()})
     assert only.startswith(change)
+
+
+def test_an_option_whose_bare_name_says_little_is_shown_with_its_table():
+    teachers = ["teacher@aaaaaaaaaaaa"]
+    changed = changes({"run": run(teachers=teachers, weight=0.7)}, {"run": run(teachers=teachers)})
+    assert changed == ["distillation.weight 0.7"]
 
 
 def test_a_value_reset_to_the_default_is_shown_too():

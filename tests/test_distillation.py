@@ -87,7 +87,9 @@ def test_soft_labels_have_the_requested_weight():
         return type("Output", (), {"logits": x})
 
     losses = {
-        share: objective(recipe(weight=share), [4, 3, 2, 1])(model, {"x": logits, SOFT: soft}, targets)
+        share: objective(recipe(teachers=["teacher"], weight=share), [4, 3, 2, 1])(
+            model, {"x": logits, SOFT: soft}, targets
+        )
         for share in (0.0, 0.25, 1.0)
     }
     torch.testing.assert_close(losses[1.0], divergence(logits, soft))

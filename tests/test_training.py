@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from contradiction.commands import train as train_command
+from contradiction.data import splits as data_splits
 from contradiction.errors import InputError
 from contradiction.reproduction import grid
 from contradiction.training import accelerators, run_folder, trainers
@@ -156,8 +157,9 @@ def test_labels_that_are_never_predicted_are_named():
 
 def test_training_does_not_read_the_test_split(sample_repo, tmp_path, monkeypatch):
     splits = []
-    real = run_folder.load_split
-    monkeypatch.setattr(run_folder, "load_split", lambda *rest: splits.append(rest[2]) or real(*rest))
+    real = data_splits.load_split
+    for module in (data_splits, run_folder):
+        monkeypatch.setattr(module, "load_split", lambda *rest: splits.append(rest[2]) or real(*rest))
     train(QUICK.with_changes(epochs=1), data=sample_repo, out=tmp_path / "run")
     assert splits == ["train", "validation"]
 

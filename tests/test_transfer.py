@@ -76,7 +76,7 @@ def test_an_unlabelled_row_is_learnt_from_the_teachers_alone(options):
     def model(x):
         return type("Output", (), {"logits": x})
 
-    loss_of = objective(recipe(weight=0.25, temperature=2.0, **options), [4, 3, 2, 1])
+    loss_of = objective(recipe(teachers=["teacher"], weight=0.25, temperature=2.0, **options), [4, 3, 2, 1])
     loss = loss_of(model, {"x": logits, SOFT: soft}, torch.tensor([UNLABELLED, 3]))
     whole = divergence(logits, soft, 2.0)
     assert loss[0] == pytest.approx(whole[0].item())

@@ -94,8 +94,8 @@ def load(
             metrics have no scores of single labels.
 
     Raises:
-        InputError: a file is damaged, a JSON file and the saved results have two runs with the same name, or two
-            evaluations of the same config and split are on different rows.
+        InputError: a file is damaged, or a JSON file and the saved results have two runs with the same name, or two
+            evaluations of a run on different rows.
     """
 
     def wanted(result: Mapping[str, Any]) -> bool:
@@ -105,17 +105,17 @@ def load(
 
     stored = results_store.read(Path(folder), lambda row: not row["leakage"] and wanted(row), with_rows)
     evaluations = {_place(result): result for result in stored}
-    rows = {(row["config"], row["split"]): row["data"] for row in results_store.read_metrics(Path(folder))}
     for path in sorted(Path(folder).glob("*.json")):
         result = results_store.renamed_keys(read_json(path))
         if result.get("kind") not in KINDS or leakage.of_evaluation(result):
             continue
         check(path, result)
         if wanted(result):
-            _check_rows(path, result, rows)
             other = evaluations.get(_place(result), result)
             if _identity(result) != _identity(other):
                 raise InputError(f"{path}: {_two_runs(result['name'])}")
+            if result["data"] != other["data"]:
+                raise InputError(f"{path}: {_other_rows(result)}")
             evaluations[_place(result)] = result
     return [*evaluations.values()]
 
@@ -140,8 +140,8 @@ def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, 
         page: the page that shows them, one of ``PAGES``.
 
     Raises:
-        InputError: the folder has another run with the same name, or an evaluation of the same config and split on
-            other rows, or an id is not a number.
+        InputError: the folder has another run with the same name, or an evaluation of this run on other rows of the
+            same config and split, or an id is not a number.
     """
     folder = Path(folder)
     added = [{**result, "page": page} for result in evaluations]
@@ -149,7 +149,6 @@ def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, 
         check_numbers(result["name"], result)
     with locked(folder / results_store.METRICS, wait=True):
         rows = {(row["name"], row["config"], row["split"]): row for row in results_store.read_metrics(folder)}
-        data = {(row["config"], row["split"]): row["data"] for row in rows.values()}
         runs = results_store.read_runs(folder)
         known = {
             row["name"]: _identity({**results_store.entries(row), "run": runs.get(row["name"])})
@@ -159,7 +158,8 @@ def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, 
             name = result["name"]
             if known.setdefault(name, _identity(result)) != _identity(result):
                 raise InputError(f"{folder}: {_two_runs(name)}")
-            _check_rows(folder, result, data)
+            if rows.get(_place(result), result)["data"] != result["data"]:
+                raise InputError(f"{folder}: {_other_rows(result)}")
             rows[_place(result)] = results_store.metrics_row(result)
             if result.get("run"):
                 runs[name] = result["run"]
@@ -170,20 +170,11 @@ def _two_runs(name: str) -> str:
     return f"contains another run named {name!r}; rename one of them"
 
 
-def _check_rows(place: Path, result: Mapping[str, Any], data: dict[tuple[str, str], str]) -> None:
-    """Raises InputError for an evaluation on other rows than those before it: one table cannot show both.
-
-    Args:
-        place: the file or folder, for the message.
-        result: the evaluation.
-        data: config and split -> the fingerprint of their rows; those of the evaluation are added.
-    """
-    config, split = result["config"], result["split"]
-    if data.setdefault((config, split), result["data"]) != result["data"]:
-        raise InputError(
-            f"{place}: the evaluation of {result['name']!r} on {config}, {split} split, is on other rows than the "
-            "saved ones; save it in another folder with `cdconv results add FILE --folder FOLDER`"
-        )
+def _other_rows(result: Mapping[str, Any]) -> str:
+    return (
+        f"contains an evaluation of {result['name']!r} on other rows of {result['config']}, {result['split']} split; save "
+        "this one in another folder with `cdconv results add FILE --folder FOLDER`"
+    )
 
 
 def _place(result: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contradiction.data.splits import RELEASE
 from contradiction.evaluation import results
 from contradiction.evaluation.baselines import FEATURES
 from contradiction.evaluation.figures import RESAMPLES
@@ -61,29 +62,26 @@ def results_page(folder: str | Path = RESULTS) -> str:
 
 
 def _score_tables(evaluations: list[dict[str, Any]], detectors: list[dict[str, Any]]) -> list[Any]:
-    """A table of scores for each config and split that a detector was evaluated on, with the baselines on its rows."""
+    """A table of scores for each set of rows that a detector was evaluated on, with the baselines on these rows."""
     tables = []
-    for (config, split), group in _by_split(detectors):
+    for group in _by_rows(detectors):
         baselines = [
-            result
-            for result in evaluations
-            if result["kind"] == results.BASELINE
-            and (result["config"], result["split"], result["data"]) == (config, split, group[0]["data"])
+            result for result in evaluations if result["kind"] == results.BASELINE and _rows(result) == _rows(group[0])
         ]
-        tables.append(score_table(results.best_first([*group, *baselines]), _title(config, split, group)))
+        tables.append(score_table(results.best_first([*group, *baselines]), _title(group[0])))
     return tables
 
 
 def _class_tables(detectors: list[dict[str, Any]]) -> list[Table]:
-    """A table for each config and split: F1, precision and recall of each class, a row for each detector."""
+    """A table for each set of rows: F1, precision and recall of each class, a row for each detector."""
     tables = []
-    for (config, split), group in _by_split(detectors):
+    for group in _by_rows(detectors):
         classes = list(group[0]["metrics"]["per_class"])
         rows = []
         for result in results.best_first(group):
             scores = [result["metrics"]["per_class"][name] for name in classes]
             rows.append((result["name"], *(_f1_precision_recall(of_class) for of_class in scores)))
-        tables.append(Table(_title(config, split, group), ("detector", *classes), rows))
+        tables.append(Table(_title(group[0]), ("detector", *classes), rows))
     return tables
 
 
@@ -91,20 +89,27 @@ def _f1_precision_recall(scores: Mapping[str, float]) -> str:
     return f"{percent(scores['f1'])} ({percent(scores['precision'])} / {percent(scores['recall'])})"
 
 
-def _title(config: str, split: str, group: Sequence[Mapping[str, Any]]) -> str:
-    return f"{config}, {split} split (n = {group[0]['metrics']['n']:,})"
+def _title(result: Mapping[str, Any]) -> str:
+    data = result.get("data_name", RELEASE)
+    other = "" if data == RELEASE else f" of {data}"
+    return f"{result['config']}, {result['split']} split{other} (n = {result['metrics']['n']:,})"
 
 
-def _by_split(detectors: list[dict[str, Any]]) -> list[tuple[tuple[str, str], list[dict[str, Any]]]]:
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+def _rows(result: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What identifies the rows of an evaluation."""
+    return result["config"], result["split"], result["data"]
+
+
+def _by_rows(detectors: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The evaluations grouped by their rows: test before validation, and official before grouped splits."""
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for result in detectors:
-        groups.setdefault((result["config"], result["split"]), []).append(result)
-    return sorted(groups.items(), key=_order)
+        groups.setdefault(_rows(result), []).append(result)
+    return [groups[rows] for rows in sorted(groups, key=_order)]
 
 
-def _order(group: tuple[tuple[str, str], Any]) -> tuple[bool, bool, str]:
-    """Test before validation, and official before grouped splits."""
-    (config, split), _ = group
+def _order(rows: tuple[str, str, str]) -> tuple[bool, bool, str]:
+    config, split, _ = rows
     return split != "test", config.endswith(GROUPED), config
 
 
