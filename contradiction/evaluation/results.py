@@ -172,8 +172,8 @@ def _two_runs(name: str) -> str:
 
 def _other_rows(result: Mapping[str, Any]) -> str:
     return (
-        f"contains an evaluation of {result['name']!r} on other rows of {result['config']}, {result['split']} split; save "
-        "this one in another folder with `cdconv results add FILE --folder FOLDER`"
+        f"contains an evaluation of {result['name']!r} on other rows of {result['config']}, {result['split']} split; "
+        "save this one in another folder with `cdconv results add FILE --folder FOLDER`"
     )
 
 
