@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from contradiction import paths
 from contradiction.data.corpora.crossed import Pair, Quadruple
 from contradiction.errors import InputError
 from contradiction.evaluation.crossed import (
@@ -20,7 +21,7 @@ from contradiction.evaluation.crossed import (
     summary,
 )
 from contradiction.io.files import RECORD, write_json
-from contradiction.training import record
+from contradiction.training import leakage, record
 from contradiction.training.recipe import Recipe
 from contradiction.verdict import Verdict
 
@@ -163,6 +164,13 @@ def test_the_command_prints_figures_with_the_chance_level(run, quick_model, tmp_
     kept = json.loads((tmp_path / "it.json").read_text(encoding="utf-8"))
     assert kept["styles"][ALL]["n"] == kept["phenomena"][ALL]["n"] == 4
     assert kept["leakage"] is None
+
+
+@pytest.mark.parametrize("name", ["e5-small-balanced", "e5-small-crossed-cdconv"])
+def test_the_records_of_published_detectors_say_that_crossed_chats_were_read(name):
+    run = record.read(paths.SHIPPED.parent / name)
+    assert leakage.describe_crossed(run, "train").endswith("trained on the training split of the crossed chats")
+    assert leakage.describe_crossed(run, "validation") is None
 
 
 @pytest.mark.parametrize("where", ["request", "ancestors"])

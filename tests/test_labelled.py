@@ -7,6 +7,7 @@ from threading import Thread
 import numpy as np
 import pytest
 from helpers.chats import chat
+from helpers.runs import TINY_RECIPE
 
 import cdconv
 from contradiction.data import labelled
@@ -146,20 +147,6 @@ def test_parts_of_one_chat_belong_to_the_same_split(tmp_path):
     assert len(set(contexts[:3])) == 1 and contexts[3] not in contexts[:3]
 
 
-RECIPE = """
-[data]
-config = "4-class"
-view = "flatten"
-[model.scratch]
-hidden_size = 32
-layers = 1
-heads = 2
-vocabulary = 600
-[optimizer]
-epochs = 1
-"""
-
-
 def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_model, sample_chats, tmp_path):
     folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
     detector = ContradictionDetector.from_pretrained(folder)
@@ -195,7 +182,7 @@ def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_mod
     assert sum(verdict.probability for verdict in loaded.batch(chosen)) == pytest.approx(truth.sum(), rel=0.25)
 
     recipe = tmp_path / "own.toml"
-    recipe.write_text(RECIPE, encoding="utf-8")
+    recipe.write_text(TINY_RECIPE, encoding="utf-8")
     code, out, err = run("train", recipe, "--data", labels, "--out", tmp_path / "own")
     assert code == 0, err
     assert f"{labels}: read as the data repo {tmp_path / 'labels.data'}" in err

@@ -4,22 +4,10 @@ import json
 import shutil
 
 import pytest
+from helpers.runs import TINY_RECIPE
 from huggingface_hub import DatasetCardData, ModelCard
 
 from contradiction.data.splits import SPLITS, labelled, load_split, write_repo
-
-TINY = """
-[data]
-config = "4-class"
-view = "flatten"
-[model.scratch]
-hidden_size = 32
-layers = 1
-heads = 2
-vocabulary = 600
-[optimizer]
-epochs = 1
-"""
 
 
 def without_labels(rows, every=10):
@@ -45,15 +33,16 @@ def own(splits, tmp_path):
     return build
 
 
-@pytest.mark.parametrize("command", ["train", "calibrate", "baselines", "evaluate"])
+@pytest.mark.parametrize("command", ["train", "calibrate", "baselines", "evaluate", "export"])
 def test_validation_rows_without_a_label_are_one_clear_error(own, splits, quick_model, tmp_path, run, command):
     data = own(validation=without_labels(splits["validation"]))
-    (tmp_path / "tiny.toml").write_text(TINY, encoding="utf-8")
+    (tmp_path / "tiny.toml").write_text(TINY_RECIPE, encoding="utf-8")
     options = {
         "train": [tmp_path / "tiny.toml", "--out", tmp_path / "model"],
         "calibrate": [quick_model, "--out", tmp_path / "model"],
         "baselines": ["--config", "4-class"],
         "evaluate": [quick_model, "--split", "validation"],
+        "export": [shutil.copytree(quick_model, tmp_path / "copy"), "--backend", "onnx"],
     }
     code, _, err = run(command, *options[command], "--data", data)
     assert code == 2
@@ -70,6 +59,28 @@ def test_baselines_are_fitted_to_the_labelled_training_rows(own, splits, tmp_pat
         assert code == 0, err
         scores[name] = (tmp_path / name / "metrics.csv").read_text(encoding="utf-8")
     assert scores["null"] == scores["dropped"]
+
+
+def test_a_split_without_labels_is_one_clear_error(own, splits, quick_model, run):
+    data = own(**{split: rows.remove_columns("label") for split, rows in splits.items()})
+    code, _, err = run("evaluate", quick_model, "--data", data)
+    assert code == 2 and "has no column 'label'" in err.splitlines()[-1]
+
+
+def test_the_kernel_method_is_fitted_to_the_labelled_training_rows(own, splits, encoder, tmp_path, run):
+    from safetensors.numpy import load_file
+
+    recipe = tmp_path / "kernel.toml"
+    recipe.write_text(
+        f'[data]\nconfig = "4-class"\nview = "flatten"\n[model]\nmethod = "kernel"\nbackbone = "{encoder}"\n',
+        encoding="utf-8",
+    )
+    train = without_labels(splits["train"])
+    assert run("train", recipe, "--data", own(train=train), "--out", tmp_path / "model")[0] == 0
+    assert len(load_file(tmp_path / "model" / "kernel.safetensors")["dual"]) == len(labelled(train)) < len(train)
+    none = own(train=without_labels(splits["train"], 1))
+    code, _, err = run("train", recipe, "--data", none, "--out", tmp_path / "none")
+    assert code == 2 and "no row of the training split" in err.splitlines()[-1] and not (tmp_path / "none").exists()
 
 
 def test_baselines_need_a_labelled_training_row(own, splits, run):
@@ -123,3 +134,22 @@ def test_the_results_of_cdconv_are_not_replaced_by_those_on_other_rows(
     shutil.copy(tmp_path / "second.json", results)
     code, _, err = run("results", "--folder", results, "--out", tmp_path / "page.md")
     assert code == 2 and "second.json" in err and "on other rows" in err
+
+
+def test_the_page_compares_only_detectors_on_the_same_rows(own, splits, sample_repo, quick_model, tmp_path, run):
+    results, other = tmp_path / "results", shutil.copytree(quick_model, tmp_path / "other")
+    run("baselines", "--data", sample_repo, "--config", "4-class", "--out", results)
+    data = {quick_model: sample_repo, other: own(test=splits["test"].select(range(60)))}
+    for model, repo in data.items():
+        run("evaluate", model, "--data", repo, "--json", tmp_path / f"{model.name}.json")
+    evaluation = json.loads((tmp_path / "other.json").read_text(encoding="utf-8"))
+    evaluation["run"]["request"]["recipe"]["seed"] = 5  # another run
+    (tmp_path / "other.json").write_text(json.dumps(evaluation), encoding="utf-8")
+    code, _, err = run("results", "add", tmp_path / "quick.json", tmp_path / "other.json", "--folder", results)
+    assert code == 0, err
+    code, _, err = run("results", "--folder", results, "--out", tmp_path / "page.md")
+    assert code == 0, err
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert (
+        "4-class, test split of CDConv sample (n = 96)" in page and "4-class, test split of Own chats (n = 60)" in page
+    )

@@ -86,9 +86,11 @@ def load_labelled_split(data: str | Path, config: str, split: str) -> "Dataset":
     """One split of one config, as :func:`load_split` returns it, if each of its rows has a label.
 
     Raises:
-        InputError: also if a row has no label.
+        InputError: also if there is no column ``label``, or a row has no label.
     """
     rows = load_split(data, config, split)
+    if "label" not in rows.column_names:
+        raise InputError(f"{data}: the {split} split of {config!r} has no column 'label'; name a config that has one")
     if unlabelled := len(rows) - len(labelled(rows)):
         raise InputError(
             f"{data}: {unlabelled:,} of the {len(rows):,} rows of the {split} split of {config!r} have no label; "
@@ -215,6 +217,20 @@ def name_of(data: str | Path) -> str:
         InputError: the card cannot be read.
     """
     return str(_metadata(data).get("pretty_name") or UNNAMED)
+
+
+def name_if_known(data: str | Path) -> str | None:
+    """The name of a data repo as :func:`name_of` gives it; None for a Hub repo whose card is not in the cache.
+
+    Raises:
+        InputError: the card of a folder cannot be read.
+    """
+    try:
+        return name_of(data)
+    except InputError:
+        if Path(data).is_dir():
+            raise
+        return None
 
 
 def languages_of(data: str | Path) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contradiction.data.splits import fingerprint, labelled, load_labelled_split, load_split, name_of
+from contradiction.data.splits import fingerprint, labelled, load_labelled_split, load_split, name_if_known, name_of
 from contradiction.errors import InputError
 from contradiction.evaluation.results import BASELINE, evaluation
 from contradiction.inference.embedding import Embedder
@@ -68,7 +68,7 @@ def tfidf(
             config=config,
             split=split,
             data=fingerprint(test),
-            data_name=name_of(data),
+            data_name=name_if_known(data),
             ids=list(test["id"]),
             references=list(test["label"]),
             predictions=model.predict(list(test)).tolist(),
@@ -119,7 +119,7 @@ def kernel_ridge(
         config=config,
         split=split,
         data=fingerprint(rows[split]),
-        data_name=name_of(data),
+        data_name=name_if_known(data),
         ids=list(rows[split]["id"]),
         references=list(rows[split]["label"]),
         predictions=rule.decide(probabilities[split], labels).tolist(),

@@ -108,10 +108,7 @@ def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
             f"{evaluation['name']} was evaluated on other rows than the {split} split of {config!r} in {data}"
         )
     if missing := [column for column in ("trigger", "bot", "batch") if column not in split_rows.column_names]:
-        raise InputError(
-            f"{data}: the rows of {config!r} have no {', '.join(missing)}; the analysis reads data repos "
-            "with the columns and configs of CDConv"
-        )
+        raise InputError(f"{data}: the rows of {config!r} have no {', '.join(missing)}; the data needs those of CDConv")
     categories, personas = (_label_names(data, task + suffix, split) for task in ("4-class", "persona"))
     train = None if split == "train" else load_split(data, config, "train")
     known: dict[tuple[str, ...], set[tuple[str, ...]]] = (

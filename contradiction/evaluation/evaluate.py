@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from contradiction.data.splits import fingerprint, load_labelled_split, name_of
+from contradiction.data.splits import fingerprint, load_labelled_split, name_if_known
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.results import DETECTOR, evaluation
@@ -57,7 +57,7 @@ def evaluate(
             f"{detector.name} reads {', '.join(detector.columns)}, but config {config!r} has no {', '.join(missing)}; "
             "name another view"
         )
-    run, data_name = record.of_model(detector.name), _name_of(data)
+    run, data_name = record.of_model(detector.name), name_if_known(data)
     if on_start:
         on_start(len(rows))
     classifications = detector.classify(list(rows), batch_size=BATCH_SIZE, on_batch=on_batch)
@@ -92,16 +92,7 @@ def evaluate(
 
 def describe_leakage(run: Mapping[str, Any], config: str, split: str, data: str | Path) -> str | None:
     """The leakage of a split in words, see ``contradiction.training.leakage``; None without any."""
-    return leakage.describe_leakage(run, config, split, _name_of(data))
-
-
-def _name_of(data: str | Path) -> str | None:
-    try:
-        return name_of(data)
-    except InputError:  # the cache may have a Hub repo without its card
-        if Path(data).is_dir():
-            raise
-        return None
+    return leakage.describe_leakage(run, config, split, name_if_known(data))
 
 
 def trained_config(model: str | Path) -> str | None:

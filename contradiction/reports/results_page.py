@@ -156,7 +156,8 @@ def _reads_all(result: Mapping[str, Any]) -> bool:
 
 
 def _without(opponent: dict[str, Any], evaluations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [result for result in evaluations if result is not opponent]
+    """The other evaluations on the same rows."""
+    return [result for result in evaluations if result is not opponent and _rows(result) == _rows(opponent)]
 
 
 def _best_hierarchical(

@@ -93,6 +93,8 @@ def train_kernel(
         if not finished and state.is_main_process:
             start_time = time.perf_counter()
             chosen = list(labelled(training_rows(rows["train"], recipe).rows))
+            if not chosen:
+                raise InputError(f"{data}: no row of the training split has a label; name another data repo")
             columns = VIEWS[recipe.data.view]
             embed = Embedder(str(recipe.model.backbone), recipe.precision)
             embed(row[column] for column in columns for row in chosen)  # all texts in one progress bar

@@ -11,6 +11,14 @@ from contradiction.training import record
 TINY = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 TINY_TOML = "[scratch]\n" + "".join(f"{name} = {size}\n" for name, size in TINY.items())
 
+# A recipe of such an encoder, which reads the whole conversation, one epoch.
+TINY_RECIPE = """
+[data]
+config = "4-class"
+view = "flatten"
+[model.scratch]
+""" + "".join(f"{name} = {size}\n" for name, size in TINY.items()) + "[optimizer]\nepochs = 1\n"  # fmt: skip
+
 
 def with_options(request, **options):
     """The request of a run with changed recipe values."""
