@@ -136,7 +136,7 @@ def test_the_results_of_cdconv_are_not_replaced_by_those_on_other_rows(
     assert code == 2 and "second.json" in err and "on other rows" in err
 
 
-def test_the_page_compares_only_detectors_on_the_same_rows(own, splits, sample_repo, quick_model, tmp_path, run):
+def test_the_page_has_a_table_for_each_set_of_rows(own, splits, sample_repo, quick_model, tmp_path, run):
     results, other = tmp_path / "results", shutil.copytree(quick_model, tmp_path / "other")
     run("baselines", "--data", sample_repo, "--config", "4-class", "--out", results)
     data = {quick_model: sample_repo, other: own(test=splits["test"].select(range(60)))}

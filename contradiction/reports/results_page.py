@@ -156,8 +156,7 @@ def _reads_all(result: Mapping[str, Any]) -> bool:
 
 
 def _without(opponent: dict[str, Any], evaluations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The other evaluations on the same rows."""
-    return [result for result in evaluations if result is not opponent and _rows(result) == _rows(opponent)]
+    return [result for result in evaluations if result is not opponent]
 
 
 def _best_hierarchical(
