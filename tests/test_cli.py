@@ -37,6 +37,10 @@ def model(quick_model, tmp_path_factory):
     return shutil.copytree(quick_model, tmp_path_factory.mktemp("models") / "quick")
 
 
+def test_a_bar_in_a_name_does_not_end_a_cell_of_a_markdown_table():
+    assert Table("", ("a|b", "n"), [("c|d", "1")]).markdown() == "| a\\|b | n |\n| --- | ---: |\n| c\\|d | 1 |"
+
+
 def test_a_table_prints_names_that_look_like_markup_unchanged(capsys):
     show(Table("results/[/x]:cat:.json", ("bot[v2]", "bot[/v2]"), [("[red]", "[/]"), (":cat:", "1")]))
     out = capsys.readouterr().out
@@ -304,7 +308,7 @@ def test_an_nli_model_needs_a_view_to_judge_conversations(run, sample_repo, tmp_
         out=tmp_path / "stage",
     )
     code, _, err = run("evaluate", stage, "--data", sample_repo, "--config", "2-class")
-    assert (code, "reads premise, hypothesis, but config '2-class' has no premise" in err) == (2, True)
+    assert (code, "needs the column 'premise', and the test split has only" in err) == (2, True)
     code, out, _ = run("evaluate", stage, "--data", sample_repo, "--config", "2-class", "--view", "sentence-pair")
     assert (code, "non-contradiction" in out) == (0, True)
     code, out, err = run("detect", "--model", stage, stdin=line(CHAT).encode())

@@ -10,11 +10,13 @@ import datasets
 import pytest
 from datasets import ClassLabel, Value, load_dataset
 from helpers.data_repo import CONFIGS, COUNTS, FILES, IN_REPO, NAMES, SPLITS, TRIGGERS, UTTERANCES, contents, header
+from huggingface_hub import DatasetCardData
 
 import cdconv
 from contradiction.data import build
 from contradiction.data.build import Source
-from contradiction.data.splits import languages_of, load_split
+from contradiction.data.splits import languages_of, load_split, write_repo
+from contradiction.errors import InputError
 from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("no_default_source", "crossed_once")
@@ -54,6 +56,16 @@ def test_a_rebuilt_repo_never_loads_the_old_rows(tmp_path):
         build.build(build.find(str(source)), out)
         versions.append(load_dataset(str(out), "4-class", split="test")["b2"][0][0])
     assert versions == ["甲", "乙"]
+
+
+def test_labels_in_another_order_are_rejected(sample_repo, tmp_path):
+    rows = load_dataset(str(sample_repo), "2-class", split="test")
+    names = sorted(NAMES["2-class"])  # as `Dataset.class_encode_column` orders them
+    others = rows.align_labels_with_mapping({name: number for number, name in enumerate(names)}, "label")
+    assert others.features["label"].names == names != NAMES["2-class"]
+    write_repo(tmp_path / "own", {"2-class": {"test": others}}, DatasetCardData(pretty_name="own"), "")
+    with pytest.raises(InputError, match="contradiction, non-contradiction in this order; they must be non-"):
+        load_split(tmp_path / "own", "2-class", "test")
 
 
 @pytest.mark.parametrize("config", CONFIGS)

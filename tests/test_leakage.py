@@ -106,6 +106,15 @@ def test_a_file_that_is_not_a_record_gives_no_information(odd):
 
 
 @pytest.mark.parametrize(
+    "odd",
+    [{"request": []}, {"request": {"recipe": "x"}}, {"soup": 3}, {"ensemble": [3]}, {"soup": [{"request": None}]}],
+)
+def test_a_model_folder_whose_record_is_something_else_counts_as_without_one(odd, tmp_path):
+    write_json(tmp_path / "run.json", odd)
+    assert record.read(tmp_path) == record.of_model(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
     "invalid",
     [
         {"train_fraction": None},

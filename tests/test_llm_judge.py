@@ -254,6 +254,27 @@ def test_an_endpoint_that_refuses_requests_ends_the_command_with_one_line(run, j
     assert err == f"cdconv: {server.url}/chat/completions: HTTP 401 a fault of the tests: 401\n"
 
 
+def test_a_row_that_the_endpoint_refuses_stays_unchecked_also_when_it_comes_first(judge, sample_repo):
+    rows = list(load_split(sample_repo, "4-class", "test").select(range(12)))
+    refused = [tuple(row[name] for name in ("u1", "b1", "u2", "b2")) for row in rows[:2]]
+    with ChatServer(scripted(rows), lambda number, body: "400" if question_of(body) in refused else None) as server:
+        folder = judge(server, concurrency=1)
+        for expected in (12, 2):  # afterwards the answers to the other rows are known
+            server.requests.clear()
+            predictions = load_classifier(folder).classify(rows)
+            assert [prediction.truncation is None for prediction in predictions] == [False] * 2 + [True] * 10
+            assert len(set(map(question_of, server.requests))) == expected
+
+
+def test_an_endpoint_that_refuses_every_row_ends_the_evaluation_soon(judge, sample_repo):
+    rows = list(load_split(sample_repo, "4-class", "test"))
+    with ChatServer(always("history"), lambda number, body: "400") as server:
+        for count in (1, len(rows)):  # one row, and more than may be refused without an answer
+            with pytest.raises(InputError, match="HTTP 400"):
+                load_classifier(judge(server)).classify(rows[:count])
+    assert len(server.requests) < 4 * llm_judge.REFUSALS < len(rows)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -107,6 +107,37 @@ def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs sessions")
+def test_a_line_that_nobody_asked_for_is_never_taken_for_an_answer(tmp_path):
+    (tmp_path / "bot.py").write_text(
+        "import json, sys\n"
+        "for number, line in enumerate(sys.stdin):\n"
+        "    for text in ('first', 'second'):\n"
+        "        print(json.dumps({'reply': f'{text} {number}'}), flush=True)\n",
+        encoding="utf-8",
+    )
+    bot = CommandBot(f"{sys.executable} {tmp_path / 'bot.py'}")
+    try:
+        assert bot.reply(CHAT) == "first 0"
+        _, lines = bot._process()
+        until = time.monotonic() + 20
+        while lines.empty() and time.monotonic() < until:
+            time.sleep(0.01)
+        with pytest.raises(BotError, match="wrote a line that nobody asked for, .*second 0"):
+            bot.reply(CHAT)
+        assert bot.reply(CHAT) == "first 0", "it was started again"
+    finally:
+        bot.close()
+
+
+def test_a_program_that_never_reads_a_long_chat_has_the_usual_time(tmp_path):
+    bot = CommandBot(f"{sys.executable} -c 'import time; time.sleep(60)'", timeout=0.5)
+    try:
+        with pytest.raises(BotError, match=r"no answer within 0.5 s"):
+            bot.reply([{"role": "user", "content": "长" * 300_000}])
+    finally:
+        bot.close()
+
+
 def test_a_program_ends_together_with_the_processes_that_it_started(tmp_path):
     script = tmp_path / "bot.sh"
     script.write_text('read line\nsleep 60 &\necho "{\\"reply\\": \\"$!\\"}"\ncat > /dev/null\n', encoding="utf-8")

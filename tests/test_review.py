@@ -210,6 +210,21 @@ def test_concurrent_writers_lose_nothing(store):
     assert store.report().same == 40
 
 
+def test_a_person_who_joins_and_labels_during_a_report_or_an_export_is_in_it(store, monkeypatch):
+    store.add(chats(2))
+    anna, read = store.join("Anna"), LabelStore._reviewed
+    store.put(anna, 1, NONE)
+
+    def read_after_a_label(self):
+        ben = store.join("Ben")
+        [store.put(ben, number, NONE) for number in (1, 2)]
+        return read(self)
+
+    monkeypatch.setattr(LabelStore, "_reviewed", read_after_a_label)
+    assert store.report().people == {"Anna": 1, "Ben": 2}
+    assert [line["annotators"] for line in store.export()] == [{"Anna": NONE, "Ben": NONE}]
+
+
 class Client:
     """A person with a browser."""
 

@@ -7,8 +7,10 @@ import signal
 
 import pytest
 import torch
+from datasets import load_dataset
 from helpers import processes
 from helpers.runs import TINY, TINY_TOML, scalars
+from huggingface_hub import DatasetCardData
 from safetensors.numpy import load_file
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -169,6 +171,16 @@ def test_every_task_and_split_trains(config, sample_repo, tmp_path):
     recipe = QUICK.with_changes(config=config, view="sentence-pair", epochs=1)
     out = train(recipe, data=sample_repo, out=tmp_path / config)
     assert (out / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(("view", "missing"), [("flatten", "u1"), ("hierarchical", "u1"), ("reply-only", "id")])
+def test_a_missing_column_raises_one_clear_error(view, missing, sample_repo, tmp_path):
+    rows = {split: load_dataset(str(sample_repo), "4-class", split=split) for split in ("train", "validation")}
+    without = {split: part.remove_columns(missing) for split, part in rows.items()}
+    data_splits.write_repo(tmp_path / "own", {"4-class": without}, DatasetCardData(pretty_name="own"), "")
+    recipe = QUICK.with_changes(view=view, method="hierarchical" if view == "hierarchical" else None)
+    with pytest.raises(InputError, match=f"recipe quick needs the column '{missing}', and the train split has only "):
+        run_folder.load_splits(recipe, tmp_path / "own")
 
 
 def test_a_missing_backbone_raises_one_clear_error(sample_repo, tmp_path):

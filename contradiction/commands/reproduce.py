@@ -219,6 +219,7 @@ def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> 
 def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, fit_baselines: bool) -> None:
     from contradiction.reproduction import grid
     from contradiction.reproduction import table as tables
+    from contradiction.reproduction.cells import BY_BOT
     from contradiction.reproduction.panels import baselines_of, configs_of, panels_of
 
     done = grid.finished(cells, folder)
@@ -226,7 +227,8 @@ def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, f
         say(f"{folder}: there is no table yet, because no cell is finished")
         return
     baselines = {config: baselines_of(config, cells, data, folder, fit_baselines) for config in configs_of(cells)}
-    panels = panels_of(table, cells, done, baselines, grid.bots_of(cells, data))
+    bots = grid.bots_of(cells, data) if table == BY_BOT else None
+    panels = panels_of(table, cells, done, baselines, bots)
     for panel in panels:
         show(tables.score_table(panel))
         if tests := tables.paired_test_table(panel):

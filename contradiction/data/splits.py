@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -14,7 +14,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.io.files import new_folder
 from contradiction.io.hub import quick_hub
 from contradiction.io.quiet import no_data_bars
-from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED, GROUPED
+from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED, GROUPED, LABELS, task_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -48,7 +48,8 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
         split: train, validation or test; checklists have a test split only.
 
     Raises:
-        InputError: there is no such config or split, or the folder is not a data repo, or has no checklists.
+        InputError: there is no such config or split, the folder is not a data repo or has no checklists, or the class
+            ids of the labels have other names than those of the task.
     """
     from datasets import load_dataset
     from datasets.exceptions import DatasetsError
@@ -70,9 +71,10 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
         raise InputError(f"{data}: no such folder; `{command}` builds it")
     try:
         if folder.is_dir():
-            return _load_folder(folder.resolve(), config, split, _state(folder))
-        with no_data_bars(), quick_hub():
-            return load_dataset(str(data), config, split=split)
+            rows = _load_folder(folder.resolve(), config, split, _state(folder))
+        else:
+            with no_data_bars(), quick_hub():
+                rows = load_dataset(str(data), config, split=split)
     except (DatasetsError, ValueError, OSError, ConnectionError) as error:
         if config in CHECKLISTS and "not found" in str(error):
             raise InputError(
@@ -80,6 +82,28 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
             ) from error
         why = error.__cause__ if isinstance(error.__cause__, OSError) else error  # for instance a full disk
         raise InputError(f"{data}: config {config!r} cannot be loaded ({first_line(why)})") from error
+    _check_label_names(rows, data, config)
+    return rows
+
+
+def _check_label_names(rows: "Dataset", data: str | Path, config: str) -> None:
+    """Raises InputError if the class ids of the labels mean something else than ``LABELS`` says."""
+    expected = LABELS.get(task_of(config))
+    names = getattr(rows.features.get("label"), "names", None)
+    if expected and names and tuple(names) != expected:
+        raise InputError(
+            f"{data}: the labels of config {config!r} are {', '.join(names)} in this order; they must be "
+            f"{', '.join(expected)} (rows.align_labels_with_mapping orders them)"
+        )
+
+
+def check_columns(rows: "Dataset", columns: Iterable[str], reader: str) -> None:
+    """Raises InputError if rows lack a column that ``reader``, in words, needs."""
+    if missing := [column for column in columns if column not in rows.column_names]:
+        raise InputError(
+            f"{reader} needs the column {missing[0]!r}, and the {rows.split or 'chosen'} split has only "
+            f"{', '.join(rows.column_names)}; name another view or other data"
+        )
 
 
 def load_labelled_split(data: str | Path, config: str, split: str) -> "Dataset":

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contradiction.data.splits import fingerprint, labelled, load_labelled_split, load_split, name_if_known, name_of
+from contradiction.data.splits import (
+    check_columns,
+    fingerprint,
+    labelled,
+    load_labelled_split,
+    load_split,
+    name_if_known,
+    name_of,
+)
 from contradiction.errors import InputError
 from contradiction.evaluation.results import BASELINE, evaluation
 from contradiction.inference.embedding import Embedder
@@ -61,6 +69,7 @@ def tfidf(
     """
     check_config(config)
     test = load_labelled_split(data, config, split)
+    check_columns(test, ["id", *CONVERSATION], "TF-IDF")
     rows = [row for row in _training_rows(data, config) if train_ids is None or row["id"] in train_ids]
     for view in views:
         model = LinearModel(VIEWS[view], class_weight="balanced").fit(rows, [row["label"] for row in rows])

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from contradiction.data.splits import fingerprint, load_labelled_split, name_if_known
+from contradiction.data.splits import check_columns, fingerprint, load_labelled_split, name_if_known
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.results import DETECTOR, evaluation
@@ -44,7 +44,8 @@ def evaluate(
         ``usage``, its requests and their cost.
 
     Raises:
-        InputError: the detector predicts other labels than the config has, rows have no label, or this is a checklist.
+        InputError: the detector predicts other labels than the config has or reads columns that it lacks, rows have no
+            label, or this is a checklist.
     """
     if config in CHECKLISTS:
         raise InputError(f"config {config!r} holds chats of several turns; `cdconv evaluate --evidence` scores them")
@@ -52,11 +53,7 @@ def evaluate(
     task = task_of(config)
     if detector.task != task and (task != "2-class" or detector.task not in CONTRADICTIONS):
         raise InputError(f"{detector.name} predicts {', '.join(detector.labels)}; config {config!r} has other labels")
-    if missing := [column for column in detector.columns if column not in rows.column_names]:
-        raise InputError(
-            f"{detector.name} reads {', '.join(detector.columns)}, but config {config!r} has no {', '.join(missing)}; "
-            "name another view"
-        )
+    check_columns(rows, ["id", *detector.columns], detector.name)
     run, data_name = record.of_model(detector.name), name_if_known(data)
     if on_start:
         on_start(len(rows))

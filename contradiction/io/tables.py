@@ -26,7 +26,8 @@ class Table:
     def markdown(self) -> str:
         """The table in Markdown, without its title."""
         rule = ["---"] * self.texts + ["---:"] * (len(self.header) - self.texts)
-        return "\n".join(f"| {' | '.join(cells)} |" for cells in (self.header, rule, *self.rows))
+        rows = [[cell.replace("|", r"\|") for cell in cells] for cells in (self.header, *self.rows)]
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in (rows[0], rule, *rows[1:]))
 
     def rich(self) -> "RichTable":
         """The table for a terminal."""

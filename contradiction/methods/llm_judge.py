@@ -32,6 +32,7 @@ CACHE = "answers.sqlite"
 SMOOTHING = 0.1  # votes that each label has before the first answer
 DOUBT = 0.49  # the probability of a contradiction where the model gave no usable answer
 OF_ONE_ROW = (400, 413, 422)  # refusals that may concern one row alone
+REFUSALS = 20  # after so many of them without an answer, the fault lies in the requests
 # Some servers leave out the first tag, and an answer that is cut lacks the last.
 THOUGHTS = re.compile(r"^.*</think>|<think>.*$", flags=re.DOTALL)
 # What may surround the label of an answer that is not JSON: quotes and emphasis, and "The label is" before it.
@@ -129,6 +130,7 @@ class LLMJudge(SoftmaxClassifier):
         self._endpoint = Endpoint(options.model, timeout=options.timeout, attempts=options.attempts)
         self._plain = False  # whether the endpoint has refused a schema for its answers
         self._answers_come = False
+        self._refusals: list[RefusedError] = []
         self._seconds = array("d")
         self._counts: Counter[str] = Counter()
         self._opening = _opening_messages(options)
@@ -207,6 +209,7 @@ class LLMJudge(SoftmaxClassifier):
                 key = self._key(text, vote)
                 if cached := _read(cache, key):
                     self._counts["cached"] += 1
+                    self._answers_come = True
                     yield text, self._counted(*cached)
                 else:
                     open_votes.append((key, text))
@@ -215,6 +218,8 @@ class LLMJudge(SoftmaxClassifier):
                 if label:
                     _write(cache, key, label, answer)
                 yield text, self._counted(label, answer)
+        if self._refusals and not self._answers_come:
+            raise self._refusals[0]
 
     def _counted(self, label: str | None, answer: Answer) -> str | None:
         self._seconds.append(answer.seconds)
@@ -265,9 +270,10 @@ class LLMJudge(SoftmaxClassifier):
             return answer
         except RefusedError as error:
             # Where other rows are answered, the fault lies in this one: it is too long, or a filter rejects it.
-            if error.status in OF_ONE_ROW and self._answers_come:
-                return Answer("")
-            raise
+            self._refusals.append(error)
+            if error.status not in OF_ONE_ROW or (not self._answers_come and len(self._refusals) >= REFUSALS):
+                raise
+            return Answer("")
 
 
 def read_label(text: str, labels: Sequence[str]) -> str | None:

@@ -166,22 +166,27 @@ class CommandBot(Bot):
     def reply(self, messages: Messages) -> str:
         """Writes one line and reads one."""
         process, lines = self._process()
-        stdin: Any = process.stdin  # sends each line at once
         line, reply = "", None
+        # A line before the request is no answer to it. Taken for one, it would shift all later answers.
+        early = not lines.empty()
+        if not early:
+            request = json.dumps({"messages": list(messages)}, ensure_ascii=False) + "\n"
+            # In a thread, because a program that hangs may never read a long line.
+            threading.Thread(target=_send, args=(process.stdin, request), daemon=True).start()
         try:
-            stdin.write(json.dumps({"messages": list(messages)}, ensure_ascii=False) + "\n")
             line = lines.get(timeout=self._timeout)
-            reply = json.loads(line)["reply"] if line else None
+            reply = json.loads(line)["reply"] if line and not early else None
         except queue.Empty:
             self._end()
             raise BotError(f"no answer within {self._timeout:g} s") from None
-        except (OSError, ValueError, LookupError, TypeError):
-            pass  # the program has ended, or its line is wrong
+        except (ValueError, LookupError, TypeError):
+            pass  # the line is wrong
         if isinstance(reply, str):
             return reply
         self._end()
-        outcome = f"answered {shown(line.strip())}" if line else f"ended with code {process.wait()}"
-        raise BotError(f'the program {outcome}; a line must be {{"reply": text}}')
+        wrote = "wrote a line that nobody asked for," if early else "answered"
+        outcome = f"{wrote} {shown(line.strip())}" if line else f"ended with code {process.wait()}"
+        raise BotError(f'the program {outcome}; each request gets one line, {{"reply": text}}')
 
     def _process(self) -> tuple[subprocess.Popen[str], "queue.Queue[str]"]:
         if getattr(self._local, "running", None) is None:
@@ -229,6 +234,12 @@ def _kill(process: subprocess.Popen[str]) -> None:
     if process.stdin:
         with suppress(OSError):  # what was not written yet cannot be written any more
             process.stdin.close()
+
+
+def _send(stream: Any, line: str) -> None:
+    """Writes a line to a program, which may have ended or be ended meanwhile."""
+    with suppress(OSError, ValueError):
+        stream.write(line)  # sent at once, because the stream is buffered by lines
 
 
 def _pump(stream: Any, lines: "queue.Queue[str]") -> None:

@@ -214,7 +214,8 @@ class LabelStore:
         """How far the review is, and how far people agree."""
         from sklearn.metrics import cohen_kappa_score
 
-        names, reviewed = self._people(), list(self._reviewed())
+        reviewed = list(self._reviewed())
+        names = self._people()  # after the labels, so that it holds everybody who gave one
         spot_checks = {name: (0, 0) for name in names.values()}
         pairs, final, waiting, unclear, chats = [], 0, 0, 0, 0
         for item, labels in reviewed:
@@ -244,8 +245,9 @@ class LabelStore:
 
     def export(self) -> Iterator[dict[str, Any]]:
         """Each chat with a final label as a JSON object: id, messages, label, evidence where known, and annotators."""
-        names = self._people()
-        for item, labels in self._reviewed():
+        reviewed = list(self._reviewed())
+        names = self._people()  # after the labels, as in `report`
+        for item, labels in reviewed:
             label = decide([label for _, (label, _) in sorted(labels.items())])
             if item.truth is not None or label in (None, UNCLEAR):
                 continue

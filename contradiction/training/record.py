@@ -45,7 +45,7 @@ PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
 def read(folder: str | Path, name: str = RECORD) -> dict[str, Any]:
     """The record of a model folder; empty without one."""
     file = Path(folder) / name
-    return read_json(file) if file.is_file() else {}
+    return _if_record(read_json(file)) if file.is_file() else {}
 
 
 def of_model(model: str | Path, name: str = RECORD) -> dict[str, Any]:
@@ -65,9 +65,23 @@ def of_model(model: str | Path, name: str = RECORD) -> dict[str, Any]:
         _warn_once(str(model))
         return {}
     try:
-        return read_json(file) if file else {}
+        return _if_record(read_json(file)) if file else {}
     except InputError:  # a file of that name that is no record
         return {}
+
+
+def _if_record(values: dict[str, Any]) -> dict[str, Any]:
+    """A record; empty for another object, which a file of that name from the Hub may hold."""
+    return values if _is_record(values) else {}
+
+
+def _is_record(values: object) -> bool:
+    if not isinstance(values, dict) or not isinstance(request := values.get("request", {}), dict):
+        return False
+    lists = [values.get(kind, []) for kind in ("soup", "ensemble")]
+    return isinstance(request.get("recipe", {}), dict) and all(
+        isinstance(runs, list) and all(map(_is_record, runs)) for runs in lists
+    )
 
 
 @cache

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError
 
 from contradiction.data.corpora.crossed import digest
-from contradiction.data.splits import CHINESE, fingerprint, load_labelled_split, load_split, name_of
+from contradiction.data.splits import CHINESE, check_columns, fingerprint, load_labelled_split, load_split, name_of
 from contradiction.errors import InputError, first_line
+from contradiction.inputs.views import HIERARCHICAL, VIEWS
 from contradiction.io import files
 from contradiction.io.hub import revision
 from contradiction.labels import WITHOUT_RULE, task_with
@@ -94,10 +95,15 @@ def load_splits(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
     """The whole training and validation split of a recipe's config.
 
     Raises:
-        InputError: a validation row has no label.
+        InputError: a validation row has no label, or a column that the recipe reads is missing.
     """
     config = recipe.data.config
-    return {"train": load_split(data, config, "train"), "validation": load_labelled_split(data, config, "validation")}
+    rows = {"train": load_split(data, config, "train"), "validation": load_labelled_split(data, config, "validation")}
+    recipes = recipe.stages() if recipe.data.view == HIERARCHICAL else [recipe]
+    columns = dict.fromkeys(column for stage in recipes for column in VIEWS[stage.data.view])
+    for split in rows.values():
+        check_columns(split, ["id", *columns, "label"], f"recipe {recipe.name}")
+    return rows
 
 
 def partial_folder(out: Path) -> Path:
