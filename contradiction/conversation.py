@@ -85,6 +85,11 @@ def read_turns(messages: Messages) -> list[Turn]:
     return turns
 
 
+def alternating(texts: Iterable[str]) -> list[dict[str, str]]:
+    """The messages of texts in turn, the user's first."""
+    return [{"role": (USER, ASSISTANT)[index % 2], "content": text} for index, text in enumerate(texts)]
+
+
 def list_messages(messages: object) -> list[Any]:
     """The messages of a chat as a list, which may be empty; raises InputError for a value that is no list of them."""
     if isinstance(messages, Mapping) and "messages" in messages:
@@ -134,8 +139,11 @@ def read_message(message: object, where: str) -> Utterance:
     Raises:
         InputError: the message is not usable.
     """
+    if hasattr(message, "model_dump"):  # a message object of an SDK
+        message = message.model_dump()
     if not isinstance(message, Mapping):
-        raise InputError(f"{where} is {kind_of(message)}; it must be {MESSAGE}")
+        several = "; `batch` judges several chats" if isinstance(message, list) else ""
+        raise InputError(f"{where} is {kind_of(message)}; it must be {MESSAGE}{several}")
     if "role" not in message:
         raise InputError(f"{where} has no 'role'; it must be {MESSAGE}")
     role = message["role"]

@@ -80,7 +80,8 @@ def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) 
                 raise InputError(f"{file}: {infinite[0]} does not fit fp16")
             save_file(weights, place / file.name, metadata={"format": "pt"})
             if file.name == WEIGHTS:
-                write_json(place / "config.json", read_json(place / "config.json") | {"dtype": "float16"})
+                # The dtype to compute in, which `pipeline` follows: in fp16 a CPU is slow, and a GPU less exact.
+                write_json(place / "config.json", read_json(place / "config.json") | {"dtype": "float32"})
                 manifest.update(place, "config.json")
             manifest.update(place, file.name)
     return out

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Self
 
@@ -19,7 +18,7 @@ from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
 # The number of windows that are classified together: enough that a batch holds inputs of similar length, and few enough
 # for a machine with little memory.
 CHUNK = 8192
-LONGEST_CACHED = 1000  # characters of a text
+KEPT, LONGEST_KEPT = 4096, 1000  # texts whose readability is known, and their characters
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ class Judge:
         self.settings = settings or Settings()
         self.name, self.task = classifier.name, classifier.task
         self.labels, self.columns = classifier.labels, classifier.columns
-        # Cached, because in a long chat the same earlier replies are checked for every later reply.
-        self._why_short_unreadable = lru_cache(maxsize=4096)(self._why_unreadable)
+        # Kept, because in a long chat the same earlier replies are checked for every later reply.
+        self._unreadable: dict[str, str | None] = {}
         rule = classifier.rule
         self._contradictions = tuple(name for name in self.labels if name in CONTRADICTIONS.get(self.task, ()))
         if self.settings.categories != CATEGORIES and not set(self.settings.categories) <= set(self.labels):
@@ -83,10 +82,6 @@ class Judge:
     def with_settings(self, **settings: Any) -> Self:
         """The same classifier with other settings; settings that are not named stay as they are."""
         return type(self)(self.classifier, replace(self.settings, **settings))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Pickles and copies are made anew, because the cache of a bound method cannot be pickled.
-        return type(self), (self.classifier, self.settings)
 
     def check_judges_replies(self) -> None:
         """Raises InputError if the classifier does not judge the reply of a chat."""
@@ -170,7 +165,15 @@ class Judge:
 
     def why_unreadable(self, text: str) -> str | None:
         """Why a text cannot be judged, in words that follow its name (``holds no words``); None if it can be judged."""
-        return self._why_short_unreadable(text) if len(text) <= LONGEST_CACHED else self._why_unreadable(text)
+        try:
+            return self._unreadable[text]
+        except KeyError:  # and not a test before, because another thread may clear the dict in between
+            reason = self._why_unreadable(text)
+        if len(text) <= LONGEST_KEPT:
+            if len(self._unreadable) >= KEPT:
+                self._unreadable.clear()
+            self._unreadable[text] = reason
+        return reason
 
     def _why_unreadable(self, text: str) -> str | None:
         if is_blank(text):
@@ -190,7 +193,13 @@ class Judge:
         settings, rule = self.settings, self.classifier.rule
         scores = settings.correct(self.classifier.scores(probabilities), self.task, rule)
         categories = [name for name in self._contradictions if name not in CATEGORIES or name in settings.categories]
-        probability = settings.at_prior(self.classifier.contradiction_probability(probabilities, categories), rule)
+        total, chosen = (
+            self.classifier.contradiction_probability(probabilities, names)
+            for names in (self._contradictions, categories)
+        )
+        # The prior is that of all contradictions, so the chosen ones keep their share of them.
+        corrected = settings.at_prior(total, rule)
+        probability = chosen if corrected == total else corrected * chosen / total
         others = [name for name in self.labels if name not in self._contradictions]
         label = max(categories if probability >= self._threshold else others, key=scores.__getitem__)
         return label, scores, probability

@@ -20,7 +20,7 @@ from contradiction.judge import Judge
 from contradiction.verdict import Verdict
 
 # Probabilities that differ by less are a tie: which inputs share a batch changes the last bits of a float32.
-TIE = 1e-6
+TIE = 1e-5
 
 
 @dataclass(frozen=True)

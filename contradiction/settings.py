@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from contradiction.decision import Rule
@@ -46,7 +47,7 @@ class Settings:
             raise InputError(f"threshold {shown(self.threshold)}; it must be a probability from 0 to 1")
         if self.prior is not None and not (_is_number(self.prior) and 0 < self.prior < 1):
             raise InputError(f"prior {shown(self.prior)}; it must be a fraction between 0 and 1")
-        if self.max_turns is not None and not (type(self.max_turns) is int and self.max_turns >= 1):
+        if self.max_turns is not None and not (_is_whole(self.max_turns) and self.max_turns >= 1):
             raise InputError(f"max_turns {shown(self.max_turns)}; it must be a whole number, 1 or more")
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise InputError(f"categories is {shown(self.categories)}; it must be a list of {', '.join(CATEGORIES)}")
@@ -146,8 +147,12 @@ def from_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)  # numbers of NumPy as well
 
 
 def _parse_threshold(text: str) -> float | str:

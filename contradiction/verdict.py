@@ -72,7 +72,7 @@ class Verdict:
     kind: str | None = field(init=False)
     certainty: str | None = field(init=False)
     score: float | None
-    scores: Mapping[str, float]
+    scores: Mapping[str, float] = field(hash=False)  # a dict has no hash
     probability: float | None = None
     evidence: tuple[int, ...] = ()
     checked: bool = True
@@ -83,7 +83,8 @@ class Verdict:
     def to_record(self) -> dict[str, Any]:
         """The fields with rounded probabilities, as files, the page and the REST service give them.
 
-        Further digits depend on which inputs share a batch. The last digit that is kept may still differ by one.
+        Further digits depend on which inputs share a batch. The last digits that are kept may still differ, by a few
+        units.
         """
         record = asdict(self)
         for name in ("score", "probability"):

@@ -19,7 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from contradiction import ContradictionDetector
-from contradiction.conversation import ASSISTANT, USER
+from contradiction.conversation import ASSISTANT, alternating
 from contradiction.io.tables import Table, interval, percent
 from contradiction.verdict import Verdict
 
@@ -36,13 +36,7 @@ def read_chats(path: Path, count: int) -> list[Chat]:
     """A random sample of the chats of a file; a last message without a reply is dropped."""
     blocks = path.read_text(encoding="utf-8").strip().split("\n\n")
     order = np.random.default_rng(SEED).permutation(len(blocks))[:count]
-    return [
-        [
-            {"role": (USER, ASSISTANT)[place % 2], "content": text}
-            for place, text in enumerate(lines[: len(lines) // 2 * 2])
-        ]
-        for lines in (blocks[number].splitlines() for number in order)
-    ]
+    return [alternating(lines[: len(lines) // 2 * 2]) for lines in (blocks[number].splitlines() for number in order)]
 
 
 def changed_answers(chats: Sequence[Chat]) -> list[Chat]:

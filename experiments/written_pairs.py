@@ -32,9 +32,9 @@ CORPUS = Corpus(
     name="written",
     title="Written pairs",
     languages=("zh",),
-    licence="unknown",
-    home="not published; the crossed corpus follows the same idea",
-    origin="Minimal pairs written one by one by a large language model",
+    license="unknown",
+    homepage="not published; the crossed corpus follows the same idea",
+    citation="Minimal pairs written one by one by a large language model",
     size="780 pairs",
     configs=(
         Config(
@@ -61,5 +61,5 @@ CORPUS = Corpus(
         "w6.jsonl": "2d44bc2366b7a98766f78113e30ca0fbeed37057a23b2296fc55947cb92aedda",
         "w7.jsonl": "7101982c2a5f0bd4351ecc4cda26e3b426b9111b2aa403f5e8d3453404ba0373",
     },
-    about="The two replies of a pair are alike in length, topic and style.",
+    description="The two replies of a pair are alike in length, topic and style.",
 )

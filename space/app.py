@@ -23,6 +23,7 @@ from contradiction import ContradictionDetector
 from contradiction.chats import formats
 from contradiction.conversation import read_message
 from contradiction.errors import InputError
+from contradiction.inference.torch_backend import use_allowed_cores
 from contradiction.paths import CHECKOUT, SHIPPED
 from contradiction.serving.api import PATHS, chosen, handlers, name_of, router, visitor_of
 from contradiction.serving.limits import Limits
@@ -312,5 +313,6 @@ def launch(
 if __name__ == "__main__":
     if "SPACE_ID" in os.environ:  # on the Hub only the proxy reaches the page, and its header names the visitor
         os.environ.setdefault("FORWARDED_ALLOW_IPS", "*")
+    use_allowed_cores()
     first, *more = [ContradictionDetector.from_pretrained(name) for name in (MODEL, *OTHERS)]
     launch(first, others=more, bot=bots.from_environment())

@@ -128,8 +128,8 @@ def judge_file(
 ) -> Iterator[tuple[str, list[tuple[str, Row]], list[Row], str | None]]:
     """Judges the chats of a file, a few at a time; yields the message, the rows by group, the rows, and the download.
 
-    A chat that is too long, or takes too long, gets a row that says so. A file that cannot be read further keeps the
-    verdicts on what was read.
+    A chat that is too long or takes too long gets a row that says so, as does a line that holds no chat. A file that
+    cannot be read further keeps the verdicts on what was read.
 
     Raises:
         InputError: nothing in the file can be read.
@@ -150,20 +150,17 @@ def judge_file(
                 break
             results = pool.map(lambda entry: _judge(service, entry, chats.key, visitor), group)
             for entry, judged in zip(group, results, strict=True):
-                if entry.messages is None:
-                    counts["rejected"] += 1
-                    continue
-                counts["chats"] += 1
-                if isinstance(judged, JudgedChunk):
+                counts["chats" if entry.messages is not None else "rejected"] += 1
+                if entry.messages is not None and isinstance(judged, JudgedChunk):
                     [record], [verdicts] = judged.records, judged.verdicts
                     rows += [row_of(entry, verdict, words) for verdict in verdicts if _is_shown(verdict, len(verdicts))]
                     counts["replies"] += sum(verdict.contradiction is not None for verdict in verdicts)
                     counts["found"] += sum(bool(verdict.contradiction) for verdict in verdicts)
                 else:
-                    named = {} if entry.id is None else {"id": entry.id}
-                    record = {chats.key: entry.number, **named, "error": str(judged)}
+                    named: dict[str, Any] = {} if entry.id is None else {"id": entry.id}
+                    record = {chats.key: entry.number, **named, "error": entry.error or str(judged)}
                     too_long = isinstance(judged, TooLongError | LateError)
-                    reason = words["tooLong"] if too_long else in_words(str(judged), words)
+                    reason = words["tooLong"] if too_long else in_words(record["error"], words)
                     rows.append(("others", [entry.name, "", words["notJudged"], "", "", "", reason]))
                 out.write(to_json_line(record))
             done, total = group[-1].end, chats.total or group[-1].end

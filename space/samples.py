@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.chats import formats
-from contradiction.conversation import ASSISTANT, USER
+from contradiction.conversation import alternating
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 from contradiction.paths import SAMPLE
 
@@ -26,11 +26,6 @@ TRIGGERS = {
 }
 LONG = "long"
 Example = dict[str, Any]
-
-
-def chat_of(texts: Sequence[str]) -> list[dict[str, str]]:
-    """The messages of texts in turn, the user's first."""
-    return [{"role": (USER, ASSISTANT)[index % 2], "content": text} for index, text in enumerate(texts)]
 
 
 def examples() -> list[Example]:
@@ -61,10 +56,10 @@ def examples() -> list[Example]:
 
 
 def _short(by: str, kind: str, texts: Sequence[str]) -> Example:
-    return {"by": by, "kind": kind, "title": [texts[1], texts[3]], "messages": chat_of(texts)}
+    return {"by": by, "kind": kind, "title": [texts[1], texts[3]], "messages": alternating(texts)}
 
 
 def pairs() -> list[Example]:
     """Chats with a reply that contradicts, and one that does not."""
     rows = tomllib.loads((FOLDER / "examples.toml").read_text(encoding="utf-8"))["pairs"]
-    return [{"messages": chat_of(row["turns"]), "one": row["contradicts"], "other": row["fits"]} for row in rows]
+    return [{"messages": alternating(row["turns"]), "one": row["contradicts"], "other": row["fits"]} for row in rows]

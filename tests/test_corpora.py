@@ -32,7 +32,8 @@ def test_every_corpus_has_the_metadata_that_a_user_needs():
     known = registry.all_corpora()
     assert {"ocnli", "cmnli", "xnli", "cnli", "decode", "dialfact", "mutual", "crossed"} <= set(known)
     for corpus in known.values():
-        assert corpus.title and corpus.origin and corpus.home and corpus.licence and corpus.size and corpus.languages
+        assert corpus.title and corpus.citation and corpus.homepage and corpus.license and corpus.size
+        assert corpus.languages
         assert corpus.configs and all(config.shape in (PAIRS, CHATS, WHOLE) for config in corpus.configs)
         assert all(re.fullmatch("[0-9a-f]{64}", checksum) for checksum in corpus.checksums.values())
         assert corpus.checksums or corpus.bundled
@@ -51,7 +52,7 @@ def test_every_corpus_builds_a_repo_that_loads(copies, tmp_path, name):
         ]
         texts = {PAIRS: ("premise", "hypothesis"), CHATS: ("messages", "reply"), WHOLE: ("chat", "reply")}
         assert all(loaded[0][column] for column in texts[corpus.config(config).shape])
-    assert f"license: {corpus.licence}" in (tmp_path / name / "README.md").read_text(encoding="utf-8")
+    assert f"license: {corpus.license}" in (tmp_path / name / "README.md").read_text(encoding="utf-8")
 
 
 def test_joined_lines_of_cnli_are_split_and_damaged_ones_skipped(copies):

@@ -115,6 +115,15 @@ def test_misuse_prints_one_line_and_exits_with_2(detect, arguments, message, tmp
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_scanned_chat_without_a_reply_is_counted_and_fails_on_unchecked(detect):
+    silent = line([{"role": "user", "content": "你好"}]).encode()
+    code, [record], [summary] = detect("--scan", stdin=silent)
+    assert (code, record["verdicts"]) == (0, [])
+    assert "1 chat, 0 verdicts" in summary and "1 chat without a reply" in summary
+    code, _, err = detect("--scan", "--fail-on", "unchecked", "--quiet", stdin=silent)
+    assert (code, err) == (1, ["cdconv: 1 × unchecked; --fail-on allows none"])
+
+
 def test_fail_on_exits_with_1_and_prints_the_count(detect):
     both = "\n".join([line(), line([*CHAT[:3], {"role": "assistant", "content": "。"}]), line()]).encode()
     every = ("--threshold", "0")

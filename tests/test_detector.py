@@ -64,7 +64,10 @@ def test_the_pipeline_agrees_with_the_facade(folder, detector, chats):
         detector.classifier.model_input(dict(zip(("u1", "b1", "u2", "b2"), [m["content"] for m in chat], strict=True)))
         for chat in chats
     ]
-    for scores, verdict in zip(classify(inputs, truncation=True), detector.batch(chats), strict=True):
+    answers = zip(classify(inputs, truncation=True), detector.batch(chats), strict=True)
+    whole = [(scores, verdict) for scores, verdict in answers if verdict.checked]
+    assert len(whole) > len(chats) / 2  # of a long chat, a pipeline reads another part
+    for scores, verdict in whole:
         assert {score["label"]: score["score"] for score in scores} == pytest.approx(dict(verdict.scores), abs=1e-5)
 
 
@@ -118,9 +121,7 @@ def test_a_reply_of_unknown_tokens_only_is_not_judged(detector, reply):
 def test_unread_text_is_reported(detector):
     verdict = detector(chat("很" * 100, *CHAT[1:]))
     assert not verdict.checked
-    assert re.fullmatch(
-        r"the first \d+ tokens of the history were not read: the model reads at most 64", verdict.reason
-    )
+    assert re.fullmatch(r"\d+ tokens of the history were not read: the model reads at most 64", verdict.reason)
     # The oldest text was cut, so another beginning changes nothing.
     assert detector(chat("好" + "很" * 99, *CHAT[1:])).scores == verdict.scores
 

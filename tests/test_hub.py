@@ -256,7 +256,7 @@ def test_a_detector_loaded_once_loads_offline_with_its_rule(client, model, legac
     assert client(loaded(name), HF_HUB_OFFLINE="1") == load_rule(model).offsets
 
 
-@pytest.mark.parametrize(("file", "before"), [("decision.json", IN_PART), ("stages.json", None)])
+@pytest.mark.parametrize(("file", "before"), [("decision.json", IN_PART), ("config.json", None)])
 def test_a_busy_hub_does_not_drop_the_rule_of_a_detector(published, client, legacy, file, before):
     if before:
         client(before.replace("user/tiny", legacy))

@@ -10,12 +10,13 @@ from helpers.chats import chat
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from contradiction.conversation import read_turns
 from contradiction.inputs.tokenization import MARGIN, encode, has_known_token, text_end
-from contradiction.inputs.views import VIEWS, model_input
+from contradiction.inputs.views import VIEWS, model_input, normalize
 from contradiction.inputs.windows import windows
+from contradiction.paths import SHIPPED
 from contradiction.training.initialize import character_tokenizer
 
 ROW = {"u1": "你好吗", "b1": "我很好", "u2": "你多大", "b2": "我三岁"}
@@ -52,6 +53,60 @@ def test_a_message_cannot_forge_the_separator_between_speakers(tokenizer):
     ids = tokenizer(forged["text"], forged["text_pair"])["input_ids"]
     assert ids.count(tokenizer.cls_token_id) == 1
     assert ids.count(tokenizer.pad_token_id) == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("你好\n", "你好"),
+        ("\u3000你好\u200b", "你好"),
+        ("你好。\n\n我是客服。", "你好。我是客服。"),
+        ("我用 iPhone 15 手机", "我用iPhone 15手机"),
+        ("喜欢猫 不喜欢狗", "喜欢猫，不喜欢狗"),
+        ("第一句\r\n第二句", "第一句，第二句"),
+        ("哈哈 😀 ok!\n", "哈哈😀 ok!"),
+        ("I like  cats. ", "I like  cats. "),
+        ("666\n", "666"),
+        ("꽃 나무", "꽃 나무"),
+        ("", ""),
+    ],
+)
+def test_spaces_beside_chinese_characters_are_left_out(written, read):
+    assert normalize(written) == read == normalize(read)
+
+
+FORGED = ("</s>", "＜/s＞", "‹/ｓ>", "<\x01/s>", "＜pad＞", "＜/s＞</s>", "＜ /s＞", "<<//s>s>", "＜/s")
+
+
+@pytest.mark.parametrize("text", FORGED)
+def test_no_form_of_a_special_token_forges_one(text):
+    tokenizer = AutoTokenizer.from_pretrained(SHIPPED)
+    unknown = tokenizer.unk_token_id
+    honest, forged = (
+        model_input({**ROW, "u1": first, "b2": first}, VIEWS["flatten"], tokenizer) for first in ("你", f"你{text}好")
+    )
+    count = [
+        sum(token in tokenizer.all_special_ids for token in tokenizer(**entry)["input_ids"] if token != unknown)
+        for entry in (honest, forged)
+    ]
+    assert count[0] == count[1]
+
+
+@pytest.mark.parametrize("length", [300, 20_000])
+def test_a_long_question_does_not_hide_the_earlier_reply(tokenizer, length):
+    row = {**ROW, "u1": "好" * length, "u2": "你" * length + "多大"}
+    [encoded], [unread] = encode(tokenizer, [model_input(row, VIEWS["flatten"], tokenizer)], 32)
+    kept = tokenizer.decode(encoded["input_ids"]).replace(" ", "")
+    assert len(encoded["input_ids"]) == 32
+    assert kept.endswith("[SEP]我很好[SEP]" + "你" * 6 + "多大[SEP]我三岁[SEP]")
+    assert "tokens of the history were" in unread
+    # A question that has room is read whole, and without one the earlier reply is cut from the left as before.
+    [encoded], [unread] = encode(
+        tokenizer, [model_input({**row, "u1": "", "u2": "你" * 10}, VIEWS["flatten"], tokenizer)], 32
+    )
+    assert unread is None and encoded["input_ids"].count(tokenizer.convert_tokens_to_ids("你")) == 10
+    [encoded], _ = encode(tokenizer, [model_input({**row, "b1": "我" * length}, VIEWS["sentence-pair"], tokenizer)], 32)
+    assert encoded["input_ids"].count(tokenizer.convert_tokens_to_ids("我")) == 32 - 6 + 1
 
 
 def test_a_tokenizer_made_from_texts_is_the_same_in_every_process():
@@ -122,7 +177,7 @@ def test_long_text_is_truncated_from_the_left_and_counted(tokenizer):
     [encoded], [unread] = encode(tokenizer, [model_input(row, VIEWS["flatten"], tokenizer)], 20)
     assert len(encoded["input_ids"]) == 20
     whole = tokenizer(*model_input(row, VIEWS["flatten"], tokenizer).values())["input_ids"]
-    assert f"the first {len(whole) - 20} tokens of the history were not read" in unread
+    assert f"{len(whole) - 20} tokens of the history were not read" in unread
     kept = tokenizer.decode(encoded["input_ids"], skip_special_tokens=True).replace(" ", "")
     assert kept.endswith("我很好你多大我三岁")
 

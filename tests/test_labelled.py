@@ -212,7 +212,7 @@ def test_calibration_on_long_two_label_chats_and_on_too_few(run, random_model, s
     assert (result.chats, result.contradictions) == (60, 30)
     assert result.f1_held_out > result.f1_before + 0.3
     verdicts = ContradictionDetector.from_pretrained(folder).batch(long)
-    assert np.mean([verdict.contradiction for verdict in verdicts] == truth) > 0.8
+    assert np.mean([verdict.contradiction for verdict in verdicts] == truth) > 0.75
     rule = load_rule(folder)
     few = write(tmp_path / "few.jsonl", records[:12])
     for out in ((), ("--out", tmp_path / "fitted")):

@@ -1,6 +1,7 @@
 """ONNX files beside the weights give the verdicts of PyTorch or are not saved. The fastest backend is chosen."""
 
 import json
+import pickle
 import shutil
 import sys
 from importlib.util import find_spec
@@ -68,6 +69,21 @@ def test_every_backend_and_batch_size_gives_the_verdicts_of_torch(exported, rows
         assert (two.checked, two.reason) == (one.checked, one.reason)
     same = sum(one.label == two.label and one.evidence == two.evidence for one, two in both)
     assert same >= (len(chats) if tolerance <= EXACT else 0.97 * len(chats))
+
+
+@pytest.mark.parametrize("backend", ["onnx", "onnx-int8"])
+def test_a_verdict_does_not_depend_on_its_neighbours_in_a_batch(exported, sample_chats, backend):
+    detector = ContradictionDetector.from_pretrained(exported[0], backend=backend)
+    chats = [*sample_chats[:8], chat("你好" * 9, "好的" * 9, "再见" * 9, "好" * 9)]
+    alone = [detector(messages).probability for messages in chats]
+    assert [verdict.probability for verdict in detector.batch(chats)] == pytest.approx(alone, abs=1e-5)
+
+
+def test_a_detector_of_an_exported_file_can_be_pickled(exported, sample_chats):
+    detector = ContradictionDetector.from_pretrained(exported[0], backend="onnx", threshold=0.3)
+    copy = pickle.loads(pickle.dumps(detector))
+    assert copy.settings == detector.settings
+    assert copy(sample_chats[0]).scores == pytest.approx(detector(sample_chats[0]).scores, abs=1e-6)
 
 
 def test_the_saved_comparison_matches_the_measurement(exported, rows):

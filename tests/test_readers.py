@@ -239,6 +239,9 @@ def test_a_logged_request_ends_with_its_response():
     assert formats.chat_from_json(request | {"messages": CHAT}) == (CHAT, None)  # the reply is already there
     for others in (None, [], ["A", "B"], "A"):  # from another kind of data
         assert formats.chat_from_json(request | {"choices": others}) == (request_messages, None)
+    logged = {**answer, "refusal": None, "annotations": []}  # as the API answers
+    both = request | {"messages": [*request_messages, answer], "choices": [{"message": logged}]}
+    assert formats.chat_from_json(both) == ([*request_messages, answer], None)
     with pytest.raises(InputError, match="choices: 2 answers"):
         formats.chat_from_json(request | {"choices": [{"message": answer}] * 2})
 

@@ -75,6 +75,14 @@ def test_an_operator_threshold_replaces_the_rule(calibrated, sample_rows):
         assert after.scores[NON_CONTRADICTION] > before.scores[NON_CONTRADICTION]
 
 
+@pytest.mark.parametrize("prior", [0.03, 0.6])
+def test_a_prior_is_that_of_all_contradictions_whichever_count(calibrated, sample_chats, prior):
+    detector = ContradictionDetector.from_pretrained(calibrated[0], prior=prior, threshold=0.5)
+    for kind in CATEGORIES:
+        for verdict in detector.with_settings(categories=[kind]).batch(sample_chats[:20]):
+            assert verdict.probability == pytest.approx(verdict.scores[kind], rel=1e-6)
+
+
 def test_the_kind_is_the_most_probable_requested_one(detector, sample_rows):
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
     called = detector.with_settings(threshold=0.0).batch(chats)

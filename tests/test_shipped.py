@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from helpers.chats import chat
 from transformers import pipeline
 
@@ -31,7 +32,7 @@ def test_the_shipped_folder_is_small_and_complete():
 
 
 def test_the_pipeline_gives_the_calibrated_probabilities_of_the_facade(detector):
-    classify = pipeline("text-classification", model=SHIPPED, top_k=None, dtype="float32")
+    classify = pipeline("text-classification", model=SHIPPED, top_k=None)
     texts = dict(zip(("u1", "b1", "u2", "b2"), CHAT, strict=True))
     probabilities = {
         classification["label"]: classification["score"]
@@ -39,6 +40,30 @@ def test_the_pipeline_gives_the_calibrated_probabilities_of_the_facade(detector)
     }
     assert not detector.classifier.rule.calibrates
     assert detector(chat(*CHAT)).scores == pytest.approx(probabilities, abs=1e-4)
+
+
+def test_a_pipeline_computes_in_float32_without_being_told():
+    assert pipeline("text-classification", model=SHIPPED).model.dtype == torch.float32
+
+
+def test_spaces_and_line_breaks_change_no_verdict(detector, release):
+    rows = cdconv.official_split(cdconv.read_rows(release))["test"][::24]
+    chats = [[row[name] for name in cdconv.UTTERANCES] for row in rows]
+    chats = [texts for texts in chats if all(any("一" <= character <= "鿿" for character in text) for text in texts)]
+    assert len(chats) > 90
+    plain = [verdict.probability for verdict in detector.batch([chat(*texts) for texts in chats])]
+    for change in ("{}\n", "\n{} ", "\u3000{}\u200b"):
+        changed = detector.batch([chat(*map(change.format, texts)) for texts in chats])
+        assert [verdict.probability for verdict in changed] == pytest.approx(plain, abs=1e-5)
+
+
+def test_the_earlier_reply_counts_also_before_a_long_question(detector):
+    article = "今天给大家介绍一种水果的种植方法，它需要充足的阳光和水分，" * 40
+    question = article + CHAT[2]
+    probabilities = [
+        detector(chat("你养猫吗？", earlier, question, CHAT[3])).probability for earlier in (CHAT[1], "我从来没养过猫")
+    ]
+    assert probabilities[0] != pytest.approx(probabilities[1], abs=0.01)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from helpers.chats import chat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contradiction.inputs.views import VIEWS, model_input, simplified
+from contradiction.inputs.views import VIEWS, model_input, normalize
 from contradiction.training.initialize import initialize_model
 from contradiction.training.pruning import read_texts
 from contradiction.training.recipe import Recipe
@@ -15,12 +15,12 @@ SIMPLIFIED = chat("你养过猫吗？", "没养过，我对猫毛过敏。", "�
 
 
 def test_the_conversion_of_a_character_depends_on_its_word():
-    assert simplified("頭髮乾了，乾隆發財") == "头发干了，乾隆发财"
+    assert normalize("頭髮乾了，乾隆發財") == "头发干了，乾隆发财"
 
 
 @given(st.text(st.characters(max_codepoint=0x2E7F, exclude_categories=["Cs"])))
-def test_text_that_is_not_chinese_is_unchanged(text):
-    assert simplified(text) == text
+def test_text_that_is_not_chinese_is_unchanged_but_for_line_breaks_at_its_ends(text):
+    assert normalize(text) == text.strip("\t\n\v\f\r")
 
 
 @pytest.mark.parametrize("view", ["flatten", "sentence-pair", "reply-only"])
@@ -56,4 +56,4 @@ def test_the_data_set_is_already_simplified(release):
 
     texts = {row[column] for row in cdconv.read_rows(release) for column in cdconv.UTTERANCES}
     assert len(texts) > 20_000
-    assert [text for text in texts if simplified(text) != text] == []
+    assert [text for text in texts if normalize(text) != text] == []

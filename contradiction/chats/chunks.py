@@ -51,6 +51,7 @@ class Tally:
         checked: verdicts on which all text was read.
         unchecked: the other verdicts, except those on opening replies; see ``contradiction.verdict.is_unchecked``.
         rejected: inputs that hold no usable chat.
+        silent: scanned chats without a reply.
     """
 
     chats: int = 0
@@ -60,6 +61,7 @@ class Tally:
     checked: int = 0
     unchecked: int = 0
     rejected: int = 0
+    silent: int = 0
 
     def add(self, records: Iterable[Mapping[str, Any]], rejected: int = 0) -> None:
         """Counts records of :func:`judge_chunk`, also of an earlier run."""
@@ -68,6 +70,7 @@ class Tally:
             self.chats += 1
             verdicts = record.get("verdicts", [record])
             self.verdicts += len(verdicts)
+            self.silent += not verdicts
             for verdict in verdicts:
                 self.judged += verdict["label"] is not None
                 self.contradictions += verdict["label"] is not None and is_contradiction(verdict["label"])
@@ -76,11 +79,12 @@ class Tally:
 
     def __str__(self) -> str:
         openings = self.verdicts - self.checked - self.unchecked
+        silent = f"{_count(self.silent, 'chat')} without a reply; " if self.silent else ""
         return (
             f"{_count(self.chats, 'chat')}, {_count(self.verdicts, 'verdict')}: {self.checked:,} checked, "
             f"{f'{openings:,} on opening replies, ' if openings else ''}{self.unchecked:,} unchecked "
             f"({self.verdicts - self.judged - openings:,} of them without a label); "
-            f"{_count(self.contradictions, 'contradiction')}; {self.rejected:,} rejected"
+            f"{silent}{_count(self.contradictions, 'contradiction')}; {self.rejected:,} rejected"
         )
 
 

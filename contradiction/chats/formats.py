@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contradiction.conversation import ASSISTANT, TOOLS, USER, Messages, read_turns
+from contradiction.conversation import ASSISTANT, CALLS, TOOLS, USER, Messages, alternating, read_turns
 from contradiction.errors import InputError, kind_of
 from contradiction.inputs.views import CONVERSATION
 
@@ -67,8 +67,16 @@ def chat_from_json(value: object) -> NamedChat:
     messages, name = chat_from_row(keys, value)
     if keys == MESSAGES and isinstance(messages, list):
         # A logged request holds its answer under "choices". Some logs hold it under "messages" too.
-        messages = [*messages, *(answer for answer in _answer(value.get("choices")) if answer not in messages[-1:])]
+        messages = [*messages, *(answer for answer in _answer(value.get("choices")) if not _repeats(messages, answer))]
     return messages, name
+
+
+def _repeats(messages: Sequence[Any], answer: object) -> bool:
+    """Whether an answer is also the last message; the API adds other keys to an answer, such as ``refusal``."""
+    last = messages[-1] if messages else None
+    if not isinstance(last, Mapping) or not isinstance(answer, Mapping):
+        return last == answer
+    return all(last.get(key) == answer.get(key) for key in ("role", "content", *CALLS))
 
 
 def _answer(choices: object) -> list[Any]:
@@ -205,7 +213,7 @@ def read_pasted(text: str) -> list[Any]:
         unknown = [name for name, count in names.items() if count > 1]
         if len(unknown) > 1 and sum(names.values()) == len(lines):
             raise InputError(f"unknown speakers {', '.join(unknown[:4])}; write 用户： or 机器人： before each message")
-        return [{"role": (USER, ASSISTANT)[index % 2], "content": line} for index, line in enumerate(lines)]
+        return alternating(lines)
     messages: list[dict[str, Any]] = []
     for line, match in zip(lines, matches, strict=True):
         if match and (role := roles.get(_name(match))):

@@ -194,7 +194,7 @@ def read_csv(file: Iterable[bytes], where: str, format: str) -> Iterator[Entry]:
     Raises:
         InputError: there is no header, or no chat in the columns.
     """
-    csv.field_size_limit(MAX_CELL)
+    csv.field_size_limit(max(MAX_CELL, csv.field_size_limit()))  # of the process, so it is never lowered
     delimiter = DELIMITERS[format]
     rows = _csv_rows(file, where, delimiter)
     first_line, header, _ = next(rows, ("", None, 0))

@@ -92,9 +92,19 @@ def build_corpus(name: str, out: Path, source: Path | None = None, folder: Path 
     for note in data_repo.notes_of(built.splits):
         say(note)
     if built.missing:
-        say(f"missing in the source: {', '.join(built.missing)}; the complete {corpus.name} is at {corpus.home}")
+        say(f"missing in the source: {', '.join(built.missing)}; the complete {corpus.name} is at {corpus.homepage}")
     show(data_repo.size_table(built.splits))
     typer.echo(f"{out}: {corpus.title}")
+
+
+def limit_threads(backend: str) -> None:
+    """Keeps PyTorch, where it may be the backend, to the cores that this process may use."""
+    from contradiction.inference.base import AUTO
+    from contradiction.inference.choice import TORCH
+    from contradiction.inference.torch_backend import use_allowed_cores
+
+    if backend in (TORCH, AUTO):
+        use_allowed_cores()
 
 
 def demand_model(model: str) -> None:

@@ -54,13 +54,13 @@ def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
 
     corpus = registry.find(name)
     facts = [
-        ("title", corpus.title), ("origin", corpus.origin), ("language", ", ".join(corpus.languages)),
-        ("licence", _licence(corpus)), ("download", corpus.home), ("size", corpus.size),
+        ("title", corpus.title), ("origin", corpus.citation), ("language", ", ".join(corpus.languages)),
+        ("licence", _licence(corpus)), ("download", corpus.homepage), ("size", corpus.size),
         ("local copy", _local(corpus, folder)),
     ]  # fmt: skip
     typer.echo("\n".join(f"{label:12}{text}" for label, text in facts))
-    if corpus.about:
-        typer.echo(f"\n{corpus.about}\n")
+    if corpus.description:
+        typer.echo(f"\n{corpus.description}\n")
     local = {(config.name, split) for config, split in _splits_here(corpus, folder)}
     files = [
         (config.name, config.shape, split, " or ".join(patterns), "yes" if (config.name, split) in local else "no")
@@ -121,7 +121,7 @@ def augment(
 
 
 def _licence(corpus: "Corpus") -> str:
-    return "not stated" if corpus.licence == "unknown" else corpus.licence
+    return "not stated" if corpus.license == "unknown" else corpus.license
 
 
 def _local(corpus: "Corpus", folder: Path | None) -> str:

@@ -26,6 +26,7 @@ from contradiction.commands.common import (
     WindowingOption,
     demand_model,
     given_settings,
+    limit_threads,
     progress,
     say,
 )
@@ -110,7 +111,10 @@ def detect(
     table: Annotated[bool, typer.Option("--table", help="Show a table instead of JSON lines.")] = False,
     fail_on: Annotated[
         list[Kind] | None,
-        typer.Option(help="Exit with 1 if there is such a verdict; can be repeated."),
+        typer.Option(
+            help="Exit with 1 if there is such a verdict; can be repeated. With --scan, a chat without a reply counts "
+            "as unchecked."
+        ),
     ] = None,
     only: Annotated[
         list[Kind] | None, typer.Option(help="Show only these verdicts; can be repeated. Not with --out.")
@@ -167,6 +171,7 @@ def detect(
         if (workers or 1) > 1:
             judge = stack.enter_context(Workers(workers or 1, load, chats.key, on_note=say, **options)).judge
         else:
+            limit_threads(backend)
             detector = load()
             detector.check_judges_replies()
             judge = partial(judge_in_turn, detector, chats.key, **options)
@@ -344,7 +349,7 @@ def _fails(tally: "Tally", fail_on: list[Kind]) -> bool:
     if fail_on and not tally.chats:
         say("no chat to judge, and --fail-on asks that there is one")
         return True
-    counts = {Kind.CONTRADICTION: tally.contradictions, Kind.UNCHECKED: tally.unchecked}
+    counts = {Kind.CONTRADICTION: tally.contradictions, Kind.UNCHECKED: tally.unchecked + tally.silent}
     failed = [kind for kind in dict.fromkeys(fail_on) if counts[kind]]
     for kind in failed:
         say(f"{counts[kind]:,} × {kind}; --fail-on allows none")

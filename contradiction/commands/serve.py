@@ -20,6 +20,7 @@ from contradiction.commands.common import (
     WindowingOption,
     demand_model,
     given_settings,
+    limit_threads,
     say,
     show,
 )
@@ -89,6 +90,7 @@ def serve(
     from contradiction.serving.api import application
     from contradiction.serving.service import Service
 
+    limit_threads(backend)
     detector = ContradictionDetector.from_pretrained(
         model, device=device, precision=precision, backend=backend, **settings
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import cdconv
+from contradiction.conversation import alternating
 from contradiction.data.statistics import counted
 from contradiction.errors import InputError
 from contradiction.io.tables import Table
@@ -113,8 +114,7 @@ def evidence_of(row: cdconv.Row) -> list[int]:
 
 def messages(*turns: Pair) -> list[dict[str, str]]:
     """Turns as chat messages: user, assistant, user, assistant, ..."""
-    roles = ("user", "assistant")
-    return [{"role": role, "content": text} for turn in turns for role, text in zip(roles, turn, strict=True)]
+    return alternating(text for turn in turns for text in turn)
 
 
 def build(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> dict[str, "Dataset"]:

@@ -126,7 +126,7 @@ def _by_name(corpus: str, split: str) -> list[Split] | None:
     if place is None:
         raise InputError(
             f"{corpus}: no local copy; name its file, or set ${registry.VARIABLE} to a folder of corpora; the full "
-            f"corpus: {known.home}"
+            f"corpus: {known.homepage}"
         )
     splits = [(config.name, name) for config, name in local_splits(known, place) if config.shape == PAIRS]
     chosen = [(config, name) for config, name in splits if split in (name, ALL)]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from contradiction.conversation import ASSISTANT, USER
+from contradiction.conversation import alternating
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.figures import RESAMPLES, contradiction_probabilities
@@ -60,8 +60,7 @@ class Pair:
 
     def chats(self) -> list[list[dict[str, str]]]:
         """The chat with the reply that contradicts, and the one with the reply that fits."""
-        chat = [{"role": role, "content": text} for role, text in zip((USER, ASSISTANT, USER), self.turns, strict=True)]
-        return [[*chat, {"role": ASSISTANT, "content": reply}] for reply in (self.contradicts, self.fits)]
+        return [alternating([*self.turns, reply]) for reply in (self.contradicts, self.fits)]
 
 
 @dataclass(frozen=True)

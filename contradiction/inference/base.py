@@ -87,7 +87,7 @@ class Backend(ABC):
         """Scores the inputs of a text-classification pipeline.
 
         Equal inputs are read once. A batch holds inputs of similar length, see :func:`batches`. Which inputs share a
-        batch may change the last bits of a probability (below 1e-6 in float32).
+        batch may change the last bits of a probability (a few 1e-6 in float32).
 
         Args:
             inputs: dicts with ``text`` and, in all or none of them, ``text_pair``.

@@ -11,7 +11,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.inference.base import check_precision
 from contradiction.inference.torch_backend import autocast, check_fast_enough, to_device
 from contradiction.inputs.tokenization import encode, has_known_token, max_length_of
-from contradiction.inputs.views import simplified
+from contradiction.inputs.views import normalize
 from contradiction.io.pretrained import check_vocabulary, check_weights, load_model, load_tokenizer, loading
 from contradiction.io.quiet import no_model_bars
 
@@ -98,7 +98,7 @@ class Embedder:
 
     def has_token_for(self, text: str) -> bool:
         """Whether any token of a text is other than the unknown token."""
-        return has_known_token(self._tokenizer, simplified(text))
+        return has_known_token(self._tokenizer, normalize(text))
 
     def save(self, folder: str | Path) -> None:
         """Writes the encoder and its tokenizer into a folder."""
@@ -129,7 +129,7 @@ class Embedder:
         with bar, torch.inference_mode():
             for first in range(0, len(texts), BATCH_SIZE):
                 batch = texts[first : first + BATCH_SIZE]
-                inputs = [{"text": simplified(text)} for text in batch]
+                inputs = [{"text": normalize(text)} for text in batch]
                 encodings, truncations = encode(self._tokenizer, inputs, self.max_length)
                 tensors = self._tokenizer.pad(encodings, return_tensors="pt").to(self._model.device)
                 with autocast(self._model, self._precision):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -66,6 +67,7 @@ class OnnxBackend(Backend):
     def __init__(self, session: Session, config: Mapping[str, Any], tokenizer: "PreTrainedTokenizerBase") -> None:
         self.session, self.config, self.tokenizer = session, config, tokenizer
         self.max_length = int(session.metadata.get(MAX_LENGTH) or tokenizer.model_max_length)
+        self._reload: Callable[[], Self] | None = None
 
     @classmethod
     def load(cls, name: str | Path, *, device: str | None = None, precision: str = "fp32") -> Self:
@@ -88,7 +90,14 @@ class OnnxBackend(Backend):
             session = cls.open(file, precision)
             loaded = cls(session, {**config, "id2label": config.get("id2label") or {}}, tokenizer)
             loaded.score([{"text": "你好", "text_pair": "你好"}])
+        loaded._reload = partial(cls.load, name, precision=precision)
         return loaded
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An open file cannot be pickled; a pickle opens it again.
+        if self._reload is None:
+            raise TypeError("only a backend that was loaded by name can be pickled")
+        return self._reload, ()
 
     @classmethod
     def open(cls, file: Path, precision: str = "fp32") -> Session:
@@ -126,6 +135,13 @@ class QuantizedOnnxBackend(OnnxBackend):
 
     NAME = "onnx-int8"
     FILE = "onnx/model_quantized.onnx"
+
+    def forward(self, batch: Sequence[Mapping[str, list[int]]]) -> np.ndarray:
+        """Runs a batch, one input at a time; see :meth:`Backend.forward`.
+
+        In a batch all inputs share the scale of the 8 bits, so a verdict would depend on its neighbours.
+        """
+        return np.concatenate([super(QuantizedOnnxBackend, self).forward([encoding]) for encoding in batch])
 
 
 def check_installed(packages: Mapping[str, str]) -> None:

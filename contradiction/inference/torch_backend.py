@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from contradiction.errors import InputError, first_line
-from contradiction.inference.base import Backend, check_precision, register
+from contradiction.inference.base import Backend, check_precision, register, threads
 from contradiction.inputs.tokenization import max_length_of
 from contradiction.io.pretrained import check_vocabulary, check_weights, load_model, load_tokenizer, loading
 
@@ -68,7 +68,11 @@ class TorchBackend(Backend):
             if loaded.max_length < FEWEST_TOKENS:
                 raise InputError(f"{name}: reads at most {loaded.max_length} tokens, too few for a reply")
             loaded.score([{"text": "你好", "text_pair": "你好"}])
-        return cls(to_device(model, device, str(name)), tokenizer, precision, str(name))
+        loaded = cls(to_device(model, device, str(name)), tokenizer, precision, str(name))
+        if loaded.model.device.type != "cpu":
+            with loading(name, f"{name}: cannot run on the device {device!r}"):
+                loaded.score([{"text": "你好", "text_pair": "你好"}])
+        return loaded
 
     def forward(self, batch: Sequence[Mapping[str, list[int]]]) -> np.ndarray:
         """Runs one batch; see :meth:`Backend.forward`."""
@@ -86,6 +90,16 @@ def to_device(model: Any, device: str | None, name: str) -> "PreTrainedModel":
         return model.to(device)
     except (AssertionError, RuntimeError) as error:  # torch raises either one
         raise InputError(f"{name}: cannot be put on the device {device!r} ({first_line(error)})") from error
+
+
+def use_allowed_cores() -> None:
+    """Limits PyTorch to the threads of :func:`contradiction.inference.base.threads`, for a whole process.
+
+    PyTorch counts the cores of the machine, and not those that a container may use.
+    """
+    import torch
+
+    torch.set_num_threads(min(torch.get_num_threads(), threads()))
 
 
 def best_device() -> str:

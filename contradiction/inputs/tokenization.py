@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 # A cut within a word may change the tokens of the rest of the word: at most this many (WordPiece splits words of up to
 # 100 characters, and does not split longer ones).
 MARGIN = 128
+LAST_UTTERANCE = 4  # a longer last utterance of the history is cut first
 # Characters in a token: the usual number, and the number that is tried next, for a text that is mostly spaces or the
 # like. A fixed number bounds the time for any text.
 USUAL_CHARACTERS, MOST_CHARACTERS = 4, 64
@@ -23,9 +24,11 @@ def encode(
 ) -> tuple[list[dict[str, list[int]]], list[str | None]]:
     """Tokenizes inputs, cut from the left to at most ``max_length`` tokens.
 
-    The earlier utterances are cut first, and the reply only if it is too long by itself. Of a very long text only
-    the end is tokenized; if both texts are very long, one token of the history may go to the reply. Safe to call
-    from several threads.
+    The earlier utterances are cut first, and the reply only if it is too long by itself. Of several earlier utterances,
+    the last one, which the reply answers, is cut before the others, down to ``1 / LAST_UTTERANCE`` of ``max_length``.
+    So a long question does not hide the earlier reply that the judged one may contradict. Of a very long text only the
+    end is tokenized; if both texts are very long, the history may get one token less than its share. Safe to call from
+    several threads.
 
     Args:
         tokenizer: the tokenizer of the model.
@@ -45,10 +48,23 @@ def encode(
     def count(text: str) -> int:
         return len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
+    def end_of(text: str) -> str:
+        return separator.join(text_end(part, max_length, count) for part in text.rsplit(separator, 1))
+
+    def shorten_last_utterance(text: str, excess: int) -> str:
+        before, mark, last = text.rpartition(separator)
+        if not mark or not tokenizer.is_fast:
+            return text
+        encoded = tokenizer(last, add_special_tokens=False, verbose=False, return_offsets_mapping=True)
+        starts = [start for start, _ in encoded["offset_mapping"]]
+        kept = max(len(starts) - excess, max_length // LAST_UTTERANCE)
+        return text if kept >= len(starts) else before + mark + last[starts[-kept] :]
+
+    separator = separator_of(tokenizer)
     truncations: list[str | None] = [None] * len(inputs)
     with _TOKENIZING:
         tokenizer.truncation_side = "left"
-        ends = [{key: text_end(text, max_length, count) for key, text in entry.items()} for entry in inputs]
+        ends = [{key: end_of(text) for key, text in entry.items()} for entry in inputs]
         encodings = tokenize(ends)  # without a limit, to know how much is too long
         for index, (entry, end) in enumerate(zip(inputs, ends, strict=True)):
             excess = len(encodings[index]["input_ids"]) - max_length
@@ -58,11 +74,17 @@ def encode(
             fits = reply is not None and count(reply) + tokenizer.num_special_tokens_to_add(pair=True) < max_length
             if excess > 0:
                 strategy = "only_first" if fits else "longest_first"
-                [encodings[index]] = tokenize([end], truncation=strategy, max_length=max_length)
+                shorter = {**end, "text": shorten_last_utterance(end["text"], excess)}
+                [encodings[index]] = tokenize([shorter], truncation=strategy, max_length=max_length)
             part = "of the history" if fits and reply == entry["text_pair"] else "of the history and of the reply"
-            cut = f"the first {excess} tokens {part} were not" if end == entry else f"only the last tokens {part} were"
+            cut = f"{excess} tokens {part} were not" if end == entry else f"only the last tokens {part} were"
             truncations[index] = f"{cut} read: the model reads at most {max_length}"
     return encodings, truncations
+
+
+def separator_of(tokenizer: "PreTrainedTokenizerBase") -> str:
+    """What stands between the earlier utterances in a model input."""
+    return tokenizer.sep_token or tokenizer.eos_token or "\n"
 
 
 def has_known_token(tokenizer: "PreTrainedTokenizerBase", text: str) -> bool:
@@ -72,6 +94,11 @@ def has_known_token(tokenizer: "PreTrainedTokenizerBase", text: str) -> bool:
         # In Unigram tokenizers the mark of a word's start (▁) also stands before unknown tokens.
         return token != tokenizer.unk_token_id and tokenizer.convert_ids_to_tokens(token) != "▁"
 
+    # Usually one of the last characters settles it: the vocabulary knows it, and no lock or tokenizing is needed.
+    for character in text[-8:]:
+        token = tokenizer.convert_tokens_to_ids(character)
+        if "\u3400" <= character <= "\u9fff" and isinstance(token, int) and is_known(token):
+            return True
     with _TOKENIZING:
         for end in text_ends(text, MARGIN):  # the end decides for nearly every text, and a text may be very long
             ids = tokenizer(end, add_special_tokens=False, verbose=False)["input_ids"]

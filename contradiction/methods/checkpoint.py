@@ -9,7 +9,7 @@ from contradiction.errors import InputError
 from contradiction.inference.base import Backend, OnBatch, Scores
 from contradiction.inference.choice import load_backend
 from contradiction.inputs.tokenization import has_known_token
-from contradiction.inputs.views import CHINESE_ONLY_KEY, OPENINGS_KEY, VIEW_KEY, VIEWS, Row, model_input, simplified
+from contradiction.inputs.views import CHINESE_ONLY_KEY, OPENINGS_KEY, VIEW_KEY, VIEWS, Row, model_input, normalize
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG, fetch_file
@@ -98,7 +98,7 @@ class CheckpointClassifier(SoftmaxClassifier):
 
     def has_token_for(self, text: str) -> bool:
         """Whether the tokenizer has a token for any part of a text."""
-        return has_known_token(self.backend.tokenizer, simplified(text))
+        return has_known_token(self.backend.tokenizer, normalize(text))
 
 
 def check_view(folder: Path, view: str) -> None:

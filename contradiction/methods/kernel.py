@@ -10,7 +10,7 @@ from contradiction.decision import TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores, check_batch_size
 from contradiction.inference.embedding import Embedder
-from contradiction.inputs.views import CHINESE_ONLY_KEY, Row, simplified
+from contradiction.inputs.views import CHINESE_ONLY_KEY, Row, normalize
 from contradiction.io.files import read_json, write_json
 from contradiction.methods.loading import register
 from contradiction.methods.ngrams import vectorizer, written_columns
@@ -202,7 +202,7 @@ class KernelRegression:
 
 
 def _texts(rows: Sequence[Mapping[str, Any]], column: str) -> list[str]:
-    return [simplified(row[column]) for row in rows]
+    return [normalize(row[column]) for row in rows]
 
 
 ENCODER = "encoder"
@@ -298,9 +298,7 @@ class KernelClassifier(SoftmaxClassifier):
     def _utterances(self, row: Row) -> dict[str, str]:
         """The utterances to read, in simplified characters; several utterances in one column are one text."""
         texts: dict[str, Any] = {column: row[column] for column in self.columns}
-        return {
-            column: simplified(text if isinstance(text, str) else "\n".join(text)) for column, text in texts.items()
-        }
+        return {column: normalize(text if isinstance(text, str) else "\n".join(text)) for column, text in texts.items()}
 
     @property
     def _truncation(self) -> str:

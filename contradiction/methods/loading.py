@@ -10,8 +10,6 @@ from contradiction.inference.base import check_backend, check_precision
 from contradiction.io import manifest
 from contradiction.io.hub import (
     CONFIG,
-    HubUnavailableError,
-    cached_file,
     fetch_file,
     pinned,
     quick_hub,
@@ -80,12 +78,9 @@ def method_of(name: str | Path) -> type[Classifier]:
     folder = Path(name)
     if folder.is_dir():
         return next((method for method in composites if (folder / method.MARKER).is_file()), checkpoint)
-    try:
-        return next((method for method in composites if fetch_file(str(name), method.MARKER)), checkpoint)
-    except HubUnavailableError:
-        if cached_file(str(name), CONFIG):  # only a repo of a plain checkpoint has one at its root
-            return checkpoint
-        raise
+    if fetch_file(str(name), CONFIG):  # only a repo of a plain checkpoint has one at its root
+        return checkpoint
+    return next((method for method in composites if fetch_file(str(name), method.MARKER)), checkpoint)
 
 
 def method_named(name: str) -> type[Classifier]:

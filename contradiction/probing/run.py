@@ -11,7 +11,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from contradiction.conversation import alternating
 from contradiction.errors import InputError, shown
+from contradiction.inputs.views import CONVERSATION
 from contradiction.io.endpoint import LONGEST_WAIT, backoff
 from contradiction.io.files import RECORD, new_file, read_json, write_json, write_text
 from contradiction.io.lines import LineFile
@@ -105,8 +107,7 @@ def read_transcript(path: Path) -> list[Row]:
 
 def two_turns(row: Row) -> list[Message]:
     """The opening, the reply to it, what the user said last, and the judged reply, as messages."""
-    names = (("user", "u1"), ("assistant", "b1"), ("user", "u2"), ("assistant", "b2"))
-    return [{"role": role, "content": row[column]} for role, column in names]
+    return alternating(row[column] for column in CONVERSATION)
 
 
 def _lines(path: Path) -> LineFile:

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from contradiction.conversation import alternating
 from contradiction.errors import InputError
+from contradiction.inputs.views import CONVERSATION
 from contradiction.verdict import Verdict
 
 CHINESE_EXAMPLE = {
@@ -21,8 +23,7 @@ ENGLISH_EXAMPLE = {
 
 def chat_of(example: Mapping[str, str]) -> list[dict[str, str]]:
     """The messages of an example."""
-    roles = zip(("u1", "b1", "u2", "b2"), ("user", "assistant") * 2, strict=True)
-    return [{"role": role, "content": example[column]} for column, role in roles]
+    return alternating(example[column] for column in CONVERSATION)
 
 
 def text_pair(columns: Sequence[str], separator: str, example: Mapping[str, str]) -> dict[str, str]:

@@ -1,15 +1,13 @@
 """The table of a grid, written as Markdown, CSV and a plot."""
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.paired_tests import MethodRuns
 from contradiction.io.files import write_text
-from contradiction.io.tables import Table, interval, percent, render, signed, signed_interval
+from contradiction.io.tables import Table, as_csv, interval, percent, render, signed, signed_interval
 from contradiction.labels import LABELS, task_of
 from contradiction.reports.plots import COLOURS, MEANINGS, Panel, draw_legend, draw_panel, save_png
 from contradiction.reproduction.cells import CURVE, METHODS, TABLES, VARIED, Cell
@@ -155,13 +153,9 @@ def _run_table(cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]]) -> 
 
 def _csv(panels: Sequence[Panel]) -> str:
     """A row for each figure, as a fraction. Bounds are empty where the metric has none, and ``bot`` for all rows."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    for panel in panels:
-        for method in (*panel.methods, *panel.baselines):
-            writer.writerows(_csv_rows(panel, method))
-    return text.getvalue()
+    methods = [(panel, method) for panel in panels for method in (*panel.methods, *panel.baselines)]
+    rows = [row for panel, method in methods for row in _csv_rows(panel, method)]
+    return as_csv([dict(zip(CSV_COLUMNS, row, strict=True)) for row in rows], CSV_COLUMNS)
 
 
 def _csv_rows(panel: Panel, method: MethodRuns) -> Iterator[tuple[Any, ...]]:

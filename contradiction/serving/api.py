@@ -14,18 +14,14 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from contradiction import __version__
+from contradiction.conversation import alternating
 from contradiction.errors import InputError, shown
 from contradiction.serving import docs
 from contradiction.serving.middleware import OPEN, Guard, Metrics
 from contradiction.serving.predictions import BusyError, CallerGoneError, FailedError, LateError
 from contradiction.serving.service import Service
 
-CHAT = [
-    {"role": role, "content": text}
-    for role, text in zip(
-        ("user", "assistant") * 2, ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀"), strict=True
-    )
-]
+CHAT = alternating(("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀"))
 
 
 class RequestOptions(BaseModel):
@@ -280,6 +276,8 @@ def _in_words(error: Exception) -> str:
     first = error.errors()[0]
     if first["type"] == "json_invalid":  # its place is a number of characters
         return f"the body is not JSON ({first['ctx']['error']})"
+    if first["loc"] == ("body",):  # for instance a body that a client sends as a form
+        return "the body must be a JSON object, sent with the header content-type: application/json"
     place = ".".join(str(part) for part in first["loc"] if part != "body")
     return f"{place}: {first['msg']}" if place else str(first["msg"])
 

@@ -1,7 +1,6 @@
 """Middleware: counts of requests in the text format of Prometheus, the token, the size of a body, and headers."""
 
 import hmac
-import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from threading import Lock
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
 
 BOUNDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # seconds
 
@@ -99,9 +99,9 @@ class Guard:
 
         try:
             if not self._is_authorized(scope["path"], headers):
-                await _refuse(answer, 401, NEEDED, {"www-authenticate": "Bearer"})
+                await _refusal(401, NEEDED, {"www-authenticate": "Bearer"})(scope, receive, answer)
             elif not _fits(headers.get("content-length"), most):
-                await _refuse(answer, 413, _too_large(most))
+                await _refusal(413, _too_large(most))(scope, receive, answer)
             else:
                 await self._read(scope, receive, answer, most)
         finally:
@@ -129,7 +129,7 @@ class Guard:
         with suppress(_TooLarge):
             await self.app(scope, bounded, watched)
         if refused:
-            await _refuse(send, 413, _too_large(most))
+            await _refusal(413, _too_large(most))(scope, receive, send)
 
     def _is_authorized(self, path: str, headers: Headers) -> bool:
         if self.token is None or path in OPEN:
@@ -155,14 +155,5 @@ def _fits(length: str | None, most: int) -> bool:
     return length is None or (length.isdecimal() and int(length) <= most)
 
 
-async def _refuse(send: Any, status: int, reason: str, headers: dict[str, str] | None = None) -> None:
-    body = json.dumps({"error": reason}).encode()
-    raw = {
-        "content-type": "application/json",
-        "content-length": str(len(body)),
-        "connection": "close",
-        **(headers or {}),
-    }
-    fields = [(name.encode(), value.encode()) for name, value in raw.items()]
-    await send({"type": "http.response.start", "status": status, "headers": fields})
-    await send({"type": "http.response.body", "body": body})
+def _refusal(status: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": reason}, status, {"connection": "close", **(headers or {})})

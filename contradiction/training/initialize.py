@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from contradiction.decision import KEY
 from contradiction.errors import InputError
 from contradiction.inputs.tokenization import first_position, max_positions
-from contradiction.inputs.views import CHINESE_ONLY_KEY, OPENINGS_KEY, VIEW_KEY, simplified
+from contradiction.inputs.views import CHINESE_ONLY_KEY, OPENINGS_KEY, VIEW_KEY, normalize
 from contradiction.io.pretrained import (
     check_finite,
     check_vocabulary,
@@ -45,7 +45,7 @@ def initialize_model(recipe: Recipe, texts: Iterable[str] = ()) -> tuple["PreTra
     if recipe.model.backbone:
         model, tokenizer = _pretrained(recipe.model.backbone, recipe)
     else:
-        model, tokenizer = _scratch(recipe, map(simplified, texts))
+        model, tokenizer = _scratch(recipe, map(normalize, texts))
     setattr(model.config, VIEW_KEY, recipe.data.view)
     if recipe.augmentation.crossed:  # the replies of self-contradictions have no earlier reply
         setattr(model.config, OPENINGS_KEY, True)

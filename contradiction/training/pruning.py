@@ -24,7 +24,7 @@ import numpy as np
 from contradiction.decision import KEY
 from contradiction.errors import InputError, first_line
 from contradiction.inputs.tokenization import first_position
-from contradiction.inputs.views import simplified
+from contradiction.inputs.views import normalize
 from contradiction.io import files, manifest
 from contradiction.io.hub import model_name
 from contradiction.io.pretrained import check_finite, load_config, load_model, load_tokenizer, loading
@@ -331,7 +331,8 @@ def _unchanged(
 def read_texts(sources: Iterable[str | Path]) -> Iterator[str]:
     """The texts of all sources, in their order, without blank ones.
 
-    A text in traditional characters is followed by its simplified form, which a detector reads instead.
+    A text that a detector reads in another form, see :func:`contradiction.inputs.views.normalize`, is followed by this
+    form.
 
     Args:
         sources: text files, JSON lines files, or data repos (folders that ``load_dataset`` reads). Each line of a text
@@ -346,7 +347,7 @@ def read_texts(sources: Iterable[str | Path]) -> Iterator[str]:
         texts = _of_data_repo(path) if path.is_dir() else _of_file(path)
         for text in texts:
             if text.strip():
-                yield from dict.fromkeys((text, simplified(text)))
+                yield from dict.fromkeys((text, normalize(text)))
 
 
 def _of_file(path: Path) -> Iterator[str]:

@@ -149,13 +149,16 @@ def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, k
         contradictions,
         1,
     ]  # the last lines hold no chat
-    assert [row[0] for row in rows] == ["c0", "c0", "c1", "c1", "c2", "c2", "5"]  # this model also judges first replies
+    # This model also judges first replies.
+    assert [row[0] for row in rows] == ["c0", "c0", "c1", "c1", "c2", "c2", "4", "5"]
     assert [row[2] == "Contradiction" for row in rows[:6]] == [verdict.contradiction for verdict in expected]
-    assert rows[6][2] == "Not judged" and rows[6][6] == "the reply holds no words"
+    assert [row[2] for row in rows[6:]] == ["Not judged"] * 2
+    assert "not JSON" in rows[6][6] and rows[7][6] == "the reply holds no words"
     assert sum(group == "contradictions" for group, _ in grouped) == contradictions
     assert progress[-1] == 1.0
     written = [json.loads(line) for line in Path(out).read_text(encoding="utf-8").splitlines()]
-    assert [answer["line"] for answer in written] == [1, 2, 3, 5]
+    assert [answer["line"] for answer in written] == [1, 2, 3, 4, 5]
+    assert "not JSON" in written[3]["error"]
     assert written[0]["verdicts"][1]["label"] == expected[1].label
 
 
@@ -189,7 +192,7 @@ def test_two_simultaneous_clicks_start_one_run(part, service, kept, tmp_path):
 
     with ThreadPoolExecutor(2) as pool:
         refused, judged_ = sorted(pool.map(click_together, range(2)), key=lambda tables: isinstance(tables[0], list))
-    assert refused == [gradio.skip()] and len(judged_[-1]) == 7
+    assert refused == [gradio.skip()] and len(judged_[-1]) == 8
     assert click() == judged_, "the next run begins when this one has ended"
 
 
@@ -259,7 +262,7 @@ def test_a_model_that_fails_is_reported_beside_the_chat_without_its_files(part, 
     path = tmp_path / "chats.jsonl"
     path.write_text(kept, encoding="utf-8")
     *_, rows, out, _ = judged(part, service, path, "CHINESE")
-    assert [row[0] for row in rows] == ["c0", "c1", "c2", "5"] and "日志" in rows[0][6]
+    assert [row[0] for row in rows] == ["c0", "c1", "c2", "4", "5"] and "日志" in rows[0][6]
     assert "/srv" not in str(rows) + Path(out).read_text(encoding="utf-8")
 
 

@@ -8,9 +8,9 @@ CORPUS = Corpus(
     name="anli",
     title="ANLI",
     languages=("en",),
-    licence="cc-by-nc-4.0",
-    home="https://github.com/facebookresearch/anli (Hub: facebook/anli)",
-    origin="Nie et al., Adversarial NLI: A New Benchmark for Natural Language Understanding, ACL 2020",
+    license="cc-by-nc-4.0",
+    homepage="https://github.com/facebookresearch/anli (Hub: facebook/anli)",
+    citation="Nie et al., Adversarial NLI: A New Benchmark for Natural Language Understanding, ACL 2020",
     size="train 162,865, dev 3,200, test 3,200",
     configs=tuple(
         Config(

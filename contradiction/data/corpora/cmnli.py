@@ -8,9 +8,9 @@ CORPUS = Corpus(
     name="cmnli",
     title="CMNLI",
     languages=("zh",),
-    licence="unknown",
-    home="https://github.com/CLUEbenchmark/CLUE (Hub: clue/clue, config cmnli)",
-    origin="Xu et al., CLUE: A Chinese Language Understanding Evaluation Benchmark, COLING 2020",
+    license="unknown",
+    homepage="https://github.com/CLUEbenchmark/CLUE (Hub: clue/clue, config cmnli)",
+    citation="Xu et al., CLUE: A Chinese Language Understanding Evaluation Benchmark, COLING 2020",
     size="train 391,783, dev 12,241, test 13,880 unlabelled",
     configs=(
         Config(
@@ -25,7 +25,7 @@ CORPUS = Corpus(
         "dev.json": "2bb43623a4427205c2a7e48b8c3955ec3985e4a2708a034f83f23b13463b96e6",
         "test.json": "d9f9d74d923da36850fc11c43db95d6d85695408c869b777f80c085eb26a31bd",
     },
-    about="The texts are translated, the training texts by machine. The known files are the halves of a smaller "
+    description="The texts are translated, the training texts by machine. The known files are the halves of a smaller "
     "edition in which dev (6,117 pairs) and test (6,118 pairs) have labels. That edition has the words for entailment "
     "and neutral exchanged; they are put right.",
 )

@@ -49,9 +49,9 @@ CORPUS = Corpus(
     name="cnli",
     title="CNLI",
     languages=("zh",),
-    licence="unknown",
-    home="https://github.com/blcunlp/CNLI",
-    origin="Shared task on Chinese natural language inference, CCL 2018",
+    license="unknown",
+    homepage="https://github.com/blcunlp/CNLI",
+    citation="Shared task on Chinese natural language inference, CCL 2018",
     size="train 90,000, dev 10,000, test 10,000",
     configs=(
         Config(
@@ -71,6 +71,7 @@ CORPUS = Corpus(
         "dev.txt": "ce41e783e7efd05497fe10e21bfe34081ab75dc8910a0472b5d11db3d14cf313",
         "test.txt": "eefab3f583cb083b5fa10fa825f1eeda578874e5e018e926e411a51993ada977",
     },
-    about="Machine translations of SNLI and MNLI, partly corrected by hand. The files hold lines with two records, "
-    "with a truncated label, and with a tab inside a text. Lines of two whole records are split, the others left out.",
+    description="Machine translations of SNLI and MNLI, partly corrected by hand. The files hold lines with two "
+    "records, with a truncated label, and with a tab inside a text. Lines of two whole records are split, the "
+    "others left out.",
 )

@@ -88,26 +88,26 @@ class Corpus:
         name: the name on the command line.
         title: the name in cards and tables.
         languages: language codes, such as ``zh``.
-        licence: an identifier of the Hub, such as ``cc-by-nc-4.0``; ``unknown`` where the authors do not state one.
-        home: where to get the full corpus: an address, or ``Hub: ID``.
-        origin: authors, title and year of the paper.
+        license: an identifier of the Hub, such as ``cc-by-nc-4.0``; ``unknown`` where the authors do not state one.
+        homepage: where to get the full corpus: an address, or ``Hub: ID``.
+        citation: authors, title and year of the paper.
         size: the rows of each split as published.
         configs: the formats of its files.
         checksums: SHA-256 of the known files, by file name.
-        about: a few sentences that a user must know.
+        description: a few sentences that a user must know.
         bundled: the folder in this package that holds the corpus; None where it must be fetched.
     """
 
     name: str
     title: str
     languages: tuple[str, ...]
-    licence: str
-    home: str
-    origin: str
+    license: str
+    homepage: str
+    citation: str
     size: str
     configs: tuple[Config, ...]
     checksums: Mapping[str, str] = field(default_factory=dict)
-    about: str = ""
+    description: str = ""
     bundled: Path | None = None
 
     def config(self, name: str | None = None) -> Config:
@@ -169,7 +169,9 @@ def read_split(corpus: Corpus, source: str | Path | None, config: str | None, sp
     files = find_files(chosen, split, place)
     if not files:
         wanted = " or ".join(chosen.files[split])
-        raise InputError(f"{place}: holds no {wanted}, the {split} split of {corpus.name}; the corpus: {corpus.home}")
+        raise InputError(
+            f"{place}: holds no {wanted}, the {split} split of {corpus.name}; the corpus: {corpus.homepage}"
+        )
     rows: list[Row] = []
     notes: Counter[str] = Counter()
     for file in files:
@@ -231,9 +233,9 @@ def source_of(corpus: Corpus, source: str | Path | None) -> Path:
     if source is None:
         if corpus.bundled:
             return corpus.bundled
-        raise InputError(f"{corpus.name} is not part of this package; name a local copy. The corpus: {corpus.home}")
+        raise InputError(f"{corpus.name} is not part of this package; name a local copy. The corpus: {corpus.homepage}")
     if not Path(source).exists():
-        raise InputError(f"{source}: no such file or folder; the corpus {corpus.name}: {corpus.home}")
+        raise InputError(f"{source}: no such file or folder; the corpus {corpus.name}: {corpus.homepage}")
     return Path(source)
 
 

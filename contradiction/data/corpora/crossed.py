@@ -329,9 +329,9 @@ CORPUS = Corpus(
     name="crossed",
     title="Crossed chats",
     languages=("zh",),
-    licence="cc0-1.0",
-    home="part of this package, and the config `crossed` of the data repo of CDConv",
-    origin="Written for this project by a large language model",
+    license="cc0-1.0",
+    homepage="part of this package, and the config `crossed` of the data repo of CDConv",
+    citation="Written for this project by a large language model",
     size="train 87,190, validation 2,650, test 2,332",
     configs=(
         Config(
@@ -344,6 +344,7 @@ CORPUS = Corpus(
             choose=batch_files,
         ),
     ),
-    about="Two chats and two replies make an item. Each reply is consistent in one chat and contradicts the other.",
+    description="Two chats and two replies make an item. Each reply is consistent in one chat and contradicts the "
+    "other.",
     bundled=FOLDER,
 )

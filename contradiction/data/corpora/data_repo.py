@@ -142,7 +142,7 @@ def _metadata(corpus: Corpus) -> "DatasetCardData":
     from huggingface_hub import DatasetCardData
 
     return DatasetCardData(
-        pretty_name=corpus.title, language=list(corpus.languages), license=corpus.licence,
+        pretty_name=corpus.title, language=list(corpus.languages), license=corpus.license,
         task_categories=["text-classification"], tags=["contradiction-detection"],
     )  # fmt: skip
 
@@ -151,8 +151,8 @@ def _card_text(corpus: Corpus, splits: Splits) -> str:
     configs = list(dict.fromkeys(config for config, _ in splits))
     parts = [
         f"# {corpus.title}",
-        f"{corpus.origin}. The full corpus: {corpus.home}. Its licence: {corpus.licence}.",
-        corpus.about,
+        f"{corpus.citation}. The full corpus: {corpus.homepage}. Its licence: {corpus.license}.",
+        corpus.description,
         f'Built by `cdconv corpora build {corpus.name}`. Read it with `load_dataset(FOLDER, "{configs[0]}")`.',
         size_table(splits).markdown(),
         *(_columns(corpus.config(config)) for config in configs),

@@ -143,9 +143,9 @@ CORPUS = Corpus(
     name="decode",
     title="DECODE",
     languages=("en",),
-    licence="unknown",
-    home="http://parl.ai/downloads/decode/decode_v0.1.zip",
-    origin="Nie et al., I like fish, especially dolphins: Addressing Contradictions in Dialogue Modeling, ACL 2021",
+    license="unknown",
+    homepage="http://parl.ai/downloads/decode/decode_v0.1.zip",
+    citation="Nie et al., I like fish, especially dolphins: Addressing Contradictions in Dialogue Modeling, ACL 2021",
     size="train 27,184, dev 4,026, test 4,216, human-bot 764, A2T 2,079, RCT 2,011",
     configs=(
         Config(
@@ -183,7 +183,7 @@ CORPUS = Corpus(
         "pairs.train.jsonl": "7834672cb5e42f6e080d854a973169d01cafa171e1f395b08f235a80b31400b6",
         "rct.jsonl": "606e23a96b43492650f12892cec2308020dde09680a23c6e0f38474addd4b8f6",
     },
-    about="The speaker of the last utterance is the assistant, the other is the user. A2T inserts turns into "
+    description="The speaker of the last utterance is the assistant, the other is the user. A2T inserts turns into "
     "contradicting dialogues of the test set, RCT removes the contradicted turn, and human-bot are real chats with "
     "thirty-two bots. Flat dialogues take their evidence from the file of pairs that lies beside them.",
 )

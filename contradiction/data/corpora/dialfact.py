@@ -71,9 +71,9 @@ CORPUS = Corpus(
     name="dialfact",
     title="DialFact",
     languages=("en",),
-    licence="bsd-3-clause",
-    home="https://github.com/salesforce/DialFact",
-    origin="Gupta et al., DialFact: A Benchmark for Fact-Checking in Dialogue, ACL 2022",
+    license="bsd-3-clause",
+    homepage="https://github.com/salesforce/DialFact",
+    citation="Gupta et al., DialFact: A Benchmark for Fact-Checking in Dialogue, ACL 2022",
     size="validation 10,436, test 11,809",
     configs=(
         Config(
@@ -88,7 +88,7 @@ CORPUS = Corpus(
         Config("chat-verifiable", WHOLE, LABELS["verifiable"], files=FILES, read=read_verifiable),
     ),
     checksums={"testsmall.jsonl": "cc7c258131e08005096f4a1bd9574a478687c64cb7d6d36b7eb52d9b825e1d3d"},
-    about="The passages of a claim that is supported or refuted are its evidence. For a claim without enough "
+    description="The passages of a claim that is supported or refuted are its evidence. For a claim without enough "
     "information, they are what the annotators were shown. A claim is verifiable if it states a fact about the world. "
     "Training claims are made by `cdconv corpora augment`. "
     "The licence is that of the authors' repository.",

@@ -37,9 +37,9 @@ CORPUS = Corpus(
     name="mutual",
     title="MuTual",
     languages=("en",),
-    licence="unknown",
-    home="https://github.com/Nealcly/MuTual",
-    origin="Cui et al., MuTual: A Dataset for Multi-Turn Dialogue Reasoning, ACL 2020",
+    license="unknown",
+    homepage="https://github.com/Nealcly/MuTual",
+    citation="Cui et al., MuTual: A Dataset for Multi-Turn Dialogue Reasoning, ACL 2020",
     size="train 7,088, dev 886, test 886 unlabelled",
     configs=tuple(
         Config(
@@ -68,5 +68,5 @@ CORPUS = Corpus(
         "mutual_plus.dev.jsonl": "c69f60b7b830ca7a60a809f60ec1bbe6de768d3864bf8ae7e01d67452308c9c2",
         "mutual_plus.test.jsonl": "3565e8d0ae1ce1d5b46a3b9323937069203782915419bb934df239090946ad69",
     },
-    about="The sizes are of items. A row is one of the four replies of an item; `source` names the item.",
+    description="The sizes are of items. A row is one of the four replies of an item; `source` names the item.",
 )

@@ -46,9 +46,9 @@ CORPUS = Corpus(
     name="probing",
     title="Probes of Chinese NLI",
     languages=("zh",),
-    licence="unknown",
-    home="https://github.com/huhailinguist/ChineseNLIProbing",
-    origin="Hu et al., Investigating Transfer Learning in Multilingual Pre-trained Language Models through Chinese "
+    license="unknown",
+    homepage="https://github.com/huhailinguist/ChineseNLIProbing",
+    citation="Hu et al., Investigating Transfer Learning in Multilingual Pre-trained Language Models through Chinese "
     "Natural Language Inference, Findings of ACL 2021",
     size="test 43,364",
     configs=(
@@ -62,6 +62,6 @@ CORPUS = Corpus(
         ),
     ),
     checksums=CHECKSUMS | {f"{probe_of(Path(name))}.json": checksum for name, checksum in CHECKSUMS.items()},
-    about="Heuristics after HANS, stress tests (antonyms, synonyms, distraction, numbers, spelling), semantic "
+    description="Heuristics after HANS, stress tests (antonyms, synonyms, distraction, numbers, spelling), semantic "
     "fragments (logic) and a diagnostic set by linguistic phenomenon. These pairs are for evaluation only.",
 )

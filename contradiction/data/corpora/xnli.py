@@ -8,9 +8,9 @@ CORPUS = Corpus(
     name="xnli",
     title="XNLI, Chinese",
     languages=("zh",),
-    licence="cc-by-nc-4.0",
-    home="https://github.com/facebookresearch/XNLI (Hub: facebook/xnli, config zh)",
-    origin="Conneau et al., XNLI: Evaluating Cross-lingual Sentence Representations, EMNLP 2018",
+    license="cc-by-nc-4.0",
+    homepage="https://github.com/facebookresearch/XNLI (Hub: facebook/xnli, config zh)",
+    citation="Conneau et al., XNLI: Evaluating Cross-lingual Sentence Representations, EMNLP 2018",
     size="train 392,702, dev 2,490, test 5,010",
     configs=(
         Config(
@@ -29,5 +29,5 @@ CORPUS = Corpus(
         "dev.tsv": "de410cda40ac49f98228d7bf8d46cc8d628c6e1ba40d812a618511b5074cbbfc",
         "test.tsv": "7e790296c1e5a989b4e98ab60e354293e322ab6b0b2cc3ccb9dd9c7286030e04",
     },
-    about="The release holds all fifteen languages in one file; only its Chinese rows are read.",
+    description="The release holds all fifteen languages in one file; only its Chinese rows are read.",
 )
