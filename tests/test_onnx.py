@@ -3,6 +3,7 @@
 import json
 import pickle
 import shutil
+import subprocess
 import sys
 from importlib.util import find_spec
 
@@ -77,6 +78,23 @@ def test_a_verdict_does_not_depend_on_its_neighbours_in_a_batch(exported, sample
     chats = [*sample_chats[:8], chat("你好" * 9, "好的" * 9, "再见" * 9, "好" * 9)]
     alone = [detector(messages).probability for messages in chats]
     assert [verdict.probability for verdict in detector.batch(chats)] == pytest.approx(alone, abs=1e-5)
+
+
+@pytest.mark.parametrize("absent", [[], ["torch", "accelerate"]])
+def test_an_exported_file_runs_without_torch(exported, absent):
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({absent}))\n"
+        "from contradiction import ContradictionDetector\n"
+        f"detector = ContradictionDetector.from_pretrained({str(exported[0])!r}, backend='onnx')\n"
+        f"print(detector({CHAT}).probability, sys.modules.get('torch'))\n"
+        f"ContradictionDetector.from_pretrained({str(exported[0])!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    probability, loaded = done.stdout.split()
+    usual = ContradictionDetector.from_pretrained(exported[0])(CHAT).probability
+    assert (float(probability), loaded) == (pytest.approx(usual, abs=1e-5), "None")
+    assert ("PyTorch is missing: pip install torch" in done.stderr) == bool(absent)
+    assert "[transformers]" not in done.stderr
 
 
 def test_a_detector_of_an_exported_file_can_be_pickled(exported, sample_chats):

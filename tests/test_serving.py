@@ -308,7 +308,9 @@ def test_a_request_that_waits_too_long_times_out(detector):
 
 def test_the_service_needs_only_its_requirements(random_model):
     names = (CHECKOUT / "requirements-serve.txt").read_text(encoding="utf-8").splitlines()[1:]
-    assert set(names) <= set((CHECKOUT / "requirements.txt").read_text(encoding="utf-8").splitlines())
+    pinned = set((CHECKOUT / "requirements.txt").read_text(encoding="utf-8").splitlines())
+    runtimes = re.findall(r"RUNTIME=(\S+)", (CHECKOUT / "Dockerfile").read_text(encoding="utf-8"))
+    assert {*names, *runtimes} <= pinned and len(runtimes) == 2
     others = dict.fromkeys(
         "accelerate aiohttp bm25s cdconv datasets evaluate gradio jinja2 matplotlib mcp onnxruntime openvino pyarrow "
         "ray rjieba scipy sklearn".split()

@@ -26,6 +26,7 @@ RevisionOption = Annotated[str | None, typer.Option(help="The branch, tag or com
 BackendOption = Annotated[
     str,
     typer.Option(
+        envvar="CDCONV_BACKEND",
         help="torch, onnx, onnx-int8 or openvino; or auto: the fastest of torch, onnx and openvino. `cdconv export` "
         "writes the files for onnx, onnx-int8 and openvino."
     ),

@@ -13,7 +13,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.inference.base import Backend, check_precision, register, threads
 from contradiction.io import manifest
 from contradiction.io.hub import fetch_file
-from contradiction.io.pretrained import WEIGHTS, check_tokenizer, load_config, load_tokenizer, loading
+from contradiction.io.pretrained import WEIGHTS, check_tokenizer, load_without_torch, loading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -85,7 +85,7 @@ class OnnxBackend(Backend):
             file = Path(name) / cls.FILE if Path(name).is_dir() else fetch_file(str(name), cls.FILE)
             if file is None or not file.is_file():
                 raise InputError(f"{name}: has no {cls.FILE}; `cdconv export {name} --backend {cls.NAME}` writes it")
-            config, tokenizer = load_config(name).to_dict(), load_tokenizer(name)
+            config, tokenizer = load_without_torch(name)
             check_tokenizer(str(name), tokenizer, config.get("vocab_size"))
             session = cls.open(file, precision)
             loaded = cls(session, {**config, "id2label": config.get("id2label") or {}}, tokenizer)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -50,9 +51,13 @@ class TorchBackend(Backend):
     @classmethod
     def load(cls, name: str | Path, *, device: str | None = None, precision: str = "fp32") -> Self:
         """Loads a checkpoint in float32 and its tokenizer; see :meth:`Backend.load`."""
+        check_precision(precision)  # before a large model is loaded
+        if find_spec("torch") is None:
+            raise InputError(
+                f"{name}: PyTorch is missing: pip install torch; or run an exported file with another backend"
+            )
         import torch
 
-        check_precision(precision)  # before a large model is loaded
         if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
             raise InputError(f"{name}: the folder holds no model (no config.json); `cdconv train` writes one")
         with loading(name, f"{name}: neither a model folder nor a model on the Hub that can be reached"):
@@ -97,6 +102,8 @@ def use_allowed_cores() -> None:
 
     PyTorch counts the cores of the machine, and not those that a container may use.
     """
+    if find_spec("torch") is None:
+        return
     import torch
 
     torch.set_num_threads(min(torch.get_num_threads(), threads()))

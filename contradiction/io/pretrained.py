@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 WEIGHTS = "model.safetensors"  # of a checkpoint
 AGAIN = "copy or download the model again"
+CONFIGS = (CONFIG, "tokenizer_config.json")
+GENERIC_TOKENIZERS = ("TokenizersBackend", "PreTrainedTokenizerFast")  # the classes that read only tokenizer.json
 
 
 @contextmanager
@@ -64,6 +66,22 @@ def load_config(name: str | Path) -> Any:
 
     repo, revision = split_revision(name)
     return AutoConfig.from_pretrained(repo, revision=revision, trust_remote_code=False)
+
+
+def load_without_torch(name: str | Path) -> tuple[dict[str, Any], "PreTrainedTokenizerBase"]:
+    """Loads a configuration and a tokenizer, and does not import PyTorch for most models; inside :func:`loading`.
+
+    ``AutoTokenizer`` always imports PyTorch, which takes a second and is not needed to run an exported file. Only
+    tokenizers with a class of their own are loaded with it.
+    """
+    files = {file: Path(name) / file if Path(name).is_dir() else fetch_file(str(name), file) for file in CONFIGS}
+    config, tokenizer = (read_json(file) if file and file.is_file() else {} for file in files.values())
+    if tokenizer.get("tokenizer_class") not in GENERIC_TOKENIZERS or "auto_map" in tokenizer:
+        return config, load_tokenizer(name)
+    from transformers import PreTrainedTokenizerFast
+
+    repo, revision = split_revision(name)
+    return config, PreTrainedTokenizerFast.from_pretrained(repo, revision=revision or "main")
 
 
 def load_model(kind: Any, name: str | Path, **options: Any) -> tuple["PreTrainedModel", dict[str, Any]]:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -16,17 +17,22 @@ def no_data_bars() -> AbstractContextManager[None]:
 
 def no_model_bars() -> AbstractContextManager[None]:
     """Hides the progress bars of `transformers`."""
-    from transformers.utils import logging
-
+    logging = _model_logging()
     shown = logging.is_progress_bar_enabled()
     return _between(logging.disable_progress_bar, logging.enable_progress_bar) if shown else nullcontext()
 
 
 def no_model_warnings() -> AbstractContextManager[None]:
     """Hides the warnings of `transformers`, including the table of missing and unexpected weights."""
+    return _errors_only(_model_logging())
+
+
+def _model_logging() -> Any:
+    if find_spec("torch") is None:  # transformers would warn of it, but whoever runs exported files needs no torch
+        os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     from transformers.utils import logging
 
-    return _errors_only(logging)
+    return logging
 
 
 def no_hub_warnings() -> AbstractContextManager[None]:

@@ -1,6 +1,6 @@
 """``run.json``: the request of a run, its results, and the hardware and versions that it used.
 
-A record has those of these keys that fit its method; older records have fewer.
+Which keys a record has depends on the method; older records have fewer.
 
 Keys:
     request: ``recipe``; ``data``, the fingerprint of the rows; ``data_name``, the name of their data repo; for some
@@ -16,7 +16,8 @@ Keys:
     base_model: the Hub id of the model that the backbone was made from; None where it is unknown.
     ancestors: the training data of the backbone, the teachers, and the models that these were made from; see
         ``contradiction.training.leakage.ancestors``.
-    minutes, parameters: the time of the training and the number of weights; of stages and an ensemble the sums.
+    minutes, parameters: the time of the training and the number of weights; for a hierarchical model
+        or an ensemble, the sums over its parts.
     hardware, versions, commit: the device, the versions of Python and the libraries, and the commit of the code.
     note, corpora: written by hand for published models: a remark, and the corpora of the NLI stage.
 """
@@ -157,7 +158,7 @@ def write_stages(folder: Path, request: Mapping[str, Any]) -> None:
 
 
 def write_soup(folder: str | Path, runs: Sequence[dict[str, Any]]) -> None:
-    """Writes the record of a soup from those of its members; its request is the first one's with all recipes."""
+    """Writes the record of a soup: the request of the first member, plus the recipes of all members."""
     first = runs[0]
     request = {**first["request"], "soup": [run["request"]["recipe"] for run in runs]}
     ancestors = [training for run in runs for training in run.get("ancestors", [])]
@@ -168,7 +169,7 @@ def write_soup(folder: str | Path, runs: Sequence[dict[str, Any]]) -> None:
 
 
 def write_ensemble(folder: str | Path, runs: Sequence[dict[str, Any]], ancestors: Sequence[dict[str, Any]]) -> None:
-    """Writes the record of an ensemble from those of its members; its request is the first one's with all recipes."""
+    """Writes the record of an ensemble: the request of the first member, plus the recipes of all members."""
     request = {key: value for key, value in runs[0]["request"].items() if key != "soup"}
     request["ensemble"] = [run["request"]["recipe"] for run in runs]
     result = {"ensemble": list(runs), "ancestors": list(ancestors)}
