@@ -28,7 +28,7 @@ BackendOption = Annotated[
     typer.Option(
         envvar="CDCONV_BACKEND",
         help="torch, onnx, onnx-int8 or openvino; or auto: the fastest of torch, onnx and openvino. `cdconv export` "
-        "writes the files for onnx, onnx-int8 and openvino."
+        "writes the files for onnx, onnx-int8 and openvino.",
     ),
 ]
 DeviceOption = Annotated[
