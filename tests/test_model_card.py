@@ -102,7 +102,7 @@ def test_a_card_has_placeholders_for_folders_that_its_record_names_by_digest(qui
     pairs = with_options(request, backbone=start, nli="pairs@0123456789ab")
     text = model_card.model_card(changed(quick_model, tmp_path / "pairs", request=pairs)).text
     assert "`cdconv train run.json --backbone FOLDER --nli FOLDER`" in text
-    assert "after `--nli` the NLI pairs `pairs@0123456789ab`" in text
+    assert "after `--nli` holds the NLI pairs `pairs@0123456789ab`" in text
 
 
 def test_a_card_gives_the_weight_of_each_teacher(quick_model, tmp_path):

@@ -33,9 +33,7 @@ BackendOption = Annotated[
 ]
 DeviceOption = Annotated[
     str | None,
-    typer.Option(
-        help="The device in the words of torch: cpu, cuda, cuda:1 or mps.", show_default="a CUDA GPU if there is one"
-    ),
+    typer.Option(help="The device, as in torch: cpu, cuda, cuda:1 or mps.", show_default="a CUDA GPU if there is one"),
 ]
 # The settings of an operator, see ``contradiction.settings.Settings``; ``given_settings`` reads them.
 ThresholdOption = Annotated[

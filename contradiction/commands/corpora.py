@@ -154,7 +154,7 @@ def evaluate(
         str | None, typer.Option(help="A split. By default all splits with labels, except the training split.")
     ] = None,
     view: Annotated[
-        str | None, typer.Option(help="The view: the texts that are read, if the model does not state it: nli.")
+        str | None, typer.Option(help="nli: read the model as a plain NLI checkpoint that does not name its view.")
     ] = None,
     limit: Annotated[
         int | None,

@@ -16,7 +16,7 @@ app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_
 
 SourceOption = Annotated[
     str | None,
-    typer.Option(help="The raw file of CDConv, or the word sample. By default $CDCONV_FILE, or a download without it."),
+    typer.Option(help="The raw file of CDConv, or `sample`. By default $CDCONV_FILE; if it is not set, a download."),
 ]
 
 

@@ -31,7 +31,7 @@ ConfigOption = Annotated[
     str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
 ]
 ViewOption = Annotated[
-    str | None, typer.Option(help="The view: the utterances that are read, if the model does not state it.")
+    str | None, typer.Option(help="The utterances to read (the view), if the model does not name them.")
 ]
 
 

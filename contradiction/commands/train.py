@@ -61,8 +61,8 @@ def train(
         bool,
         typer.Option(
             "--deterministic",
-            help="On a GPU, make training slower and exactly reproducible. On a CPU it is always reproducible with the "
-            "same number of processes.",
+            help="On a GPU, make training exactly reproducible, but slower. On a CPU it is always reproducible with "
+            "the same number of processes.",
         ),
     ] = False,
 ) -> None:
@@ -225,11 +225,11 @@ def calibrate(
         Path | None, typer.Option(help="Copy the model to this new folder, and write the rule there.")
     ] = None,
 ) -> None:
-    """Chooses a detector's decision rule on validation, or on your own chats, and writes it beside the weights.
+    """Fits a detector's decision rule on validation, or on your own chats, and saves it in the model folder.
 
-    The rule replaces the one of MODEL. With --out, MODEL stays as it is, and a copy gets the rule.
-    `cdconv train` does this itself. Use this command for other checkpoints whose labels have the same names. With
-    --on, it fits the probabilities and the threshold to the chats of your own bot.
+    The new rule replaces the rule of MODEL. With --out, MODEL does not change, and a copy gets the new rule. With --on,
+    the probabilities and the threshold are fitted to the chats of your own bot. `cdconv train` already fits a rule, so
+    without --on, use this command for checkpoints of other tools whose labels have the same names.
     """
     from contradiction.data.splits import of_bot
     from contradiction.evaluation.evaluate import trained_config

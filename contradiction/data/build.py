@@ -56,7 +56,7 @@ def find(source: str | None = None) -> Source:
     location = source or os.environ.get("CDCONV_FILE")
     if location and not Path(location).is_file():
         origin = "" if source else " (from $CDCONV_FILE)"
-        raise InputError(f"{location}{origin}: no such file; a source is a raw file of CDConv, or the word sample")
+        raise InputError(f"{location}{origin}: no such file; a source is a raw file of CDConv, or 'sample'")
     path = Path(location) if location else _download()
     try:
         # Rows first, because their errors are more precise than a wrong checksum.

@@ -1,1 +1,1 @@
-"""What a detector is worth on rows with labels: its scores, their intervals, and what they are compared with."""
+"""Scores detectors on labelled rows: metrics with intervals, baselines, and comparisons."""

@@ -1,7 +1,7 @@
 """The figures of every evaluation. To add one, add an entry to :data:`FIGURES`.
 
-Evaluations, saved results, tables of scores and model cards show every entry. The order of results, comparisons and
-plots use macro-F1 alone, which they name.
+Evaluations, saved results, tables of scores and model cards show every entry. The ranking of the results, the
+comparisons and the plots use only macro-F1.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -130,8 +130,8 @@ class Outcome:
         fraction: the same as a number.
         threshold: the setting as a number, on the scale of the corrected probabilities; None where no threshold reaches
             the precision on validation.
-        hits, contradictions: the number of contradictions that are called one, and of all.
-        alarms, others: the number of other replies that are called a contradiction, and of all.
+        hits, contradictions: the number of contradictions that are found, and of all contradictions.
+        alarms, others: the number of other replies that are called a contradiction, and of all other replies.
     """
 
     setting: str

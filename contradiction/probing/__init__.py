@@ -1,1 +1,1 @@
-"""Probes of live bots: makes a bot contradict itself, as section 4 of the paper does, and reports how often it did."""
+"""Probes live bots as in section 4 of the paper: provokes contradictions, and reports how often there was one."""

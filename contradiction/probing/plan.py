@@ -38,8 +38,8 @@ class Probe:
             same seed.
         trigger: for instance ``perturb-antonym``, ``repeat-5`` (the opening again after five other turns), ``persona``.
         u1: the opening.
-        u2: the second thing the user says; None where it depends on the reply to the opening. A persona probe has one
-            turn, and here the fact that it asks about.
+        u2: the second thing the user says; None if it depends on the reply to the opening. For a persona probe, which
+            has only one turn, the fact that the probe asks about.
         start: the messages before the opening: the persona.
         fillers: what the user says between u1 and u2.
         facts: what is true of the bot, in its own words.

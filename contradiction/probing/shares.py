@@ -99,12 +99,12 @@ class Share(_Figures):
         n: of how many.
         apparent: called / n, with its 95 % Wilson interval ``apparent_low``, ``apparent_high``.
         estimate: the share of true contradictions, corrected for the errors of the detector; the same as the apparent
-            share where its errors are not known. None where the detector is not surely better than chance, where fewer
-            conversations were called than its false alarms alone would explain, and where more were called than if all
-            were contradictions: then its errors on this bot are not the measured ones.
-        low, high: the 95 % interval of the estimate. Without an estimate 0 and 1; but ``high`` is what it would be
-            without any false alarm if too few were called, and ``low`` what it would be without any missed
-            contradiction if too many were called.
+            share if its errors are not known. None if the detector is not surely better than chance. None also if it
+            calls fewer conversations than its false alarms alone explain, or more than if all were contradictions. In
+            both cases its errors on this bot are not the measured ones.
+        low, high: the 95 % interval of the estimate; 0 and 1 without an estimate. If too few conversations were called,
+            ``high`` is a bound that assumes no false alarm. If too many were called, ``low`` is a bound that assumes no
+            missed contradiction.
     """
 
     called: int

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from huggingface_hub import ModelCard, ModelCardData
 
 SENTENCES = {
-    "2-class": "Says whether a chatbot's reply contradicts itself, its role, or the conversation.",
-    "4-class": "Says whether a chatbot's reply contradicts itself, its role, or the conversation, and which of these.",
-    "persona": "Says what about a chatbot its contradiction concerns.",
-    "nli": "Says whether a premise entails a hypothesis: a backbone to fine-tune on CDConv.",
+    "2-class": "Detects replies of a chatbot that contradict themselves or the chat, or take the user's role.",
+    "4-class": "Detects replies of a chatbot that contradict themselves or the chat, or take the user's role, by kind.",
+    "persona": "Classifies what a chatbot's contradiction is about.",
+    "nli": "Says whether a premise entails a hypothesis. The model is a backbone to fine-tune on CDConv.",
     "response": "Says how well a reply follows from a chat, to choose among several.",
     "verifiable": "Says whether a reply states a fact that can be verified.",
 }

@@ -3,9 +3,9 @@
 Most parameters of a small multilingual encoder are embeddings of pieces that a corpus of one language never uses. They
 can be removed without training: Abdaoui et al. 2020, "Load What You Need: Smaller Versions of Multilingual BERT".
 
-The pruned tokenizer splits every text all of whose pieces remain into the same pieces, and the hidden states are
-exactly the same. Without ``max_pieces`` and ``min_count``, these are all texts of the corpus. Another text with only
-characters of the corpus may be split into smaller pieces. Only characters that never had a piece become unknown.
+If all pieces of a text remain, the pruned tokenizer splits the text into the same pieces, and the hidden states are
+exactly the same. Without ``max_pieces`` and ``min_count``, this holds for all texts of the corpus. Another text with
+only characters of the corpus may be split into smaller pieces. Only characters that never had a piece become unknown.
 
 WordPiece takes the longest matching piece, which stays the same. For unknown words, the pieces that it matched before
 it failed must remain, too. Unigram takes the most probable sequence of pieces, which stays the most probable among

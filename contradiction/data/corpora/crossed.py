@@ -43,8 +43,8 @@ class Item(ABC):
 
     Attributes:
         id: the batch and a number.
-        batch: who wrote it, and to which brief.
-        label: of the contradicting replies.
+        batch: the name of its batch, see :class:`Batch`.
+        label: the label of the contradicting replies.
         phenomenon: what a reader must understand, one of ``PHENOMENA``.
     """
 
@@ -121,7 +121,7 @@ class Quadruple(Item):
 
 @dataclass(frozen=True)
 class Pair(Item):
-    """A chat and two replies alike, of which one contradicts itself.
+    """A chat and two similar replies, one of which contradicts itself.
 
     Attributes:
         messages: the chat.
