@@ -299,8 +299,11 @@ def score_rows(
         result[name] = None if np.isnan(value) else value
     if bootstrap:
         rng = np.random.default_rng(int(seed))
-        times = rng.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=int(bootstrap))
-        drawn = dict(zip(names, _quotients(np.tensordot(times, counts, axes=1), names).T, strict=True))
+        # Rows with the same counts are interchangeable, see `Bootstrap.draw`.
+        kinds, sizes = np.unique(counts.reshape(len(counts), -1), axis=0, return_counts=True)
+        times = rng.multinomial(len(counts), sizes / len(counts), size=int(bootstrap))
+        sums = (times @ kinds).reshape(-1, *counts.shape[1:])
+        drawn = dict(zip(names, _quotients(sums, names).T, strict=True))
         result["interval"] = resampling.interval({name: drawn[name] for name in names if result[name] is not None})
     return result
 
@@ -394,7 +397,7 @@ def _is_integer(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.floating) and not isinstance(value, bool)
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def _plain(values: Any) -> Any:

@@ -78,7 +78,7 @@ def draw(axes: Axes, rows: Sequence[tuple[str, Sequence[str]]]) -> None:
     for height, (_, (difference, interval, _, adjusted)) in enumerate(reversed(rows)):
         bounds = [float(bound) for bound in interval.split(" to ")]
         axes.plot(bounds, (height, height), color=colour, linewidth=2.2, solid_capstyle="round")
-        face = colour if float(adjusted) < 0.05 else "white"
+        face = colour if float(adjusted.lstrip("<")) < 0.05 else "white"
         axes.plot(float(difference), height, "o", markersize=7, color=colour, markerfacecolor=face, zorder=4)
         axes.text(1.02, height, difference, transform=axes.get_yaxis_transform(), va="center", fontsize=9)
     axes.axvline(0, color=COLOURS["baseline"], linewidth=1.2, zorder=1)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from contradiction.evaluation import results
+from contradiction.evaluation import paired_tests, results
 from contradiction.evaluation.paired_tests import holm
 from contradiction.reports.results_page import NGRAMS, comparison_tables
 from contradiction.training.recipe import Recipe
@@ -39,6 +39,11 @@ def make_evaluation(
         argmax=noisy(plain, f"{name} plain", 4) if plain else None, kind=kind,
         run={"request": {"recipe": recipe}}, view=view,
     )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    monkeypatch.setattr(paired_tests, "LOW", -1)
 
 
 @pytest.fixture(scope="module")

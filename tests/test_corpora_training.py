@@ -24,6 +24,7 @@ from contradiction.training.recipe_files import load_recipe
 TINY = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 400}
 SPLITS = {"train": 48, "validation": 16}
 ANIMALS = ("cat", "dog", "horse", "fish")
+CHOICE = {"config": "chat-response", "view": "chat", "choice": True}
 
 
 def turn(agent, text):
@@ -148,7 +149,15 @@ def test_a_whole_chat_model_reads_the_speakers_and_all_messages(copies, repos, t
 
 
 def choice(fraction=1.0):
-    return Recipe.of(name="c", config="chat-response", view="chat", choice=True, scratch=TINY, train_fraction=fraction)
+    return Recipe.of(
+        name="c",
+        config="chat-response",
+        view="chat",
+        choice=True,
+        checkpoint="last",
+        scratch=TINY,
+        train_fraction=fraction,
+    )
 
 
 def test_the_choice_loss_is_the_cross_entropy_over_the_replies_of_each_chat():
@@ -182,7 +191,17 @@ def test_replies_to_one_chat_form_a_group_that_a_fraction_never_splits(repos):
     [
         ({"config": "nli", "view": "nli", "choice": True}, "loss.choice"),
         ({"config": "chat-response", "view": "chat", "ranking": 1.0}, "loss.ranking"),
-        ({"config": "chat-response", "view": "chat", "choice": True, "class_weights": "balanced"}, "is the whole loss"),
+        ({"config": "chat-response", "view": "chat", "choice": True}, "optimizer.checkpoint to"),
+        (
+            {
+                "config": "chat-response",
+                "view": "chat",
+                "choice": True,
+                "checkpoint": "last",
+                "class_weights": "balanced",
+            },
+            "is the whole loss",
+        ),
         ({"config": "chat-response", "view": "nli"}, "the view nli .* goes with nli configs"),
         ({"config": "4-class", "view": "hypothesis-only"}, "the view nli or hypothesis-only goes with nli configs"),
         ({"config": "4-class", "view": "chat"}, "the view chat goes with chat configs"),

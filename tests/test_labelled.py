@@ -143,8 +143,11 @@ def test_training_needs_five_different_chats_of_each_kind(tmp_path, contradictio
 def test_parts_of_one_chat_belong_to_the_same_split(tmp_path):
     longer = one(*CAT, "再见", "再见", label=NONE)
     records = [one(*CAT[:4], label=NONE), one(*CAT, label=NONE), longer, one("你养猫吗？", "没有", "那狗呢？", "养了")]
-    contexts = [labelled_chat.context for labelled_chat in labelled.read(write(tmp_path / "labels.jsonl", records))]
+    contexts = labelled.contexts_of(labelled.read(write(tmp_path / "labels.jsonl", records)))
     assert len(set(contexts[:3])) == 1 and contexts[3] not in contexts[:3]
+    with_first_turn = [*records, one(*CAT[:2], label=NONE)]
+    contexts = labelled.contexts_of(labelled.read(write(tmp_path / "labels.jsonl", with_first_turn)))
+    assert len({*contexts[:3], contexts[4]}) == 1
 
 
 def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_model, sample_chats, tmp_path):

@@ -61,6 +61,7 @@ def evaluate(
     limit: Annotated[int | None, typer.Option(min=1, help="With --evidence: the maximum number of rows.")] = None,
 ) -> None:
     """Evaluates a detector and shows the baselines on the same rows, with 95 % bootstrap intervals."""
+    from contradiction.data import labelled
     from contradiction.detector import ContradictionDetector
     from contradiction.io.files import check_file
 
@@ -81,6 +82,8 @@ def evaluate(
         raise InputError("--windowing and --limit need --evidence")
     if results and not settings:
         raise InputError("--results needs --settings")
+    if not config and not evidence and Path(data).is_file() and labelled.task_of(labelled.read(data)) == "2-class":
+        config = "2-class"  # a file whose labels do not distinguish kinds has no other config
     data = data_repo(data)
     detector = ContradictionDetector.from_pretrained(
         model, view=view, device=device, revision=revision, backend=backend

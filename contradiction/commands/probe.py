@@ -1,8 +1,10 @@
 """The commands ``cdconv probe ...``: makes a live bot contradict itself, and reports how often it did."""
 
+import json
 import os
 import time
 from contextlib import ExitStack
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -138,7 +140,8 @@ def run_probe(
     persona_facts = planning.read_persona(persona, as_turns=persona_as == "turns") if persona else None
     all_triggers = planning.all_triggers(after_turns, persona_facts is not None)
     chosen = [part.strip() for part in triggers.split(",") if part.strip()] if triggers else all_triggers
-    probes = planning.plan(planning.read_openings(openings), chosen, conversations, seed=seed, persona=persona_facts)
+    opening_texts = planning.read_openings(openings)
+    probes = planning.plan(opening_texts, chosen, conversations, seed=seed, persona=persona_facts)
     if not quiet or dry_run:
         say(_cost(planning.estimate(probes), at_once, per_minute))
     if dry_run:
@@ -159,7 +162,9 @@ def run_probe(
     if endpoint and writer and endpoint.rstrip("/") != writer.rstrip("/"):
         _check_keys(key_variable, writer_key_variable)
     request = {
-        **chosen_bot, **options, "name": name, "openings": openings,
+        **chosen_bot, **options, "name": name,
+        # With a digest, because a file of openings may change.
+        "openings": openings and f"{openings}@{sha256(json.dumps(opening_texts).encode()).hexdigest()[:12]}",
         "persona": persona_facts and list(persona_facts.facts), "persona_as": persona_as, "triggers": chosen,
         "conversations": conversations, "seed": seed, "writer": writer, "writer_model": writer and writer_model,
     }  # fmt: skip

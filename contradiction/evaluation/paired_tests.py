@@ -8,6 +8,10 @@ from typing import Any
 from contradiction.evaluation.figures import measure
 from contradiction.labels import merge_id, task_of
 
+# A p-value cannot be lower than 2 / (resamples + 1), which is too coarse after a correction for many tests. Low ones
+# are measured again with more resamples.
+LOW, FINE = 0.01, 100_000
+
 
 @dataclass(frozen=True)
 class Run:
@@ -138,7 +142,7 @@ def paired_tests(pairs: Iterable[tuple[MethodRuns, MethodRuns]], task: str, boot
     Args:
         pairs: pairs of a method and its opponent.
         task: ``2-class`` or ``4-class``.
-        bootstrap: resamples of each test.
+        bootstrap: resamples of each test. A p-value of at most ``LOW`` is measured again with ``FINE`` resamples.
 
     Returns:
         The tests with p-values that are corrected by Holm's procedure.
@@ -152,14 +156,18 @@ def _paired_test(method: MethodRuns, against: MethodRuns, task: str, bootstrap: 
     from evaluate_metric.evaluate_metric import compare
 
     runs_of_opponent = {run.seed: run for run in against.runs}
-    results = [
-        compare(run.references, run.predictions, other.predictions, task, bootstrap=bootstrap)
-        for run in method.runs
-        if (other := runs_of_opponent.get(run.seed)) and list(run.ids) == list(other.ids)
-    ]
+    results, tests = [], []
+    for run in method.runs:
+        if (other := runs_of_opponent.get(run.seed)) and list(run.ids) == list(other.ids):
+            labels = run.references, run.predictions, other.predictions, task
+            result = compare(*labels, bootstrap=bootstrap)
+            p_value = result["p_value"]
+            if p_value <= LOW and bootstrap < FINE:
+                p_value = compare(*labels, bootstrap=FINE)["p_value"]
+            results.append(result)
+            tests.append((result["macro_f1_difference"], p_value))
     if not results:
         return None
-    tests = [(result["macro_f1_difference"], result["p_value"]) for result in results]
     return {
         "name": method.name,
         "against": against.name,

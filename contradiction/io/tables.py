@@ -73,6 +73,11 @@ def interval(bounds: Sequence[float]) -> str:
     return f"{percent(low)}–{percent(high)}"
 
 
+def p_value(value: float) -> str:
+    """A p-value with three digits: 0.0341 -> 0.034, and <0.001 for less."""
+    return f"{value:.3f}" if value >= 0.001 else "<0.001"
+
+
 def as_csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
     """Records as CSV with a header; None and a missing value are empty cells. The columns are by default all keys."""
     text = StringIO()

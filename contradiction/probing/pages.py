@@ -65,7 +65,8 @@ def _differences(comparison: Mapping[str, Any]) -> Table:
     rows = [
         [
             name, f"{pair['n']:,}", str(pair["only_first"]), str(pair["only_second"]),
-            f"{signed(pair['difference'])} ({signed_interval((pair['low'], pair['high']))})",
+            f"{signed(pair['difference'])} ({signed_interval((pair['low'], pair['high']))})"
+            + ("" if pair["corrected"] else " of the calls"),
             f"{pair.get('adjusted', pair['p_value']):.4f}",
         ]
         for name, pair in [*comparison["by_trigger"].items(), ("all", comparison["all"])]
@@ -158,8 +159,9 @@ def how_measured(report: Mapping[str, Any]) -> list[str]:
         )
     if report["comparisons"]:
         lines.append(
-            "Differences are between the same probes. p-values are of a permutation test over openings; those of "
-            "single triggers are corrected by Holm's method."
+            "Differences are between the same probes. They are corrected if both shares are known, and otherwise those "
+            "of the calls. p-values are of a permutation test over openings; those of single triggers are corrected by "
+            "Holm's method."
         )
     return lines
 

@@ -182,14 +182,16 @@ def _draw(part: float, rest: float, chance: np.random.Generator) -> np.ndarray:
 
 def design_effect(values: np.ndarray, clusters: Sequence[str]) -> float:
     """How many times larger the variance of the mean is than with independent values; 1 at least."""
-    n, mean = len(values), values.mean()
+    n, mean, variance = len(values), values.mean(), values.var()
     _, index = np.unique(np.asarray(clusters), return_inverse=True)
     groups = index.max() + 1
-    if groups == n or groups < 2 or not 0 < mean < 1:
+    if groups == 1:  # as if all were one: other openings may give anything
+        return float(n)
+    if groups == n or variance < 1e-12:
         return 1.0
     residuals = np.bincount(index, weights=values - mean)
     clustered = (residuals**2).sum() / n**2 * groups / (groups - 1)
-    return float(max(1.0, clustered / (mean * (1 - mean) / n)))
+    return float(np.clip(clustered / (variance / n), 1.0, n))
 
 
 @dataclass(frozen=True)
@@ -199,8 +201,11 @@ class Difference(_Figures):
     Attributes:
         n: the pairs of conversations.
         only_first, only_second: pairs of which only this bot was called a contradiction.
-        difference: the share of the second minus that of the first, corrected as in :class:`Share`.
-        low, high: its 95 % interval.
+        difference: the share of the second minus that of the first.
+        low, high: its 95 % interval, from a parametric bootstrap like that of :func:`share`, in which the four kinds of
+            pairs are drawn together.
+        corrected: whether both shares are corrected for the errors of the detector. They are if both have an estimate,
+            see :class:`Share`; if not, the difference is that of the calls.
         p_value: two-sided, of a permutation test: which of the two bots had which conversation is exchanged at random,
             for all conversations of an opening together.
     """
@@ -211,6 +216,7 @@ class Difference(_Figures):
     difference: float
     low: float
     high: float
+    corrected: bool
     p_value: float
 
 
@@ -235,19 +241,25 @@ def compare(
         return None
     called = np.asarray([first, second], dtype=float)
     _, index = np.unique(np.asarray(clusters), return_inverse=True)
-    sums, sizes = np.stack([np.bincount(index, weights=side) for side in called], axis=1), np.bincount(index)
+    sums = np.stack([np.bincount(index, weights=side) for side in called], axis=1)
     changes = sums[:, 1] - sums[:, 0]
     chance = np.random.default_rng(seed)
     signs = chance.choice(np.array([-1, 1], dtype=np.int8), (DRAWS, len(sums)))
     as_large = np.abs(signs @ changes) >= abs(changes.sum()) - 1e-9
-    drawn = chance.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), DRAWS)
-    shares, points = drawn @ sums / np.maximum(drawn @ sizes, 1)[:, None], called.mean(axis=1)
-    known = [accuracy for accuracy in accuracies if accuracy and accuracy.sensitivity + accuracy.specificity > 1]
-    if len(known) == len(accuracies):
+    effect = design_effect(called[1] - called[0], clusters)
+    pairs = [((called[0] == one) & (called[1] == other)).sum() / effect for one in (0, 1) for other in (0, 1)]
+    drawn = chance.dirichlet(np.array(pairs) + 0.5, DRAWS)  # Jeffreys' prior: pairs that never occurred are possible
+    shares, points = np.stack([drawn[:, 2] + drawn[:, 3], drawn[:, 1] + drawn[:, 3]], axis=1), called.mean(axis=1)
+    known = [accuracy for accuracy in accuracies if accuracy and accuracy.contradictions and accuracy.others]
+    estimates = [
+        share(list(side > 0), clusters, accuracy, seed) for side, accuracy in zip(called, accuracies, strict=True)
+    ]
+    corrected = len(known) == 2 and all(estimate and estimate.estimate is not None for estimate in estimates)
+    if corrected:
         draws = {accuracy: _draw_accuracy(accuracy, chance) for accuracy in dict.fromkeys(known)}
         for side, accuracy in enumerate(known):
-            shares[:, side] = _rogan_gladen(shares[:, side], *draws[accuracy])
-            points[side] = _rogan_gladen(points[side], accuracy.sensitivity, accuracy.specificity)
+            shares[:, side] = np.clip(_rogan_gladen(shares[:, side], *draws[accuracy]), 0, 1)
+            points[side] = np.clip(_rogan_gladen(points[side], accuracy.sensitivity, accuracy.specificity), 0, 1)
     low, high = np.percentile(np.clip(shares[:, 1] - shares[:, 0], -1, 1), BOUNDS)
     return Difference(
         n=n,
@@ -256,5 +268,6 @@ def compare(
         difference=float(np.clip(points[1] - points[0], -1, 1)),
         low=float(low),
         high=float(high),
+        corrected=corrected,
         p_value=float((as_large.sum() + 1) / (DRAWS + 1)),
     )

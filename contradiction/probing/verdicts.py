@@ -14,7 +14,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.thresholds import rule_of
 from contradiction.io.tables import Table
-from contradiction.labels import LABELS
+from contradiction.labels import LABELS, has_two_texts, task_of
 from contradiction.probing.plan import Message
 from contradiction.probing.run import Row, two_turns
 from contradiction.probing.shares import Accuracy, accuracy_of_evaluation
@@ -121,7 +121,10 @@ def find_accuracy(
     saved = [
         result
         for result in results.evaluations_of(detector.name)
-        if result["config"] == detector.task and result["split"] == "test" and "probabilities" in result
+        if task_of(result["config"]) == detector.task
+        and not has_two_texts(result["config"])
+        and result["split"] == "test"
+        and "probabilities" in result
     ]
     fitting = [result for result in saved if _is_calibrated_alike(result, rule)]
     if saved and not fitting:

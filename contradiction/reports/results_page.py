@@ -18,7 +18,7 @@ from contradiction.evaluation.paired_tests import (
     single_run,
 )
 from contradiction.inputs.views import HIERARCHICAL
-from contradiction.io.tables import Table, percent, render, signed, signed_interval
+from contradiction.io.tables import Table, p_value, percent, render, signed, signed_interval
 from contradiction.labels import GROUPED, merged_config
 from contradiction.paths import RESULTS
 from contradiction.reports.plots import LEADERBOARD, leaderboard
@@ -211,7 +211,7 @@ def comparison_cells(test: PairedTest | None) -> list[str]:
     """The cells of the columns ``COMPARISON``; empty for None."""
     if not test:
         return [""] * len(COMPARISON)
-    return [signed(test.difference), signed_interval(test.interval), f"{test.p_value:.3f}", f"{test.adjusted:.3f}"]
+    return [signed(test.difference), signed_interval(test.interval), p_value(test.p_value), p_value(test.adjusted)]
 
 
 ABLATION_CONFIG = "4-class"
@@ -349,4 +349,4 @@ def _ablation_row(
 def _ablation_cells(test: PairedTest | None) -> list[str]:
     if not test:
         return [""] * len(ABLATION_COMPARISON)
-    return [signed(test.difference), signed_interval(test.interval), f"{test.adjusted:.3f}"]
+    return [signed(test.difference), signed_interval(test.interval), p_value(test.adjusted)]

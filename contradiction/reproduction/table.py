@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.paired_tests import MethodRuns
 from contradiction.io.files import write_text
-from contradiction.io.tables import Table, as_csv, interval, percent, render, signed, signed_interval
+from contradiction.io.tables import Table, as_csv, interval, p_value, percent, render, signed, signed_interval
 from contradiction.labels import LABELS, task_of
 from contradiction.reports.plots import COLOURS, MEANINGS, Panel, draw_legend, draw_panel, save_png
 from contradiction.reproduction.cells import CURVE, METHODS, TABLES, VARIED, Cell
@@ -62,8 +62,8 @@ def paired_test_table(panel: Panel) -> Table | None:
             f"{test.name} – {test.against}",
             signed(test.difference),
             signed_interval(test.interval),
-            f"{test.p_value:.3f}",
-            f"{test.adjusted:.3f}",
+            p_value(test.p_value),
+            p_value(test.adjusted),
             str(test.seeds),
         )
         for test in panel.tests

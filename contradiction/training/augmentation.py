@@ -197,10 +197,15 @@ def context_negative_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
     chosen = np.repeat(np.flatnonzero(np.asarray(rows["label"]) == names.str2int(HISTORY)), times)
     draw = np.random.default_rng(seed)
     bots, contexts = np.asarray(bots_of(rows)), np.asarray(rows["u1"])
-    candidates_of_row = [np.flatnonzero((bots == bots[row]) & (contexts != contexts[row])) for row in chosen]
-    if not all(map(len, candidates_of_row)):
-        raise InputError("augmentation.context_negatives: no row of another context and the same bot has a first turn")
-    drawn = rows.select([draw.choice(candidates) for candidates in candidates_of_row])
+    others = []
+    for row in chosen:
+        candidates = np.flatnonzero((bots == bots[row]) & (contexts != contexts[row]))
+        if not len(candidates):
+            raise InputError(
+                "augmentation.context_negatives: no row of another context and the same bot has a first turn"
+            )
+        others.append(draw.choice(candidates))
+    drawn = rows.select(others)
     made = rows.select(chosen).to_dict()
     made |= {"u1": list(drawn["u1"]), "b1": list(drawn["b1"])}
     made["label"] = [names.str2int(NON_CONTRADICTION)] * len(chosen)

@@ -94,14 +94,14 @@ def ngram_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
 
     Args:
         recipe: names the view, and the config, which sets the labels and whether folds are grouped.
-        rows: labelled rows, and rows that :func:`contradiction.training.augmentation.transfer_rows` made from them,
-            with the label None.
+        rows: labelled rows, and rows without a label (None or below 0): those of the data, and those that
+            :func:`contradiction.training.augmentation.transfer_rows` made.
 
     Raises:
         InputError: there are too few rows for the folds.
     """
     all_rows = list(rows)
-    labelled = [row for row in all_rows if row["label"] is not None]
+    labelled = [row for row in all_rows if _is_labelled(row)]
     try:
         folds = _folds(labelled, grouped=recipe.data.config.endswith(GROUPED))
     except ValueError as error:
@@ -109,10 +109,13 @@ def ngram_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     by_id = dict(zip((row["id"] for row in labelled), folds, strict=True))
     # A turn of several rows belongs to the first of them, as in the transfer set.
     by_turn = {_turn(row): fold for row, fold in zip(reversed(labelled), reversed(folds), strict=True)}
-    left_out = [
-        frozenset((by_id[row["id"]], by_turn[_turn(row)])) if row["label"] is None else frozenset((by_id[row["id"]],))
-        for row in all_rows
-    ]
+
+    def folds_that_hold(row: Mapping[str, Any]) -> frozenset[int]:
+        # An unlabelled row of the data is in no fold. Any models will do for it, for instance those without fold 0.
+        held = {by_id.get(row["id"])} | (set() if _is_labelled(row) else {by_turn.get(_turn(row))})
+        return frozenset(fold for fold in held if fold is not None) or frozenset((0,))
+
+    left_out = [folds_that_hold(row) for row in all_rows]
     probabilities = np.zeros((len(all_rows), len(recipe.labels)))
     parts = [frozenset(part) for size in (1, 2) for part in combinations(range(FOLDS), size)]
     for part in tqdm(parts, desc="teacher n-grams", unit="model", dynamic_ncols=True):
@@ -143,6 +146,10 @@ def _folds(rows: list[dict[str, Any]], grouped: bool) -> list[int]:
         for fold, (_, members) in enumerate(splits):
             folds[members] = fold
     return folds.tolist()
+
+
+def _is_labelled(row: Mapping[str, Any]) -> bool:
+    return row["label"] is not None and row["label"] >= 0
 
 
 def _turn(row: Mapping[str, Any]) -> tuple[str, str, int]:

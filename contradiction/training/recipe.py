@@ -124,6 +124,11 @@ class Recipe(Options):
         if self.loss.choice and task != "response":
             raise ValueError("loss.choice chooses among the replies to one chat; it needs a config of responses")
         conflicts = (self.loss.class_weights, self.loss.logit_adjustment, self.distillation.has_teachers)
+        if self.loss.choice and self.optimizer.checkpoint == "best":
+            raise ValueError(
+                "loss.choice compares replies, so macro-F1 over single replies cannot choose an epoch; set "
+                'optimizer.checkpoint to "last"'
+            )
         if self.loss.choice and any(conflicts):
             raise ValueError("loss.choice is the whole loss; remove class_weights, logit_adjustment and teachers")
         if self.loss.ranking and task not in CONTRADICTIONS:

@@ -207,6 +207,7 @@ def _check(row: Row, config: Config) -> None:
     for text in (row.id, row.premise, row.hypothesis, row.reply, *message_texts):
         if not isinstance(text, str):
             raise ValueError(f"{kind_of(text)} where text is expected")
+        text.encode("utf-8")  # raises an error, which is a ValueError, for a lone surrogate
     if row.label is not None and row.label not in config.labels:
         raise ValueError(f"label {row.label!r}; allowed are {', '.join(config.labels)}")
     if not all(index in range(len(row.messages)) for index in row.evidence or ()):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from contradiction.conversation import check_text
 from contradiction.data.corpora.corpus import Note, Row, read_objects, read_tsv
 from contradiction.errors import InputError
 from contradiction.io.files import sha256_of
@@ -67,8 +68,11 @@ def pair_of(row: Mapping[str, Any], where: str, *, needs_label: bool = True) -> 
     if columns is None:
         known = " or ".join(" and ".join(names) for names in TEXTS)
         raise InputError(f"{where}: has {', '.join(map(str, row))}; the texts must be in {known}")
-    label = next((row[name] for name in LABEL if name in row), None if needs_label else NO_CONSENSUS)
-    if label == NO_CONSENSUS:
+    for name in columns:
+        check_text(row[name], f"{where}: {name}")
+    named = next((name for name in LABEL if name in row), None)
+    label = row[named] if named else None
+    if label == NO_CONSENSUS or (label is None and (named or not needs_label)):
         return row[columns[0]], row[columns[1]], None
     if not isinstance(label, str) or label not in NAMES:
         raise InputError(f"{where}: label {label!r}; allowed are {', '.join(NAMES)} and {NO_CONSENSUS}")
