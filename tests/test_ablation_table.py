@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from contradiction.evaluation import results
+from contradiction.evaluation import paired_tests, results
 from contradiction.evaluation.paired_tests import holm
 from contradiction.reports.results_page import REFERENCE, ablation, changes, results_page
 from contradiction.reports.tables import run_table, training_log
@@ -136,7 +136,8 @@ def test_runs_with_fewest_changes_come_first_and_runs_on_other_rows_are_omitted(
     assert result.left_out == ("elsewhere", "trained-elsewhere")
 
 
-def test_differences_are_the_paired_bootstrap_of_the_most_probable_labels(evaluations):
+def test_differences_are_the_paired_bootstrap_of_the_most_probable_labels(evaluations, monkeypatch):
+    monkeypatch.setattr(paired_tests, "LOW", -1)
     result = ablation(evaluations, bootstrap=500)
     names = ("twin", "one", "many")
     predictions = {result["name"]: result.get("argmax", result)["predictions"] for result in evaluations}

@@ -15,7 +15,7 @@ from huggingface_hub import DatasetCardData
 import cdconv
 from contradiction.data import build
 from contradiction.data.build import Source
-from contradiction.data.splits import languages_of, load_split, write_repo
+from contradiction.data.splits import fingerprint, languages_of, load_split, of_bot, write_repo
 from contradiction.errors import InputError
 from contradiction.paths import SAMPLE
 
@@ -56,6 +56,21 @@ def test_a_rebuilt_repo_never_loads_the_old_rows(tmp_path):
         build.build(build.find(str(source)), out)
         versions.append(load_dataset(str(out), "4-class", split="test")["b2"][0][0])
     assert versions == ["甲", "乙"]
+
+
+def test_a_fingerprint_is_a_digest_of_all_values_row_by_row(sample_repo):
+    for config in ("4-class", "crossed"):  # plain columns, and lists of objects
+        rows = load_dataset(str(sample_repo), config, split="validation")
+        expected = hashlib.sha256("".join(repr(tuple(row.values())) for row in rows).encode()).hexdigest()[:16]
+        assert fingerprint(rows) == fingerprint(rows.select(range(9)), rows.select(range(9, len(rows)))) == expected
+
+
+def test_a_bot_that_the_data_does_not_know_is_one_clear_error(sample_repo):
+    rows = load_dataset(str(sample_repo), "4-class", split="validation")
+    with pytest.raises(InputError, match="data.bot is 'eliza', and the bots of this data repo are eva, plato"):
+        of_bot(rows, "eliza")
+    with pytest.raises(InputError, match="not class labels"):
+        of_bot(rows.cast_column("bot", Value("string")), "eva")
 
 
 def test_labels_in_another_order_are_rejected(sample_repo, tmp_path):

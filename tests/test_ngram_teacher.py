@@ -127,6 +127,15 @@ def test_rows_without_a_bot_are_judged_as_one_bot(rows):
         assert row["id"] == same["id"] and [one["id"] for one in others] == [one["id"] for one in read]
 
 
+@pytest.mark.parametrize("missing", [None, -1])
+def test_rows_without_a_label_are_no_class_and_get_probabilities(rows, missing):
+    texts = [f"我养了{number}只猫" for number in range(40)]
+    drawn = rows_with(rows, b2=texts, u1=texts, label=[number % 2 for number in range(39)] + [missing])
+    soft = distillation.ngram_probabilities(recipe(view="reply-only"), drawn)
+    assert_allclose(soft.sum(axis=1), 1)
+    assert (soft[:, 2:] == 0).all()
+
+
 @pytest.mark.parametrize(
     ("labels", "message"), [([0, 1] * 2, "cannot be split into 8 folds"), ([0] * 30, "have only one label")]
 )

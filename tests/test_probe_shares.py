@@ -67,6 +67,26 @@ def test_more_calls_than_contradictions_alone_explain_give_a_bound_from_below():
     assert "called more" in pages.headlines(built)[0]
 
 
+def test_a_difference_is_corrected_only_if_both_shares_are_known():
+    names = [str(index) for index in range(200)]
+    few, more = ([True] * count + [False] * (200 - count) for count in (3, 12))
+    poor, good = Accuracy(700, 1000, 200, 1000), Accuracy(900, 1000, 10, 1000)
+    assert share(few, names, poor).estimate is None and share(more, names, good).estimate is not None
+    unknown, known = (compare(few, more, names, (accuracy, accuracy)) for accuracy in (poor, good))
+    assert (unknown.corrected, unknown.difference) == (False, pytest.approx(9 / 200))
+    assert known.corrected and known.difference == pytest.approx(9 / 200 / 0.89)
+    assert compare(few, more, names, (None, good)).corrected is False
+
+
+def test_a_difference_that_never_occurred_still_has_an_interval():
+    nothing = [False] * 25
+    figures = compare(nothing, nothing, [str(index) for index in range(25)])
+    assert figures.difference == 0 and figures.low < -0.03 and figures.high > 0.03
+    one_opening = compare([False] * 100, [True] * 68 + [False] * 32, ["你好"] * 100)
+    assert one_opening.high - one_opening.low > 0.5 and one_opening.p_value == 1
+    assert design_effect(np.array([1.0, 0.0] * 30), ["你好"] * 60) == 60
+
+
 def test_a_prior_corrects_the_probabilities_behind_the_error_rates():
     evaluation = {"config": "2-class", "references": [0, 1], "probabilities": [[0.4, 0.6], [0.1, 0.9]]}
     rule = Rule(prior=0.5)

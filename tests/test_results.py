@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 
 import numpy as np
 import pytest
@@ -179,6 +180,26 @@ def test_an_interrupted_write_keeps_the_old_file_and_adding_again_repairs_it(one
     results.add([one], tmp_path)
     [result] = results.load(tmp_path)
     assert result["predictions"] == one["predictions"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"name": 5}, "needs the name of its detector"),
+        ({"config": "foo"}, "config 'foo'"),
+        ({"split": "x/../../evil"}, "there is no 'x/../../evil' split"),
+        ({"ids": [], "references": [], "predictions": [], "probabilities": None}, "has no rows"),
+        ({"probabilities": [[0.5, 0.5]] * 40}, "must have 4 numbers"),
+        ({"argmax": {"predictions": [0]}}, "predictions must be a list with one value for each id"),
+        ({"run": {"request": []}}, "run is not the record of a training"),
+        ({"metrics": {"accuracy": 0.1, "macro_f1": 0.1}}, "accuracy is 0.1, but"),
+    ],
+)
+def test_a_damaged_evaluation_is_rejected_before_anything_is_written(one, tmp_path, damage, message):
+    out = tmp_path / "kept"
+    with pytest.raises(InputError, match=re.escape(message)):
+        results.add([one, {**one, **damage}], out)
+    assert not any(path.is_file() for path in tmp_path.rglob("*.csv"))
 
 
 def test_the_command_adds_files_and_folders(run, one, tmp_path):

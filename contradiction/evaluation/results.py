@@ -8,11 +8,12 @@ from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError
 from contradiction.evaluation import results_store
 from contradiction.evaluation.figures import TASKS, measure
 from contradiction.io.files import locked, read_json, write_json
-from contradiction.labels import GROUPED, LABELS, has_two_texts, task_of
+from contradiction.labels import CHECKLISTS, CONFIGS, GROUPED, LABELS, has_two_texts, task_of
 from contradiction.paths import RESULTS
 from contradiction.training import leakage, record
 
@@ -141,12 +142,12 @@ def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, 
 
     Raises:
         InputError: the folder has another run with the same name, or an evaluation of this run on other rows of the
-            same config and split, or an id is not a number.
+            same config and split, or an evaluation is damaged; nothing is written then.
     """
     folder = Path(folder)
     added = [{**result, "page": page} for result in evaluations]
     for result in added:
-        check_numbers(result["name"], result)
+        check_complete(result)
     with locked(folder / results_store.METRICS, wait=True):
         rows = {(row["name"], row["config"], row["split"]): row for row in results_store.read_metrics(folder)}
         runs = results_store.read_runs(folder)
@@ -258,6 +259,31 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
     if wrong := [value for value in evaluation["probabilities"] if not _are_probabilities(value, len(labels))]:
         raise InputError(f"{path}: probabilities has {wrong[0]!r}; the file was changed")
     return evaluation
+
+
+def check_complete(result: Mapping[str, Any]) -> None:
+    """Raises InputError for an evaluation that could not be read again, or whose scores do not match its labels."""
+    name, config, split = result["name"], result["config"], result["split"]
+    if not isinstance(name, str) or not name:
+        raise InputError(f"name {name!r}: an evaluation needs the name of its detector")
+    if config not in (*CONFIGS, *CHECKLISTS) or split not in SPLITS:
+        raise InputError(f"{name}: there is no {split!r} split of a config {config!r}")
+    check_numbers(name, result)
+    if not result["ids"]:
+        raise InputError(f"{name}: has no rows")
+    if result.get("probabilities") is not None:
+        check_list(name, result, "probabilities")
+    if argmax := result.get("argmax"):
+        check_numbers(f"{name}: argmax", {**result, "predictions": argmax.get("predictions")})
+    labels = LABELS[task_of(config)]
+    if any(not _are_probabilities(value, len(labels)) for value in result.get("probabilities") or ()):
+        raise InputError(f"{name}: probabilities must have {len(labels)} numbers from 0 to 1 for each row")
+    if not record.is_record(result.get("run") or {}):
+        raise InputError(f"{name}: run is not the record of a training")
+    metrics = measure(config, result["references"], result["predictions"], result.get("probabilities"), bootstrap=0)
+    for key in ("accuracy", "macro_f1"):
+        if not isinstance(given := result["metrics"][key], int | float) or abs(given - metrics[key]) > 1e-6:
+            raise InputError(f"{name}: {key} is {given!r}, but {metrics[key]:.6f} by the predictions")
 
 
 def check_numbers(place: str | Path, evaluation: Mapping[str, Any]) -> None:

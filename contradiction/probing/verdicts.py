@@ -17,7 +17,7 @@ from contradiction.io.tables import Table
 from contradiction.labels import LABELS, has_two_texts, task_of
 from contradiction.probing.plan import Message
 from contradiction.probing.run import Row, two_turns
-from contradiction.probing.shares import Accuracy, accuracy_of_evaluation
+from contradiction.probing.shares import ANY, Accuracy, accuracy_of_evaluation
 from contradiction.probing.triggers import PERSONA, REPEAT
 from contradiction.verdict import DIGITS, Verdict
 
@@ -143,6 +143,8 @@ def _is_calibrated_alike(result: Mapping[str, Any], rule: Rule) -> bool:
 
 def _measured(result: Mapping[str, Any], detector: ContradictionDetector) -> tuple[dict[str, Accuracy], str]:
     accuracy = accuracy_of_evaluation(result, detector.settings, detector.classifier.rule)
+    if not (accuracy[ANY].contradictions and accuracy[ANY].others):
+        raise InputError(f"{result['name']}: errors can be corrected only with contradictions and other replies in it")
     return accuracy, f"{result['config']}, {result['split']} split, n = {len(result['references']):,}"
 
 

@@ -73,15 +73,16 @@ def of_model(model: str | Path, name: str = RECORD) -> dict[str, Any]:
 
 def _if_record(values: dict[str, Any]) -> dict[str, Any]:
     """A record; empty for another object, which a file of that name from the Hub may hold."""
-    return values if _is_record(values) else {}
+    return values if is_record(values) else {}
 
 
-def _is_record(values: object) -> bool:
+def is_record(values: object) -> bool:
+    """Whether a value has the form of a record: a file of that name from elsewhere may hold anything."""
     if not isinstance(values, dict) or not isinstance(request := values.get("request", {}), dict):
         return False
     lists = [values.get(kind, []) for kind in ("soup", "ensemble")]
     return isinstance(request.get("recipe", {}), dict) and all(
-        isinstance(runs, list) and all(map(_is_record, runs)) for runs in lists
+        isinstance(runs, list) and all(map(is_record, runs)) for runs in lists
     )
 
 
