@@ -28,6 +28,7 @@ from contradiction.errors import CLOSED_PIPE, INTERRUPTED, InputError
 app = typer.Typer(
     help="Contradictions in Chinese conversations: data set, training, evaluation, detection.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     pretty_exceptions_enable=False,
 )

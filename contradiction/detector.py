@@ -17,6 +17,7 @@ from contradiction.labels import CATEGORIES
 from contradiction.methods.base import Classification, Classifier
 from contradiction.methods.loading import load_classifier
 from contradiction.monitor import Monitor
+from contradiction.paths import SHIPPED
 from contradiction.persona import check
 from contradiction.rerank import Ranked, rerank
 from contradiction.settings import Settings
@@ -41,7 +42,7 @@ class ContradictionDetector(Judge):
     @classmethod
     def from_pretrained(
         cls,
-        name: str | Path,
+        name: str | Path = SHIPPED,
         *,
         view: str | None = None,
         device: str | None = None,
@@ -57,7 +58,8 @@ class ContradictionDetector(Judge):
         """Loads a detector of any method from a folder or from the Hub.
 
         Args:
-            name: a folder or Hub id; ``user/name@v1`` names a revision as well.
+            name: a folder or Hub id, by default the shipped detector of this repository; ``user/name@v1`` names a
+                revision as well.
             view: the utterances that it reads, for a checkpoint whose configuration does not say.
             device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
             precision: ``fp32``, ``bf16`` or ``fp16``, see :func:`contradiction.methods.loading.load_classifier`.

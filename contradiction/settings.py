@@ -96,8 +96,8 @@ class Settings:
         if self.prior is not None and rule.curve and self.at_prior(rule.curve[0].threshold, rule) < 0.5:
             most = max(point.precision(self.prior) for point in rule.curve)
             raise InputError(
-                f"{name}: at a prior of {self.prior:.3g} hardly any validation reply reaches the default "
-                f"threshold of one half; set a threshold, at most precision>={math.floor(100 * most) / 100:g}"
+                f"{name}: at a prior of {self.prior:.3g} hardly any validation reply reaches 0.5, the threshold that "
+                f"applies then; set a threshold, for instance precision>=0.3 (at most {math.floor(100 * most) / 100:g})"
             )
         return 0.5
 

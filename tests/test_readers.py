@@ -158,7 +158,7 @@ def test_rejected_lines_that_cannot_be_saved_are_only_reported(detect, tmp_path)
         ("a.jsonl", b'"u1","b1","u2","b2"\na,b,c,d\n', "names columns (u1, b1, u2, b2); --format csv reads it"),
         ("a.json", line().encode() + b"\n" + line().encode(), "has the format jsonl"),
         ("a.parquet", b"PAR1", "a.parquet: no Parquet file"),
-        ("a.xlsx", b"", "its name tells no format"),
+        ("a.xlsx", b"", ".xlsx is no known type of file; "),
     ],
 )
 def test_a_file_of_another_format_prints_one_line(detect, name, content, message, tmp_path):

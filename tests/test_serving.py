@@ -142,7 +142,8 @@ def test_the_token_scheme_is_case_insensitive_and_the_api_description_is_public(
     with bounded(detector, token="geheim") as client:
         right = {"authorization": "bearer geheim"}
         assert client.post("/v1/judge", json={"messages": CHAT}, headers=right).status_code == 200
-        assert client.get("/docs").status_code == 200
+        assert client.get("/docs").status_code == client.get("/").status_code == 200
+        assert client.get("/", follow_redirects=False).headers["location"] == "/docs"
         description = client.get("/openapi.json").json()
     [(name, scheme)] = description["components"]["securitySchemes"].items()
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")

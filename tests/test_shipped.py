@@ -42,6 +42,14 @@ def test_the_pipeline_gives_the_calibrated_probabilities_of_the_facade(detector)
     assert detector(chat(*CHAT)).scores == pytest.approx(probabilities, abs=1e-4)
 
 
+def test_a_detector_of_the_repository_has_its_name_in_every_folder(detector, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for names in ((), ("e5-small-balanced",), ("models/e5-small-balanced",)):
+        assert ContradictionDetector.from_pretrained(*names).name == detector.name
+    with pytest.raises(InputError, match=f"^models/e5-small: no such folder in {tmp_path}"):
+        ContradictionDetector.from_pretrained("models/e5-small")
+
+
 def test_a_pipeline_computes_in_float32_without_being_told():
     assert pipeline("text-classification", model=SHIPPED).model.dtype == torch.float32
 

@@ -61,7 +61,10 @@ def open_file(path: str | Path, format: str | None = None) -> Chats:
         return open_stream(stream, str(path), format)
     format = format or FORMATS.get(path.suffix.lower())
     if format is None:
-        raise InputError(f"{path}: its name tells no format ({', '.join(FORMATS)}); --format names it")
+        raise InputError(
+            f"{path}: {path.suffix or 'a name without an ending'} is no known type of file; the known ones are "
+            f"{', '.join(FORMATS)}, or --format names the format"
+        )
     if format == "parquet":
         return open_parquet(path)
     size, where = path.stat().st_size, str(path)

@@ -80,6 +80,10 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
             raise InputError(
                 f"{data} has no config {config!r}; `cdconv data build --checklists` builds a data repo with it"
             ) from error
+        if match := re.search(r"BuilderConfig '.*' not found. Available: \[(.*)\]", str(error)):
+            raise InputError(
+                f"{data} has no config {config!r}, only {match[1]}; take a recipe or a model for one of these"
+            ) from None
         why = error.__cause__ if isinstance(error.__cause__, OSError) else error  # for instance a full disk
         raise InputError(f"{data}: config {config!r} cannot be loaded ({first_line(why)})") from error
     _check_label_names(rows, data, config)

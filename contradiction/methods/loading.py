@@ -16,6 +16,7 @@ from contradiction.io.hub import (
     split_revision,
 )
 from contradiction.methods.base import Classifier
+from contradiction.paths import SHIPPED
 
 METHODS: list[type[Classifier]] = []
 _Method = TypeVar("_Method", bound=Classifier)
@@ -54,7 +55,7 @@ def load_classifier(
     Raises:
         InputError: there is no such model, it is not one of this project, it is damaged, or it states its views itself.
     """
-    name = pinned(name, revision)
+    name = pinned(find_model(name), revision)
     check_precision(precision)  # before a large model is loaded
     check_backend(backend)
     method = method_of(name)
@@ -65,6 +66,25 @@ def load_classifier(
     folder = _fetch(name)
     manifest.check(folder)  # the manifests of its parts are checked when they are loaded
     return method.load(folder, device=device, precision=precision, backend=backend)
+
+
+def find_model(name: str | Path) -> str | Path:
+    """The folder of a model of this repository that is named as in its documentation, from any directory.
+
+    ``e5-small-balanced`` and ``models/e5-small-balanced`` name such a model. Any other name stays as it is.
+
+    Raises:
+        InputError: the name is a path, and there is no such folder.
+    """
+    if Path(name).exists():
+        return name
+    folder = SHIPPED.parent / str(name).removeprefix("models/")
+    if folder.parent == SHIPPED.parent and (folder / CONFIG).is_file():
+        return folder
+    # A Hub id has one slash, and its owner is no dot.
+    if Path(name).is_absolute() or str(name).startswith((".", "~", "models/")) or str(name).count("/") > 1:
+        raise InputError(f"{name}: no such folder in {Path.cwd()}, and not the Hub id of a model, which is OWNER/NAME")
+    return name
 
 
 def method_of(name: str | Path) -> type[Classifier]:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -164,6 +164,7 @@ def application(service: Service, token: str | None = None) -> FastAPI:
         middleware=[Middleware(Guard, body=service.limits.body, metrics=metrics, token=token)],
     )
     app.include_router(router(service, metrics))
+    app.add_api_route("/", lambda: RedirectResponse("/docs"), include_in_schema=False)
     for kind, handler in handlers().items():
         app.add_exception_handler(kind, handler)
     if token is not None:

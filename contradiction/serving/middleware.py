@@ -62,7 +62,7 @@ HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"
 NOT_STORED = {"cache-control": "no-store"}
 SERVICE_PATHS = ("/v1/", "/healthz", "/metrics")
 NEEDED = "a token is needed: Authorization: Bearer TOKEN"
-OPEN = ("/healthz", "/docs", "/openapi.json")  # answered without a token
+OPEN = ("/", "/healthz", "/docs", "/openapi.json")  # answered without a token
 
 
 class Guard:

@@ -284,7 +284,8 @@ def _charge(ticket: Ticket, rows: Iterable[Row], columns: Sequence[str]) -> None
     if ticket.spent > ticket.cost:
         raise TooLongError(
             f"the chat is too long to be judged at once: each reply is compared with every earlier one, which takes "
-            f"more than {ticket.cost:,} characters of reading; shorten the chat, or set max_turns"
+            f"more than {ticket.cost:,} characters of reading; set max_turns, for instance to 5, shorten the chat, or "
+            "start the service with a larger --max-cost"
         )
 
 
