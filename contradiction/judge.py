@@ -18,6 +18,7 @@ from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
 # The number of windows that are classified together: enough that a batch holds inputs of similar length, and few enough
 # for a machine with little memory.
 CHUNK = 8192
+LONG_REPLY = 40  # characters; the calibration was measured on shorter replies alone
 KEPT, LONGEST_KEPT = 4096, 1000  # texts whose readability is known, and their characters
 
 
@@ -151,7 +152,7 @@ class Judge:
         # The reason names only the first truncated window; the others lost other numbers of tokens.
         truncated = next((prediction.truncation for prediction in predictions if prediction.truncation), None)
         reasons = list(dict.fromkeys(filter(None, (truncated, self._unchecked_turns(case)))))
-        return Verdict(
+        verdict = Verdict(
             label=label,
             score=scores[label],
             scores=scores,
@@ -162,6 +163,14 @@ class Judge:
             reply=reply,
             further=further if names_evidence else (),
         )
+        return verdict.unsure() if self._is_long(case, verdict) else verdict
+
+    def _is_long(self, case: Case, verdict: Verdict) -> bool:
+        """Whether the judged reply, or an earlier one that the verdict rests on, is longer than any of CDConv."""
+        earlier = [case.turns[place] for window in case.windows for place in window.earlier]
+        if verdict.evidence:
+            earlier = [turn for turn in earlier if turn.reply_messages == verdict.evidence]
+        return any(len(turn.reply) > LONG_REPLY for turn in (case.turns[case.place], *earlier))
 
     def why_unreadable(self, text: str) -> str | None:
         """Why a text cannot be judged, in words that follow its name (``holds no words``); None if it can be judged."""

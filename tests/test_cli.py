@@ -68,8 +68,8 @@ def test_help_imports_nothing_heavy():
         (["evaluate", "no/such/model"], "no/such/model: no such folder in "),
         (["evaluate", "no/model"], "no/model: neither a model folder nor a model on the Hub"),
         (["detect", "no-such-file.jsonl", "--model", "some/model"], "no-such-file.jsonl"),
-        (["detect", "-", "--model", "no/such/model"], "no/such/model: neither"),
-        (["space", "--model", "no/such/model", "--port", "17860"], "no/such/model: neither"),
+        (["detect", "-", "--model", "no/such/model"], "no/such/model: no such folder in "),
+        (["space", "--model", "no/model", "--port", "17860"], "no/model: neither"),
         (["card", "no/such/model"], "no/such/model: no run.json"),
         (
             ["card", "no/such/model", "--results", "no/such/results"],

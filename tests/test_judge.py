@@ -6,6 +6,7 @@ from dataclasses import asdict
 import pytest
 from helpers.chats import chat
 
+from contradiction import judge as judging
 from contradiction.conversation import read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -46,6 +47,26 @@ def test_evidence_is_the_most_probable_window_followed_by_others_above_the_thres
     assert [other.messages for other in verdict.further] == [turns[number].reply_messages for number in order[1:]]
     floor = read[order[2]].probabilities[HISTORY] - 1e-6
     assert len(detector.with_settings(threshold=floor, categories=[HISTORY])(long_chat).further) == 2
+
+
+def test_a_verdict_that_rests_on_a_long_reply_is_unsure(detector, monkeypatch):
+    short, long = "我没养过猫呀", "我没养过猫呀，" * 6
+    cases = [
+        (chat("你养猫吗？", "养了一只橘猫", "真的吗？", short), False),
+        (chat("你养猫吗？", "养了一只橘猫", "真的吗？", long), True),
+        (chat("你养猫吗？", long, "真的吗？", short), True),
+        (chat(long, "养了一只橘猫", long, short), False),  # only replies count
+    ]
+    certainties = set()
+    for threshold in (0.0, 1.0):  # a contradiction with evidence, and none
+        judge = detector.with_settings(threshold=threshold, categories=[HISTORY])
+        for messages, is_unsure in cases:
+            with monkeypatch.context() as patched:
+                patched.setattr(judging, "LONG_REPLY", 10**6)
+                usual = judge(messages)
+            certainties.add(usual.certainty)
+            assert judge(messages).certainty == ("unsure" if is_unsure else usual.certainty)
+    assert len(certainties) > 1
 
 
 def test_a_two_class_detector_names_evidence_only_if_it_reads_pairs(two_class, long_chat):

@@ -111,10 +111,16 @@ def headlines(report: Mapping[str, Any]) -> list[str]:
                 f"{bot['bot']}: the share in {value['n']:,} judged conversations is {cell(value, ' %')}; {why}."
             )
             continue
-        lines.append(
+        line = (
             f"{bot['bot']}: {cell(value, ' %')} of {value['n']:,} judged conversations end in a contradiction; of a "
             f"hundred judged replies {consistent(replies)} are consistent."
         )
+        if bot["detector"] and bot["accuracy"].get(ANY):
+            line += (
+                f" That is an estimate: the detector called {value['called']:,}, and the share is corrected for its "
+                f"errors on {bot['measured_on']}. Label a sample of the conversations before you rely on it."
+            )
+        lines.append(line)
     return lines
 
 
