@@ -55,9 +55,9 @@ def load_classifier(
     Raises:
         InputError: there is no such model, it is not one of this project, it is damaged, or it states its views itself.
     """
-    name = pinned(find_model(name), revision)
     check_precision(precision)  # before a large model is loaded
     check_backend(backend)
+    name = pinned(find_model(name), revision)
     method = method_of(name)
     if method.MARKER == CONFIG:  # transformers fetches such a model itself
         return method.load(name, view=view, device=device, precision=precision, backend=backend)
