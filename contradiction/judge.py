@@ -9,7 +9,7 @@ from contradiction.conversation import Turn, is_blank, is_foreign
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import CONVERSATION
-from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, Window, windows
+from contradiction.inputs.windows import LONG_REPLY, SENTENCES, STRUCTURED, UNSTRUCTURED, Window, windows
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.settings import Settings
@@ -18,7 +18,6 @@ from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
 # The number of windows that are classified together: enough that a batch holds inputs of similar length, and few enough
 # for a machine with little memory.
 CHUNK = 8192
-LONG_REPLY = 40  # characters; the calibration was measured on shorter replies alone
 KEPT, LONGEST_KEPT = 4096, 1000  # texts whose readability is known, and their characters
 
 
@@ -137,6 +136,8 @@ class Judge:
         reply = case.turns[case.place].reply_messages if case.turns else ()
         if case.reason:
             return Verdict(None, None, {}, checked=False, reason=case.reason, reply=reply)
+        if self.settings.windowing == SENTENCES:
+            case, predictions = self._strongest(case, predictions)
         by_window = [prediction.probabilities for prediction in predictions]
         opening = case.windows[-1].opening
         classifier = self.classifier
@@ -164,6 +165,25 @@ class Judge:
             further=further if names_evidence else (),
         )
         return verdict.unsure() if self._is_long(case, verdict) else verdict
+
+    def _strongest(self, case: Case, predictions: Sequence[Prediction]) -> tuple[Case, list[Prediction]]:
+        """The case with one window for each earlier turn: the one that most probably holds a contradiction.
+
+        A window that was truncated counts only if all windows of its turn were.
+        """
+
+        def rank(index: int) -> tuple[bool, float]:
+            prediction = predictions[index]
+            total = self.classifier.contradiction_probability(prediction.probabilities, self._contradictions)
+            return not prediction.truncation, total
+
+        by_turn: dict[int | None, list[int]] = {}
+        for index, window in enumerate(case.windows):
+            by_turn.setdefault(window.turn, []).append(index)
+        chosen = [max(indices, key=rank) for indices in by_turn.values()]
+        return replace(case, windows=[case.windows[index] for index in chosen]), [
+            predictions[index] for index in chosen
+        ]
 
     def _is_long(self, case: Case, verdict: Verdict) -> bool:
         """Whether the judged reply, or an earlier one that the verdict rests on, is longer than any of CDConv."""

@@ -144,7 +144,7 @@ def _most_important_clauses(judge: Judge, earlier: Turn, judged: Turn) -> tuple[
     shortened = [(replace(earlier, reply=text), judged) for text in _leave_one_out(earlier.reply, old)]
     middle = len(shortened)
     shortened += [(earlier, replace(judged, reply=text)) for text in _leave_one_out(judged.reply, new)]
-    rows = [windows(turns, 1, judge.settings.windowing)[0].row for turns in shortened]
+    rows = [windows(turns, 1, judge.settings.windowing)[-1].row for turns in shortened]
     scores = _history_probabilities(judge, rows)
     return _lowest(old, scores[:middle]), _lowest(new, scores[middle:])
 

@@ -3,8 +3,8 @@
     python experiments/long_replies.py models/e5-small-balanced
 
 Neutral sentences are added to the first and to the judged reply of every sixth validation row, behind the reply, or
-before the first reply and behind the judged one. They change no label. Shown are recall of contradictions and false
-alarms at the default threshold, and the area under the ROC curve, in percent.
+with `--before` before the first one. They change no label. Shown are recall of contradictions and false alarms at the
+default threshold, and the area under the ROC curve, in percent, with two ways to read the turns.
 """
 
 import argparse
@@ -16,10 +16,11 @@ import cdconv
 from contradiction import ContradictionDetector
 from contradiction.conversation import alternating
 from contradiction.data.splits import load_split
+from contradiction.inputs.windows import SENTENCES, WINDOWED
 from contradiction.io.tables import Table, percent
 
 EVERY = 6
-LENGTHS = (0, 40, 80, 160)
+LENGTHS = (0, 40, 80)
 FILLER = (
     "说到这里，顺便提一下，今天的天气还不错，街上的人也比平时多一些，大家看起来心情都很好。希望你今天也过得顺利，有空的时候可以多聊一聊。"
     * 3
@@ -31,6 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("model", help="a model folder or Hub id")
     parser.add_argument("--data", default="cdconv")
+    parser.add_argument("--before", action="store_true", help="put them before the first reply")
     options = parser.parse_args()
 
     detector = ContradictionDetector.from_pretrained(options.model)
@@ -39,25 +41,29 @@ def main() -> None:
     truth = np.array(split["label"]) > 0
     rows = [[row[name] for name in cdconv.UTTERANCES] for row in split]
     lines = []
-    for before in (False, True):
-        for length in LENGTHS[before:]:
-            filler = FILLER[:length]
-            chats = [[u1, filler + b1 if before else b1 + filler, u2, b2 + filler] for u1, b1, u2, b2 in rows]
-            verdicts = detector.batch(list(map(alternating, chats)))
+    for windowing in (WINDOWED, SENTENCES):
+        judge = detector.with_settings(windowing=windowing)
+        for length in LENGTHS:
+            chats = [
+                alternating((u1, longer(b1, length, before=options.before), u2, longer(b2, length)))
+                for u1, b1, u2, b2 in rows
+            ]
+            verdicts = judge.batch(chats)
             called = np.array([bool(verdict.contradiction) for verdict in verdicts])
-            scores = [verdict.probability or 0.0 for verdict in verdicts]
-            sure = np.array([verdict.certainty == "sure" for verdict in verdicts])
-            lines.append(
-                (
-                    f"{length}{', before the first reply' if before else ''}",
-                    percent(float(called[truth].mean())),
-                    percent(float(called[~truth].mean())),
-                    percent(float(roc_auc_score(truth, scores))),
-                    percent(float((called == truth)[sure].mean())),
-                )
-            )
-    header = ("characters added to each reply", "recall", "false alarms", "AUC", "sure verdicts that are right")
-    print(Table(f"{len(rows)} rows", header, lines).markdown())
+            auc = roc_auc_score(truth, [verdict.probability or 0.0 for verdict in verdicts])
+            shares = (called[truth].mean(), called[~truth].mean(), auc)
+            lines.append((windowing, str(length), *(percent(float(share)) for share in shares)))
+    header = ("windowing", "characters added to each reply", "recall", "false alarms", "AUC")
+    print(f"{len(rows)} rows")
+    print(Table("", header, lines).markdown())
+
+
+def longer(reply: str, length: int, *, before: bool = False) -> str:
+    """A reply with so many characters of neutral sentences."""
+    filler = FILLER[:length]
+    if not filler:
+        return reply
+    return filler + "。" + reply if before else reply + ("" if reply[-1] in "。！？" else "。") + filler
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ CategoryOption = Annotated[
     list[str] | None, typer.Option(help="Call only this kind of contradiction; can be repeated.")
 ]
 WindowingOption = Annotated[
-    str | None, typer.Option(help="How earlier turns are read: windowed, structured or unstructured.")
+    str | None, typer.Option(help="How earlier turns are read: windowed, structured, unstructured or sentences.")
 ]
 MaxTurnsOption = Annotated[
     int, typer.Option(min=0, help="The maximum number of earlier turns that a reply is compared with; 0 means all.")
