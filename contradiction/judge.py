@@ -169,21 +169,24 @@ class Judge:
     def _strongest(self, case: Case, predictions: Sequence[Prediction]) -> tuple[Case, list[Prediction]]:
         """The case with one window for each earlier turn: the one that most probably holds a contradiction.
 
-        A window that was truncated counts only if all windows of its turn were.
+        A turn that was read in sentences counts as truncated if one of its sentences was. Its whole window, which comes
+        last, may be too long; it counts only if it was read whole.
         """
 
-        def rank(index: int) -> tuple[bool, float]:
-            prediction = predictions[index]
-            total = self.classifier.contradiction_probability(prediction.probabilities, self._contradictions)
-            return not prediction.truncation, total
+        def contradiction(index: int) -> float:
+            return self.classifier.contradiction_probability(predictions[index].probabilities, self._contradictions)
 
         by_turn: dict[int | None, list[int]] = {}
         for index, window in enumerate(case.windows):
             by_turn.setdefault(window.turn, []).append(index)
-        chosen = [max(indices, key=rank) for indices in by_turn.values()]
-        return replace(case, windows=[case.windows[index] for index in chosen]), [
-            predictions[index] for index in chosen
-        ]
+        chosen, kept = [], []
+        for *sentences, whole in by_turn.values():
+            read = sentences if sentences and predictions[whole].truncation else [*sentences, whole]
+            strongest = max(read, key=contradiction)
+            cut = next(filter(None, (predictions[index].truncation for index in sentences or [whole])), None)
+            chosen.append(case.windows[strongest])
+            kept.append(replace(predictions[strongest], truncation=cut))
+        return replace(case, windows=chosen), kept
 
     def _is_long(self, case: Case, verdict: Verdict) -> bool:
         """Whether the judged reply, or an earlier one that the verdict rests on, is longer than any of CDConv."""

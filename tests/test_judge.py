@@ -101,6 +101,13 @@ def test_what_is_too_long_to_be_read_whole_is_read_in_sentences(detector):
     assert detector.with_settings(windowing="sentences")(messages).checked
 
 
+def test_a_sentence_that_is_too_long_is_not_hidden_by_the_others(detector):
+    sentence = "我养了一只橘猫，" * 20
+    messages = chat("你养猫吗？", f"今天天气很好呀。{sentence}。晚上再聊吧朋友。", "真的吗？", "我没养过猫呀")
+    verdict = detector.with_settings(windowing="sentences")(messages)
+    assert not verdict.checked and "were not read" in verdict.reason
+
+
 def test_a_two_class_detector_names_evidence_only_if_it_reads_pairs(two_class, long_chat):
     assert two_class.with_settings(threshold=0.0)(long_chat).evidence == ()
     [index] = two_class.with_settings(threshold=0.0, windowing="structured")(long_chat).evidence
