@@ -191,6 +191,8 @@ def test_an_interrupted_write_keeps_the_old_file_and_adding_again_repairs_it(one
         ({"ids": [], "references": [], "predictions": [], "probabilities": None}, "has no rows"),
         ({"probabilities": [[0.5, 0.5]] * 40}, "must have 4 numbers"),
         ({"argmax": {"predictions": [0]}}, "predictions must be a list with one value for each id"),
+        ({"argmax": [0]}, "argmax is [0]"),
+        ({"metrics": {"accuracy": float("nan"), "macro_f1": 0.1}}, "accuracy is nan, but"),
         ({"run": {"request": []}}, "run is not the record of a training"),
         ({"metrics": {"accuracy": 0.1, "macro_f1": 0.1}}, "accuracy is 0.1, but"),
     ],

@@ -274,6 +274,8 @@ def check_complete(result: Mapping[str, Any]) -> None:
     if result.get("probabilities") is not None:
         check_list(name, result, "probabilities")
     if argmax := result.get("argmax"):
+        if not isinstance(argmax, Mapping):
+            raise InputError(f"{name}: argmax is {argmax!r}; it must be an object with metrics and predictions")
         check_numbers(f"{name}: argmax", {**result, "predictions": argmax.get("predictions")})
     labels = LABELS[task_of(config)]
     if any(not _are_probabilities(value, len(labels)) for value in result.get("probabilities") or ()):
@@ -282,7 +284,7 @@ def check_complete(result: Mapping[str, Any]) -> None:
         raise InputError(f"{name}: run is not the record of a training")
     metrics = measure(config, result["references"], result["predictions"], result.get("probabilities"), bootstrap=0)
     for key in ("accuracy", "macro_f1"):
-        if not isinstance(given := result["metrics"][key], int | float) or abs(given - metrics[key]) > 1e-6:
+        if not isinstance(given := result["metrics"][key], int | float) or not abs(given - metrics[key]) <= 1e-6:
             raise InputError(f"{name}: {key} is {given!r}, but {metrics[key]:.6f} by the predictions")
 
 
