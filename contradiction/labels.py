@@ -42,8 +42,9 @@ CONFIGS = (
     f"{NLI}2-class",
     *(CHAT + task for task in ("2-class", "response", f"response{PLUS}", "verifiable")),
 )
-# The corpus of chats and replies that are crossed (``contradiction.data.corpora.crossed``).
-CROSSED = "crossed"
+# The corpora of chats and replies that are crossed, see ``contradiction.data.corpora.crossed``.
+CROSSED, CROSSED_LONG = "crossed", "crossed-long"
+CROSSED_CONFIGS = (CROSSED, CROSSED_LONG)
 # Test conversations with turns added, and with the first turn removed; see ``contradiction.data.checklists``.
 A2T, RCT = "-a2t", "-rct"
 CHECKLISTS = tuple(f"4-class{kind}{suffix}" for suffix in ("", GROUPED) for kind in (A2T, RCT))

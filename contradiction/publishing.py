@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 CARD = "README.md"
 MODEL_VARIABLE = "CDCONV_MODEL"
 UNFINISHED = (".partial", ".old", ".pyc", ".lock", ".tmp")
-NOT_IN_SPACE = ("data/crossed/", "probing/", "recipes/", "space/")  # parts of the package that the page does not read
+# Parts of the package that the page does not read.
+NOT_IN_SPACE = ("data/crossed/", "data/crossed_long/", "data/neutral_sentences.txt", "probing/", "recipes/", "space/")
 
 
 def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None = None) -> Upload:

@@ -9,7 +9,7 @@ from contradiction.data import crossed_checks
 from contradiction.data.corpora import crossed
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.labels import INTRA, NON_CONTRADICTION
+from contradiction.labels import CROSSED_LONG, INTRA, NON_CONTRADICTION
 
 ASK, ASK_AGAIN = {"role": "user", "content": "你养宠物吗"}, {"role": "user", "content": "周末一般干嘛"}
 
@@ -35,9 +35,14 @@ def write(folder, splits, **lines):
     return folder
 
 
+@pytest.fixture(scope="module", params=crossed.FOLDERS)
+def corpus(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def published():
-    return {split: crossed.read(split) for split in crossed.SPLITS}
+def published(corpus):
+    return {split: crossed.read(split, crossed.FOLDERS[corpus]) for split in crossed.SPLITS}
 
 
 def test_every_chat_and_every_reply_occurs_once_with_each_label(published):
@@ -60,20 +65,30 @@ def test_ids_are_unique_and_every_batch_is_in_one_split(published):
 
 
 def test_the_evidence_of_a_contradiction_differs_between_the_two_chats(published):
-    kinds = Counter(type(item) for items in published.values() for item in items)
-    assert kinds[crossed.Quadruple] >= 3000 and kinds[crossed.Pair] >= 1000
     for item in (item for items in published.values() for item in items):
         assert isinstance(item, crossed.Pair) or item.a[item.evidence] != item.b[item.evidence]
 
 
-def test_the_published_corpus_passes_every_gate():
-    failed = [check for check in crossed_checks.check() if not check.passed]
+def test_the_published_corpus_passes_every_gate(corpus):
+    failed = [check for check in crossed_checks.check(crossed.FOLDERS[corpus]) if not check.passed]
     assert not failed
 
 
-def test_the_crossed_corpus_is_a_config_of_the_built_data_repo(published, sample_repo):
+def test_the_published_corpora_have_their_size():
+    kinds = Counter(type(item) for items in crossed.read_all().values() for item in items)
+    assert kinds[crossed.Quadruple] >= 3000 and kinds[crossed.Pair] >= 1000
+
+
+def test_the_messages_of_the_long_corpus_are_long():
+    for items in crossed.read_all(crossed.FOLDERS[CROSSED_LONG]).values():
+        for row in (row for item in items for row in item.judged()):
+            said = [message["content"] for message in row.messages if message["role"] == "assistant"]
+            assert all(60 <= len(text) <= 240 for text in [*said, row.reply])
+
+
+def test_the_crossed_corpus_is_a_config_of_the_built_data_repo(corpus, published, sample_repo):
     for split, items in published.items():
-        rows = load_split(sample_repo, "crossed", split)
+        rows = load_split(sample_repo, corpus, split)
         assert len(rows) == sum(1 for item in items for _ in item.judged())
     assert rows[1]["messages"][rows[1]["evidence"]]["role"] == "assistant"
     assert rows.features["label"].names[rows[1]["label"]] == "history"

@@ -156,7 +156,7 @@ def test_the_command_prints_figures_with_the_chance_level(run, quick_model, tmp_
     from contradiction.data.corpora import crossed
 
     few = [*crossed.read("validation")[:3], *crossed.read("validation")[-1:]]
-    monkeypatch.setattr(crossed, "read", lambda split: few)
+    monkeypatch.setattr(crossed, "read", lambda split, folder: few)
     code, out, err = run("evaluate", quick_model, "--config", "crossed", "--split", "validation",
                        "--json", tmp_path / "it.json")  # fmt: skip
     assert code == 0 and "too high" not in err
@@ -164,6 +164,18 @@ def test_the_command_prints_figures_with_the_chance_level(run, quick_model, tmp_
     kept = json.loads((tmp_path / "it.json").read_text(encoding="utf-8"))
     assert kept["styles"][ALL]["n"] == kept["phenomena"][ALL]["n"] == 4
     assert kept["leakage"] is None
+
+
+def test_the_corpus_with_long_replies_is_evaluated_by_its_name(run, quick_model, tmp_path, monkeypatch):
+    from contradiction.data.corpora import crossed
+
+    read = crossed.read
+    monkeypatch.setattr(crossed, "read", lambda split, folder: read(split, folder)[:2])
+    code, out, _ = run("evaluate", quick_model, "--config", "crossed-long", "--split", "validation",
+                       "--json", tmp_path / "it.json")  # fmt: skip
+    assert code == 0 and "crossed-long, 2 items" in out
+    kept = json.loads((tmp_path / "it.json").read_text(encoding="utf-8"))
+    assert kept["config"] == "crossed-long" and kept["styles"][ALL]["n"] == 2
 
 
 @pytest.mark.parametrize("name", ["e5-small-balanced", "e5-small-crossed-cdconv"])
@@ -180,7 +192,7 @@ def test_the_command_warns_if_the_detector_was_trained_on_the_crossed_chats(
     from contradiction.data.corpora import crossed
 
     few = crossed.read("train")[:2]
-    monkeypatch.setattr(crossed, "read", lambda split: few)
+    monkeypatch.setattr(crossed, "read", lambda split, folder: few)
     model = shutil.copytree(quick_model, tmp_path / "model")
     trained = record.read(model)
     if where == "request":

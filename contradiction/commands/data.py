@@ -126,17 +126,20 @@ def stats(source: SourceOption = None) -> None:
 @app.command("check-crossed")
 def check_crossed(
     folder: Annotated[
-        Path | None, typer.Argument(help="A folder of batches with batches.csv.", show_default="the published corpus")
+        Path | None, typer.Argument(help="A folder of batches with batches.csv.", show_default="the published corpora")
     ] = None,
     source: SourceOption = None,
 ) -> None:
-    """Checks that one side of the crossed corpus does not reveal the label; exits with 1 if a check fails."""
+    """Checks that one side of the crossed corpora does not reveal the label; exits with 1 if a check fails."""
     import cdconv
     from contradiction.data import crossed_checks
     from contradiction.data.corpora import crossed
 
-    place = folder or crossed.FOLDER
-    checks = crossed_checks.check(place, cdconv.read_rows(find(source, fall_back=True).path))
-    show(crossed_checks.size_table(crossed.read_all(place)), crossed_checks.check_table(checks))
-    if not all(check.passed for check in checks):
+    rows = cdconv.read_rows(find(source, fall_back=True).path)
+    passed = True
+    for place in [folder] if folder else crossed.FOLDERS.values():
+        checks = crossed_checks.check(place, rows)
+        show(crossed_checks.size_table(crossed.read_all(place), place.name), crossed_checks.check_table(checks))
+        passed = passed and all(check.passed for check in checks)
+    if not passed:
         raise typer.Exit(1)

@@ -20,7 +20,7 @@ from contradiction.commands.common import (
     warn_of_leakage,
 )
 from contradiction.errors import InputError
-from contradiction.labels import CROSSED
+from contradiction.labels import CROSSED_CONFIGS
 from contradiction.paths import RESULTS
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ def evaluate(
 
     if json:
         check_file(json)
-    if config == CROSSED:
+    if config in CROSSED_CONFIGS:
         options = {
             "--data": data != DATA, "--settings": settings, "--results": results is not None, "--evidence": evidence,
             "--windowing": windowing != ALL, "--limit": limit is not None,
         }  # fmt: skip
         if given := [name for name, is_given in options.items() if is_given]:
-            raise InputError(f"--config {CROSSED} reads the corpus of the package alone; leave {', '.join(given)} out")
+            raise InputError(f"--config {config} reads the corpus of the package alone; leave {', '.join(given)} out")
     if evidence and settings:
         raise InputError("--evidence and --settings cannot be used together")
     if evidence and split != "test":
@@ -88,22 +88,23 @@ def evaluate(
     detector = ContradictionDetector.from_pretrained(
         model, view=view, device=device, revision=revision, backend=backend
     )
-    if config == CROSSED:
-        _crossed(detector, split, json)
+    if config in CROSSED_CONFIGS:
+        _crossed(detector, config, split, json)
     elif evidence:
         _evidence(detector, data, config, windowing, limit, json)
     else:
         _labels(detector, data, config, split, json, (results or RESULTS) if settings else None)
 
 
-def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -> None:
+def _crossed(detector: "ContradictionDetector", config: str, split: str, json: Path | None) -> None:
     from contradiction.data.corpora import crossed
     from contradiction.evaluation.crossed import false_alarms, judge_items, summary, tables
     from contradiction.io.files import write_json
     from contradiction.io.hub import model_name
     from contradiction.training import leakage, record
 
-    items, batches = crossed.read(split), crossed.batches()
+    folder = crossed.FOLDERS[config]
+    items, batches = crossed.read(split, folder), crossed.batches(folder)
     with counting(f"judging crossed chats with {Path(detector.name).resolve().name}") as bar:
         answers = judge_items(detector, items, on_batch=bar.advance)
         alarms = false_alarms(detector, items, on_batch=bar.advance)
@@ -111,14 +112,15 @@ def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -
     phenomena = summary(answers)
     name = model_name(detector.name)
     result = {
-        "name": name, "config": CROSSED, "split": split,
+        "name": name, "config": config, "split": split,
         "leakage": leakage.describe_crossed(record.of_model(detector.name), split),
         "styles": styles, "phenomena": phenomena, "false_alarms": alarms,
     }  # fmt: skip
     warn_of_leakage(result)
     if json:
         write_json(json, result)
-    show(*tables(name, styles, alarms), tables(name, phenomena, by="phenomenon")[-1])
+    title = f"{name}: {config}"
+    show(*tables(title, styles, alarms), tables(title, phenomena, by="phenomenon")[-1])
 
 
 def _labels(

@@ -17,7 +17,7 @@ from contradiction.errors import InputError
 from contradiction.io.files import check_folder, new_folder
 from contradiction.io.quiet import no_data_bars
 from contradiction.io.tables import Table, render
-from contradiction.labels import CHECKLISTS, CROSSED, LABELS
+from contradiction.labels import CHECKLISTS, CROSSED_CONFIGS, LABELS
 from contradiction.paths import SAMPLE
 
 if TYPE_CHECKING:
@@ -123,14 +123,15 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
             files[config.name] = write_splits(folder, config.name, builder.as_dataset())
             infos[config.name] = builder.info
         with_turns = checklists.build(both_splits(cdconv.read_rows(source.path))) if with_checklists else {}
-        quadruples = crossed.read_all()
+        quadruples = {name: crossed.read_all(folder) for name, folder in crossed.FOLDERS.items()}
         others = {name: {checklists.SPLIT: rows} for name, rows in with_turns.items()}
-        for name, splits in {**others, CROSSED: crossed.build(quadruples)}.items():
+        for name, splits in {**others, **{name: crossed.build(items) for name, items in quadruples.items()}}.items():
             files[name] = write_splits(folder, name, splits)
             infos[name] = _info(splits)
         for name, info in infos.items():
             info.download_size = sum(file.stat().st_size for file in (folder / name).iterdir())
-        card = data_set_card(source, infos, files, with_turns, crossed_checks.size_table(quadruples), baselines)
+        sizes = {name: crossed_checks.size_table(items) for name, items in quadruples.items()}
+        card = data_set_card(source, infos, files, with_turns, sizes, baselines)
         card.save(folder / "README.md")
         (folder / MARKER).write_text("`cdconv data build` wrote this folder, and may replace it.\n", encoding="utf-8")
     return out
@@ -156,7 +157,7 @@ def _replaceable(path: Path) -> bool:
     card, marker = Path("README.md"), Path(MARKER)
     if card in inside and b"dataset_info:" not in (path / card).read_bytes():  # as bytes: it may not be UTF-8
         return False
-    configs = {*(config.name for config in cdconv.CDConv.BUILDER_CONFIGS), *CHECKLISTS, CROSSED}
+    configs = {*(config.name for config in cdconv.CDConv.BUILDER_CONFIGS), *CHECKLISTS, *CROSSED_CONFIGS}
     rows = inside - {card, marker}
     known = all(len(file.parts) == 2 and file.parts[0] in configs and file.suffix == ".parquet" for file in rows)
     # Builds from before there was a marker are known by the names of their Parquet files.
@@ -183,7 +184,7 @@ def data_set_card(
     infos: "DatasetInfosDict",
     files: Mapping[str, Mapping[str, str]],
     with_turns: Mapping[str, "Dataset"],
-    crossed_sizes: Table,
+    crossed_sizes: Mapping[str, Table],
     baselines: Table | None = None,
 ) -> "DatasetCard":
     """The card of a data repo; every number in it is counted from the source, or is in ``baselines``.
@@ -193,7 +194,7 @@ def data_set_card(
         infos: the information of `datasets` on each config.
         files: config -> split -> path in the repo.
         with_turns: the checklists, by config; empty without checklists.
-        crossed_sizes: the sizes of the crossed corpus.
+        crossed_sizes: the sizes of each crossed corpus, by config.
         baselines: the scores of the baselines on the released file; only its card shows them.
     """
     from huggingface_hub import DatasetCard, DatasetCardData

@@ -14,7 +14,7 @@ from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.crossed import FOLDER, Item, Pair, Quadruple, read_all
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, percent
-from contradiction.labels import NON_CONTRADICTION
+from contradiction.labels import CROSSED, NON_CONTRADICTION
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -86,8 +86,13 @@ def check_table(checks: Iterable[Check]) -> Table:
     return Table("Checks of the crossed corpus", ("check", "value", "limit", "passed"), rows, texts=4)
 
 
-def size_table(splits: Mapping[str, Sequence[Item]]) -> Table:
-    """Batches, quadruples, pairs and judged replies of each split."""
+def size_table(splits: Mapping[str, Sequence[Item]], name: str = CROSSED) -> Table:
+    """Batches, quadruples, pairs and judged replies of each split.
+
+    Args:
+        splits: the quadruples and pairs of each split.
+        name: the name of the corpus, for the title.
+    """
     rows = []
     for split, items in splits.items():
         kinds = Counter(type(item) for item in items)
@@ -100,7 +105,7 @@ def size_table(splits: Mapping[str, Sequence[Item]]) -> Table:
             )
         )  # fmt: skip
     header = ("split", "batches", "quadruples", "pairs", "judged replies", "inferred, % of quadruples")
-    return Table("The crossed corpus", header, rows)
+    return Table(f"The corpus {name}", header, rows)
 
 
 def _crossing(quadruples: Sequence[Quadruple]) -> Check:

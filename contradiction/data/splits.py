@@ -14,7 +14,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.io.files import new_folder
 from contradiction.io.hub import quick_hub
 from contradiction.io.quiet import no_data_bars
-from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED, GROUPED, LABELS, task_of
+from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED_CONFIGS, GROUPED, LABELS, task_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -54,7 +54,7 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
     from datasets import load_dataset
     from datasets.exceptions import DatasetsError
 
-    known = (*CONFIGS, CROSSED, *CHECKLISTS)
+    known = (*CONFIGS, *CROSSED_CONFIGS, *CHECKLISTS)
     if config not in known:
         raise InputError(f"config {config!r} does not exist; the configs are {', '.join(known)}")
     if split not in SPLITS:

@@ -229,7 +229,7 @@ def tables(
     """The figures over all items with their intervals beside chance, and the figures by part.
 
     Args:
-        name: the name of the detector.
+        name: the detector and the corpus, for the title.
         figures: the result of :func:`summary`.
         alarms: the result of :func:`false_alarms`.
         by: the name of the parts.
@@ -266,6 +266,6 @@ def tables(
     precision = f"precision at {percent(IN_USE, 0)} %, recall {percent(RECALL, 0)}"
     header = (by, "items", "in order", "both right", "all right", "evidence", precision)
     return [
-        Table(f"{name}: crossed, {overall['n']} items", ("figure", "%", "95 % interval", "a coin"), rows),
+        Table(f"{name}, {overall['n']} items", ("figure", "%", "95 % interval", "a coin"), rows),
         Table(f"By {by}", header, parts),
     ]

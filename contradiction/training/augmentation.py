@@ -8,7 +8,7 @@ import numpy as np
 from datasets import concatenate_datasets
 
 from contradiction.conversation import read_turns
-from contradiction.data.corpora.crossed import FOLDER, Item, Quadruple, batch_files, read_batch
+from contradiction.data.corpora.crossed import FOLDER, FOLDERS, Item, Quadruple, batch_files, read_batch
 from contradiction.data.splits import bots_of, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION, TWO_TEXTS, VIEWS, Row
@@ -16,6 +16,7 @@ from contradiction.inputs.windows import windows
 from contradiction.labels import CONTRADICTION, HISTORY, NON_CONTRADICTION
 from contradiction.training.losses import GROUP, UNLABELLED
 from contradiction.training.recipe import Recipe
+from contradiction.training.rewriting import rewritten_rows
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -37,7 +38,7 @@ def crossed_rows(
         seed: the random seed.
         context_negatives: for each quadruple, the number of additional rows that have a reply without its chat and no
             contradiction, see :func:`_without_its_chat`.
-        batches: the batches to read; by default all.
+        batches: the batches to read, of ``crossed`` and ``crossed-long``; by default all of ``crossed``.
 
     Returns:
         Rows with the same columns; columns that only CDConv has are None.
@@ -48,10 +49,11 @@ def crossed_rows(
     draw = np.random.default_rng(seed)
     label = rows.features["label"]
     columns: dict[str, list[Any]] = {name: [] for name in rows.column_names}
-    files = batch_files(FOLDER, "train")
-    if unknown := sorted({*batches} - {file.stem for file in files}):
+    files = {file.stem: file for folder in FOLDERS.values() for file in batch_files(folder, "train")}
+    if unknown := sorted({*batches} - {*files}):
         raise InputError(f"augmentation.crossed_batches: {unknown[0]!r} is not a batch of the training split")
-    items = [item for file in files if not batches or file.stem in batches for item in read_batch(file)]
+    chosen = [file for name, file in files.items() if name in batches] or batch_files(FOLDER, "train")
+    items = [item for file in chosen for item in read_batch(file)]
     quadruples = [item for item in items if isinstance(item, Quadruple)]
     for group, item in enumerate(items, start=first_group):
         labelled = list(_labelled_windows(item, draw))
@@ -127,7 +129,16 @@ def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
             parts.append(
                 crossed_rows(parts[0], groups, recipe.seed, options.context_negatives, options.crossed_batches)
             )
-    return TrainingRows(concatenate_datasets(parts) if len(parts) > 1 else parts[0], sum(map(len, with_teacher)))
+    made = concatenate_datasets(parts) if len(parts) > 1 else parts[0]
+    return TrainingRows(made, sum(map(len, with_teacher)))
+
+
+def rewritten(rows: "Dataset", recipe: Recipe) -> "Dataset":
+    """The rows as the student reads them; the teachers read them as they are."""
+    options = recipe.augmentation
+    if options.other_endings or options.long_replies:
+        return rewritten_rows(rows, options.other_endings, options.long_replies, recipe.seed)
+    return rows
 
 
 def _grouped(parts: "list[Dataset]", columns: tuple[str, ...]) -> "tuple[list[Dataset], int]":

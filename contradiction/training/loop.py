@@ -27,7 +27,7 @@ from contradiction.labels import task_of
 from contradiction.training import record, run_folder, tracking
 from contradiction.training.accelerators import accelerator_for
 from contradiction.training.accelerators import deterministic as only_deterministic
-from contradiction.training.augmentation import TrainingRows, training_rows
+from contradiction.training.augmentation import TrainingRows, rewritten, training_rows
 from contradiction.training.distillation import check_teachers, soft_labels
 from contradiction.training.initialize import initialize_model
 from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
@@ -168,7 +168,7 @@ def _prepare(
     if languages != [CHINESE]:
         setattr(model.config, CHINESE_ONLY_KEY, False)
     soft = _teacher_probabilities(accelerator, recipe, training, work) if recipe.distillation.has_teachers else None
-    examples = encode_rows(rows, recipe, tokenizer, soft)
+    examples = encode_rows(rewritten(rows, recipe), recipe, tokenizer, soft)
     batches = train_loader(examples, tokenizer, recipe.optimizer.batch_size, recipe.seed)
     encoded = encode_rows(validation, recipe, tokenizer)
     validation_batches = evaluation_loader(encoded, tokenizer, recipe.optimizer.batch_size)

@@ -112,6 +112,11 @@ class Recipe(Options):
             raise ValueError(
                 "augmentation.nli reads pairs of sentences as conversations, for a detector of contradictions"
             )
+        if (self.augmentation.other_endings or self.augmentation.long_replies) and view in TWO_TEXTS:
+            raise ValueError(
+                "augmentation.other_endings and augmentation.long_replies rewrite conversations; the view "
+                f"{view} reads pairs of texts"
+            )
         if self.augmentation.crossed and (view in (*TWO_TEXTS, HIERARCHICAL) or task not in ("2-class", "4-class")):
             raise ValueError(
                 "augmentation.crossed adds conversations with the labels of 2-class or 4-class, to one checkpoint"

@@ -221,7 +221,10 @@ class AugmentationOptions(Options):
             label non-contradiction, and as many rows for each crossed quadruple, see
             ``contradiction.training.augmentation``.
         crossed: read the training split of the crossed chats too, see ``contradiction.training.augmentation``.
-        crossed_batches: only these batches of that split, by default all.
+        crossed_batches: only these batches of that split or of ``crossed-long``; by default all of that split.
+        other_endings: the share of the messages whose full stop at the end is added or removed, see
+            ``contradiction.training.rewriting``.
+        long_replies: the share of the rows in which neutral sentences are added to replies.
     """
 
     nli: str | None = None
@@ -229,6 +232,8 @@ class AugmentationOptions(Options):
     context_negatives: int = Field(default=0, ge=0)
     crossed: bool = False
     crossed_batches: list[str] = []
+    other_endings: float = Field(default=0, ge=0, le=1)
+    long_replies: float = Field(default=0, ge=0, le=1)
 
     @model_validator(mode="after")
     def _batches_are_of_the_crossed_chats(self) -> Self:

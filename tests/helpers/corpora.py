@@ -105,11 +105,18 @@ def copies(tmp_path_factory):
 
 
 READ_ALL, BUILD = cache(crossed.read_all), crossed.build
-ENCODED = cache(lambda: BUILD(READ_ALL()))
+ENCODED = {}
+
+
+def encoded(items):
+    """The rows of a corpus that ``READ_ALL`` returned, encoded once."""
+    if id(items) not in ENCODED:
+        ENCODED[id(items)] = BUILD(items)
+    return ENCODED[id(items)]
 
 
 @pytest.fixture
 def crossed_once(monkeypatch):
-    """All builds share one copy of the crossed corpus, because reading and encoding it takes most of their time."""
+    """All builds share one copy of the crossed corpora, because reading and encoding it takes most of their time."""
     monkeypatch.setattr(crossed, "read_all", READ_ALL)
-    monkeypatch.setattr(crossed, "build", lambda items: ENCODED())
+    monkeypatch.setattr(crossed, "build", encoded)

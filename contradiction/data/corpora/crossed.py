@@ -4,7 +4,8 @@ A *crossed quadruple* is two chats and two replies. The chats differ in what was
 in one chat and contradicts the other, so every chat and every reply occurs once with each label. A detector must
 compare the two to do better than chance. Self-contradictions cannot be crossed; they are minimal pairs.
 
-Each batch is one file in ``contradiction/data/crossed``. The batches are released under CC0.
+Each batch is one file in a folder of ``FOLDERS``: ``crossed`` has short and middle-sized messages, and ``crossed-long``
+has replies of 60 to 240 characters, as language models write them. The batches are released under CC0.
 """
 
 import csv
@@ -19,15 +20,17 @@ from contradiction.conversation import ASSISTANT, USER
 from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Row, read_objects
 from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError, kind_of
-from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
+from contradiction.labels import CROSSED, CROSSED_LONG, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-FOLDER = Path(__file__).resolve().parents[1] / "crossed"
+DATA = Path(__file__).resolve().parents[1]
+FOLDERS: Mapping[str, Path] = {CROSSED: DATA / "crossed", CROSSED_LONG: DATA / "crossed_long"}
+FOLDER = FOLDERS[CROSSED]
 BATCHES_FILE = "batches.csv"
 CLAUSES = ("evidence_clause", "reply_clause")
-STYLES = ("short", "long", "assistant", "asked", "pairs")
+STYLES = ("short", "long", "assistant", "companion", "asked", "pairs")
 PHENOMENA = (
     "negation", "antonym", "number", "time", "place", "kin", "work", "habit", "possession", "ability", "experience",
     "knowledge", "order", "plan", "opinion", "name", "rule", "speaker",
@@ -149,8 +152,8 @@ class Batch:
         name: of its file, without ``.jsonl``.
         split: train, validation or test; the whole batch is in this split.
         style: ``short`` (two turns, colloquial), ``long`` (three turns and more), ``assistant`` (long messages of an
-            assistant or a service bot), ``asked`` (the user asks the same again in other words) or ``pairs``
-            (self-contradictions).
+            assistant or a service bot), ``companion`` (long messages of a bot with a life of its own), ``asked`` (the
+            user asks the same again in other words) or ``pairs`` (self-contradictions).
         brief: what its author was asked for.
     """
 
@@ -205,7 +208,7 @@ def read_all(folder: str | Path = FOLDER) -> dict[str, list[Quadruple | Pair]]:
 
 
 def digest(split: str) -> str:
-    """A digest of the published batches of one split: equal exactly for equal content."""
+    """A digest of the published batches of one split of ``crossed``: equal exactly for equal content."""
     content = hashlib.sha256()
     for file in batch_files(FOLDER, split):
         content.update(file.read_bytes())

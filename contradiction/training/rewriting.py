@@ -1,0 +1,89 @@
+"""Writes training messages in other ways that leave their labels as they are.
+
+The replies of CDConv have 11 characters on average and at most 40. Half of them end without punctuation. A detector
+that was trained on them alone changes some decisions if a full stop is added, and misses most contradictions in the
+long replies of language models.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from contradiction.conversation import ASSISTANT
+from contradiction.data.corpora.crossed import Quadruple, read
+from contradiction.inputs.views import CONVERSATION
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+NEUTRAL_SENTENCES = Path(__file__).resolve().parents[1] / "data" / "neutral_sentences.txt"
+FULL_STOP = "。"
+PUNCTUATION = "。！？!?…~～，,；;：:"
+REPLIES = ("b1", "b2")
+# A sentence of 8 to 40 characters without the pronouns I, you, he and she.
+STATEMENT = re.compile(r"(?:(?<=[。！？])|^)[^。！？我你您咱他她]{7,39}[。！？]")
+MOST_SENTENCES = 4  # added to one reply; a sentence has 8 to 45 characters
+
+
+def rewritten_rows(rows: "Dataset", endings: float, long_replies: float, seed: int) -> "Dataset":
+    """The same rows with other endings and longer replies. The labels are those of the original rows.
+
+    Args:
+        rows: conversations of two turns.
+        endings: the share of the messages whose full stop at the end is added or removed. A message with another
+            punctuation mark at the end does not change.
+        long_replies: the share of the rows in which neutral sentences are added to ``b1``, to ``b2`` or to both.
+        seed: the random seed.
+
+    Returns:
+        As many rows, in the same order and with the same columns.
+    """
+    draw = np.random.default_rng(seed)
+    columns = {name: list(rows[name]) for name in CONVERSATION}
+    for row in range(len(rows)):
+        if draw.random() < long_replies:
+            for name in (REPLIES, REPLIES[:1], REPLIES[1:])[draw.integers(3)]:
+                columns[name][row] = _longer(columns[name][row], draw)
+        for messages in columns.values():
+            if draw.random() < endings:
+                messages[row] = _other_ending(messages[row])
+    return type(rows).from_dict({**rows.to_dict(), **columns}, features=rows.features)
+
+
+def _other_ending(message: str) -> str:
+    if message.endswith(FULL_STOP):
+        return message[:-1] or message
+    return message if not message or message[-1] in PUNCTUATION else message + FULL_STOP
+
+
+def _longer(reply: str, draw: np.random.Generator) -> str:
+    """A reply with other sentences before it, after it, or on both sides."""
+    chosen = []
+    for _ in range(draw.integers(1, MOST_SENTENCES + 1)):
+        sentences = (neutral_sentences(), statements())[draw.integers(2)]
+        chosen.append(sentences[draw.integers(len(sentences))])
+    before = chosen[: draw.integers(len(chosen) + 1)]
+    after = chosen[len(before) :]
+    end = FULL_STOP if after and reply and reply[-1] not in PUNCTUATION else ""
+    return "".join([*before, reply, end, *after])
+
+
+@cache
+def neutral_sentences() -> tuple[str, ...]:
+    """Sentences that fit beside any reply, as language models write them. They were written for this project (CC0)."""
+    return tuple(NEUTRAL_SENTENCES.read_text(encoding="utf-8").splitlines())
+
+
+@cache
+def statements() -> tuple[str, ...]:
+    """Sentences of the assistant in the training split of the crossed chats, about neither the speaker nor the user."""
+    sentences: dict[str, None] = {}
+    for item in read("train"):
+        if isinstance(item, Quadruple):
+            for message in (*item.a, *item.b):
+                if message["role"] == ASSISTANT:
+                    sentences |= dict.fromkeys(STATEMENT.findall(message["content"]))
+    return tuple(sentences)

@@ -1,0 +1,102 @@
+"""Training rows with other endings and longer replies."""
+
+import numpy as np
+import pytest
+from datasets import ClassLabel, Dataset
+
+from contradiction.data.corpora.crossed import FOLDERS, batches, read
+from contradiction.errors import InputError
+from contradiction.labels import CROSSED_LONG, LABELS
+from contradiction.training.augmentation import crossed_rows, rewritten
+from contradiction.training.losses import GROUP
+from contradiction.training.recipe import Recipe
+from contradiction.training.rewriting import PUNCTUATION, neutral_sentences, rewritten_rows, statements
+
+UTTERANCES = ("u1", "b1", "u2", "b2")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    made = [
+        {"id": i, "u1": f"问{i}？", "b1": f"养了{i}只猫", "u2": f"再问{i}", "b2": f"没养过{i}。", "label": i % 2}
+        for i in range(400)
+    ]
+    return Dataset.from_list(made)
+
+
+def test_a_share_of_the_messages_gets_another_ending(rows):
+    made = rewritten_rows(rows, endings=0.25, long_replies=0, seed=1)
+    changed = {
+        name: np.mean([old != new for old, new in zip(rows[name], made[name], strict=True)]) for name in UTTERANCES
+    }
+    assert changed["u1"] == 0  # a question mark stays
+    assert all(0.18 < changed[name] < 0.32 for name in ("b1", "u2", "b2"))
+    for name in UTTERANCES:
+        for old, new in zip(rows[name], made[name], strict=True):
+            assert new in {old, f"{old}。", old.removesuffix("。")}
+
+
+def test_a_share_of_the_rows_gets_longer_replies(rows):
+    made = rewritten_rows(rows, endings=0, long_replies=0.5, seed=1)
+    longer = [[len(new[name]) > len(old[name]) for name in UTTERANCES] for old, new in zip(rows, made, strict=True)]
+    assert 0.42 < np.mean([any(row) for row in longer]) < 0.58
+    assert {tuple(row) for row in longer} == {
+        (False, first, False, second) for first in (False, True) for second in (False, True)
+    }
+    known = {*neutral_sentences(), *statements()}
+    for old, new in zip(rows, made, strict=True):
+        before, reply, after = new["b2"].partition(old["b2"].removesuffix("。"))
+        assert reply
+        for part in (before, after.removeprefix("。")):
+            assert not part or part in known or any(part.startswith(sentence) for sentence in known)
+
+
+def test_labels_and_all_other_columns_stay(rows):
+    made = rewritten_rows(rows, endings=1, long_replies=1, seed=1)
+    assert made.column_names == rows.column_names and made.features == rows.features
+    assert made["id"] == rows["id"] and made["label"] == rows["label"]
+
+
+def test_the_rewriting_depends_on_the_seed_alone(rows):
+    first, again, other = (rewritten_rows(rows, 0.5, 0.5, seed)["b2"] for seed in (1, 1, 2))
+    assert list(first) == list(again) != list(other)
+
+
+def test_the_added_sentences_say_nothing_about_speaker_or_user():
+    for sentence in (*neutral_sentences(), *statements()):
+        assert sentence[-1] in "。！？" and not set(sentence) & set("我")
+    assert len(set(neutral_sentences())) >= 300 and len(statements()) > 1000
+    evaluated = {
+        message["content"]
+        for split in ("validation", "test")
+        for item in read(split)
+        for message in item.judged().__next__().messages
+    }
+    assert not evaluated & set(statements())
+
+
+def test_a_reply_ends_with_punctuation_before_an_added_sentence(rows):
+    for reply in rewritten_rows(rows, 0, 1, 3)["b1"]:
+        before, _, after = reply.partition("只猫")
+        assert not after or after[0] in PUNCTUATION
+
+
+def recipe(**options):
+    return Recipe.of(name="it", config="4-class", view="flatten", backbone="x", **options)
+
+
+def test_a_recipe_rewrites_only_if_it_says_so(rows):
+    assert rewritten(rows, recipe()) is rows
+    assert list(rewritten(rows, recipe(other_endings=1.0))["b1"]) == [f"{text}。" for text in rows["b1"]]
+
+
+def test_pairs_of_texts_are_not_rewritten():
+    with pytest.raises(InputError, match="long_replies"):
+        Recipe.of(name="it", config="nli", view="nli", backbone="x", long_replies=0.5)
+
+
+def test_batches_of_both_crossed_corpora_can_be_chosen(rows):
+    [name, *_] = [batch.name for batch in batches(FOLDERS[CROSSED_LONG]).values() if batch.split == "train"]
+    labelled = rows.cast_column("label", ClassLabel(names=list(LABELS["4-class"])))
+    made = crossed_rows(labelled.add_column(GROUP, [0] * len(rows)), 1, 23, batches=[name, "a1"])
+    assert any(len(row["b2"]) >= 60 for row in made) and any(len(row["b2"]) < 60 for row in made)
