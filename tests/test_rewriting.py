@@ -11,6 +11,7 @@ from contradiction.training.augmentation import crossed_rows, rewritten
 from contradiction.training.losses import GROUP
 from contradiction.training.recipe import Recipe
 from contradiction.training.rewriting import PUNCTUATION, neutral_sentences, rewritten_rows, statements
+from contradiction.training.run_folder import run_request
 
 UTTERANCES = ("u1", "b1", "u2", "b2")
 
@@ -81,8 +82,8 @@ def test_a_reply_ends_with_punctuation_before_an_added_sentence(rows):
         assert not after or after[0] in PUNCTUATION
 
 
-def recipe(**options):
-    return Recipe.of(name="it", config="4-class", view="flatten", backbone="x", **options)
+def recipe(backbone="x", **options):
+    return Recipe.of(name="it", config="4-class", view="flatten", backbone=backbone, **options)
 
 
 def test_a_recipe_rewrites_only_if_it_says_so(rows):
@@ -100,3 +101,13 @@ def test_batches_of_both_crossed_corpora_can_be_chosen(rows):
     labelled = rows.cast_column("label", ClassLabel(names=list(LABELS["4-class"])))
     made = crossed_rows(labelled.add_column(GROUP, [0] * len(rows)), 1, 23, batches=[name, "a1"])
     assert any(len(row["b2"]) >= 60 for row in made) and any(len(row["b2"]) < 60 for row in made)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [({}, set()), ({"crossed": True}, {"crossed"}), ({"crossed": True, "crossed_batches": ["a1"]}, {"crossed"}),
+     ({"crossed": True, "crossed_batches": ["a1", "lr1"]}, {"crossed", "crossed-long"})],
+)  # fmt: skip
+def test_the_request_of_a_run_has_the_fingerprints_of_the_corpora_that_it_reads(quick_model, rows, chosen, expected):
+    request = run_request(recipe(str(quick_model), **chosen), "it", {"train": rows, "validation": rows})
+    assert {key for key in request if key.startswith("crossed")} == expected

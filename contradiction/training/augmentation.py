@@ -8,7 +8,7 @@ import numpy as np
 from datasets import concatenate_datasets
 
 from contradiction.conversation import read_turns
-from contradiction.data.corpora.crossed import FOLDER, FOLDERS, Item, Quadruple, batch_files, read_batch
+from contradiction.data.corpora.crossed import Item, Quadruple, read_batch, training_files
 from contradiction.data.splits import bots_of, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION, TWO_TEXTS, VIEWS, Row
@@ -49,11 +49,10 @@ def crossed_rows(
     draw = np.random.default_rng(seed)
     label = rows.features["label"]
     columns: dict[str, list[Any]] = {name: [] for name in rows.column_names}
-    files = {file.stem: file for folder in FOLDERS.values() for file in batch_files(folder, "train")}
-    if unknown := sorted({*batches} - {*files}):
-        raise InputError(f"augmentation.crossed_batches: {unknown[0]!r} is not a batch of the training split")
-    chosen = [file for name, file in files.items() if name in batches] or batch_files(FOLDER, "train")
-    items = [item for file in chosen for item in read_batch(file)]
+    try:
+        items = [item for file in training_files(batches) for item in read_batch(file)]
+    except InputError as error:
+        raise InputError(f"augmentation.crossed_batches: {error}") from None
     quadruples = [item for item in items if isinstance(item, Quadruple)]
     for group, item in enumerate(items, start=first_group):
         labelled = list(_labelled_windows(item, draw))

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 
-from contradiction.data.corpora.crossed import digest
+from contradiction.data.corpora.crossed import FOLDERS, digest, training_files
 from contradiction.data.splits import CHINESE, check_columns, fingerprint, load_labelled_split, load_split, name_of
 from contradiction.errors import InputError, first_line
 from contradiction.inputs.views import HIERARCHICAL, VIEWS
 from contradiction.io import files
 from contradiction.io.hub import revision
-from contradiction.labels import WITHOUT_RULE, task_with
+from contradiction.labels import CROSSED_LONG, WITHOUT_RULE, task_with
 from contradiction.methods.calibration import calibrate
 from contradiction.methods.loading import name_with_digest, write_manifests
 from contradiction.training import leakage, record
@@ -60,6 +60,8 @@ def run_request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] |
             fingerprints = {"nli": pairs}
     if recipe.augmentation.crossed:
         fingerprints["crossed"] = digest("train")
+        if any(file.parent == FOLDERS[CROSSED_LONG] for file in training_files(recipe.augmentation.crossed_batches)):
+            fingerprints[CROSSED_LONG] = digest("train", CROSSED_LONG)
     name = name_of(data)
     leakage.check_sources(recipe, name)
     return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **fingerprints}

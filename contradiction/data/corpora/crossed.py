@@ -207,10 +207,10 @@ def read_all(folder: str | Path = FOLDER) -> dict[str, list[Quadruple | Pair]]:
     return {split: read(split, folder) for split in SPLITS}
 
 
-def digest(split: str) -> str:
-    """A digest of the published batches of one split of ``crossed``: equal exactly for equal content."""
+def digest(split: str, config: str = CROSSED) -> str:
+    """A digest of the published batches of one split: equal exactly for equal content."""
     content = hashlib.sha256()
-    for file in batch_files(FOLDER, split):
+    for file in batch_files(FOLDERS[config], split):
         content.update(file.read_bytes())
     return content.hexdigest()[:16]
 
@@ -326,6 +326,20 @@ def read_rows(path: Path) -> Iterator[Row]:
 def batch_files(folder: Path, split: str) -> list[Path]:
     """The files of the batches of a split."""
     return [folder / f"{batch.name}.jsonl" for batch in batches(folder).values() if batch.split == split]
+
+
+def training_files(names: Sequence[str] = ()) -> list[Path]:
+    """The files of some training batches of both corpora; by default all of ``crossed``.
+
+    Raises:
+        InputError: there is no training batch of that name.
+    """
+    if not names:
+        return batch_files(FOLDER, "train")
+    files = {file.stem: file for folder in FOLDERS.values() for file in batch_files(folder, "train")}
+    if unknown := sorted({*names} - {*files}):
+        raise InputError(f"{unknown[0]!r} is not a batch of the training split")
+    return [file for name, file in files.items() if name in names]
 
 
 CORPUS = Corpus(
