@@ -108,6 +108,6 @@ def test_batches_of_both_crossed_corpora_can_be_chosen(rows):
     [({}, set()), ({"crossed": True}, {"crossed"}), ({"crossed": True, "crossed_batches": ["a1"]}, {"crossed"}),
      ({"crossed": True, "crossed_batches": ["a1", "lr1"]}, {"crossed", "crossed-long"})],
 )  # fmt: skip
-def test_the_request_of_a_run_has_the_fingerprints_of_the_corpora_that_it_reads(quick_model, rows, chosen, expected):
-    request = run_request(recipe(str(quick_model), **chosen), "it", {"train": rows, "validation": rows})
+def test_a_request_has_the_fingerprints_of_the_corpora_that_the_run_reads(quick_model, sample_repo, chosen, expected):
+    request = run_request(recipe(str(quick_model), **chosen), sample_repo)
     assert {key for key in request if key.startswith("crossed")} == expected
