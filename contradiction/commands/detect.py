@@ -71,12 +71,15 @@ def detect(
         ),
     ] = None,
     format: Annotated[
-        Literal["auto", "jsonl", "json", "csv", "tsv", "parquet", "deepeval", "garak"],
+        Literal["auto", "jsonl", "json", "csv", "tsv", "text", "parquet", "deepeval", "garak"],
         typer.Option(
-            help="The format of the file. auto: by the name of the file; standard input is jsonl. deepeval: test "
-            "cases. garak: a report."
+            help="The format of the file. auto: by the name of the file; standard input is jsonl. text: lines that "
+            "begin with 用户： or 机器人：, and an empty line after each chat. deepeval: test cases. garak: a report."
         ),
     ] = "auto",
+    encoding: Annotated[
+        str | None, typer.Option(help="The encoding of the file, for instance gb18030.", show_default="utf-8")
+    ] = None,
     scan: Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")] = False,
     threshold: ThresholdOption = None,
     prior: PriorOption = None,
@@ -123,15 +126,16 @@ def detect(
 ) -> None:
     """Judges the last reply of each chat and writes one line for each chat, in the order of the chats.
 
-    The file holds JSON lines, JSON, CSV, TSV or Parquet. A chat is {"messages": [...]}, a list of messages, ShareGPT's
-    "conversations", or u1, b1, u2 and b2; its id is copied to the verdict. An input that holds no chat is reported and
-    written to FILE.rejected.jsonl. The other inputs are judged. A pipe of JSON lines is answered line by line.
+    The file holds JSON lines, JSON, CSV, TSV, text or Parquet. A chat is {"messages": [...]}, a list of messages,
+    ShareGPT's "conversations", u1, b1, u2 and b2, or rows with session_id, role and content; its id is copied to the
+    verdict. An input that holds no chat is reported and written to FILE.rejected.jsonl. The other inputs are judged. A
+    pipe of JSON lines is answered line by line.
 
     Exit code: 0 done; 1 an input was rejected, or --fail-on found such a verdict or no chat; 2 the command cannot run;
     130 interrupted; 141 the output was closed.
     """
     _check_options(file, text, out, resume=resume, table=table, only=bool(only))
-    _check_engine(engine, address, text, format, out, device)
+    _check_engine(engine, address, text, format, encoding, out, device)
     if sys.stdout is None:
         raise InputError("standard output is closed; write > /dev/null if nobody reads it")
     demand_model(model)
@@ -149,7 +153,7 @@ def detect(
         return
     if file == "-" and text is None and not quiet and sys.stdin and sys.stdin.buffer.isatty():
         say("reading chats from standard input, one as JSON on each line; Ctrl+D ends the input")
-    chats = _open(file, text, None if format == "auto" else format, in_thread=(workers or 1) > 1)
+    chats = _open(file, text, None if format == "auto" else format, encoding, in_thread=(workers or 1) > 1)
     path = Path(file) if text is None and Path(file).is_file() else None
     if out and text is None:
         from contradiction.chats.writers import check_not_the_input, record_path, rejected_path
@@ -181,7 +185,8 @@ def detect(
         if out:
             request = _request(
                 chats, path, resume,
-                model=model, backend=backend, precision=precision, scan=scan, settings=Settings(**settings),
+                model=model, backend=backend, precision=precision, scan=scan, encoding=encoding,
+                settings=Settings(**settings),
             )  # fmt: skip
             output = ResumableOutput(out, chats.key, request, resume, on_note=say)
             stack.callback(output.release)
@@ -217,7 +222,13 @@ def _check_options(file: str, text: str | None, out: Path | None, *, resume: boo
 
 
 def _check_engine(
-    engine: str, address: str | None, text: str | None, format: str, out: Path | None, device: str | None
+    engine: str,
+    address: str | None,
+    text: str | None,
+    format: str,
+    encoding: str | None,
+    out: Path | None,
+    device: str | None,
 ) -> None:
     """Raises InputError for options that do not go with the engine."""
     if engine == "ray":
@@ -226,8 +237,8 @@ def _check_engine(
         check_ray()
         if out is None:
             raise InputError("--engine ray writes a folder of Parquet files; name it with --out")
-        if text is not None or format not in ("auto", "parquet"):
-            raise InputError("--engine ray reads a folder of Parquet files; leave --text and --format out")
+        if text is not None or format not in ("auto", "parquet") or encoding is not None:
+            raise InputError("--engine ray reads a folder of Parquet files; leave --text, --format and --encoding out")
         if device not in (None, "cpu", "cuda"):
             raise InputError(f"--device {device}: with --engine ray it must be cpu or cuda; Ray chooses the GPUs")
         return
@@ -267,7 +278,7 @@ def _detect_folder(
         )  # fmt: skip
 
 
-def _open(file: str, text: str | None, format: str | None, in_thread: bool) -> "Chats":
+def _open(file: str, text: str | None, format: str | None, encoding: str | None, in_thread: bool) -> "Chats":
     from contradiction.chats import readers
 
     if text is not None:
@@ -280,8 +291,8 @@ def _open(file: str, text: str | None, format: str | None, in_thread: bool) -> "
             # A reader of its own: Python cannot end while a thread waits inside the reader of sys.stdin.
             with suppress(OSError):  # not a file of the operating system
                 stdin = open(stdin.fileno(), "rb", closefd=False)
-        return readers.open_stream(stdin, "<stdin>", format)
-    return readers.open_file(file, format)
+        return readers.open_stream(stdin, "<stdin>", format, encoding)
+    return readers.open_file(file, format, encoding)
 
 
 def _request(
