@@ -2,9 +2,10 @@
 
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from io import BufferedIOBase
-from itertools import accumulate, count
+from itertools import accumulate, chain, count
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,20 @@ def open_stream(stream: BufferedIOBase, where: str, format: str | None = None, e
         return Chats(where, format, [_text_entries(stream, where, format)])
     numbers = count(1)
     return Chats(where, "jsonl", (_lines(lines, where, numbers) for lines in arriving_lines(stream)))
+
+
+def check_begin(chats: Chats) -> Chats:
+    """The chats of a file whose first one has been read, so that an unreadable file is found before a model is loaded.
+
+    Raises:
+        InputError: the file holds no chat, or cannot be read.
+    """
+    [group] = chats.arrivals
+    entries = iter(group)
+    first = next(entries, None)
+    if first is None:
+        raise InputError(f"{chats.where}: holds no chat")
+    return replace(chats, arrivals=[chain([first], entries)])
 
 
 def from_text(text: str) -> Chats:

@@ -88,7 +88,11 @@ def detect(
     max_turns: MaxTurnsOption = MAX_TURNS,
     batch_size: Annotated[int, typer.Option(min=1, help="The number of inputs in a forward pass.")] = 32,
     precision: Annotated[
-        str, typer.Option(help="fp32, bf16 (faster on some hardware, a little less exact) or fp16 (on a GPU).")
+        str,
+        typer.Option(
+            metavar="<fp32|bf16|fp16>",
+            help="bf16 is faster on some hardware and a little less exact; fp16 needs a GPU.",
+        ),
     ] = "fp32",
     backend: BackendOption = "torch",
     device: DeviceOption = None,
@@ -151,15 +155,20 @@ def detect(
         )  # fmt: skip
         _end(tally, fail_on or [], quiet, out)
         return
+    from contradiction.chats.readers import check_begin
+    from contradiction.chats.writers import check_not_the_input, record_path, rejected_path
+
     if file == "-" and text is None and not quiet and sys.stdin and sys.stdin.buffer.isatty():
         say("reading chats from standard input, one as JSON on each line; Ctrl+D ends the input")
     chats = _open(file, text, None if format == "auto" else format, encoding, in_thread=(workers or 1) > 1)
     path = Path(file) if text is None and Path(file).is_file() else None
-    if out and text is None:
-        from contradiction.chats.writers import check_not_the_input, record_path, rejected_path
-
-        source = os.fstat(0) if file == "-" else Path(file).stat()
-        check_not_the_input((out, rejected_path(out), record_path(out)), source, f"--out {out}")
+    # Loading a model takes seconds, so what is wrong with the files is found before it.
+    chats = check_begin(chats) if path else chats
+    if out:
+        _check_output(out, chats.where, path, resume)
+        if text is None:
+            source = os.fstat(0) if file == "-" else Path(file).stat()
+            check_not_the_input((out, rejected_path(out), record_path(out)), source, f"--out {out}")
     from contradiction.chats.chunks import judge_chats, judge_in_turn
     from contradiction.chats.workers import Workers
     from contradiction.chats.writers import RejectedFile, ResumableOutput, StreamOutput, TableOutput
@@ -184,8 +193,7 @@ def detect(
         output: ResumableOutput | TableOutput | StreamOutput
         if out:
             request = _request(
-                chats, path, resume,
-                model=model, backend=backend, precision=precision, scan=scan, encoding=encoding,
+                chats, path, model=model, backend=backend, precision=precision, scan=scan, encoding=encoding,
                 settings=Settings(**settings),
             )  # fmt: skip
             output = ResumableOutput(out, chats.key, request, resume, on_note=say)
@@ -205,6 +213,8 @@ def detect(
             )
     if isinstance(output, TableOutput):
         output.print()
+    if not (tally.chats or tally.rejected or fail_on or quiet):
+        say(f"{chats.where}: held no chat")
     _end(tally, fail_on or [], quiet, output.rejected_path)
 
 
@@ -295,15 +305,18 @@ def _open(file: str, text: str | None, format: str | None, encoding: str | None,
     return readers.open_file(file, format, encoding)
 
 
-def _request(
-    chats: "Chats", path: Path | None, resume: bool, *, model: str, settings: "Settings", **options: Any
-) -> dict[str, Any]:
-    from contradiction.chats.writers import output_request
+def _check_output(out: Path, where: str, path: Path | None, resume: bool) -> None:
+    """Raises InputError if the run cannot begin to write ``out``."""
+    from contradiction.chats.writers import check_can_begin
 
     if resume and path is None:
-        raise InputError(
-            f"{chats.where}: --resume needs a file, because a pipe cannot be compared with the earlier one"
-        )
+        raise InputError(f"{where}: --resume needs a file, because a pipe cannot be compared with the earlier one")
+    check_can_begin(out, resume)
+
+
+def _request(chats: "Chats", path: Path | None, *, model: str, settings: "Settings", **options: Any) -> dict[str, Any]:
+    from contradiction.chats.writers import output_request
+
     return output_request(model, path, format=chats.format, **options, **_values(settings))
 
 
@@ -327,7 +340,7 @@ def _progress_bar(
         return
     from contradiction.chats.chunks import count_windows
 
-    name, total, printed = Path(chats.where).name, chats.total, time.monotonic()
+    name, total, printed, read = Path(chats.where).name, chats.total, time.monotonic(), None
     with progress(name, in_bytes=chats.in_bytes) as bar:
         task = bar.add_task("", total=total)
 
@@ -339,8 +352,12 @@ def _progress_bar(
                 say(f"{name}: {min(bar.tasks[0].completed / total, 1):.0%} read")
 
         def on_chunk(entries: list["Entry"]) -> "OnBatch":
-            start, end = entries[0].end, entries[-1].end
+            nonlocal read
+            if read is None:  # a continued run begins inside the file
+                read = entries[0].end if len(entries) > 1 else 0
+            start, end = read, entries[-1].end
             bar.update(task, completed=start)
+            read = end
             per_window = (end - start) / sum(count_windows(entry, scan) for entry in entries)
             return lambda windows: advance(windows * per_window)
 
