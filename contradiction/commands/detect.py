@@ -164,11 +164,11 @@ def detect(
     path = Path(file) if text is None and Path(file).is_file() else None
     # Loading a model takes seconds, so what is wrong with the files is found before it.
     chats = check_begin(chats) if path else chats
+    if out and text is None:
+        source = os.fstat(0) if file == "-" else Path(file).stat()
+        check_not_the_input((out, rejected_path(out), record_path(out)), source, f"--out {out}")
     if out:
         _check_output(out, chats.where, path, resume)
-        if text is None:
-            source = os.fstat(0) if file == "-" else Path(file).stat()
-            check_not_the_input((out, rejected_path(out), record_path(out)), source, f"--out {out}")
     from contradiction.chats.chunks import judge_chats, judge_in_turn
     from contradiction.chats.workers import Workers
     from contradiction.chats.writers import RejectedFile, ResumableOutput, StreamOutput, TableOutput
