@@ -4,9 +4,10 @@ import logging
 import sys
 from collections.abc import Callable
 from importlib import metadata
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from contradiction import __version__
 from contradiction.commands import (
@@ -75,6 +76,39 @@ def _root(
     ] = False,
 ) -> None:
     pass
+
+
+class _Command(TyperCommand):
+    """A command whose help names no type for a flag, because a flag takes no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    """The same for a group of commands."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+def _without_types_of_flags(params: list[Any]) -> list[Any]:
+    for param in params:
+        if getattr(param, "is_bool_flag", False):
+            param.metavar = ""
+    return params
+
+
+def _use_classes(group: typer.Typer) -> None:
+    group.info.cls = _Group
+    for command in group.registered_commands:
+        command.cls = _Command
+    for subgroup in group.registered_groups:
+        if subgroup.typer_instance:
+            _use_classes(subgroup.typer_instance)
+
+
+_use_classes(app)
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from understand import analysis_html
 from web import Page, Uploads
 
 from contradiction import ContradictionDetector
-from contradiction.chats import formats
+from contradiction.chats import pasted
 from contradiction.conversation import read_message
 from contradiction.errors import InputError
 from contradiction.inference.torch_backend import use_allowed_cores
@@ -146,7 +146,7 @@ def _shown(name: str, detector: ContradictionDetector) -> dict[str, Any]:
 def read_pasted(text: str) -> dict[str, Any]:
     """The messages of a pasted chat that the user or the bot says, or why it is none."""
     try:
-        messages = formats.read_pasted(str(text)[:LONGEST_PASTED])
+        messages = pasted.read_pasted(str(text)[:LONGEST_PASTED])
         read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
     except InputError as error:
         return {"error": str(error)}

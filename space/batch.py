@@ -87,7 +87,9 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
 
     with gr.Row():
         with gr.Column(scale=1):
-            file = gr.File(label=words("file"), file_types=[".jsonl", ".csv", ".parquet"], elem_id="file")
+            file = gr.File(
+                label=words("file"), file_types=[".jsonl", ".csv", ".tsv", ".txt", ".parquet"], elem_id="file"
+            )
             gr.Markdown(words("fileInfo"))
             detector = gr.Dropdown([*services], label=words("detector"), visible=len(services) > 1, elem_id="detector")
             with gr.Row():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from contradiction.chats import formats
+from contradiction.chats import pasted
 from contradiction.conversation import alternating
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 from contradiction.paths import SAMPLE
@@ -50,7 +50,7 @@ def examples() -> list[Example]:
     short = sorted(samples.values(), key=lambda row: order.index(row["kind"]) if row["kind"] in order else len(order))
     chats = (FOLDER / "chats.txt").read_text(encoding="utf-8").strip().split("\n\n")
     return short + [
-        {"by": LONG, "kind": LONG, "title": [chat.partition("\n")[0]], "messages": formats.read_pasted(chat)}
+        {"by": LONG, "kind": LONG, "title": [chat.partition("\n")[0]], "messages": pasted.read_pasted(chat)}
         for chat in chats
     ]
 

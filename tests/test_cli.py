@@ -110,6 +110,16 @@ def test_a_user_error_prints_one_line_on_stderr_and_exits_with_2(run, arguments,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", [[], ["detect"], ["probe"], ["probe", "run"], ["push", "model"], ["demo"]])
+def test_help_shows_choices_and_no_type_for_flags(run, command):
+    code, out, _ = run(*command, "--help")
+    assert code == 0
+    assert "--help" in out and "<bool>" not in out
+    if command == ["detect"]:
+        for choice in ("fp32", "bf16", "onnx", "role-confusion", "sentences", "unchecked", "ray", "deepeval"):
+            assert choice in out
+
+
 def test_version_imports_nothing_heavy():
     from importlib.metadata import version
 

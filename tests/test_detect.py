@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from threading import Thread
 
 import pytest
 from helpers.chats import CHAT, chat, line, objects
+from rich.cells import cell_len
 
 from contradiction import cli
 from contradiction.detector import ContradictionDetector
@@ -175,6 +177,17 @@ def test_the_table_shows_the_beginning_of_a_long_reply(detect):
     assert "…" in out
 
 
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_table_is_as_wide_as_the_terminal_and_wraps_texts(detect, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    reply = "我从来没有养过任何一种动物因为家里的人都对毛发过敏而且我们住的地方也不允许" * 3
+    code, out, _ = detect("--table", stdin=line([*CHAT[:3], {"role": "assistant", "content": reply}]).encode())
+    assert code == 0
+    assert 80 <= max(map(cell_len, out.splitlines())) <= width
+    texts = "".join(re.match(r"\s*(?:1\s+)?([\u4e00-\u9fff]*)", row)[1] for row in out.splitlines())
+    assert texts == reply
+
+
 def process(detect_model, *arguments, **options):
     command = [sys.executable, "-m", "contradiction", "detect", "--model", str(detect_model), *arguments]
     return subprocess.Popen(command, **options)
@@ -269,10 +282,33 @@ def test_a_closed_output_pipe_exits_with_141_and_no_error(detect_model, tmp_path
 
 @pytest.mark.parametrize("stdin", [b"", b"\n \n"])
 def test_empty_input_does_not_count_as_free_of_contradictions(detect, stdin):
-    assert detect(stdin=stdin)[0] == 0
+    code, _, err = detect(stdin=stdin)
+    assert (code, err[0]) == (0, "cdconv: <stdin>: held no chat"), "a filter before the pipe may leave nothing"
     code, answers, err = detect("--fail-on", "contradiction", "--quiet", stdin=stdin)
     assert (code, answers) == (1, [])
     assert "no chat to judge" in err[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", "", "a.jsonl: holds no chat"),
+        ("a.csv", "u1,b1,u2,b2\n", "a.csv: holds no chat"),
+        ("a.json", "[]", "a.json: holds no chat"),
+        ("a.txt", "\n\n", "a.txt: holds no chat"),
+        ("a.csv", "text\n你好\n", "a.csv: it has the column text; there must be messages"),
+        ("a.jsonl", "u1,b1,u2,b2\n", "--format csv reads it"),
+        ("done.jsonl", line(), "verdicts.jsonl: it exists already; --resume continues it"),
+    ],
+)
+def test_what_is_wrong_with_the_files_is_found_before_the_model_is_loaded(detect, name, content, message, tmp_path):
+    (tmp_path / "verdicts.jsonl").write_text("{}", encoding="utf-8")
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    options = ["--out", tmp_path / "verdicts.jsonl"] if name == "done.jsonl" else []
+    code, answers, err = detect(tmp_path / name, *options, model=tmp_path / "nowhere")
+    assert (code, answers, len(err)) == (2, [], 1)
+    assert message in err[0]
+    assert "nowhere" in detect(stdin=line().encode(), model=tmp_path / "nowhere")[2][0], "else it could not be missing"
 
 
 def test_a_chat_of_ten_thousand_turns_is_judged_quickly_and_reports_unread_turns(detect):
@@ -302,3 +338,14 @@ def test_a_run_without_a_terminal_reports_its_progress(detect, mixed, small_chun
     ]
     shares = [int(line.split()[-2].rstrip("%")) for line in progress]
     assert shares == sorted(shares) and len(set(shares)) > 2
+
+
+def test_progress_is_shown_within_one_long_chat(detect, long_chat, tmp_path, monkeypatch):
+    from contradiction.commands import detect as command
+
+    monkeypatch.setattr(command, "SECONDS_BETWEEN_LINES", 0)
+    (tmp_path / "a.jsonl").write_text(line(long_chat), encoding="utf-8")
+    err = detect(tmp_path / "a.jsonl", "--scan", "--batch-size", "8", "--out", tmp_path / "out.jsonl")[2]
+    shares = [int(message.split()[-2].rstrip("%")) for message in err if message.endswith("% read")]
+    assert shares == sorted(shares) and len(set(shares)) > 2
+    assert shares[0] < 50

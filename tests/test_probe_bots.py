@@ -250,6 +250,8 @@ def test_a_transformers_chat_model_can_be_a_bot(chat_model, tmp_path):
     rows = read_transcript(tmp_path / "transcript.jsonl")
     assert outcome.done == 6 and all(row["b1"] and row["b2"] for row in rows)
     assert all(bot.reply(row["messages"][:-1]) == row["b2"] for row in rows)  # the reply depends on the context alone
+    limited = TransformersBot(str(chat_model), max_new_tokens=1).ask(rows[0]["messages"][:-1])
+    assert limited.cut and len(limited.text) <= 1
     with pytest.raises(InputError, match="no chat model"):
         TransformersBot(str(tmp_path))
 

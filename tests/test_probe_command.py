@@ -35,3 +35,10 @@ def test_a_dry_run_prints_the_cost_and_calls_nothing(tmp_path, run):
 def test_wrong_options_print_one_line(options, why, tmp_path, run, detect_model):
     code, _, err = run("probe", "run", "--out", tmp_path / "run", "--model", detect_model, *options)
     assert code == 2 and why in err and err.count("\n") <= 2 and "s3cret" not in err
+
+
+def test_a_wrong_bot_is_found_before_the_detector_is_loaded(tmp_path, run):
+    options = ("--out", tmp_path / "run", "--model", tmp_path / "nowhere")
+    code, _, err = run("probe", "run", *options, "--function", "no_such_module:f")
+    assert code == 2 and "it must be module:function" in err and "nowhere" not in err
+    assert "nowhere" in run("probe", "run", *options, "--function", "os:getcwd")[2]

@@ -11,7 +11,7 @@ from helpers.bot_server import FAULTS, Endpoint, scripted, serving, true_label
 from contradiction.commands import probe
 from contradiction.errors import InputError
 from contradiction.io import files
-from contradiction.probing import report
+from contradiction.probing import pages, report
 from contradiction.probing.bots import EndpointBot
 from contradiction.probing.plan import plan, read_openings
 from contradiction.probing.run import Caller, CallLimits, read_transcript, run
@@ -107,6 +107,30 @@ def test_a_short_run_that_fails_completely_says_why(tmp_path):
     with serving(Endpoint(fault=lambda messages, before: "500")) as endpoint:
         with pytest.raises(InputError, match=r"first 3 conversations failed.*HTTP 500"):
             run_probes(endpoint, tmp_path, probes(3), limits=CallLimits(at_once=1, retries=0, backoff=0))
+
+
+def test_replies_that_reach_the_limit_of_tokens_are_counted(tmp_path):
+    planned = probes(4, "short", "repeat-2")
+    with serving(Endpoint(finish=lambda messages: "length" if len(messages) == 1 else "stop")) as endpoint:
+        _, rows, _ = run_probes(endpoint, tmp_path, planned)
+    assert [row["cut"] for row in rows] == [1] * 4
+    built = report.build([report.Source("mine", rows)])
+    assert built["bots"][0]["cut"] == 4
+    [warning] = pages.warnings(built)
+    assert warning.startswith("mine: 4 of its replies were cut at the limit of --max-tokens.")
+    assert warning in pages.how_measured(built) and warning in pages.markdown(built)
+    old = [{key: value for key, value in row.items() if key != "cut"} for row in rows]
+    assert pages.warnings(report.build([report.Source("mine", old)])) == []
+
+
+def test_a_run_without_any_conversation_does_not_block_another_request(tmp_path):
+    with serving(Endpoint(fault=lambda messages, before: "404")) as endpoint, pytest.raises(InputError):
+        run_probes(endpoint, tmp_path, probes(3))
+    with serving(Endpoint()) as endpoint:
+        assert run_probes(endpoint, tmp_path, probes(3), request={"seed": 1})[0].done == 3
+        assert json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["request"] == {"seed": 1}
+        with pytest.raises(InputError, match="its run was made with seed 1, not 2; another --out starts"):
+            run_probes(endpoint, tmp_path, probes(3), request={"seed": 2})
 
 
 def test_a_reply_that_is_cut_inside_an_emoji_is_kept(tmp_path):

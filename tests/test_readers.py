@@ -8,7 +8,7 @@ import pytest
 from helpers.chats import CHAT, line, objects, sharegpt, write_csv
 from pyarrow import parquet
 
-from contradiction.chats import formats, readers
+from contradiction.chats import csv_files, formats, readers
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION
 
@@ -181,7 +181,7 @@ def test_csv_through_a_pipe_prints_one_line_that_names_the_option(detect):
 def test_many_unclosed_quotes_take_no_longer_than_other_lines(bad):
     count = 20_000
     file = [b"u1,b1,u2,b2\n", *[bad] * count, "你,好,吗,好\n".encode()]
-    entries = list(readers.read_csv((b"".join(file)).splitlines(keepends=True), "a.csv", "csv"))
+    entries = list(csv_files.read_csv((b"".join(file)).splitlines(keepends=True), "a.csv", "csv"))
     assert len(entries) == count + 1
     assert all(entry.error for entry in entries[:-1]) and entries[-1].messages
     assert [entry.number for entry in entries] == list(range(1, count + 2))

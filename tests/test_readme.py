@@ -250,9 +250,33 @@ def test_the_recalls_offered_to_operators_match_the_shipped_rule():
     rule = load_rule(SHIPPED)
     page = tables(text_of(ROOT / "docs" / "operators.md"))
     header, rows = next(table for table in page if table[0][0] == "base rate")
-    precisions = [float(re.search(r"0\.\d", title)[0]) for title in header[1:]]
-    for base_rate, *cells in rows:
+    precisions = [float(re.search(r"0\.\d", title)[0]) for title in header[2:]]
+    assert header[1] == f"default threshold, {rule.threshold}"
+    default = next(point for point in reversed(rule.curve) if point.threshold >= rule.threshold)
+    for base_rate, at_default, *cells in rows:
         prior = float(re.match(r"[\d.]+", base_rate)[0]) / 100
+        assert at_default == f"{percent(default.recall)} (precision {default.precision(prior):.2f})"
         for wanted, cell in zip(precisions, cells, strict=True):
             recalls = [point.recall for point in rule.curve if point.precision(prior) >= wanted]
             assert cell == (percent(max(recalls)) if recalls else "–"), f"{base_rate}, precision {wanted}"
+
+
+def test_the_errors_at_the_default_threshold_match_the_shipped_rule_and_the_saved_results():
+    from pyarrow import compute, parquet
+
+    from contradiction.labels import CATEGORIES, NON_CONTRADICTION
+    from contradiction.methods.loading import load_rule
+
+    rule = load_rule(SHIPPED)
+    validation = next(point for point in reversed(rule.curve) if point.threshold >= rule.threshold)
+    saved = parquet.read_table(ROOT / "models" / "results" / "predictions" / "4-class.test.parquet")
+    rows = saved.filter(compute.equal(saved["run"], SHIPPED.name)).to_pylist()
+    called = {True: [], False: []}
+    for row in rows:
+        alarm = round(sum(row[kind] for kind in CATEGORIES), 4) >= rule.threshold
+        called[row["reference"] != NON_CONTRADICTION].append(alarm)
+    recall, false_alarms = (percent(sum(called[kind]) / len(called[kind])) for kind in (True, False))
+    page = " ".join(text_of(ROOT / "docs" / "operators.md").split())
+    assert f"raises a false alarm on {percent(validation.false_alarms)} % of the other replies." in page
+    expected = f"On the test split, it finds {recall} %, with a false alarm on {false_alarms} % of the other replies."
+    assert len(rows) == 2332 and expected in page

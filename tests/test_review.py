@@ -70,6 +70,36 @@ def test_two_people_label_every_chat_and_a_third_resolves_differences(store):
     assert exported[0]["messages"] == chats(1)[0][1]
 
 
+def test_one_person_can_label_alone(tmp_path):
+    store = LabelStore(tmp_path / "labels.sqlite", annotators=1)
+    store.add(chats(3))
+    anna = store.join("Anna")
+    with pytest.raises(InputError, match="Anna labels alone, because this review was started with --annotators 1"):
+        store.join("Ben")
+    for label in (HISTORY, "unclear"):
+        store.put(anna, store.next(anna).id, label, 1 if label == HISTORY else None)
+    report = store.report()
+    assert (report.both, report.final, report.unclear, report.agreement, report.waiting) == (0, 2, 1, None, 0)
+    assert [(one["label"], one["annotators"]) for one in store.export()] == [(HISTORY, {"Anna": HISTORY})]
+    assert list(LabelStore(store.path).export()) == [], "two people are still the default"
+    page = TestClient(application(store), base_url="http://localhost").get("/").text
+    assert '"annotators": 1' in page
+
+
+def test_the_command_exports_the_labels_of_one_person_or_says_why_there_are_none(run, chat_file, tmp_path):
+    store, out_file = LabelStore(tmp_path / "chats.jsonl.labels.sqlite"), tmp_path / "out.jsonl"
+    store.add(chats(2))
+    store.put(store.join("Anna"), store.next(1).id, NONE)
+    code, out, err = run("review", chat_file, "--export", out_file)
+    assert (code, out_file.exists()) == (2, False)
+    assert "labels by Anna" in out
+    assert "nothing to export yet, because no chat has a final label; two people must" in err
+    assert err.rstrip().endswith("--annotators 1 takes the labels of one person")
+    code, out, _ = run("review", chat_file, "--annotators", "1", "--export", out_file)
+    assert code == 0 and len(out_file.read_text(encoding="utf-8").splitlines()) == 1
+    assert "not available, because one person labels alone" in out and "both" not in out
+
+
 def test_the_progress_of_a_third_person_needs_no_report_of_the_whole_review(store, monkeypatch):
     checks = [("s0", chat("你好", "嗯"), INTRA)]
     store.add(chats(4), checks)

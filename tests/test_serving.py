@@ -94,7 +94,16 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
 @pytest.mark.parametrize(
     ("path", "body", "message"),
     [
-        ("judge", {}, "messages: Field required"),
+        ("judge", {}, "messages: is missing; Messages with `role` and `content`."),
+        (
+            "judge",
+            {"chat": CHAT},
+            "'chat' is no field of this request; messages is probably meant; the fields are mess",
+        ),
+        ("scan", {"messages": CHAT, "treshold": 1}, "'treshold' is no field of this request; threshold is probably"),
+        ("rerank", {"messages": CHAT[:3], "replies": ["好"]}, "'replies' is no field of this request; candidates is"),
+        ("check", {"fact": ["好"], "reply": "好"}, "'fact' is no field of this request; facts is probably meant"),
+        ("judge", {"messages": [{"role": "user", "text": "x"}]}, "messages[0] has no 'content'; it must be"),
         ("judge", {"messages": []}, "messages is empty"),
         ("judge", {"messages": [{"role": "bot", "content": "x"}]}, "messages[0]: role 'bot'"),
         ("judge", {"messages": CHAT, "threshold": 7}, "threshold 7"),
@@ -102,7 +111,11 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
         ("judge", {"messages": CHAT, "max_turns": "3"}, "max_turns"),
         ("judge", {"messages": CHAT, "max_turns": False}, "max_turns"),
         ("judge", {"messages": CHAT, "windowing": "aloud"}, "windowing 'aloud'"),
-        ("judge", {"messages": CHAT, "model": "/etc/passwd"}, "model: Extra inputs are not permitted"),
+        (
+            "judge",
+            {"messages": CHAT, "model": "/etc/passwd"},
+            "'model' is no field of this request; the fields are messages, ",
+        ),
         ("scan", {"messages": CHAT * 200}, "the chat has 800 messages; at most 400 are allowed"),
         ("scan", {"messages": chat(*[f"{n}" + "好" * 99 for n in range(100)])}, "the chat is too long to be judged"),
         ("rerank", {"messages": CHAT, "candidates": ["好"]}, "the last message before a reply must be the user's"),

@@ -1,7 +1,6 @@
 """Chats in the formats of two test harnesses: the test cases of DeepEval, and the reports of garak."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from contradiction.chats.formats import NOT_UTF8, Entry, NamedChat, make_entry, parse_json
@@ -12,28 +11,29 @@ DEEPEVAL, GARAK = "deepeval", "garak"
 HARNESSES = (DEEPEVAL, GARAK)
 
 
-def read_harness(path: Path, format: str) -> list[Entry]:
+def read_harness(content: bytes, where: str, format: str) -> list[Entry]:
     """The chats of a file.
 
     Args:
-        path: for ``deepeval``, a JSON list or JSON lines of test cases: conversational ones with ``turns``, and others
-            with ``input`` and ``actual_output``. For ``garak``, a report, ``NAME.report.jsonl``: a chat for each output
-            of each attempt.
+        content: for ``deepeval``, a JSON list or JSON lines of test cases: conversational ones with ``turns``, and
+            others with ``input`` and ``actual_output``. For ``garak``, a report, ``NAME.report.jsonl``: a chat for each
+            output of each attempt.
+        where: the name of the file in error messages.
         format: one of ``HARNESSES``.
 
     Raises:
         InputError: the file is not in UTF-8 or not JSON, or the conversations or outputs of an attempt are not a list.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(f"{path}: {NOT_UTF8}") from None
-    values = list(_values(text, str(path)))
+        raise InputError(f"{where}: {NOT_UTF8}") from None
+    values = list(_values(text, where))
     if format == DEEPEVAL:
         return [make_entry(number, number, _test_case, value) for number, (_, value) in enumerate(values, 1)]
-    outputs = _outputs(values, str(path))
+    outputs = _outputs(values, where)
     if not outputs:
-        raise InputError(f"{path}: holds no attempt with an output; a report of garak is named NAME.report.jsonl")
+        raise InputError(f"{where}: holds no attempt with an output; a report of garak is named NAME.report.jsonl")
     return [make_entry(number, number, lambda chat: chat, output) for number, output in enumerate(outputs, 1)]
 
 

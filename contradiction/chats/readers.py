@@ -1,51 +1,51 @@
-"""Opens files and pipes of chats: JSON lines, CSV, TSV and Parquet are read bit by bit, JSON is read whole."""
+"""Opens files and pipes of chats: JSON is read whole, and the other formats are read bit by bit."""
 
-import csv
 from codecs import BOM_UTF8
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from io import BufferedIOBase
-from itertools import accumulate, count
+from itertools import accumulate, chain, count
 from pathlib import Path
 from typing import Any
 
+from contradiction.chats.columns import DELIMITERS, ID, chat_columns, hint_at_format, usual_case
+from contradiction.chats.csv_files import read_csv
+from contradiction.chats.encodings import as_utf8
 from contradiction.chats.formats import (
-    DELIMITERS,
-    ID,
-    JSON,
     NOT_UTF8,
     UNREADABLE,
     Chats,
     Entry,
     NamedChat,
-    chat_columns,
     chat_from_json,
     chat_from_row,
-    chat_keys,
-    hint_at_format,
     make_entry,
     parse_json,
-    read_pasted,
 )
 from contradiction.chats.harnesses import HARNESSES, read_harness
+from contradiction.chats.pasted import JSON, read_pasted, read_transcripts
 from contradiction.errors import InputError, first_line
 
 FORMATS = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".txt": "text",
+    ".parquet": "parquet",
 }  # fmt: skip
 PIPE_BYTES = 1 << 18  # bytes read from a pipe at once: enough for full batches, few enough to answer soon
 BRACKETS = ("{", "[", "[{")  # the first line of JSON that spreads over many lines
 
 
-def open_file(path: str | Path, format: str | None = None) -> Chats:
+def open_file(path: str | Path, format: str | None = None, encoding: str | None = None) -> Chats:
     """The chats of a file.
 
     Args:
         path: the file. A named pipe is read as it comes.
         format: ``jsonl`` (one chat per line), ``json`` (one chat, or a list of chats), ``csv``, ``tsv`` or ``parquet``
-            (a column ``messages`` or ``conversations``, or u1, b1, u2 and b2, and perhaps ``id``); or ``deepeval`` or
-            ``garak``, see :mod:`contradiction.chats.harnesses`. By default the file's name says which.
+            (a column ``messages`` or ``conversations``, or u1, b1, u2 and b2, and perhaps ``id``; in ``csv`` and
+            ``tsv`` also one message in each row, see :mod:`contradiction.chats.message_rows`), ``text`` (see
+            :func:`contradiction.chats.pasted.read_transcripts`); or ``deepeval`` or ``garak``, see
+            :mod:`contradiction.chats.harnesses`. By default the file's name says which.
+        encoding: the encoding of the text, such as ``gb18030``; by default UTF-8.
 
     Raises:
         InputError: there is no such file, or it has another format. In CSV and JSON lines some errors show only while
@@ -58,27 +58,44 @@ def open_file(path: str | Path, format: str | None = None) -> Chats:
         raise InputError(f"{path}: is a folder; name a file of chats in it, or --engine ray for all its Parquet")
     if not path.is_file():
         stream: Any = path.open("rb")  # a buffered reader, which a pipe needs and mypy does not see
-        return open_stream(stream, str(path), format)
+        return open_stream(stream, str(path), format, encoding)
     format = format or FORMATS.get(path.suffix.lower())
     if format is None:
         raise InputError(
             f"{path}: {path.suffix or 'a name without an ending'} is no known type of file; the known ones are "
             f"{', '.join(FORMATS)}, or --format names the format"
         )
+    where = str(path)
     if format == "parquet":
+        if encoding is not None:
+            raise InputError(f"{where}: Parquet says itself how its text is encoded; leave the encoding out")
         return open_parquet(path)
-    size, where = path.stat().st_size, str(path)
-    if format in HARNESSES:
-        entries = read_harness(path, format)
+    if format in HARNESSES or format == "json":
+        with as_utf8(path.open("rb"), encoding, where) as file:
+            content = file.read()
+        entries = _json(content, where) if format == "json" else read_harness(content, where, format)
         return Chats(where, format, [entries], len(entries))
-    if format == "json":
-        entries = _json(path.read_bytes(), where)
-        return Chats(where, format, [entries], len(entries))
-    read = partial(_lines, where=where) if format == "jsonl" else partial(read_csv, where=where, format=format)
-    return Chats(where, format, [_through(path, read)], size, in_bytes=True)
+    return Chats(where, format, [_through(path, format, encoding)], _size(path, encoding), in_bytes=True)
 
 
-def open_stream(stream: BufferedIOBase, where: str, format: str | None = None) -> Chats:
+def _through(path: Path, format: str, encoding: str | None) -> Iterator[Entry]:
+    with as_utf8(path.open("rb"), encoding, str(path)) as file:
+        yield from _lines(file, str(path)) if format == "jsonl" else _text_entries(file, str(path), format)
+
+
+def _text_entries(file: Iterable[bytes], where: str, format: str) -> Iterator[Entry]:
+    return read_transcripts(file, where) if format == "text" else read_csv(file, where, format)
+
+
+def _size(path: Path, encoding: str | None) -> int:
+    """The number of bytes in UTF-8, in which the places of the entries are counted."""
+    if encoding is None:
+        return path.stat().st_size
+    with as_utf8(path.open("rb"), encoding, str(path)) as file:
+        return sum(map(len, iter(partial(file.read1, PIPE_BYTES), b"")))
+
+
+def open_stream(stream: BufferedIOBase, where: str, format: str | None = None, encoding: str | None = None) -> Chats:
     """The chats of standard input or of another pipe.
 
     JSON lines form groups as they arrive, so that each line can be answered at once.
@@ -87,20 +104,36 @@ def open_stream(stream: BufferedIOBase, where: str, format: str | None = None) -
         stream: buffered bytes.
         where: its name in messages.
         format: see :func:`open_file`; by default ``jsonl``.
+        encoding: see :func:`open_file`.
 
     Raises:
-        InputError: the format cannot be read from a pipe.
+        InputError: the format cannot be read from a pipe, or the encoding is unknown.
     """
     if format == "parquet":
         raise InputError(f"{where}: Parquet is read from its end, so it cannot come through a pipe; name the file")
     if format in HARNESSES:
         raise InputError(f"{where}: {format} is read from a file; name it")
+    stream = as_utf8(stream, encoding, where)
     if format == "json":
         return Chats(where, format, [_json(b"".join(iter(partial(stream.read1, PIPE_BYTES), b"")), where)])
-    if format in DELIMITERS:
-        return Chats(where, format, [read_csv(stream, where, format)])
+    if format == "text" or format in DELIMITERS:
+        return Chats(where, format, [_text_entries(stream, where, format)])
     numbers = count(1)
     return Chats(where, "jsonl", (_lines(lines, where, numbers) for lines in arriving_lines(stream)))
+
+
+def check_begin(chats: Chats) -> Chats:
+    """The chats of a file whose first one has been read, so that an unreadable file is found before a model is loaded.
+
+    Raises:
+        InputError: the file holds no chat, or cannot be read.
+    """
+    [group] = chats.arrivals
+    entries = iter(group)
+    first = next(entries, None)
+    if first is None:
+        raise InputError(f"{chats.where}: holds no chat")
+    return replace(chats, arrivals=[chain([first], entries)])
 
 
 def from_text(text: str) -> Chats:
@@ -127,11 +160,6 @@ def arriving_lines(stream: BufferedIOBase) -> Iterator[list[bytes]]:
             pending.append(part)
     if remainder := b"".join(pending):
         yield [remainder]
-
-
-def _through(path: Path, read: Callable[[Any], Iterator[Entry]]) -> Iterator[Entry]:
-    with path.open("rb") as file:
-        yield from read(file)
 
 
 def _lines(lines: Iterable[bytes], where: str, numbers: Iterator[int] | None = None) -> Iterator[Entry]:
@@ -178,91 +206,7 @@ def _json(content: bytes, where: str) -> list[Entry]:
     ]
 
 
-# Characters: longer than any chat, and short enough that an open quote does not swallow a large file.
-MAX_CELL = 1 << 24
-# The errors of csv for an open quote: at the end of the file, of a long file, and where a later quote "closes" it.
-UNCLOSED = ("unexpected end of data", "field larger than field limit", "expected after")
-NOT_CLOSED = "a quote that is not closed; only this line is rejected"
 ROWS_AT_ONCE = 1024  # rows of Parquet in memory
-
-
-def read_csv(file: Iterable[bytes], where: str, format: str) -> Iterator[Entry]:
-    """The entries of CSV or TSV, whose first row names the columns.
-
-    Args:
-        file: its lines.
-        where: its name in error messages.
-        format: ``csv`` or ``tsv``.
-
-    Raises:
-        InputError: there is no header, or no chat in the columns.
-    """
-    csv.field_size_limit(max(MAX_CELL, csv.field_size_limit()))  # of the process, so it is never lowered
-    delimiter = DELIMITERS[format]
-    rows = _csv_rows(file, where, delimiter)
-    first_line, header, _ = next(rows, ("", None, 0))
-    if not isinstance(header, list):
-        raise InputError(f"{where}: no {format.upper()} with a header; its first row must name the columns")
-    header = [name.strip() for name in header]
-    if chat_keys(header) is None and (hint := hint_at_format(first_line, read_with=delimiter)):
-        raise InputError(f"{where}: {hint}")
-    keys = chat_columns(header, where)
-    for number, (raw, cells, end) in enumerate(rows, 1):
-        yield make_entry(number, end, partial(_from_cells, header, keys, cells), raw)
-
-
-def _csv_rows(file: Iterable[bytes], where: str, delimiter: str) -> Iterator[tuple[str, list[str] | InputError, int]]:
-    """The text of each row, its cells (or why there are none), and where it ends in bytes.
-
-    A quote that is never closed would take the rest of the file into one row. Only the line that it stands in is then
-    rejected, and the lines after it are read again, each only once: a quote that is open at the end of one of them is
-    not closed either.
-    """
-    numbered = enumerate(file, 1)
-    again: deque[tuple[int, bytes]] = deque()  # lines that are read again, before further ones of the file
-    row_lines: list[tuple[int, bytes]] = []
-    unclosed = end = 0  # in lines before this one, a quote that is open at the end is never closed
-
-    def lines() -> Iterator[str]:
-        while line := again.popleft() if again else next(numbered, None):
-            row_lines.append(line)
-            try:
-                yield _decode(line[1], line[0])
-            except UnicodeDecodeError:
-                raise InputError(f"{where}:{line[0]}: {NOT_UTF8}") from None
-            if row_lines and row_lines[-1][0] < unclosed:
-                raise csv.Error(NOT_CLOSED)
-
-    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
-    while True:
-        row_lines.clear()
-        try:
-            cells: list[str] | InputError = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            cells, reason = InputError(f"not a row of cells ({error})"), str(error)
-            if reason == NOT_CLOSED or (len(row_lines) > 1 and any(phrase in reason for phrase in UNCLOSED)):
-                cells = InputError(NOT_CLOSED)
-                unclosed = max(unclosed, row_lines[-1][0])
-                again.extendleft(reversed(row_lines[1:]))
-                del row_lines[1:]
-                reader = csv.reader(lines(), delimiter=delimiter, strict=True)
-        end += sum(len(line) for _, line in row_lines)
-        if cells:
-            yield "".join(_decode(line, number) for number, line in row_lines).rstrip("\r\n"), cells, end
-
-
-def _decode(line: bytes, number: int) -> str:
-    return line.decode("utf-8-sig" if number == 1 else "utf-8")
-
-
-def _from_cells(header: list[str], keys: tuple[str, ...], cells: list[str] | InputError, _: object) -> NamedChat:
-    if isinstance(cells, InputError):
-        raise cells
-    if len(cells) != len(header):
-        raise InputError(f"{len(cells)} cells; the header names {len(header)} columns")
-    return chat_from_row(keys, dict(zip(header, cells, strict=True)))
 
 
 def open_parquet(path: Path, rows: range | None = None) -> Chats:
@@ -284,9 +228,11 @@ def open_parquet(path: Path, rows: range | None = None) -> Chats:
             names, footer = opened.schema_arrow.names, opened.metadata
         except (pyarrow.ArrowException, OSError, ValueError) as error:  # pyarrow raises any of them
             raise InputError(f"{path}: no Parquet file ({first_line(error)})") from None
-    keys = chat_columns(names, str(path))
+    usual = usual_case(names)
+    keys = chat_columns(usual, str(path))
     rows = range(1, footer.num_rows + 1) if rows is None else rows
-    entries = _parquet_rows(path, keys, [*keys, *({ID} & set(names))], rows)
+    columns = {name: names[usual.index(name)] for name in (*keys, *({ID} & set(usual)))}
+    entries = _parquet_rows(path, keys, columns, rows)
     return Chats(str(path), "parquet", [entries], len(rows))
 
 
@@ -347,7 +293,8 @@ def _text_bytes(array: Any) -> int:
     return 0
 
 
-def _parquet_rows(path: Path, keys: tuple[str, ...], columns: list[str], rows: range) -> Iterator[Entry]:
+def _parquet_rows(path: Path, keys: tuple[str, ...], columns: dict[str, str], rows: range) -> Iterator[Entry]:
+    """The entries; ``columns`` are the ones that are read: usual name -> name in the file."""
     import pyarrow
     from pyarrow import parquet
 
@@ -362,10 +309,10 @@ def _parquet_rows(path: Path, keys: tuple[str, ...], columns: list[str], rows: r
                 group for group, stop in enumerate(ends[1:]) if ends[group] < rows.stop - 1 and stop >= rows.start
             ]
             number, end = (ends[groups[0]], ends[groups[-1] + 1]) if groups else (0, 0)
-            for batch in opened.iter_batches(batch_size=ROWS_AT_ONCE, row_groups=groups, columns=columns):
+            for batch in opened.iter_batches(batch_size=ROWS_AT_ONCE, row_groups=groups, columns=[*columns.values()]):
                 first, number = number + 1, number + batch.num_rows
                 for row_number in range(max(first, rows.start), min(number + 1, rows.stop)):
-                    row = {name: batch[name][row_number - first] for name in columns}
+                    row = {name: batch[own][row_number - first] for name, own in columns.items()}
                     yield make_entry(row_number, row_number, partial(_from_scalars, keys), row)
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise InputError(f"{path}: damaged after row {number} ({first_line(error)})") from None

@@ -23,6 +23,7 @@ from contradiction.methods.loading import METHODS
 
 NOT_JUDGED = "not judged"
 MAX_CELL = 500  # characters in a cell of a table
+LONGEST_NAME = 20  # columns of a terminal for the name of a chat; the rest is wrapped
 REPLACED = "existed already; the inputs rejected now replace it"
 
 
@@ -190,8 +191,12 @@ class TableOutput(ShownOutput):
         from rich.text import Text
 
         table = Table(box=box.SIMPLE_HEAD)
-        for name in ("chat", "reply", "verdict", "probability", "certainty", "contradicts, or why unchecked"):
-            table.add_column(name, justify="right" if name == "probability" else "left", overflow="fold")
+        # The texts share the width that the short columns leave, and are wrapped.
+        table.add_column("chat", overflow="fold", max_width=LONGEST_NAME)
+        table.add_column("reply", overflow="fold")
+        for name in ("verdict", "probability", "certainty"):
+            table.add_column(name, justify="right" if name == "probability" else "left", no_wrap=True)
+        table.add_column("contradicts, or why unchecked", overflow="fold")
         for cells in self._rows:
             # As Text, because a chat may contain markup.
             table.add_row(
@@ -239,10 +244,8 @@ class ResumableOutput:
         record = record_path(path)
         if resume and record.exists():
             check_same_request(path, read_json(record), request)
-        elif path.exists() and path.stat().st_size:
-            problem = f"no {record.name} is beside it" if resume else "it exists already; --resume continues it"
-            raise InputError(f"{path}: {problem}; another name starts a new one")
         else:
+            check_can_begin(path, resume)
             # Lines of another run would mislead a later --resume.
             if self._rejected.path.exists():
                 self._rejected.path.unlink()
@@ -282,6 +285,14 @@ class ResumableOutput:
     def release(self) -> None:
         """Unlocks the files, after the last chunk."""
         self._release()
+
+
+def check_can_begin(path: Path, resume: bool) -> None:
+    """Raises InputError if there are verdicts in ``path`` already, and the run is not to continue them or cannot."""
+    record = record_path(path)
+    if path.exists() and path.stat().st_size and not (resume and record.exists()):
+        problem = f"no {record.name} is beside it" if resume else "it exists already; --resume continues it"
+        raise InputError(f"{path}: {problem}; another name starts a new one")
 
 
 def record_path(path: Path) -> Path:

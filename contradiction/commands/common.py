@@ -9,6 +9,8 @@ import typer
 
 from contradiction import paths
 from contradiction.errors import InputError
+from contradiction.inputs.windows import WINDOWED, WINDOWINGS
+from contradiction.labels import CATEGORIES
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -27,8 +29,9 @@ BackendOption = Annotated[
     str,
     typer.Option(
         envvar="CDCONV_BACKEND",
-        help="torch, onnx, onnx-int8 or openvino; or auto: the fastest of torch, onnx and openvino. `cdconv export` "
-        "writes the files for onnx, onnx-int8 and openvino.",
+        metavar="<torch|onnx|onnx-int8|openvino|auto>",
+        help="auto: the fastest of torch, onnx and openvino. `cdconv export` writes the files for onnx, onnx-int8 and "
+        "openvino.",
     ),
 ]
 DeviceOption = Annotated[
@@ -48,10 +51,11 @@ PriorOption = Annotated[
     typer.Option(help="The fraction of contradictions among your replies, for instance 0.1. Use it with --threshold."),
 ]
 CategoryOption = Annotated[
-    list[str] | None, typer.Option(help="Call only this kind of contradiction; can be repeated.")
+    list[str] | None,
+    typer.Option(help=f"Call only this kind of contradiction: {', '.join(CATEGORIES)}; can be repeated."),
 ]
 WindowingOption = Annotated[
-    str | None, typer.Option(help="How earlier turns are read: windowed, structured, unstructured or sentences.")
+    str | None, typer.Option(help=f"How earlier turns are read: {', '.join(WINDOWINGS)}.", show_default=WINDOWED)
 ]
 MaxTurnsOption = Annotated[
     int, typer.Option(min=0, help="The maximum number of earlier turns that a reply is compared with; 0 means all.")

@@ -71,12 +71,15 @@ def detect(
         ),
     ] = None,
     format: Annotated[
-        Literal["auto", "jsonl", "json", "csv", "tsv", "parquet", "deepeval", "garak"],
+        Literal["auto", "jsonl", "json", "csv", "tsv", "text", "parquet", "deepeval", "garak"],
         typer.Option(
-            help="The format of the file. auto: by the name of the file; standard input is jsonl. deepeval: test "
-            "cases. garak: a report."
+            help="The format of the file. auto: by the name of the file; standard input is jsonl. text: lines that "
+            "begin with 用户： or 机器人：, and an empty line after each chat. deepeval: test cases. garak: a report."
         ),
     ] = "auto",
+    encoding: Annotated[
+        str | None, typer.Option(help="The encoding of the file, for instance gb18030.", show_default="utf-8")
+    ] = None,
     scan: Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")] = False,
     threshold: ThresholdOption = None,
     prior: PriorOption = None,
@@ -85,7 +88,11 @@ def detect(
     max_turns: MaxTurnsOption = MAX_TURNS,
     batch_size: Annotated[int, typer.Option(min=1, help="The number of inputs in a forward pass.")] = 32,
     precision: Annotated[
-        str, typer.Option(help="fp32, bf16 (faster on some hardware, a little less exact) or fp16 (on a GPU).")
+        str,
+        typer.Option(
+            metavar="<fp32|bf16|fp16>",
+            help="bf16 is faster on some hardware and a little less exact; fp16 needs a GPU.",
+        ),
     ] = "fp32",
     backend: BackendOption = "torch",
     device: DeviceOption = None,
@@ -123,15 +130,16 @@ def detect(
 ) -> None:
     """Judges the last reply of each chat and writes one line for each chat, in the order of the chats.
 
-    The file holds JSON lines, JSON, CSV, TSV or Parquet. A chat is {"messages": [...]}, a list of messages, ShareGPT's
-    "conversations", or u1, b1, u2 and b2; its id is copied to the verdict. An input that holds no chat is reported and
-    written to FILE.rejected.jsonl. The other inputs are judged. A pipe of JSON lines is answered line by line.
+    The file holds JSON lines, JSON, CSV, TSV, text or Parquet. A chat is {"messages": [...]}, a list of messages,
+    ShareGPT's "conversations", u1, b1, u2 and b2, or rows with session_id, role and content; its id is copied to the
+    verdict. An input that holds no chat is reported and written to FILE.rejected.jsonl. The other inputs are judged. A
+    pipe of JSON lines is answered line by line.
 
     Exit code: 0 done; 1 an input was rejected, or --fail-on found such a verdict or no chat; 2 the command cannot run;
     130 interrupted; 141 the output was closed.
     """
     _check_options(file, text, out, resume=resume, table=table, only=bool(only))
-    _check_engine(engine, address, text, format, out, device)
+    _check_engine(engine, address, text, format, encoding, out, device)
     if sys.stdout is None:
         raise InputError("standard output is closed; write > /dev/null if nobody reads it")
     demand_model(model)
@@ -147,15 +155,20 @@ def detect(
         )  # fmt: skip
         _end(tally, fail_on or [], quiet, out)
         return
+    from contradiction.chats.readers import check_begin
+    from contradiction.chats.writers import check_not_the_input, record_path, rejected_path
+
     if file == "-" and text is None and not quiet and sys.stdin and sys.stdin.buffer.isatty():
         say("reading chats from standard input, one as JSON on each line; Ctrl+D ends the input")
-    chats = _open(file, text, None if format == "auto" else format, in_thread=(workers or 1) > 1)
+    chats = _open(file, text, None if format == "auto" else format, encoding, in_thread=(workers or 1) > 1)
     path = Path(file) if text is None and Path(file).is_file() else None
+    # Loading a model takes seconds, so what is wrong with the files is found before it.
+    chats = check_begin(chats) if path else chats
     if out and text is None:
-        from contradiction.chats.writers import check_not_the_input, record_path, rejected_path
-
         source = os.fstat(0) if file == "-" else Path(file).stat()
         check_not_the_input((out, rejected_path(out), record_path(out)), source, f"--out {out}")
+    if out:
+        _check_output(out, chats.where, path, resume)
     from contradiction.chats.chunks import judge_chats, judge_in_turn
     from contradiction.chats.workers import Workers
     from contradiction.chats.writers import RejectedFile, ResumableOutput, StreamOutput, TableOutput
@@ -180,8 +193,8 @@ def detect(
         output: ResumableOutput | TableOutput | StreamOutput
         if out:
             request = _request(
-                chats, path, resume,
-                model=model, backend=backend, precision=precision, scan=scan, settings=Settings(**settings),
+                chats, path, model=model, backend=backend, precision=precision, scan=scan, encoding=encoding,
+                settings=Settings(**settings),
             )  # fmt: skip
             output = ResumableOutput(out, chats.key, request, resume, on_note=say)
             stack.callback(output.release)
@@ -200,6 +213,8 @@ def detect(
             )
     if isinstance(output, TableOutput):
         output.print()
+    if not (tally.chats or tally.rejected or fail_on or quiet):
+        say(f"{chats.where}: held no chat")
     _end(tally, fail_on or [], quiet, output.rejected_path)
 
 
@@ -217,7 +232,13 @@ def _check_options(file: str, text: str | None, out: Path | None, *, resume: boo
 
 
 def _check_engine(
-    engine: str, address: str | None, text: str | None, format: str, out: Path | None, device: str | None
+    engine: str,
+    address: str | None,
+    text: str | None,
+    format: str,
+    encoding: str | None,
+    out: Path | None,
+    device: str | None,
 ) -> None:
     """Raises InputError for options that do not go with the engine."""
     if engine == "ray":
@@ -226,8 +247,8 @@ def _check_engine(
         check_ray()
         if out is None:
             raise InputError("--engine ray writes a folder of Parquet files; name it with --out")
-        if text is not None or format not in ("auto", "parquet"):
-            raise InputError("--engine ray reads a folder of Parquet files; leave --text and --format out")
+        if text is not None or format not in ("auto", "parquet") or encoding is not None:
+            raise InputError("--engine ray reads a folder of Parquet files; leave --text, --format and --encoding out")
         if device not in (None, "cpu", "cuda"):
             raise InputError(f"--device {device}: with --engine ray it must be cpu or cuda; Ray chooses the GPUs")
         return
@@ -267,7 +288,7 @@ def _detect_folder(
         )  # fmt: skip
 
 
-def _open(file: str, text: str | None, format: str | None, in_thread: bool) -> "Chats":
+def _open(file: str, text: str | None, format: str | None, encoding: str | None, in_thread: bool) -> "Chats":
     from contradiction.chats import readers
 
     if text is not None:
@@ -280,19 +301,22 @@ def _open(file: str, text: str | None, format: str | None, in_thread: bool) -> "
             # A reader of its own: Python cannot end while a thread waits inside the reader of sys.stdin.
             with suppress(OSError):  # not a file of the operating system
                 stdin = open(stdin.fileno(), "rb", closefd=False)
-        return readers.open_stream(stdin, "<stdin>", format)
-    return readers.open_file(file, format)
+        return readers.open_stream(stdin, "<stdin>", format, encoding)
+    return readers.open_file(file, format, encoding)
 
 
-def _request(
-    chats: "Chats", path: Path | None, resume: bool, *, model: str, settings: "Settings", **options: Any
-) -> dict[str, Any]:
-    from contradiction.chats.writers import output_request
+def _check_output(out: Path, where: str, path: Path | None, resume: bool) -> None:
+    """Raises InputError if the run cannot begin to write ``out``."""
+    from contradiction.chats.writers import check_can_begin
 
     if resume and path is None:
-        raise InputError(
-            f"{chats.where}: --resume needs a file, because a pipe cannot be compared with the earlier one"
-        )
+        raise InputError(f"{where}: --resume needs a file, because a pipe cannot be compared with the earlier one")
+    check_can_begin(out, resume)
+
+
+def _request(chats: "Chats", path: Path | None, *, model: str, settings: "Settings", **options: Any) -> dict[str, Any]:
+    from contradiction.chats.writers import output_request
+
     return output_request(model, path, format=chats.format, **options, **_values(settings))
 
 
@@ -316,7 +340,7 @@ def _progress_bar(
         return
     from contradiction.chats.chunks import count_windows
 
-    name, total, printed = Path(chats.where).name, chats.total, time.monotonic()
+    name, total, printed, read = Path(chats.where).name, chats.total, time.monotonic(), None
     with progress(name, in_bytes=chats.in_bytes) as bar:
         task = bar.add_task("", total=total)
 
@@ -328,8 +352,12 @@ def _progress_bar(
                 say(f"{name}: {min(bar.tasks[0].completed / total, 1):.0%} read")
 
         def on_chunk(entries: list["Entry"]) -> "OnBatch":
-            start, end = entries[0].end, entries[-1].end
+            nonlocal read
+            if read is None:  # a continued run begins inside the file
+                read = entries[0].end if len(entries) > 1 else 0
+            start, end = read, entries[-1].end
             bar.update(task, completed=start)
+            read = end
             per_window = (end - start) / sum(count_windows(entry, scan) for entry in entries)
             return lambda windows: advance(windows * per_window)
 

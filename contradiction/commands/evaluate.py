@@ -39,7 +39,7 @@ def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
     data: DataOrLabelsOption = DATA,
     config: ConfigOption = None,
-    split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
+    split: Annotated[str, typer.Option(metavar="<train|validation|test>", help="The split.")] = "test",
     revision: RevisionOption = None,
     view: ViewOption = None,
     backend: BackendOption = "torch",
@@ -279,7 +279,9 @@ def analyze(
     out: Annotated[Path, typer.Option(help="The folder to write.")],
     data: DataOption = DATA,
     config: ConfigOption = None,
-    split: Annotated[str | None, typer.Option(help="train, validation or test. By default test.")] = None,
+    split: Annotated[
+        str | None, typer.Option(metavar="<train|validation|test>", help="The split.", show_default="test")
+    ] = None,
     view: ViewOption = None,
     results: Annotated[
         Path, typer.Option(help="The folder of saved results, with the baselines.", show_default=SHOWN_RESULTS)

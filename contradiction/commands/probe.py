@@ -30,7 +30,7 @@ from contradiction.commands.common import (
 )
 from contradiction.errors import InputError
 from contradiction.inputs.windows import MAX_TURNS
-from contradiction.io.endpoint import KEY
+from contradiction.io.endpoint import KEY, MAX_TOKENS
 
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
@@ -92,7 +92,10 @@ def run_probe(
         str | None, typer.Option(help="The environment variable with the key of --writer.", show_default=KEY)
     ] = None,
     temperature: Annotated[float | None, typer.Option(min=0, help="The temperature of the bot.")] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="The maximum number of tokens in a reply of the bot.")] = 128,
+    max_tokens: Annotated[
+        int,
+        typer.Option(min=1, help="The maximum number of tokens in a reply of the bot. The report counts cut replies."),
+    ] = MAX_TOKENS,
     at_once: Annotated[int, typer.Option(min=1, help="The number of conversations at the same time.")] = 4,
     per_minute: Annotated[float | None, typer.Option(min=0.01, help="The maximum number of calls in a minute.")] = None,
     timeout: Annotated[
@@ -176,13 +179,15 @@ def run_probe(
 
     with ExitStack() as stack:
         stack.enter_context(locked(out))
+        # A wrong option is found before the detector is loaded. A chat model takes longer to load than the detector.
+        bot = None if chat_model else _bot(chosen_bot, key_variable=key_variable, timeout=timeout, **options)
         # Before the bot is called, so that a mistake here costs no conversation.
         detector = ContradictionDetector.from_pretrained(
             pinned(model, revision), device=device, backend=backend, **settings
         )
         detector.check_judges_replies()
         accuracy = verdicts.accuracy_record(verdicts.find_accuracy(detector, evaluation, on_note=say))
-        bot = _bot(chosen_bot, key_variable=key_variable, timeout=timeout, **options)
+        bot = bot or _bot(chosen_bot, key_variable=key_variable, timeout=timeout, **options)
         stack.callback(bot.close)
         endpoint_writer = None
         if writer:
@@ -328,7 +333,7 @@ def _write_report(runs: list[Path], out: Path, *, labels: Path | None = None, qu
     pages.write(built, out)
     if not quiet:
         show(*pages.tables(built)[:1])
-        for line in pages.headlines(built):
+        for line in (*pages.headlines(built), *pages.warnings(built)):
             say(line)
         say(f"→ {out / 'report.html'}")
     return built

@@ -3,7 +3,7 @@
 import ipaddress
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,7 +32,7 @@ from contradiction.serving.limits import Limits
 if TYPE_CHECKING:
     from contradiction.conversation import Messages
     from contradiction.io.tables import Table
-    from contradiction.serving.review_store import LabelStore, Report
+    from contradiction.serving.review_store import Report
 
 DEFAULT = Limits()
 LOOPBACK = "127.0.0.1"
@@ -63,7 +63,7 @@ def serve(
     timeout: Annotated[
         float, typer.Option(min=0.1, help="The maximum time for an answer, in seconds.")
     ] = DEFAULT.seconds,
-    precision: Annotated[str, typer.Option(help="fp32, or bf16, which is faster on some hardware.")] = "fp32",
+    precision: Annotated[str, typer.Option(metavar="<fp32|bf16>", help="bf16 is faster on some hardware.")] = "fp32",
     backend: BackendOption = "torch",
     device: DeviceOption = None,
 ) -> None:
@@ -165,6 +165,12 @@ def review(
             help="A file of chats with known labels, as --export writes it. The page mixes them in without a mark."
         ),
     ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="The encoding of the file, for instance gb18030.", show_default="utf-8")
+    ] = None,
+    annotators: Annotated[
+        int, typer.Option(min=1, max=2, help="How many people label each chat. 1: the label of one person is final.")
+    ] = 2,
     export: Annotated[
         Path | None, typer.Option(help="Write the final labels to this file as JSON lines. The page is not started.")
     ] = None,
@@ -190,15 +196,19 @@ def review(
         for source in filter(None, (file, labels, spot_checks)):
             if source.exists():
                 check_not_the_input([export], source.stat(), f"--export {export}")
-        store = LabelStore(labels)
-        count = _export(store, export)
-        show(_agreement(store.report()))
+        store = LabelStore(labels, annotators)
+        show(_agreement(store.report(), annotators))
+        if not (records := list(store.export())):
+            raise InputError(
+                f"{labels}: nothing to export yet, because no chat has a final label; {_NEEDED[annotators]}"
+            )
+        count = _export(records, export)
         typer.echo(f"{export}: {count:,} labelled chats; next: cdconv calibrate MODEL --on {export} --out FOLDER")
         return
     _check_installed("the page")
     check_address(host, port)
-    chats, checks = _chats(file), _spot_checks(spot_checks)
-    store = LabelStore(labels)
+    chats, checks = _chats(file, encoding), _spot_checks(spot_checks)
+    store = LabelStore(labels, annotators)
     added = store.add(chats, checks)
     import uvicorn
 
@@ -212,10 +222,10 @@ def review(
     uvicorn.run(application(store, hosts), host=host, port=port, log_level="warning")
 
 
-def _chats(file: Path) -> list[tuple[str, "Messages"]]:
+def _chats(file: Path, encoding: str | None) -> list[tuple[str, "Messages"]]:
     from contradiction.chats.readers import open_file
 
-    opened = open_file(file)
+    opened = open_file(file, encoding=encoding)
     chats: list[tuple[str, Messages]] = []
     for entry in (entry for group in opened.arrivals for entry in group):
         if entry.messages is None or not entry.turns:
@@ -239,29 +249,36 @@ def _spot_checks(file: Path | None) -> list[tuple[str, "Messages", str]]:
     return [(chat.id, chat.messages, chat.label) for chat in known]
 
 
-def _export(store: "LabelStore", path: Path) -> int:
+# The number of annotators -> what a final label needs.
+_NEEDED = {
+    1: "the page shows the chats",
+    2: "two people must give a chat the same label, or a third decides; --annotators 1 takes the labels of one person",
+}
+
+
+def _export(records: list[dict[str, Any]], path: Path) -> int:
     import json
 
     from contradiction.io.files import write_text
 
-    records = list(store.export())
     write_text(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
     return len(records)
 
 
-def _agreement(report: "Report") -> "Table":
+def _agreement(report: "Report", annotators: int) -> "Table":
     from contradiction.io.tables import Table, interval, percent
 
     def number(value: float | None) -> str:
         return "undefined" if value is None else f"{value:.2f}"
 
-    body = [
-        ("chats", f"{report.chats:,}"),
-        ("labelled by both annotators", f"{report.both:,}"),
-        ("waiting for a third", f"{report.waiting:,}"),
-        ("with a final label", f"{report.final:,}, of them {report.unclear:,} unclear, which are not exported"),
-    ]
-    if agreement := report.agreement:
+    body = [("chats", f"{report.chats:,}")]
+    if annotators > 1:
+        body.append(("labelled by both annotators", f"{report.both:,}"))
+        body.append(("waiting for a third", f"{report.waiting:,}"))
+    body.append(("with a final label", f"{report.final:,}, of them {report.unclear:,} unclear, which are not exported"))
+    if annotators == 1:
+        body.append(("agreement, Cohen's kappa", "not available, because one person labels alone"))
+    elif agreement := report.agreement:
         share, *bounds = agreement
         body.append(("agreement, %", f"{percent(share)} ({interval(bounds)})"))
         body.append(("Cohen's kappa", f"{number(report.kappa)}; contradiction or not: {number(report.kappa_merged)}"))

@@ -45,7 +45,7 @@ def train(
     ] = None,
     data: DataOrLabelsOption = DATA,
     seed: Annotated[int | None, typer.Option(help="The random seed, instead of the recipe's.")] = None,
-    precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16, instead of the recipe's.")] = None,
+    precision: Annotated[str | None, typer.Option(metavar="<fp32|bf16|fp16>", help="Instead of the recipe's.")] = None,
     out: Annotated[Path | None, typer.Option(help="The model folder to write. By default runs/RECIPE-seedN.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an unfinished run. If the run is finished, train nothing.")

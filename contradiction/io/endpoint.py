@@ -18,6 +18,7 @@ R = TypeVar("R")
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"  # the environment variables, with the names of OpenAI's own client
 BUSY = (408, 409, 425, 429)  # statuses that are worth another attempt, besides those from 500 on
 LONGEST_WAIT = 60.0  # seconds before another attempt
+MAX_TOKENS = 1024  # of the reply of a bot; language models often write some hundred
 MAX_BYTES = 4_000_000  # of an answer; a longer one is no chat completion
 
 
@@ -53,12 +54,14 @@ class Answer:
         text: the text of the answer.
         prompt_tokens, completion_tokens: the tokens read and written, as the endpoint counts them; 0 if it does not.
         seconds: from the last attempt to its answer.
+        cut: whether the answer ends because it may not be longer.
     """
 
     text: str
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: float = 0.0
+    cut: bool = False
 
 
 class Endpoint:
@@ -240,14 +243,15 @@ def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iter
 def _answer(content: bytes, seconds: float) -> Answer:
     try:
         value = json.loads(content)
-        text = value["choices"][0]["message"]["content"]
+        choice = value["choices"][0]
+        text, cut = choice["message"]["content"], choice.get("finish_reason") == "length"
         usage = value.get("usage") or {}
         read, written = (int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens"))
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         raise NoAnswerError(f"not a chat completion: {shown(content.decode('utf-8', 'replace'))}") from None
     if not isinstance(text, str):
         raise NoAnswerError("a chat completion without text")
-    return Answer(text, read, written, seconds)
+    return Answer(text, read, written, seconds, cut)
 
 
 def _reason(content: bytes) -> str:

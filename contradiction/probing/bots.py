@@ -11,11 +11,12 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from contradiction.errors import InputError, first_line, kind_of, shown
-from contradiction.io.endpoint import KEY, Endpoint, NoAnswerError, RefusedError
+from contradiction.io.endpoint import KEY, MAX_TOKENS, Endpoint, NoAnswerError, RefusedError
 from contradiction.io.pretrained import check_weights, load_model, load_tokenizer, loading
 
 Messages = Sequence[dict[str, str]]
@@ -34,8 +35,21 @@ class BotError(Exception):
         self.again, self.wait = again, wait
 
 
+@dataclass(frozen=True)
+class Reply:
+    """A reply of a bot.
+
+    Attributes:
+        text: the text.
+        cut: whether it ends because it may not be longer.
+    """
+
+    text: str
+    cut: bool = False
+
+
 class Bot:
-    """A bot that is probed.
+    """A bot that is probed. A subclass has ``reply``, or ``ask`` if it knows that a reply was cut.
 
     Attributes:
         at_once: how many replies it can give at the same time; None if there is no limit.
@@ -50,7 +64,11 @@ class Bot:
             BotError: there is no reply.
             InputError: there will never be one; the message says why.
         """
-        raise NotImplementedError
+        return self.ask(messages).text
+
+    def ask(self, messages: Messages) -> Reply:
+        """The same, and whether the reply was cut."""
+        return Reply(self.reply(messages))
 
     def close(self) -> None:
         """Ends what the bot runs on."""
@@ -82,10 +100,11 @@ class EndpointBot(Bot):
         self._endpoint = Endpoint(model, url=url, key=key, timeout=timeout)
         self._options = {name: value for name, value in options.items() if value is not None}
 
-    def reply(self, messages: Messages) -> str:
+    def ask(self, messages: Messages) -> Reply:
         """Asks for one completion."""
         try:
-            return self._endpoint.ask_once(messages, **self._options).text
+            answer = self._endpoint.ask_once(messages, **self._options)
+            return Reply(answer.text, answer.cut)
         except NoAnswerError as error:
             raise BotError(f"{self._endpoint.url}: {error}", wait=error.wait) from None
         except RefusedError as error:
@@ -266,7 +285,7 @@ class TransformersBot(Bot):
 
     at_once = 1
 
-    def __init__(self, name: str, *, max_new_tokens: int = 128, temperature: float | None = None) -> None:
+    def __init__(self, name: str, *, max_new_tokens: int = MAX_TOKENS, temperature: float | None = None) -> None:
         import torch
 
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -285,7 +304,7 @@ class TransformersBot(Bot):
         if temperature:
             self._options["temperature"] = temperature
 
-    def reply(self, messages: Messages) -> str:
+    def ask(self, messages: Messages) -> Reply:
         """Generates one reply, however long it takes. A model without a chat template continues a plain dialogue."""
         import torch
 
@@ -298,8 +317,17 @@ class TransformersBot(Bot):
             inputs = self._tokenizer(text, return_tensors="pt", add_special_tokens=not self._tokenizer.chat_template)
             inputs = {key: inputs[key].to(self._device) for key in ("input_ids", "attention_mask")}
             output = self._model.generate(**inputs, **self._options, pad_token_id=self._tokenizer.pad_token_id or 0)
-        reply = self._tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
-        return (reply if self._tokenizer.chat_template else reply.partition("\n")[0]).strip()
+        written = output[0, inputs["input_ids"].shape[1] :]
+        reply = self._tokenizer.decode(written, skip_special_tokens=True)
+        if not self._tokenizer.chat_template:
+            reply, ended, _ = reply.partition("\n")
+            return Reply(reply.strip(), self._is_cut(written) and not ended)
+        return Reply(reply.strip(), self._is_cut(written))
+
+    def _is_cut(self, written: Any) -> bool:
+        ends = self._model.generation_config.eos_token_id
+        ends = ends if isinstance(ends, list) else [ends]
+        return len(written) >= self._options["max_new_tokens"] and int(written[-1]) not in ends
 
     def _from_template(self, messages: Messages) -> str:
         try:

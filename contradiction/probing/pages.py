@@ -133,6 +133,18 @@ def consistent(replies: Mapping[str, Any]) -> str:
     return f"{replies['consistent']:.1f} ({replies['low']:.1f}–{replies['high']:.1f})"
 
 
+def warnings(report: Mapping[str, Any]) -> list[str]:
+    """What went wrong in the runs, a sentence for each bot."""
+    return [_cut(bot) for bot in report["bots"] if bot["cut"]]
+
+
+def _cut(bot: Mapping[str, Any]) -> str:
+    return (
+        f"{bot['bot']}: {bot['cut']:,} of its replies were cut at the limit of --max-tokens. A cut reply may lack what "
+        "contradicts the chat."
+    )
+
+
 def how_measured(report: Mapping[str, Any]) -> list[str]:
     """What the figures rest on, a sentence each."""
     lines = []
@@ -154,6 +166,8 @@ def how_measured(report: Mapping[str, Any]) -> list[str]:
                 "that (Rogan and Gladen, 1978), and their intervals carry both errors. They hold if the detector is as "
                 "often right on this bot as on those rows."
             )
+        if bot["cut"]:
+            lines.append(_cut(bot))
         if bot["not_judged"]:
             lines.append(f"{name}: {bot['not_judged']:,} replies could not be judged and are left out.")
     if any(bot["accuracy"] for bot in report["bots"]):

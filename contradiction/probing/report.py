@@ -161,6 +161,7 @@ def _bot(source: Source, triggers: Sequence[str]) -> dict[str, Any]:
         "bot": source.bot,
         "conversations": len(source.rows),
         "not_judged": len(source.rows) - len(judged),
+        "cut": sum(row.get("cut") or 0 for row in source.rows),
         "detector": source.detector,
         "accuracy": {
             kind: {"sensitivity": round(counts.sensitivity, 5), "specificity": round(counts.specificity, 5)}

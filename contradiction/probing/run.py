@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from contradiction.inputs.views import CONVERSATION
 from contradiction.io.endpoint import LONGEST_WAIT, backoff
 from contradiction.io.files import RECORD, new_file, read_json, write_json, write_text
 from contradiction.io.lines import LineFile
-from contradiction.probing.bots import Bot, BotError, CommandBot
+from contradiction.probing.bots import Bot, BotError, CommandBot, Reply
 from contradiction.probing.plan import Message, Probe
 from contradiction.probing.triggers import PERSONA, lists
 
@@ -50,7 +50,8 @@ class Transcript:
 
     Args:
         folder: holds the transcript, and ``run.json`` with the request of the run.
-        request: what affects the conversations; a run is continued only with the same request.
+        request: what affects the conversations; a run is continued only with the same request. A run that has no
+            conversation yet, for instance because the bot was not available, may be of any request.
 
     Raises:
         InputError: the folder holds another run, the record of something else, or lines that are not conversations.
@@ -58,9 +59,10 @@ class Transcript:
 
     def __init__(self, folder: Path, request: Mapping[str, Any]) -> None:
         self.path, self._record = folder / TRANSCRIPT, folder / RECORD
-        if self._record.exists():
-            check_same(folder, read_record(folder)["request"], request)
-        else:
+        before = read_record(folder)["request"] if self._record.exists() else None
+        if before is not None and self.path.exists() and read_transcript(self.path):
+            check_same(folder, before, request)
+        elif before != request:
             folder.mkdir(parents=True, exist_ok=True)
             write_json(self._record, {"request": request, "bot_seconds": 0.0, "calls": 0})
         self.path.touch()
@@ -139,13 +141,14 @@ class Caller:
         self._next, self._lock, self._stopped = 0.0, threading.Lock(), threading.Event()
         self.calls = 0
 
-    def ask(self, messages: Sequence[Message]) -> str:
+    def ask(self, messages: Sequence[Message]) -> Reply:
         """One reply; raises BotError if no call succeeds, or if the run was stopped."""
         for attempt in range(self._limits.retries + 1):
             self._wait_for_turn()
             try:
                 # A reply that is cut inside an emoji may end with half of a surrogate pair, which is not valid text.
-                return self._bot.reply(messages).encode("utf-8", "replace").decode()
+                reply = self._bot.ask(messages)
+                return replace(reply, text=reply.text.encode("utf-8", "replace").decode())
             except BotError as error:
                 if not error.again:
                     raise
@@ -203,7 +206,7 @@ def write_question(model: Caller, trigger: str, u1: str, b1: str) -> str | None:
     if not prompt:
         return None
     try:
-        reply = model.ask([{"role": "user", "content": prompt.format(u1=u1, b1=b1)}])
+        reply = model.ask([{"role": "user", "content": prompt.format(u1=u1, b1=b1)}]).text
     except BotError:
         return None
     text = next((line.strip(QUOTES) for line in reply.splitlines() if line.strip(QUOTES)), "")
@@ -296,13 +299,15 @@ def run(
 def _converse(probe: Probe, bot: Caller, name: str, seed: int, writer: Caller | None) -> Row:
     """One conversation, from a clean context, as a row of the transcript."""
     messages: list[Message] = list(probe.start)
-    started = time.monotonic()
+    started, cut = time.monotonic(), 0
 
     def say(text: str) -> str:
+        nonlocal cut
         messages.append({"role": "user", "content": text})
         reply = bot.ask(messages)
-        messages.append({"role": "assistant", "content": reply})
-        return reply
+        cut += reply.cut
+        messages.append({"role": "assistant", "content": reply.text})
+        return reply.text
 
     b1, written_by = say(probe.u1), "rules"
     if probe.trigger == PERSONA:  # the fact stands where an earlier reply would
@@ -326,5 +331,6 @@ def _converse(probe: Probe, bot: Caller, name: str, seed: int, writer: Caller | 
         "written_by": written_by,
         "facts": list(probe.facts),
         "messages": messages,
+        "cut": cut,
         "seconds": round(time.monotonic() - started, 3),
     }

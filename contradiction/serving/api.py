@@ -1,6 +1,7 @@
 """The REST service: the routes of ``cdconv serve``, which the page has too."""
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -271,9 +272,11 @@ def visitor_of(request: Any) -> str:
     return request.client.host if request.client else ""
 
 
-def _in_words(error: Exception) -> str:
+def _in_words(error: Exception, request: Request) -> str:
     if not isinstance(error, RequestValidationError):
         return str(error)
+    if about_a_field := _about_a_field(error, request):
+        return about_a_field
     first = error.errors()[0]
     if first["type"] == "json_invalid":  # its place is a number of characters
         return f"the body is not JSON ({first['ctx']['error']})"
@@ -281,6 +284,24 @@ def _in_words(error: Exception) -> str:
         return "the body must be a JSON object, sent with the header content-type: application/json"
     place = ".".join(str(part) for part in first["loc"] if part != "body")
     return f"{place}: {first['msg']}" if place else str(first["msg"])
+
+
+def _about_a_field(error: RequestValidationError, request: Request) -> str | None:
+    """The message about a field that is unknown or missing, with the right names; None if there is none."""
+    body = getattr(request.scope.get("route"), "body_field", None)
+    fields = getattr(body and body.field_info.annotation, "model_fields", {})
+    found = [(problem["type"], problem["loc"][1]) for problem in error.errors() if len(problem["loc"]) == 2]
+    unknown = [str(name) for kind, name in found if kind == "extra_forbidden"]
+    missing = [str(name) for kind, name in found if kind == "missing" and name in fields]
+    if not fields or not (unknown or missing):
+        return None
+    if not unknown:
+        return f"{missing[0]}: is missing; {fields[missing[0]].description or 'the request needs it'}"
+    # A field under another name is both: unknown, and missing under its own name.
+    meant = get_close_matches(unknown[0], fields, 1) or missing
+    hint = f"; {meant[0]} is probably meant" if meant else ""
+    names = sorted(fields, key=lambda name: not fields[name].is_required())
+    return f"{shown(unknown[0])} is no field of this request{hint}; the fields are {', '.join(names)}"
 
 
 def handlers(paths: tuple[str, ...] = ("/",)) -> dict[type[Exception], Any]:
@@ -315,6 +336,6 @@ def handlers(paths: tuple[str, ...] = ("/",)) -> dict[type[Exception], Any]:
 
 def _refusal(status: int, headers: dict[str, str] | None = None) -> Any:
     async def refuse(request: Request, error: Exception) -> Response:
-        return JSONResponse({"error": _in_words(error)}, status, headers)
+        return JSONResponse({"error": _in_words(error, request)}, status, headers)
 
     return refuse

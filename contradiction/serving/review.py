@@ -1,4 +1,4 @@
-"""The page on which people label chats: two annotators, and a third where they differ."""
+"""The page on which people label chats: two annotators and a third where they differ, or one person alone."""
 
 import json
 import logging
@@ -45,7 +45,7 @@ def application(store: LabelStore, hosts: tuple[str, ...] = HOSTS) -> FastAPI:
     """
     app = FastAPI(title="CDConv review", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*hosts])
-    page = _page()
+    page = _page(store.annotators)
 
     @app.get("/", response_class=HTMLResponse)
     def home() -> str:
@@ -87,8 +87,9 @@ def _shown(store: LabelStore, person: int, item: Item | None) -> dict[str, Any]:
     return {"item": chat, "done": done, "total": total}
 
 
-def _page() -> str:
+def _page(annotators: int) -> str:
     values = {
+        "annotators": annotators,
         "choices": CHOICES,
         "task": guidelines.TASK,
         "labels": guidelines.MEANINGS,

@@ -91,14 +91,15 @@ class LabelStore:
 
     Args:
         path: the file; it is created if it does not exist.
+        annotators: 2, or 1 if one person labels alone; then this person's label is final.
 
     Raises:
         StoreError: the file is not an SQLite file, or cannot be read or written; any method may raise it.
         InputError: the file holds the tables of another program.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, annotators: int = ANNOTATORS) -> None:
+        self.path, self.annotators = Path(path), annotators
         with self._open() as file:
             file.execute("BEGIN IMMEDIATE")
             names = file.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
@@ -149,7 +150,7 @@ class LabelStore:
         """The number of a person: 1 and 2 are the annotators, later ones decide where those differ.
 
         Raises:
-            InputError: the name is empty, too long, or not valid Unicode.
+            InputError: the name is empty, too long, or not valid Unicode; or another person labels alone.
         """
         name = " ".join(check_text(name, "name").split())
         if not name or len(name) > LONGEST_NAME:
@@ -157,11 +158,14 @@ class LabelStore:
         with self._open() as file:
             file.execute("BEGIN IMMEDIATE")
             row = file.execute("SELECT place FROM people WHERE name = ?", (name,)).fetchone()
-            if row:
-                return int(row[0])
             count = file.execute("SELECT count(*) FROM people").fetchone()[0]
-            file.execute("INSERT INTO people (place, name) VALUES (?, ?)", (count + 1, name))
-            return int(count) + 1
+            place = int(row[0]) if row else int(count) + 1
+            if self.annotators == 1 and place > 1:
+                (first,) = file.execute("SELECT name FROM people WHERE place = 1").fetchone()
+                raise InputError(f"{first} labels alone, because this review was started with --annotators 1")
+            if not row:
+                file.execute("INSERT INTO people (place, name) VALUES (?, ?)", (place, name))
+            return place
 
     def next(self, person: int, after: int | None = None) -> Item | None:
         """The next chat for a person, after another one if there is one; None if all are labelled."""
@@ -227,7 +231,7 @@ class LabelStore:
             chats += 1
             if {1, 2} <= labels.keys():
                 pairs.append((labels[1][0], labels[2][0]))
-            decided = decide([label for _, (label, _) in sorted(labels.items())])
+            decided = decide([label for _, (label, _) in sorted(labels.items())], self.annotators)
             final += decided is not None
             unclear += decided == UNCLEAR
             waiting += {1, 2} <= labels.keys() and decided is None
@@ -248,7 +252,7 @@ class LabelStore:
         reviewed = list(self._reviewed())
         names = self._people()  # after the labels, as in `report`
         for item, labels in reviewed:
-            label = decide([label for _, (label, _) in sorted(labels.items())])
+            label = decide([label for _, (label, _) in sorted(labels.items())], self.annotators)
             if item.truth is not None or label in (None, UNCLEAR):
                 continue
             # Whoever came last has decided where others differ.
@@ -299,13 +303,16 @@ SELECT id, name, messages, truth {_DISPUTED} AND ?1 > 2 AND position > ?2 ORDER 
 """
 
 
-def decide(labels: Sequence[str]) -> str | None:
+def decide(labels: Sequence[str], annotators: int = ANNOTATORS) -> str | None:
     """The final label from those of the people in their order; None if one is still needed.
 
-    Both annotators agree, or a third decides: where all three differ, by the third label.
+    Both annotators agree, or a third decides: where all three differ, by the third label. The label of a single
+    annotator is final.
     """
-    if len(labels) < ANNOTATORS:
+    if len(labels) < annotators:
         return None
+    if annotators == 1:
+        return labels[0]
     if labels[0] == labels[1]:
         return labels[0]
     return labels[-1] if len(labels) > ANNOTATORS else None

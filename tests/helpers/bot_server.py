@@ -57,8 +57,8 @@ class Endpoint:
         keys: the authorization headers received.
     """
 
-    def __init__(self, reply=scripted, fault=lambda messages, before: None, delay=0.0):
-        self.reply, self.fault, self.delay = reply, fault, delay
+    def __init__(self, reply=scripted, fault=lambda messages, before: None, delay=0.0, finish=lambda messages: "stop"):
+        self.reply, self.fault, self.delay, self.finish = reply, fault, delay, finish
         self.seen, self.keys, self.url = Counter(), set(), ""
         self.ended, self.lock = threading.Event(), threading.Lock()
 
@@ -78,7 +78,9 @@ def serving(endpoint):
                 endpoint.seen[chat] += 1
                 endpoint.keys.add(self.headers["Authorization"])
             endpoint.ended.wait(endpoint.delay)
-            answer = json.dumps({"choices": [{"message": {"content": endpoint.reply(body["messages"])}}]}).encode()
+            message = {"content": endpoint.reply(body["messages"])}
+            choice = {"message": message, "finish_reason": endpoint.finish(body["messages"])}
+            answer = json.dumps({"choices": [choice]}).encode()
             fault = endpoint.fault(body["messages"], before)
             if fault == "hang":
                 endpoint.ended.wait(20)

@@ -1,0 +1,74 @@
+"""Text in other encodings than UTF-8, such as GB18030, which many Chinese programs write."""
+
+import codecs
+from io import BufferedIOBase, BufferedReader, RawIOBase
+from typing import Any
+
+from contradiction.errors import InputError
+
+PIECE = 1 << 16  # bytes that are converted at once
+
+
+def check_encoding(name: str) -> None:
+    """Raises InputError if Python knows no such encoding of text."""
+    try:
+        "a".encode(name)
+    except (LookupError, UnicodeError, ValueError):
+        raise InputError(
+            f"encoding {name[:40]!r}: is unknown; usual ones are gb18030, big5, utf-16 and utf-8"
+        ) from None
+
+
+def as_utf8(stream: BufferedIOBase, encoding: str | None, where: str) -> BufferedIOBase:
+    """A stream of bytes as UTF-8; the same stream if no encoding is named.
+
+    Args:
+        stream: the bytes.
+        encoding: their encoding.
+        where: the name of the input in error messages.
+
+    Raises:
+        InputError: the encoding is unknown, or, while the stream is read, the bytes are not in it.
+    """
+    if encoding is None:
+        return stream
+    check_encoding(encoding)
+    converted: Any = BufferedReader(
+        _Converter(stream, encoding, where), PIECE
+    )  # which mypy takes for no BufferedIOBase
+    return converted
+
+
+class _Converter(RawIOBase):
+    """Reads a stream and converts it to UTF-8."""
+
+    def __init__(self, stream: BufferedIOBase, encoding: str, where: str) -> None:
+        self._stream, self._encoding, self._where = stream, encoding, where
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._converted, self._lines, self._ended = b"", 1, False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._converted and not self._ended:
+            part = self._stream.read1(PIECE)
+            self._ended = not part
+            self._converted = self._decode(part).encode("utf-8", "surrogatepass")
+        size = min(len(buffer), len(self._converted))
+        buffer[:size], self._converted = self._converted[:size], self._converted[size:]
+        return size
+
+    def _decode(self, part: bytes) -> str:
+        try:
+            text = self._decoder.decode(part, final=self._ended)
+        except UnicodeDecodeError as error:
+            readable = error.object[: error.start].decode(self._encoding, "replace")
+            line = self._lines + readable.count("\n")
+            raise InputError(f"{self._where}:{line}: not in {self._encoding}; --encoding names another one") from None
+        self._lines += text.count("\n")
+        return text
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()

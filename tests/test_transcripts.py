@@ -1,0 +1,95 @@
+"""Transcripts, and files in other encodings than UTF-8."""
+
+import json
+
+import pytest
+from helpers.chats import CHAT, TEXTS, chat, line, write_csv
+
+from contradiction.chats import readers
+from contradiction.errors import InputError
+
+TRANSCRIPT = f"""用户：{TEXTS[0]}
+机器人：{TEXTS[1]}
+user: {TEXTS[2]}
+
+assistant: 您好
+时间：全天
+Bot：在的
+
+系统：欢迎
+顾客：你好
+客服：在的
+"""
+
+
+def entries_of(path, *options):
+    return [entry for group in readers.open_file(path, *options).arrivals for entry in group]
+
+
+def test_an_empty_line_ends_a_chat_and_a_line_without_a_speaker_continues_a_message(tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text(TRANSCRIPT, encoding="utf-8-sig")
+    first, second, third = entries_of(file)
+    assert (first.number, first.messages) == (1, CHAT[:3])
+    replies = [{"role": "assistant", "content": text} for text in ("您好\n时间：全天", "在的")]
+    assert (second.number, second.messages) == (5, replies)
+    assert third.messages == [{"role": "system", "content": "欢迎"}, *chat("你好", "在的")]
+    assert third.end == file.stat().st_size
+
+
+def test_a_transcript_is_judged_and_a_chat_without_a_known_speaker_is_rejected(detect):
+    text = f"小明：你好\n机器人：在的\n\n{TRANSCRIPT}"
+    code, answers, err = detect("--format", "text", stdin=text.encode())
+    assert (code, [answer["line"] for answer in answers]) == (1, [4, 8, 12])
+    assert "<stdin>:1: '小明：你好' names no known speaker; a chat begins with 用户： or 机器人：" in err[0]
+
+
+def test_json_that_is_read_as_text_names_the_format(tmp_path):
+    (tmp_path / "a.txt").write_text(line(), encoding="utf-8")
+    with pytest.raises(InputError, match="its first line is JSON; --format jsonl reads"):
+        entries_of(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize("encoding", ["gb18030", "utf-16", "big5"])
+def test_a_file_in_another_encoding_gives_the_same_chats(tmp_path, encoding):
+    texts = [text.replace("养", "飼").replace("吗", "嗎").replace("没", "沒").replace("过", "過") for text in TEXTS]
+    texts = [text.replace("猫", "貓").replace("橘", "黃").replace("么", "麼").replace("只", "隻") for text in texts]
+    texts = [text.replace("什", "甚") for text in texts]
+    messages = chat(*texts)
+    write_csv(tmp_path / "a.csv", ("u1", "b1", "u2", "b2"), [texts] * 2, encoding=encoding)
+    (tmp_path / "a.jsonl").write_text(line(messages) + "\n" + line(messages), encoding=encoding)
+    (tmp_path / "a.json").write_text(f"[{line(messages)},{line(messages)}]", encoding=encoding)
+    block = "\n".join(f"{speaker}:{text}" for speaker, text in zip(["user", "bot"] * 2, texts, strict=True))
+    (tmp_path / "a.txt").write_text(f"{block}\n\n{block}", encoding=encoding)
+    for file in tmp_path.iterdir():
+        chats = readers.open_file(file, None, encoding)
+        entries = [entry for group in chats.arrivals for entry in group]
+        assert [entry.messages for entry in entries] == [messages] * 2
+        assert entries[-1].end == chats.total
+
+
+def test_a_pipe_in_another_encoding_is_read_and_a_wrong_encoding_names_the_line(detect):
+    content = (line() + "\n" + line(id="啊")).encode("gb18030")
+    code, answers, _ = detect("--encoding", "gb18030", stdin=content)
+    assert (code, answers[1]["id"]) == (0, "啊")
+    code, answers, err = detect("--encoding", "ascii", stdin=b"{}\n\n" + content)
+    assert (code, answers) == (2, [])
+    assert err[-1] == "cdconv: <stdin>:3: not in ascii; --encoding names another one"
+
+
+def test_an_unknown_encoding_and_a_file_that_needs_one_are_errors_of_one_line(detect, tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text(line(), encoding="gb18030")
+    assert "; save it as UTF-8, or name its encoding, for instance with --encoding gb18030" in detect(file)[2][0]
+    for name in ("nonsense", "base64", ""):
+        code, _, [message] = detect(file, "--encoding", name)
+        assert code == 2
+        assert message == f"cdconv: encoding {name!r}: is unknown; usual ones are gb18030, big5, utf-16 and utf-8"
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    assert "leave the encoding out" in detect(tmp_path / "a.parquet", "--encoding", "gb18030")[2][0]
+
+
+def test_a_wrong_encoding_of_a_file_shows_before_anything_is_judged(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes((json.dumps({"messages": CHAT}) + "\n").encode() * 9 + b"\xff\xff")
+    with pytest.raises(InputError, match=r"a.jsonl:10: not in gb18030"):
+        readers.open_file(tmp_path / "a.jsonl", None, "gb18030")
