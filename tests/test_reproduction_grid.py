@@ -17,8 +17,7 @@ from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
-from contradiction.evaluation.results import save
-from contradiction.io.files import read_json
+from contradiction.io.files import read_json, write_json
 from contradiction.reproduction import grid as grid_module
 from contradiction.reproduction.grid import finished, zero_shot
 from contradiction.training.loop import train
@@ -90,7 +89,7 @@ def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_run_doe
         recipe = cell.recipe.with_changes(name="mine", epochs=epochs)
         folder = train(recipe, data=sample_repo, out=tmp_path / f"model{epochs}")
         kept = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="2-class")
-        save(kept, tmp_path / str(epochs) / "some name.json")
+        write_json(tmp_path / str(epochs) / "some name.json", kept)
     assert finished(cells, tmp_path / "2") == {}
     results = finished(cells, tmp_path / "1")
     assert list(results) == [cell.name]
