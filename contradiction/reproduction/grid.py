@@ -139,6 +139,8 @@ def attempts_on_ray(
         address: the address of a cluster; by default Ray is started here.
         options: see :func:`attempt`; on a cluster every machine must see ``data`` and ``out`` under these names.
     """
+    if not cells:  # Ray would start for nothing
+        return
     with cluster(address):
         import ray
 
