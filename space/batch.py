@@ -157,11 +157,8 @@ def judge_file(
                     counts["replies"] += sum(verdict.contradiction is not None for verdict in verdicts)
                     counts["found"] += sum(bool(verdict.contradiction) for verdict in verdicts)
                 else:
-                    named: dict[str, Any] = {} if entry.id is None else {"id": entry.id}
-                    record = {chats.key: entry.number, **named, "error": entry.error or str(judged)}
-                    too_long = isinstance(judged, TooLongError | LateError)
-                    reason = words["tooLong"] if too_long else in_words(record["error"], words)
-                    rows.append(("others", [entry.name, "", words["notJudged"], "", "", "", reason]))
+                    record, row = _not_judged(entry, judged, chats.key, words)
+                    rows.append(("others", row))
                 out.write(to_json_line(record))
             done, total = group[-1].end, chats.total or group[-1].end
             progress(min(done / total, 1.0))
@@ -220,6 +217,16 @@ def row_of(entry: Entry, verdict: Verdict, words: dict[str, str]) -> tuple[str, 
     why = text_at(messages, verdict.evidence) or (in_words(verdict.reason, words) if verdict.reason else "")
     kind, sure = (words[name] if name else "" for name in (verdict.kind, verdict.certainty))
     return group, [entry.name, text_at(messages, verdict.reply), decided, kind, sure, chance, why]
+
+
+def _not_judged(
+    entry: Entry, judged: JudgedChunk | Exception, key: str, words: dict[str, str]
+) -> tuple[dict[str, Any], Row]:
+    """The line of the download and the cells of a chat without a verdict."""
+    named = {} if entry.id is None else {"id": entry.id}
+    error = entry.error or str(judged)
+    reason = words["tooLong"] if isinstance(judged, TooLongError | LateError) else in_words(error, words)
+    return {key: entry.number, **named, "error": error}, [entry.name, "", words["notJudged"], "", "", "", reason]
 
 
 def _with_reason(key: str, error: InputError, path: str, words: dict[str, str]) -> str:
