@@ -37,18 +37,29 @@ NO_DOUBLE_CLICK = """() => document.addEventListener(
 Row = list[str]
 
 
+class Runs:
+    """The runs in progress: one of each visitor at a time."""
+
+    def __init__(self) -> None:
+        self._visitors: set[str] = set()
+        self._lock = Lock()  # two clicks are two threads
+
+    def begin(self, visitor: str) -> bool:
+        """Whether a run of this visitor begins now."""
+        with self._lock:
+            if visitor in self._visitors:
+                return False
+            self._visitors.add(visitor)
+            return True
+
+    def end(self, visitor: str) -> None:
+        """Ends the run of this visitor."""
+        self._visitors.discard(visitor)
+
+
 def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.Blocks) -> None:
     """Draws the tab."""
-    judging: set[str] = set()  # the visitors whose file is being judged
-    lock = Lock()  # two clicks are two threads
-
-    def begins(visitor: str) -> bool:
-        """Whether a run of this visitor begins now; one at a time."""
-        with lock:
-            if visitor in judging:
-                return False
-            judging.add(visitor)
-            return True
+    runs = Runs()
 
     # Gradio finds the progress bar by this default, so the rule on calls in defaults does not apply.
     def run(
@@ -61,7 +72,7 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
         if not path:
             yield spoken["noFile"], [], [], gr.DownloadButton(value=None, interactive=False)
             return
-        if not begins(visitor):  # beside the table, which the other run fills
+        if not runs.begin(visitor):  # beside the table, which the other run fills
             gr.Info(spoken["oneFile"])
             yield gr.skip(), gr.skip(), gr.skip(), gr.skip()
             return
@@ -71,7 +82,7 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
         except InputError as error:
             yield _with_reason("refused", error, path, spoken), [], [], gr.DownloadButton(value=None, interactive=False)
         finally:
-            judging.discard(visitor)
+            runs.end(visitor)
             if out:  # Gradio has a copy of it
                 Path(out).unlink()
 
