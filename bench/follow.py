@@ -11,6 +11,7 @@ down slows all of them. Medians over rounds and chats, and how many times those 
 import argparse
 import statistics
 import time
+from itertools import product
 
 from chats import long_chat
 
@@ -29,20 +30,16 @@ def main() -> None:
 
     detectors = {name: ContradictionDetector.from_pretrained(name, device="cpu") for name in options.models}
     seconds: dict[tuple[int, str], list[float]] = {}
-    for round_number in range(options.rounds + 1):
-        for turns in TURNS:
-            for number in range(options.chats):
-                # The mark makes messages of this chat that no detector has seen.
-                mark = f"{round_number}{turns}{number}"
-                messages = [
-                    {**message, "content": f"{message['content']}{mark}"} for message in long_chat(turns, int(mark))
-                ]
-                for name, detector in detectors.items():
-                    detector(messages[:-2])
-                    started = time.perf_counter()
-                    detector(messages)
-                    if round_number:  # the first warms up
-                        seconds.setdefault((turns, name), []).append(time.perf_counter() - started)
+    for round_number, turns, number in product(range(options.rounds + 1), TURNS, range(options.chats)):
+        # The mark makes messages of this chat that no detector has seen.
+        mark = f"{round_number}{turns}{number}"
+        messages = [{**message, "content": f"{message['content']}{mark}"} for message in long_chat(turns, int(mark))]
+        for name, detector in detectors.items():
+            detector(messages[:-2])
+            started = time.perf_counter()
+            detector(messages)
+            if round_number:  # the first warms up
+                seconds.setdefault((turns, name), []).append(time.perf_counter() - started)
     print(f"milliseconds per reply, {options.chats} chats in each of {options.rounds} rounds")
     print(f"{'turns':>6}" + "".join(f"{name.rpartition('/')[2]:>32}" for name in detectors))
     first = next(iter(detectors))

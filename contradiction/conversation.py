@@ -56,7 +56,7 @@ class Utterance:
     skipped: bool = False
 
 
-def spoken(messages: Iterable[Mapping[str, str]]) -> str:
+def chat_to_text(messages: Iterable[Mapping[str, str]]) -> str:
     """Messages as one text, with the speaker before each: ``user: hi assistant: hello``."""
     return " ".join(f"{message['role']}: {message['content']}" for message in messages)
 

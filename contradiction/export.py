@@ -52,8 +52,6 @@ def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) 
         InputError: the folder holds no finished model in safetensors, or a damaged one, ``out`` exists or is inside the
             folder, a weight is out of the range of fp16, or there is no head to calibrate.
     """
-    from safetensors.torch import save_file
-
     model, out = Path(model), Path(out)
     files = [part / name for part in parts_of(model) for name in method_of(part).WEIGHTS if (part / name).is_file()]
     if not files or not record.read(model).get("parameters"):
@@ -69,22 +67,26 @@ def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) 
         for part in folder.rglob(manifest.NAME):
             manifest.forget(part.parent, "onnx/")
         for file in files:
-            place = folder / file.parent.relative_to(model)
-            weights = load_weights(file)
-            if calibrate_head:
-                _calibrate_head(file, place, weights)
-            weights = {
-                name: weight.half() if weight.is_floating_point() else weight for name, weight in weights.items()
-            }
-            if infinite := [name for name, weight in weights.items() if not weight.isfinite().all()]:
-                raise InputError(f"{file}: {infinite[0]} does not fit fp16")
-            save_file(weights, place / file.name, metadata={"format": "pt"})
-            if file.name == WEIGHTS:
-                # The dtype to compute in, which `pipeline` follows: in fp16 a CPU is slow, and a GPU less exact.
-                write_json(place / "config.json", read_json(place / "config.json") | {"dtype": "float32"})
-                manifest.update(place, "config.json")
-            manifest.update(place, file.name)
+            _convert(file, folder / file.parent.relative_to(model), calibrate_head)
     return out
+
+
+def _convert(file: Path, folder: Path, calibrate_head: bool) -> None:
+    """Writes the weights of a file to the folder in fp16, and the checksums of what has changed there."""
+    from safetensors.torch import save_file
+
+    weights = load_weights(file)
+    if calibrate_head:
+        _calibrate_head(file, folder, weights)
+    weights = {name: weight.half() if weight.is_floating_point() else weight for name, weight in weights.items()}
+    if infinite := [name for name, weight in weights.items() if not weight.isfinite().all()]:
+        raise InputError(f"{file}: {infinite[0]} does not fit fp16")
+    save_file(weights, folder / file.name, metadata={"format": "pt"})
+    if file.name == WEIGHTS:
+        # The dtype to compute in, which `pipeline` follows: in fp16 a CPU is slow, and a GPU less exact.
+        write_json(folder / "config.json", read_json(folder / "config.json") | {"dtype": "float32"})
+        manifest.update(folder, "config.json")
+    manifest.update(folder, file.name)
 
 
 def _calibrate_head(file: Path, folder: Path, weights: dict[str, "Tensor"]) -> None:

@@ -71,7 +71,7 @@ def merged_config(config: str) -> str:
     return config.replace("4-class", "2-class")
 
 
-def task_with(names: Iterable[str]) -> str | None:
+def task_of_labels(names: Iterable[str]) -> str | None:
     """The task or stage with exactly these label names, in any order; None where there is none."""
     ordered = sorted(names)
     return next((task for task, labels in {**LABELS, **STAGES}.items() if sorted(labels) == ordered), None)

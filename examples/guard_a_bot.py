@@ -51,10 +51,9 @@ def main() -> None:
                 sys.exit(f"guard_a_bot: {options.base_url}: {' '.join(repr(error).split())}")
             messages.append({"role": "assistant", "content": best.reply})
             print(best.reply)
-            for other in others:
-                if other.verdict.contradiction:
-                    said = [messages[index]["content"] for index in other.verdict.evidence]
-                    print(f"  not said: {other.reply} ({other.verdict.label}{': ' + said[0] if said else ''})")
+            for other in (other for other in others if other.verdict.contradiction):
+                said = [messages[index]["content"] for index in other.verdict.evidence]
+                print(f"  not said: {other.reply} ({other.verdict.label}{': ' + said[0] if said else ''})")
 
 
 if __name__ == "__main__":

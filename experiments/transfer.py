@@ -24,7 +24,7 @@ from sklearn.metrics import roc_auc_score
 from written_pairs import CORPUS as WRITTEN
 
 import cdconv
-from contradiction.conversation import ASSISTANT, USER, spoken
+from contradiction.conversation import ASSISTANT, USER, chat_to_text
 from contradiction.data.corpora import registry
 from contradiction.data.corpora.corpus import read_split
 from contradiction.data.splits import fingerprint, load_split, write_repo
@@ -66,12 +66,14 @@ def examples(name: str, split: str, options: argparse.Namespace) -> list[Example
     """The rows of a split in one form, in random order."""
     config = {**SOURCES, **TEST_ONLY}[name][0]
     if name == CDCONV:
-        rows = [(spoken(turns), row["b2"], bool(row["label"])) for row, turns in _conversations(options.data, split)]
+        rows = [
+            (chat_to_text(turns), row["b2"], bool(row["label"])) for row, turns in _conversations(options.data, split)
+        ]
     else:
         corpus = CORPORA[name]
         read = read_split(corpus, registry.local_copy(corpus, options.corpora), config, split).rows
         rows = [
-            (spoken(row.messages) if row.messages else row.premise, row.reply or row.hypothesis,
+            (chat_to_text(row.messages) if row.messages else row.premise, row.reply or row.hypothesis,
              is_contradiction(row.label))
             for row in read if row.label is not None
         ]  # fmt: skip

@@ -11,7 +11,7 @@ import bot as bots
 import gradio as gr
 import samples
 from gradio.utils import get_upload_folder
-from locales import CHINESE, ENGLISH, for_browser, named, translations
+from locales import CHINESE, ENGLISH, for_browser, text_key, translations
 from starlette.middleware import Middleware
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
@@ -55,17 +55,17 @@ def build(service: Service, others: Mapping[str, Service] | None = None, bot: bo
         bot: the chatbot that visitors can chat with.
     """
     services = {name_of(service): service, **(others or {})}
-    texts = spoken(services)
+    texts = page_texts(services)
     shown = [_shown(name, member.detector) for name, member in services.items()]
 
     def words(key: str) -> Any:
-        return texts(named(key))
+        return texts(text_key(key))
 
     with gr.Blocks(title=ENGLISH["title"], analytics_enabled=False, delete_cache=(CHECK_EVERY, FILE_AGE)) as page:
         gr.HTML(
             html_template='<header class="cd-top"></header>',
             js_on_load=script("top.js"),
-            page={"words": spoken_words("heading", "lead", "language")},
+            page={"words": words_by_language("heading", "lead", "language")},
             padding=False,
         )
         with gr.Tabs():
@@ -86,7 +86,7 @@ def build(service: Service, others: Mapping[str, Service] | None = None, bot: bo
                 gr.HTML(
                     html_template='<div class="cd-code"></div>',
                     js_on_load=script("code.js"),
-                    page={"words": spoken_words("code"), "model": shown[0]["model"]},
+                    page={"words": words_by_language("code"), "model": shown[0]["model"]},
                     padding=False,
                 )
         gr.Markdown(words("limits"), elem_classes="cd-limits")
@@ -100,7 +100,7 @@ def script(*names: str) -> str:
     return "".join((FOLDER / name).read_text(encoding="utf-8") for name in ("dom.js", *names))
 
 
-def spoken(services: Mapping[str, Service]) -> gr.I18n:
+def page_texts(services: Mapping[str, Service]) -> gr.I18n:
     """The words of the page around its detectors."""
     read = [f"`{name}` ({', '.join(service.detector.columns)})" for name, service in services.items()]
     return translations(
@@ -112,7 +112,7 @@ def spoken(services: Mapping[str, Service]) -> gr.I18n:
 def for_page(detectors: list[dict[str, Any]], bot: bots.Bot | None) -> dict[str, Any]:
     """The data for the scripts of the chat."""
     return {
-        "words": spoken_words(),
+        "words": words_by_language(),
         "reasons": for_browser(),
         "examples": samples.examples(),
         "pairs": samples.pairs(),
@@ -122,7 +122,7 @@ def for_page(detectors: list[dict[str, Any]], bot: bots.Bot | None) -> dict[str,
     }
 
 
-def spoken_words(*beginnings: str) -> dict[str, dict[str, str]]:
+def words_by_language(*beginnings: str) -> dict[str, dict[str, str]]:
     """The words by language, or those of them whose keys begin so."""
     return {
         language: {key: text for key, text in words.items() if key.startswith(beginnings or ("",))}
@@ -273,7 +273,7 @@ def serve(
         css_paths=[FOLDER / "page.css"],
         theme=theme,
         footer_links=["api"],
-        i18n=spoken({name_of(service): service, **more}),
+        i18n=page_texts({name_of(service): service, **more}),
         app_kwargs={
             "routes": [
                 *router(service, metrics, more).routes,

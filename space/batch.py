@@ -37,18 +37,29 @@ NO_DOUBLE_CLICK = """() => document.addEventListener(
 Row = list[str]
 
 
+class Runs:
+    """The runs in progress: one of each visitor at a time."""
+
+    def __init__(self) -> None:
+        self._visitors: set[str] = set()
+        self._lock = Lock()  # two clicks are two threads
+
+    def begin(self, visitor: str) -> bool:
+        """Whether a run of this visitor begins now."""
+        with self._lock:
+            if visitor in self._visitors:
+                return False
+            self._visitors.add(visitor)
+            return True
+
+    def end(self, visitor: str) -> None:
+        """Ends the run of this visitor."""
+        self._visitors.discard(visitor)
+
+
 def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.Blocks) -> None:
     """Draws the tab."""
-    judging: set[str] = set()  # the visitors whose file is being judged
-    lock = Lock()  # two clicks are two threads
-
-    def begins(visitor: str) -> bool:
-        """Whether a run of this visitor begins now; one at a time."""
-        with lock:
-            if visitor in judging:
-                return False
-            judging.add(visitor)
-            return True
+    runs = Runs()
 
     # Gradio finds the progress bar by this default, so the rule on calls in defaults does not apply.
     def run(
@@ -61,7 +72,7 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
         if not path:
             yield spoken["noFile"], [], [], gr.DownloadButton(value=None, interactive=False)
             return
-        if not begins(visitor):  # beside the table, which the other run fills
+        if not runs.begin(visitor):  # beside the table, which the other run fills
             gr.Info(spoken["oneFile"])
             yield gr.skip(), gr.skip(), gr.skip(), gr.skip()
             return
@@ -71,7 +82,7 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
         except InputError as error:
             yield _with_reason("refused", error, path, spoken), [], [], gr.DownloadButton(value=None, interactive=False)
         finally:
-            judging.discard(visitor)
+            runs.end(visitor)
             if out:  # Gradio has a copy of it
                 Path(out).unlink()
 
@@ -159,11 +170,8 @@ def judge_file(
                     counts["replies"] += sum(verdict.contradiction is not None for verdict in verdicts)
                     counts["found"] += sum(bool(verdict.contradiction) for verdict in verdicts)
                 else:
-                    named: dict[str, Any] = {} if entry.id is None else {"id": entry.id}
-                    record = {chats.key: entry.number, **named, "error": entry.error or str(judged)}
-                    too_long = isinstance(judged, TooLongError | LateError)
-                    reason = words["tooLong"] if too_long else in_words(record["error"], words)
-                    rows.append(("others", [entry.name, "", words["notJudged"], "", "", "", reason]))
+                    record, row = _not_judged(entry, judged, chats.key, words)
+                    rows.append(("others", row))
                 out.write(to_json_line(record))
             done, total = group[-1].end, chats.total or group[-1].end
             progress(min(done / total, 1.0))
@@ -222,6 +230,16 @@ def row_of(entry: Entry, verdict: Verdict, words: dict[str, str]) -> tuple[str, 
     why = text_at(messages, verdict.evidence) or (in_words(verdict.reason, words) if verdict.reason else "")
     kind, sure = (words[name] if name else "" for name in (verdict.kind, verdict.certainty))
     return group, [entry.name, text_at(messages, verdict.reply), decided, kind, sure, chance, why]
+
+
+def _not_judged(
+    entry: Entry, judged: JudgedChunk | Exception, key: str, words: dict[str, str]
+) -> tuple[dict[str, Any], Row]:
+    """The line of the download and the cells of a chat without a verdict."""
+    named = {} if entry.id is None else {"id": entry.id}
+    error = entry.error or str(judged)
+    reason = words["tooLong"] if isinstance(judged, TooLongError | LateError) else in_words(error, words)
+    return {key: entry.number, **named, "error": error}, [entry.name, "", words["notJudged"], "", "", "", reason]
 
 
 def _with_reason(key: str, error: InputError, path: str, words: dict[str, str]) -> str:

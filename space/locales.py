@@ -39,13 +39,13 @@ def for_browser() -> list[tuple[str, str]]:
     return [(pattern, re.sub(r"\\(\d)", r"$\1", chinese)) for pattern, chinese in REASONS.items()]
 
 
-def named(key: str) -> str:
+def text_key(key: str) -> str:
     """The key of a text among Gradio's own texts, some of which have the same names."""
     return f"cdconv {key}"
 
 
 def translations(**values: dict[str, Any]) -> gr.I18n:
-    """The words of the page by language, under the keys that :func:`named` gives; the browser chooses.
+    """The words of the page by language, under the keys that :func:`text_key` gives; the browser chooses.
 
     Args:
         values: key -> the values for the placeholders of its text.
@@ -53,6 +53,6 @@ def translations(**values: dict[str, Any]) -> gr.I18n:
 
     def filled(words: dict[str, str]) -> dict[str, str]:
         texts = words | {name: words[name].format(**blanks) for name, blanks in values.items()}
-        return {named(key): text for key, text in texts.items()}
+        return {text_key(key): text for key, text in texts.items()}
 
     return gr.I18n(en=filled(ENGLISH), **{locale: filled(CHINESE) for locale in LOCALES})

@@ -1,4 +1,4 @@
-"""Shared fixtures: no network, separate Hugging Face caches, data repos and small models, made once per process.
+"""Shared fixtures: no network, separate Hugging Face caches, and data repos, made once per process.
 
 A test that uses `release` or `release_repo` gets the marker `real_data`. It is skipped if `$CDCONV_FILE` is not set.
 """
@@ -9,18 +9,13 @@ import os
 import shutil
 import signal
 import tempfile
-from functools import cache
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from contradiction.detector import ContradictionDetector
-
-pytest_plugins = ["helpers.corpora", "helpers.grids"]
+pytest_plugins = ["helpers.browser", "helpers.corpora", "helpers.grids", "helpers.models"]
 
 # Set before any Hugging Face import, because the libraries read these variables only once. Without separate caches,
 # a test could read an earlier build and not notice that the current one is broken.
@@ -159,169 +154,9 @@ def sample_rows() -> list[dict]:
 
 
 @pytest.fixture(scope="session")
-def quick_model(sample_repo, tmp_path_factory) -> Path:
-    """A tiny 4-class model folder named `quick`, trained for one epoch on the sample. Copy it before you change it."""
-    from contradiction.reports.model_card import write_cards
-    from contradiction.training.loop import train
-    from contradiction.training.recipe import Recipe
-
-    recipe = Recipe.of(
-        name="quick",
-        view="flatten",
-        config="4-class",
-        scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
-        epochs=1,
-    )
-    folder = train(recipe, data=sample_repo, out=tmp_path_factory.mktemp("models") / "quick")
-    write_cards(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def english_model(tmp_path_factory) -> Path:
-    """A tiny 2-class model folder named `english`, trained on English chats in CDConv's format. Copy it first."""
-    from datasets import ClassLabel, Dataset, Features, Value
-    from huggingface_hub import DatasetCardData
-
-    from contradiction.data.splits import SPLITS, write_repo
-    from contradiction.inputs.views import CONVERSATION
-    from contradiction.labels import LABELS
-    from contradiction.reports.model_card import write_cards
-    from contradiction.training.loop import train
-    from contradiction.training.recipe import Recipe
-
-    names = dict.fromkeys(CONVERSATION, Value("string"))
-    features = Features(id=Value("int32"), **names, label=ClassLabel(names=list(LABELS["2-class"])))
-    chats = [
-        {"id": number, "u1": "any pets ?", "b1": f"i have a {animal} .", "u2": "nice .", "b2": reply, "label": label}
-        for number, animal in enumerate(("cat", "dog", "horse", "fish"))
-        for label, reply in enumerate((f"the {animal} is old .", "no house , no tea ."))
-    ]
-    rows = Dataset.from_list(chats, features=features)
-    folder = tmp_path_factory.mktemp("english")
-    card = DatasetCardData(pretty_name="English chats", language=["en-GB"])
-    write_repo(folder / "data", {"2-class": dict.fromkeys(SPLITS, rows)}, card, "")
-    size = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 300}
-    recipe = Recipe.of(name="english", view="flatten", config="2-class", scratch=size, epochs=1)
-    model = train(recipe, data=folder / "data", out=folder / "english")
-    write_cards(model)
-    return model
-
-
-@pytest.fixture(scope="session")
-def encoder(sample_rows, tmp_path_factory) -> Path:
-    """A folder named `encoder` that holds a tiny encoder with random weights and no head."""
-    import torch
-
-    from contradiction.inputs.views import CONVERSATION
-    from contradiction.training.initialize import initialize_model
-    from contradiction.training.recipe import Recipe
-
-    size = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
-    recipe = Recipe.of(name="tiny", view="flatten", config="4-class", scratch=size)
-    torch.manual_seed(0)
-    model, tokenizer = initialize_model(recipe, [row[name] for row in sample_rows for name in CONVERSATION])
-    for parameter in model.parameters():  # larger, so that random weights distinguish inputs
-        parameter.data.mul_(4)
-    folder = tmp_path_factory.mktemp("encoders") / "encoder"
-    model.base_model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def random_model(sample_rows, tmp_path_factory):
-    """Task -> the folder of a tiny random model, saved as training saves one. Copy it before you change it."""
-    return cache(lambda task: _random_model(task, sample_rows, tmp_path_factory.mktemp("models") / task))
-
-
-def _random_model(task: str, rows: list[dict], path: Path) -> Path:
-    import torch
-    from transformers import set_seed
-
-    from contradiction.decision import Rule
-    from contradiction.inputs.views import CONVERSATION, VIEWS, model_input
-    from contradiction.methods.loading import save_rule
-    from contradiction.training.initialize import initialize_model
-    from contradiction.training.recipe import Recipe
-
-    recipe = Recipe.of(
-        name="random",
-        view="nli" if task == "nli" else "flatten",
-        config=task,
-        scratch={"hidden_size": 32, "layers": 2, "heads": 2, "vocabulary": 800},
-        max_length=64,
-    )
-    set_seed(5)
-    model, tokenizer = initialize_model(recipe, (row[column] for row in rows for column in CONVERSATION))
-    # Larger and centred, so that random weights distinguish inputs. Unchanged, they give nearly equal scores.
-    for parameter in model.parameters():
-        parameter.data.mul_(5)
-    inputs = [model_input(row, VIEWS["flatten"], tokenizer) for row in rows[:100]]
-    texts, pairs = [entry["text"] for entry in inputs], [entry["text_pair"] for entry in inputs]
-    with torch.no_grad():
-        batch = tokenizer(texts, pairs, padding=True, truncation=True, return_tensors="pt")
-        model.classifier.bias -= model.eval()(**batch).logits.mean(0)
-    model.save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    if task != "nli":
-        save_rule(path, Rule())
-    return path
-
-
-@pytest.fixture(scope="session")
-def detector(random_model) -> "ContradictionDetector":
-    """A four-class detector with random weights."""
-    return _detector(random_model("4-class"))
-
-
-@pytest.fixture(scope="session")
-def two_class(random_model) -> "ContradictionDetector":
-    """A two-class detector with random weights."""
-    return _detector(random_model("2-class"))
-
-
-@pytest.fixture(scope="session")
-def stages(random_model) -> dict:
-    """Category -> a random classifier for it, as a stage of the hierarchical method."""
-    from contradiction.inference.torch_backend import TorchBackend
-    from contradiction.labels import CATEGORIES, STAGES
-    from contradiction.methods.checkpoint import CheckpointClassifier
-
-    def stage(category):
-        backend = TorchBackend.load(random_model("2-class"))
-        backend.config = {**backend.config, "id2label": dict(enumerate(STAGES[category]))}
-        return CheckpointClassifier(backend, view=category, name=category)
-
-    return {category: stage(category) for category in CATEGORIES}
-
-
-@pytest.fixture(scope="session")
-def hierarchical(stages) -> "ContradictionDetector":
-    """A hierarchical detector with random weights."""
-    from contradiction.detector import ContradictionDetector
-    from contradiction.methods.hierarchical import HierarchicalClassifier
-
-    return ContradictionDetector(HierarchicalClassifier([*stages.values()]))
-
-
-@pytest.fixture(scope="session")
 def replies(sample_rows) -> list[str]:
     """Forty different short replies from the sample."""
     return list(dict.fromkeys(row["b2"] for row in sample_rows if len(row["b2"]) < 14))[:40]
-
-
-@pytest.fixture(scope="session")
-def calibrated(random_model, tmp_path_factory) -> tuple:
-    """A model folder with a decision rule that changes labels, and that rule."""
-    from helpers.runs import CHANGES_LABELS
-
-    from contradiction.methods.loading import save_rule
-
-    folder = tmp_path_factory.mktemp("calibrated") / "model"
-    shutil.copytree(random_model("4-class"), folder)
-    save_rule(folder, CHANGES_LABELS)
-    return folder, CHANGES_LABELS
 
 
 @pytest.fixture
@@ -339,12 +174,6 @@ def run(monkeypatch, capsys):
         return stopped.value.code or 0, out.out, out.err
 
     return call
-
-
-@pytest.fixture(scope="session")
-def detect_model(random_model, tmp_path_factory) -> Path:
-    """The folder of a tiny random four-class model, for `cdconv detect`."""
-    return shutil.copytree(random_model("4-class"), tmp_path_factory.mktemp("models") / "quick")
 
 
 @pytest.fixture
@@ -399,9 +228,3 @@ def mixed(sample_chats, tmp_path_factory) -> Path:
     file = tmp_path_factory.mktemp("mixed") / "chats.jsonl"
     file.write_text("\n".join(lines), encoding="utf-8")
     return file
-
-
-def _detector(folder: Path) -> "ContradictionDetector":
-    from contradiction.detector import ContradictionDetector
-
-    return ContradictionDetector.from_pretrained(folder)

@@ -6,6 +6,7 @@ import pytest
 
 from contradiction.evaluation import paired_tests, results
 from contradiction.evaluation.paired_tests import holm
+from contradiction.io.files import write_json
 from contradiction.reports.results_page import REFERENCE, ablation, changes, results_page
 from contradiction.reports.tables import run_table, training_log
 from contradiction.training import record
@@ -196,7 +197,7 @@ def test_the_log_shows_every_epoch_and_stage_with_the_kept_epoch_in_bold_and_any
 
 def test_the_page_shows_the_comparison_with_the_reference_and_names_omitted_runs(evaluations, tmp_path):
     for result in evaluations:
-        results.save(result, tmp_path / f"{result['name']}.json")
+        write_json(tmp_path / f"{result['name']}.json", result)
     page = results_page(tmp_path)
     section = page.split("## What each choice brings")[1].split("## Each class")[0]
     assert "\n| one | seed 42 | " in section
@@ -214,7 +215,7 @@ def test_a_cascade_without_its_own_training_record_is_on_the_page(evaluations, t
     assert ablation([cascade | {"name": REFERENCE}, *evaluations[2:]]) is None
     assert "cascade" in ablation([cascade, *evaluations]).left_out
     for result in (cascade, evaluations[1], evaluations[2]):
-        results.save(result, tmp_path / f"{result['name']}.json")
+        write_json(tmp_path / f"{result['name']}.json", result)
     assert "cascade" in results_page(tmp_path)
 
 

@@ -4,7 +4,6 @@ import csv
 import json
 import re
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,8 +20,6 @@ from contradiction.reports import analysis_plots
 from contradiction.reports.analysis import analyse, measure
 from contradiction.reports.analysis_page import check_place, page, standing, write
 from contradiction.reports.analysis_plots import PALETTES, plots, png, readable_on
-
-CHROMIUM = Path("/usr/bin/chromium")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -213,24 +210,18 @@ def test_a_kept_evaluation_can_be_analysed_by_name(run, kept, sample_repo, tmp_p
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_page_fits_the_screen_and_shows_its_plots(folder, width):
-    if not CHROMIUM.exists():
-        pytest.skip("needs Chromium")
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        grounds = {}
-        for scheme in ("light", "dark"):
-            tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-            console = []
-            tab.on("console", lambda message, console=console: console.append(message.text))
-            tab.goto(folder.joinpath("index.html").as_uri())
-            assert tab.evaluate("document.documentElement.scrollWidth") == width
-            images = tab.evaluate("[...document.images].map(image => [image.currentSrc.length, image.naturalWidth])")
-            assert len(images) >= 7
-            assert all(drawn > 300 for _, drawn in images)
-            grounds[scheme] = (tab.evaluate("getComputedStyle(document.body).backgroundColor"), images)
-            assert console == []
-        assert grounds["light"][0] != grounds["dark"][0]
-        assert grounds["light"][1] != grounds["dark"][1]
-        browser.close()
+def test_the_page_fits_the_screen_and_shows_its_plots(folder, chromium, width):
+    grounds = {}
+    for scheme in ("light", "dark"):
+        tab = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        console = []
+        tab.on("console", lambda message, console=console: console.append(message.text))
+        tab.goto(folder.joinpath("index.html").as_uri())
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+        images = tab.evaluate("[...document.images].map(image => [image.currentSrc.length, image.naturalWidth])")
+        assert len(images) >= 7
+        assert all(drawn > 300 for _, drawn in images)
+        grounds[scheme] = (tab.evaluate("getComputedStyle(document.body).backgroundColor"), images)
+        assert console == []
+    assert grounds["light"][0] != grounds["dark"][0]
+    assert grounds["light"][1] != grounds["dark"][1]

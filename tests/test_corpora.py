@@ -42,8 +42,8 @@ def test_every_corpus_has_the_metadata_that_a_user_needs():
 @pytest.mark.parametrize("name", sorted(registry.all_corpora()))
 def test_every_corpus_builds_a_repo_that_loads(copies, tmp_path, name):
     corpus = registry.find(name)
-    built = data_repo.build(corpus, copies / name, tmp_path / name)
-    for (config, split), read in built.splits.items():
+    splits = data_repo.build(corpus, copies / name, tmp_path / name)
+    for (config, split), read in splits.items():
         loaded = load_dataset(str(tmp_path / name), config, split=split)
         assert [row["id"] for row in loaded] == [row.id for row in read.rows]
         names = loaded.features["label"]

@@ -13,6 +13,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import checklists, results
 from contradiction.evaluation.evidence import false_alarms, score_evidence, turns_of
 from contradiction.evaluation.figures import RESAMPLES
+from contradiction.io.files import write_json
 from contradiction.labels import CHECKLISTS, CONFIGS, HISTORY, LABELS, NON_CONTRADICTION, task_of
 
 NAMES = LABELS["4-class"]
@@ -187,6 +188,6 @@ def test_a_saved_evidence_evaluation_does_not_affect_cards_and_pages(result, qui
     from contradiction.training import record
 
     model = shutil.copytree(quick_model, tmp_path / "quick")
-    results.save({**result, "run": record.read(model)}, tmp_path / "kept" / "evidence.json")
+    write_json(tmp_path / "kept" / "evidence.json", {**result, "run": record.read(model)})
     assert results.evaluations_of(model, tmp_path / "kept") == []
     assert "4-class-a2t" not in results_page(tmp_path / "kept")

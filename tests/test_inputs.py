@@ -7,7 +7,8 @@ import sys
 
 import pytest
 from helpers.chats import chat
-from hypothesis import HealthCheck, Phase, given, settings
+from helpers.generated_chats import LIMIT, many, seeds
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
@@ -185,22 +186,6 @@ def test_long_text_is_truncated_from_the_left_and_counted(tokenizer):
     assert f"{len(whole) - 20} tokens of the history were not read" in unread
     kept = tokenizer.decode(encoded["input_ids"], skip_special_tokens=True).replace(" ", "")
     assert kept.endswith("我很好你多大我三岁")
-
-
-LIMIT = 64  # tokens: the input limit of the tiny models
-
-
-seeds = st.integers(0, 2**32)
-
-
-# A chat made from a seed does not shrink. Trying to would only delay a failure by minutes.
-many = {
-    "phases": (Phase.generate,),
-    "deadline": None,
-    "derandomize": True,
-    "database": None,
-    "suppress_health_check": list(HealthCheck),
-}
 
 
 def unigram():

@@ -13,6 +13,7 @@ from contradiction.evaluation import baselines, results
 from contradiction.evaluation.baselines import kernel_ridge
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION
+from contradiction.io.files import write_json
 from contradiction.methods import calibration, kernel
 from contradiction.methods.kernel import KernelRegression
 from contradiction.reports.tables import baseline_table
@@ -153,7 +154,7 @@ def test_an_encoder_fine_tuned_on_the_labels_is_rejected(run, sample_repo, quick
 def test_a_baseline_not_run_on_a_config_has_an_empty_cell(sample_repo, tmp_path):
     for config, name in (("2-class", "one"), ("4-class", "one"), ("4-class", "other")):
         baseline = {**kernel_ridge(sample_repo, config), "name": name}
-        results.save(baseline, tmp_path / f"{name}.{config}.json")
+        write_json(tmp_path / f"{name}.{config}.json", baseline)
     table = baseline_table(tmp_path)
     assert list(table.header) == ["features", "2-class", "4-class"]
     assert [[bool(cell) for cell in row] for row in table.rows] == [[True, True, True], [True, False, True]]

@@ -5,6 +5,7 @@ from PIL import Image
 
 from contradiction import paths
 from contradiction.evaluation import results
+from contradiction.io.files import write_json
 from contradiction.labels import merge_id
 from contradiction.reports import plots
 from contradiction.reports.plots import COLOURS
@@ -22,7 +23,7 @@ def keep(folder, name, wrong, plain=None, kind="detector", data="these", split="
         name=name, config=config, split=split, data=data, ids=list(range(100)), references=REFERENCES,
         predictions=labels(wrong), argmax=labels(wrong if plain is None else plain), kind=kind, run={},
     )  # fmt: skip
-    results.save(result, folder / f"{name}.{split}.json")
+    write_json(folder / f"{name}.{split}.json", result)
 
 
 @pytest.fixture

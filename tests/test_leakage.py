@@ -9,9 +9,9 @@ from helpers.runs import TINY, with_options
 from huggingface_hub import DatasetCard, constants
 
 import cdconv
-from contradiction.data.splits import UNNAMED, name_of
+from contradiction.data.splits import UNNAMED, name_if_known, name_of
 from contradiction.errors import InputError
-from contradiction.evaluation import evaluate, results
+from contradiction.evaluation import results
 from contradiction.evaluation.evaluate import trained_config
 from contradiction.io.files import write_json
 from contradiction.reports.results_page import results_page
@@ -95,7 +95,8 @@ def test_a_data_set_without_a_name_could_be_any_data_set(quick_model, unnamed, s
         "was trained on 4-class, whose training split holds rows of the test ",
     )
     for name, data in (("CDConv sample", unnamed), (UNNAMED, sample_repo), (UNNAMED, moved)):
-        assert evaluate.describe_leakage(trained("4-class", data_name=name), *evaluated_on, data).startswith(why)
+        leak = leakage.describe_leakage(trained("4-class", data_name=name), *evaluated_on, name_if_known(data))
+        assert leak.startswith(why)
     with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose training split holds test rows"):
         run_folder.run_request(recipe(backbone=str(quick_model)), unnamed)
 

@@ -155,12 +155,12 @@ def test_a_card_of_a_soup_has_no_single_training_command(quick_model, tmp_path):
 def test_evaluations_stay_with_a_model_whose_origin_is_added_later(quick_model, tmp_path):
     run = record.read(quick_model)
     kept = tmp_path / "kept"
-    results.save(
-        {**WHOLE, "name": "own", "kind": "detector", "config": "4-class", "split": "test", "run": run}, kept / "a.json"
+    write_json(
+        kept / "a.json", {**WHOLE, "name": "own", "kind": "detector", "config": "4-class", "split": "test", "run": run}
     )
     other = {**run, "epochs": [{**run["epochs"][0], "train_loss": 0.0}]}
-    results.save({**WHOLE, "name": "other", "kind": "detector", "config": "4-class", "run": other}, kept / "b.json")
-    results.save({**WHOLE, "name": "elsewhere", "kind": "detector", "config": "4-class", "run": {}}, kept / "c.json")
+    write_json(kept / "b.json", {**WHOLE, "name": "other", "kind": "detector", "config": "4-class", "run": other})
+    write_json(kept / "c.json", {**WHOLE, "name": "elsewhere", "kind": "detector", "config": "4-class", "run": {}})
     copy = changed(quick_model, tmp_path / "copy", base_model=E5, note="It was changed.", hardware="another")
     assert [result["name"] for result in results.evaluations_of(copy, kept)] == ["own"]
     assert [result["name"] for result in results.evaluations_of(quick_model, kept)] == ["own"]
@@ -176,7 +176,7 @@ def test_runs_of_a_soup_or_of_stages_identify_the_weights(quick_model, tmp_path)
         kept = tmp_path / f"{key}-kept"
         for name, parts in (("own", value), ("other", other)):
             evaluation = {**WHOLE, "name": name, "kind": "detector", "config": "4-class", "split": "test"}
-            results.save({**evaluation, "run": {**run, key: parts}}, kept / f"{name}.json")
+            write_json(kept / f"{name}.json", {**evaluation, "run": {**run, key: parts}})
         assert [result["name"] for result in results.evaluations_of(copy, kept)] == ["own"]
 
 

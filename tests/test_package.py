@@ -17,11 +17,6 @@ PARTS = ("cdconv.py", "contradiction", "evaluate_metric", "space", "models/recip
 BUILT_FROM = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
-def pip(*arguments):
-    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *map(str, arguments)]
-    subprocess.run(command, check=True, capture_output=True, text=True)
-
-
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory) -> Path:
     """A new environment with the wheel of this checkout and the libraries of the current environment."""
@@ -33,10 +28,14 @@ def environment(tmp_path_factory) -> Path:
             shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, copy)
-    pip("wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", folder / "dist", folder / "source")
+    # What pip would call, without its further processes.
+    build = f"from setuptools import build_meta; build_meta.build_wheel({str(folder / 'dist')!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=folder / "source", check=True, capture_output=True)
     venv.create(folder / "env", with_pip=False)
     python = folder / "env" / "bin" / "python"
-    pip("--python", python, "install", "--no-compile", "--no-deps", "--no-index", *(folder / "dist").glob("*.whl"))
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", python, "install"]
+    wheels = (folder / "dist").glob("*.whl")
+    subprocess.run([*pip, "--no-compile", "--no-deps", "--no-index", *wheels], check=True, capture_output=True)
     own = sysconfig.get_path("purelib", vars={"base": str(folder / "env")})
     Path(own, "libraries.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
     return folder / "env"

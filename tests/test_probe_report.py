@@ -16,6 +16,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.inference.base import Scores
+from contradiction.io.files import write_json
 from contradiction.labels import LABELS
 from contradiction.methods import loading
 from contradiction.methods.softmax import SoftmaxClassifier
@@ -68,7 +69,7 @@ def judge(tmp_path_factory):
     config = f"- config_name: 4-class\n  data_files:\n  - split: test\n    path: 4-class/{file}\n"
     (repo / "README.md").write_text(f"---\nconfigs:\n{config}---\n", encoding="utf-8")
     result = evaluate(ContradictionDetector.from_pretrained(folder), data=repo, config="4-class")
-    results.save(result, folder / "evaluation.json")
+    write_json(folder / "evaluation.json", result)
     yield folder, folder / "evaluation.json"
     loading.METHODS.remove(NumbersClassifier)
 

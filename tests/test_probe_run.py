@@ -179,7 +179,7 @@ def test_the_key_comes_from_the_environment_and_is_never_written(tmp_path, monke
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     with serving(Endpoint()) as endpoint:
         run_probes(endpoint, tmp_path, probes(3))
-    assert endpoint.keys == {"Bearer sk-secret"}
+    assert endpoint.keys == {"sk-secret"}
     assert all("sk-secret" not in file.read_text(encoding="utf-8") for file in tmp_path.iterdir())
 
 
@@ -309,11 +309,11 @@ def test_the_bot_and_the_writer_get_separate_keys(cdconv, detect_model, tmp_path
         assert (code, sent) == (2, [set(), set()])
         assert "--key-variable and --writer-key-variable" in err
     bot, writer = ["--key-variable", "BOT_KEY"], ["--writer-key-variable", "WRITER_KEY"]
-    assert keys("a", *bot)[2:] == ({"Bearer bot_key"}, {"Bearer openai_api_key"})
-    assert keys("b", *writer)[2:] == ({"Bearer openai_api_key"}, {"Bearer writer_key"})
-    assert keys("c", *bot, *writer)[2:] == ({"Bearer bot_key"}, {"Bearer writer_key"})
+    assert keys("a", *bot)[2:] == ({"bot_key"}, {"openai_api_key"})
+    assert keys("b", *writer)[2:] == ({"openai_api_key"}, {"writer_key"})
+    assert keys("c", *bot, *writer)[2:] == ({"bot_key"}, {"writer_key"})
     both = ["--key-variable", "BOT_KEY", "--writer-key-variable", "BOT_KEY"]
-    assert keys("d", *both)[2:] == ({"Bearer bot_key"}, {"Bearer bot_key"})
+    assert keys("d", *both)[2:] == ({"bot_key"}, {"bot_key"})
 
 
 def test_an_endpoint_writes_user_turns_and_rules_are_the_fallback(tmp_path):

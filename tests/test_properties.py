@@ -13,8 +13,10 @@ from helpers.generated_chats import (
     check,
     judge,
     judged,
+    many,
+    seeds,
 )
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import set_seed
 
@@ -30,15 +32,6 @@ from contradiction.training.initialize import initialize_model
 from contradiction.training.recipe import Recipe
 
 texts = st.lists(st.text(st.characters(exclude_categories=()), max_size=12), min_size=4, max_size=12)
-seeds = st.integers(0, 2**32)
-# A chat made from a seed does not shrink. Trying to would only delay a failure by minutes.
-many = {
-    "phases": (Phase.generate,),
-    "deadline": None,
-    "derandomize": True,
-    "database": None,
-    "suppress_health_check": list(HealthCheck),
-}
 
 
 @pytest.fixture(scope="module")
@@ -222,12 +215,11 @@ def test_no_message_can_forge_a_separator(detector, seed, drawn):
 def test_chats_with_five_hundred_turns_or_messages_of_a_megabyte_are_judged(detector):
     long = [{"role": ("user", "assistant")[index % 2], "content": f"我养了{index}只猫"} for index in range(1000)]
     megabyte = [
-        [{"role": ("user", "assistant")[index % 2], "content": text} for index in range(6)]
-        for text in (
-            "我没养过猫呀，" * 150_000,
-            "猫 cat \0" * 150_000,
-            *(character * 1_000_000 for character in "a\u0301😀"),
-        )
+        [
+            {"role": ("user", "assistant")[index % 2], "content": part * (10**6 // len(part.encode()))}
+            for index in range(4)
+        ]
+        for part in ("我没养过猫呀，", "猫 cat \0", "a", "\u0301", "😀")
     ]
     verdicts = judge(detector.with_settings(max_turns=None), [long, *megabyte])
     for messages, verdict in zip([long, *megabyte], verdicts, strict=True):

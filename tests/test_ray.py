@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from contextlib import nullcontext
 from importlib.util import find_spec
 from threading import Thread
 from types import SimpleNamespace
@@ -10,7 +11,6 @@ from types import SimpleNamespace
 import psutil
 import pyarrow as pa
 import pytest
-import torch
 from helpers import processes
 from helpers.chats import CHAT
 from pyarrow import parquet
@@ -75,9 +75,11 @@ def test_a_detector_that_does_not_load_leaves_no_folder(folder, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@needs_ray
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_a_gpu_that_does_not_exist_prints_one_line_and_starts_no_run(detect, folder, tmp_path):
+def test_a_gpu_that_does_not_exist_prints_one_line_and_starts_no_run(detect, folder, tmp_path, monkeypatch):
+    # Without starting Ray, which takes seconds.
+    ray = SimpleNamespace(cluster_resources=lambda: {"CPU": 2.0}, __spec__=sys.__spec__)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setattr(ray_engine, "cluster", lambda *_: nullcontext())
     code, _, [message] = detect(
         folder, "--engine", "ray", "--workers", "1", "--device", "cuda", "--out", tmp_path / "out"
     )

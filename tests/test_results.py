@@ -11,6 +11,7 @@ import pytest
 from contradiction import paths
 from contradiction.errors import InputError
 from contradiction.evaluation import results, results_store
+from contradiction.io.files import write_json
 
 REFERENCES = [0, 1, 2, 3] * 10
 
@@ -93,7 +94,7 @@ def test_another_run_of_the_same_name_is_rejected_and_nothing_is_written(one, tm
         with pytest.raises(InputError, match="another run named 'any'"):
             results.add([evaluation("new"), other], tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-    results.save(evaluation(epoch=0.7), tmp_path / "mine.json")
+    write_json(tmp_path / "mine.json", evaluation(epoch=0.7))
     with pytest.raises(InputError, match=r"mine\.json: contains another run named 'any'"):
         results.load(tmp_path)
 
@@ -101,8 +102,8 @@ def test_another_run_of_the_same_name_is_rejected_and_nothing_is_written(one, tm
 def test_a_json_file_beside_the_kept_results_is_loaded_too(one, tmp_path):
     results.add([one], tmp_path)
     again = evaluation(seed=2)
-    results.save(again, tmp_path / "again.json")
-    results.save(evaluation("new"), tmp_path / "new.json")
+    write_json(tmp_path / "again.json", again)
+    write_json(tmp_path / "new.json", evaluation("new"))
     (tmp_path / "notes.json").write_text("{}", encoding="utf-8")
     by_name = {result["name"]: result for result in results.load(tmp_path)}
     assert by_name.keys() == {"any", "new"}
@@ -205,8 +206,8 @@ def test_a_damaged_evaluation_is_rejected_before_anything_is_written(one, tmp_pa
 
 
 def test_the_command_adds_files_and_folders(run, one, tmp_path):
-    results.save(one, tmp_path / "one.json")
-    results.save(evaluation("two"), tmp_path / "more" / "two.json")
+    write_json(tmp_path / "one.json", one)
+    write_json(tmp_path / "more" / "two.json", evaluation("two"))
     (tmp_path / "more" / "notes.json").write_text("{}", encoding="utf-8")
     counts = {"pairs": 6, "right": 1, "order": 2}
     contrast = {"name": "two", "pairs": "0" * 16, "contrast": {"all": counts}}
@@ -232,7 +233,7 @@ def test_the_page_goes_into_a_checkout_or_to_the_named_place(run, tmp_path, monk
     ("key", "value"), [("ids", "row-1"), ("ids", 2**40), ("ids", True), ("references", 9), ("predictions", "history")]
 )
 def test_the_command_rejects_ids_and_labels_that_are_not_numbers_in_one_line(run, one, tmp_path, key, value):
-    results.save({**one, key: [*one[key][:-1], value]}, tmp_path / "one.json")
+    write_json(tmp_path / "one.json", {**one, key: [*one[key][:-1], value]})
     code, _, stderr = run("results", "add", tmp_path / "one.json", "--folder", tmp_path / "kept")
     assert (code, stderr.count("\n"), (tmp_path / "kept").exists()) == (2, 1, False)
     assert f"any: {key} has {value!r}" in stderr

@@ -3,7 +3,6 @@
 import json
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,7 +11,6 @@ from helpers.chats import chat
 from contradiction import guidelines
 from contradiction.serving.review_store import LabelStore
 
-CHROMIUM = Path("/usr/bin/chromium")
 pytestmark = pytest.mark.browser
 ATTACK = "<img src=x onerror=\"document.title='owned'\"></script><script>document.title='owned'</script>"
 LONG = chat("你养猫吗？", "养了一只橘猫", "今天天气好", "是啊", "猫叫什么？", "我没养过猫")
@@ -45,22 +43,11 @@ def store(tmp_path):
     return store
 
 
-@pytest.fixture
-def browser():
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is absent")
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-def test_two_people_and_a_third_label_by_the_keyboard(store, browser):
+def test_two_people_and_a_third_label_by_the_keyboard(store, chromium):
     hosts, complaints = set(), []
 
     def join(name, **options):
-        tab = browser.new_context(**options).new_page()
+        tab = chromium.new_context(**options).new_page()
         tab.set_default_timeout(60_000)
         tab.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
         tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
@@ -127,9 +114,9 @@ def test_two_people_and_a_third_label_by_the_keyboard(store, browser):
     assert hosts == {"127.0.0.1"} and complaints == []
 
 
-def test_a_label_that_the_server_did_not_accept_is_sent_again(store, browser):
+def test_a_label_that_the_server_did_not_accept_is_sent_again(store, chromium):
     with serve(store) as url:
-        tab = browser.new_page(locale="en-US")
+        tab = chromium.new_page(locale="en-US")
         tab.set_default_timeout(60_000)
         tab.goto(url)
         tab.get_by_role("textbox").fill("Anna")

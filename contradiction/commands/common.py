@@ -1,6 +1,6 @@
 """Options, tables and progress bars that several commands share."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -91,12 +91,12 @@ def build_corpus(name: str, out: Path, source: Path | None = None, folder: Path 
     from contradiction.data.corpora import data_repo, registry
 
     corpus = registry.find(name)
-    built = data_repo.build(corpus, source or registry.local_copy(corpus, folder), out)
-    for note in data_repo.notes_of(built.splits):
+    splits = data_repo.build(corpus, source or registry.local_copy(corpus, folder), out)
+    for note in data_repo.notes_of(splits):
         say(note)
-    if built.missing:
-        say(f"missing in the source: {', '.join(built.missing)}; the complete {corpus.name} is at {corpus.homepage}")
-    show(data_repo.size_table(built.splits))
+    if missing := data_repo.missing_splits(corpus, splits):
+        say(f"missing in the source: {', '.join(missing)}; the complete {corpus.name} is at {corpus.homepage}")
+    show(data_repo.size_table(splits))
     typer.echo(f"{out}: {corpus.title}")
 
 
@@ -142,17 +142,6 @@ def show(*tables: "Table") -> None:
     for table in tables:
         out.print(table.title, style="bold", highlight=False, markup=False, emoji=False)
         out.print(table.rich())
-
-
-def warn_of_leakage(result: Mapping[str, Any]) -> None:
-    """Writes one line to stderr if the detector was trained on the evaluated rows."""
-    from contradiction.training import leakage
-
-    if why := leakage.of_evaluation(result):
-        say(
-            f"{result['name']} {why}: its scores are too high; they are saved with this note, and model cards and "
-            "tables leave them out"
-        )
 
 
 class Bar:

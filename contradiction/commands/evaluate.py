@@ -1,5 +1,6 @@
 """The commands that measure detectors and baselines: evaluate, contrast, baselines and analyze."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,9 +18,9 @@ from contradiction.commands.common import (
     data_repo,
     say,
     show,
-    warn_of_leakage,
 )
 from contradiction.errors import InputError
+from contradiction.io.files import check_file, write_json
 from contradiction.labels import CROSSED_CONFIGS
 from contradiction.paths import RESULTS
 
@@ -63,7 +64,6 @@ def evaluate(
     """Evaluates a detector and shows the baselines on the same rows, with 95 % bootstrap intervals."""
     from contradiction.data import labelled
     from contradiction.detector import ContradictionDetector
-    from contradiction.io.files import check_file
 
     if json:
         check_file(json)
@@ -99,7 +99,6 @@ def evaluate(
 def _crossed(detector: "ContradictionDetector", config: str, split: str, json: Path | None) -> None:
     from contradiction.data.corpora import crossed
     from contradiction.evaluation.crossed import false_alarms, judge_items, summary, tables
-    from contradiction.io.files import write_json
     from contradiction.io.hub import model_name
     from contradiction.training import leakage, record
 
@@ -116,9 +115,7 @@ def _crossed(detector: "ContradictionDetector", config: str, split: str, json: P
         "leakage": leakage.describe_crossed(record.of_model(detector.name), split),
         "styles": styles, "phenomena": phenomena, "false_alarms": alarms,
     }  # fmt: skip
-    warn_of_leakage(result)
-    if json:
-        write_json(json, result)
+    _save(result, json)
     title = f"{name}: {config}"
     show(*tables(title, styles, alarms), tables(title, phenomena, by="phenomenon")[-1])
 
@@ -142,9 +139,7 @@ def _labels(
     else:
         with counting(f"evaluating {Path(detector.name).resolve().name}") as bar:
             result = run(detector, data=data, config=config, split=split, on_start=bar.start, on_batch=bar.advance)
-    warn_of_leakage(result)
-    if json:
-        results.save(result, json)
+    _save(result, json)
     rows = [result, *results.baselines(config, split, data=result["data"])]
     show(class_table(result), score_table(rows, "With 95 % bootstrap intervals"))
     if task_of(config) in CONTRADICTIONS and "b2" in detector.columns:
@@ -182,7 +177,7 @@ def _evidence(
     limit: int | None,
     json: Path | None,
 ) -> None:
-    from contradiction.evaluation import checklists, results
+    from contradiction.evaluation import checklists
     from contradiction.evaluation.checklists import BY_TURN
     from contradiction.evaluation.evaluate import trained_config
     from contradiction.inputs.windows import check_windowing
@@ -197,12 +192,28 @@ def _evidence(
             detector, data=data, config=config or default, windowings=windowings, limit=limit,
             on_start=bar.start, on_batch=bar.advance,
         )  # fmt: skip
-    warn_of_leakage(result)
-    if json:
-        results.save(result, json)
+    _save(result, json)
     show(*checklists.tables(result))
     for note in checklists.notes(result):
         typer.echo(note)
+
+
+def _save(result: Mapping[str, Any], json: Path | None) -> None:
+    """Warns of leakage, and writes a result to the file of ``--json``."""
+    _warn_of_leakage(result)
+    if json:
+        write_json(json, result)
+
+
+def _warn_of_leakage(result: Mapping[str, Any]) -> None:
+    """Writes one line to stderr if the detector was trained on the evaluated rows."""
+    from contradiction.training import leakage
+
+    if why := leakage.of_evaluation(result):
+        say(
+            f"{result['name']} {why}: its scores are too high; they are saved with this note, and model cards and "
+            "tables leave them out"
+        )
 
 
 def contrast(
@@ -218,7 +229,6 @@ def contrast(
     """
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.contrast import count, fingerprint, judge_pairs, read_pairs
-    from contradiction.io.files import check_file, write_json
     from contradiction.io.hub import model_name
     from contradiction.reports.tables import contrast_table
 
@@ -310,7 +320,7 @@ def analyze(
         saved = _saved_by_name(source, config, split or "test", results)
     if saved is None:
         result = _measure(source, data, config, split or "test", view, device)
-        warn_of_leakage(result)
+        _warn_of_leakage(result)
     elif view is not None:
         raise InputError(f"{source}: the view of an evaluation cannot be changed; leave --view out")
     else:

@@ -272,13 +272,12 @@ def calibrate(
 
 def _unseen_validation(models: Iterable[Path], data: str, config: str, otherwise: str) -> "Dataset":
     """The validation split; raises InputError, with the consequence in words, if a model was trained on its rows."""
-    from contradiction.data.splits import load_labelled_split
-    from contradiction.evaluation.evaluate import describe_leakage
-    from contradiction.training import record
+    from contradiction.data.splits import load_labelled_split, name_if_known
+    from contradiction.training import leakage, record
 
     rows = load_labelled_split(data, config, "validation")
     for model in models:
-        if why := describe_leakage(record.of_model(model), config, "validation", data):
+        if why := leakage.describe_leakage(record.of_model(model), config, "validation", name_if_known(data)):
             raise InputError(f"{model} {why}: {otherwise}; choose data that it was not trained on")
     return rows
 
@@ -328,7 +327,7 @@ def _backbone_help() -> None:
 
 
 @backbone_app.command("prune")
-def prune_(
+def prune(
     backbone: Annotated[str, typer.Argument(help="Folder or Hub id of an encoder.")],
     corpus: Annotated[list[Path], typer.Option(help="A text file, JSON lines, or a data repo; can be repeated.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
@@ -339,12 +338,12 @@ def prune_(
 ) -> None:
     """Reduces a multilingual vocabulary to the tokens (pieces) of a corpus: the same scores with fewer parameters."""
     from contradiction.io.tables import Table
-    from contradiction.training.pruning import prune, read_texts
+    from contradiction.training import pruning
 
     with counting("reading texts, twice") as bar:
-        done = prune(
+        done = pruning.prune(
             backbone,
-            lambda: read_texts(corpus),
+            lambda: pruning.read_texts(corpus),
             out,
             max_pieces=max_pieces,
             min_count=min_count,

@@ -102,7 +102,6 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
     Raises:
         InputError: ``out`` is neither a data repo nor an empty folder, or the source is too small for checklists.
     """
-    from datasets.exceptions import DatasetsError
     from datasets.info import DatasetInfosDict
 
     out = Path(out)
@@ -113,13 +112,7 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
     with no_data_bars(), new_folder(out) as folder, tempfile.TemporaryDirectory(prefix=".", dir=folder) as cache:
         infos, files = DatasetInfosDict(), {}
         for config in cdconv.CDConv.BUILDER_CONFIGS:
-            builder = cdconv.CDConv(cache_dir=cache, config_name=config.name, source=str(source.path))
-            try:
-                builder.download_and_prepare()
-            except DatasetsError as error:
-                if isinstance(error.__cause__, OSError):  # for instance a full disk
-                    raise error.__cause__ from None
-                raise
+            builder = _prepared(config.name, source, cache)
             files[config.name] = write_splits(folder, config.name, builder.as_dataset())
             infos[config.name] = builder.info
         with_turns = checklists.build(both_splits(cdconv.read_rows(source.path))) if with_checklists else {}
@@ -135,6 +128,20 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
         card.save(folder / "README.md")
         (folder / MARKER).write_text("`cdconv data build` wrote this folder, and may replace it.\n", encoding="utf-8")
     return out
+
+
+def _prepared(config: str, source: Source, cache: str) -> cdconv.CDConv:
+    """The builder of a config, once it has read the source."""
+    from datasets.exceptions import DatasetsError
+
+    builder = cdconv.CDConv(cache_dir=cache, config_name=config, source=str(source.path))
+    try:
+        builder.download_and_prepare()
+    except DatasetsError as error:
+        if isinstance(error.__cause__, OSError):  # for instance a full disk
+            raise error.__cause__ from None
+        raise
+    return builder
 
 
 def _info(splits: "Mapping[str, Dataset]") -> "DatasetInfo":

@@ -130,7 +130,7 @@ def _chat(where: str, values: Mapping[str, Any]) -> LabelledChat:
 
 
 @dataclass(frozen=True)
-class Built:
+class LabelledRepo:
     """A data repo of labelled chats.
 
     Attributes:
@@ -144,7 +144,7 @@ class Built:
     left_out: Counter[str]
 
 
-def build(path: str | Path, out: str | Path | None = None) -> Built:
+def build(path: str | Path, out: str | Path | None = None) -> LabelledRepo:
     """Writes a data repo of labelled chats: rows of two turns, split by chat, 60/20/20.
 
     The repo is written again only if the file or the rows that are made from it have changed.
@@ -186,7 +186,7 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
                 )
                 origin = f"Made from `{path.name}`. The digest of the rows is `{rows_digest}`."
                 write_repo(out, sets, data, f"# {name}\n\n{origin}\n\n{sizes.markdown()}\n")
-    return Built(out, sizes, left_out)
+    return LabelledRepo(out, sizes, left_out)
 
 
 def _language(chats: Sequence[LabelledChat]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.conversation import USER, spoken
+from contradiction.conversation import USER, chat_to_text
 from contradiction.data.corpora import dialfact
 from contradiction.data.corpora.corpus import CHATS, Config, Row, messages_of, read_file, read_json_rows
 from contradiction.data.corpora.dialfact import NAMES, REFUTES, SUPPORTS, UNKNOWN
@@ -173,7 +173,7 @@ def generated(rows: Iterable[Row], endpoint: Endpoint, answers: Path) -> Iterato
 
 def _prompt(row: Row, wanted: str) -> str:
     return (
-        f"Evidence: {' '.join(row.extra['passages'])}\nChat: {spoken(row.messages)}\n"
+        f"Evidence: {' '.join(row.extra['passages'])}\nChat: {chat_to_text(row.messages)}\n"
         f"Write one short reply of the assistant that {wanted}. Answer with the reply alone."
     )
 

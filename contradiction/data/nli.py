@@ -168,7 +168,7 @@ def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Built:
+class PairCounts:
     """The number of pairs that were written, and that were left out.
 
     Attributes:
@@ -193,7 +193,7 @@ def build(
     validation: Iterable[str | Path],
     out: str | Path,
     exclude: Iterable[str | Path] = (),
-) -> Built:
+) -> PairCounts:
     """Writes the data repo of NLI corpora.
 
     A training pair that also occurs in the validation split, or a second time in the training split, is left out. So is
@@ -239,7 +239,7 @@ def build(
     languages = sorted({_language(pair) for pair in [*kept, *held_out]})
     name = NAME if languages == [LANGUAGE] else MIXED
     write_repo(out, configs, DatasetCardData(pretty_name=name, language=languages), f"# {name}\n\n{CARD}")
-    return Built(
+    return PairCounts(
         len(kept), len(held_out), dropped=len(allowed) - len(kept), excluded=len(raw) - len(allowed),
         two_way=sum(label == NON_CONTRADICTION for _, _, label in kept), notes=notes,
     )  # fmt: skip

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import read_turns
-from contradiction.data.splits import fingerprint, load_split
+from contradiction.data.splits import fingerprint, load_split, name_if_known
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import evidence
-from contradiction.evaluation.evaluate import BATCH_SIZE, describe_leakage
+from contradiction.evaluation.evaluate import BATCH_SIZE
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, WINDOWED, windows
 from contradiction.io.hub import model_name
@@ -26,7 +26,7 @@ from contradiction.labels import (
     RCT,
     is_contradiction,
 )
-from contradiction.training import record
+from contradiction.training import leakage, record
 from contradiction.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def evaluate(
         "columns": detector.columns,
         "left_out": left_out,
         "run": run,
-        "leakage": describe_leakage(run, config, "test", data),
+        "leakage": leakage.describe_leakage(run, config, "test", name_if_known(data)),
         "metrics": {windowing: by_turn for windowing, (by_turn, _) in scored.items()},
         "by_message": {windowing: by_message for windowing, (_, by_message) in scored.items()},
         "false_alarms": _false_alarms(removed, on_removed, config.replace(A2T, RCT), fingerprints[1]),

@@ -1,6 +1,6 @@
 """Scores a detector on a split of the data."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,11 +85,6 @@ def evaluate(
         # More digits than a threshold has, so that rounding does not change which rows reach it.
         probabilities=[[round(row[label], 8) for label in LABELS[task]] for row in scores],
     )
-
-
-def describe_leakage(run: Mapping[str, Any], config: str, split: str, data: str | Path) -> str | None:
-    """The leakage of a split in words, see ``contradiction.training.leakage``; None without any."""
-    return leakage.describe_leakage(run, config, split, name_if_known(data))
 
 
 def trained_config(model: str | Path) -> str | None:

@@ -12,7 +12,7 @@ from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError
 from contradiction.evaluation import results_store
 from contradiction.evaluation.figures import TASKS, measure
-from contradiction.io.files import locked, read_json, write_json
+from contradiction.io.files import locked, read_json
 from contradiction.labels import CHECKLISTS, CONFIGS, GROUPED, LABELS, has_two_texts, task_of
 from contradiction.paths import RESULTS
 from contradiction.training import leakage, record
@@ -65,11 +65,6 @@ def evaluation(
         metrics = measure(config, references, argmax, probabilities)
         result["argmax"] = {"metrics": metrics, "predictions": argmax}
     return {**result, "ids": ids, "references": references, "predictions": predictions}
-
-
-def save(result: Mapping[str, Any], path: str | Path) -> None:
-    """Writes one evaluation as JSON."""
-    write_json(path, result)
 
 
 def load(

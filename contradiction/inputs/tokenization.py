@@ -38,48 +38,61 @@ def encode(
     Returns:
         For each input its token ids and masks; and for each input what was cut, in words, or None.
     """
-
-    def tokenize(batch: Sequence[Mapping[str, str]], **options: Any) -> list[dict[str, list[int]]]:
-        texts = [entry["text"] for entry in batch]
-        pairs = [entry["text_pair"] for entry in batch] if "text_pair" in batch[0] else None
-        columns = tokenizer(texts, pairs, verbose=False, **options)
-        return [{key: values[index] for key, values in columns.items()} for index in range(len(batch))]
-
-    def count(text: str) -> int:
-        return len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+    separator = separator_of(tokenizer)
 
     def end_of(text: str) -> str:
-        return separator.join(text_end(part, max_length, count) for part in text.rsplit(separator, 1))
+        parts = text.rsplit(separator, 1)
+        return separator.join(text_end(part, max_length, lambda end: len(_token_ids(tokenizer, end))) for part in parts)
 
-    def shorten_last_utterance(text: str, excess: int) -> str:
-        before, mark, last = text.rpartition(separator)
-        if not mark or not tokenizer.is_fast:
-            return text
-        encoded = tokenizer(last, add_special_tokens=False, verbose=False, return_offsets_mapping=True)
-        starts = [start for start, _ in encoded["offset_mapping"]]
-        kept = max(len(starts) - excess, max_length // LAST_UTTERANCE)
-        return text if kept >= len(starts) else before + mark + last[starts[-kept] :]
-
-    separator = separator_of(tokenizer)
     truncations: list[str | None] = [None] * len(inputs)
     with _TOKENIZING:
         tokenizer.truncation_side = "left"
         ends = [{key: end_of(text) for key, text in entry.items()} for entry in inputs]
-        encodings = tokenize(ends)  # without a limit, to know how much is too long
+        encodings = _tokenize(tokenizer, ends)  # without a limit, to know how much is too long
         for index, (entry, end) in enumerate(zip(inputs, ends, strict=True)):
             excess = len(encodings[index]["input_ids"]) - max_length
             if excess <= 0 and end == entry:
                 continue
-            reply = end.get("text_pair")
-            fits = reply is not None and count(reply) + tokenizer.num_special_tokens_to_add(pair=True) < max_length
+            fits = "text_pair" in end and _fits(tokenizer, end["text_pair"], max_length)
             if excess > 0:
                 strategy = "only_first" if fits else "longest_first"
-                shorter = {**end, "text": shorten_last_utterance(end["text"], excess)}
-                [encodings[index]] = tokenize([shorter], truncation=strategy, max_length=max_length)
-            part = "of the history" if fits and reply == entry["text_pair"] else "of the history and of the reply"
+                shorter = {**end, "text": _shorten_last_utterance(tokenizer, end["text"], excess, max_length)}
+                [encodings[index]] = _tokenize(tokenizer, [shorter], truncation=strategy, max_length=max_length)
+            whole_reply = fits and end["text_pair"] == entry["text_pair"]
+            part = "of the history" if whole_reply else "of the history and of the reply"
             cut = f"{excess} tokens {part} were not" if end == entry else f"only the last tokens {part} were"
             truncations[index] = f"{cut} read: the model reads at most {max_length}"
     return encodings, truncations
+
+
+def _tokenize(
+    tokenizer: "PreTrainedTokenizerBase", batch: Sequence[Mapping[str, str]], **options: Any
+) -> list[dict[str, list[int]]]:
+    texts = [entry["text"] for entry in batch]
+    pairs = [entry["text_pair"] for entry in batch] if "text_pair" in batch[0] else None
+    columns = tokenizer(texts, pairs, verbose=False, **options)
+    return [{key: values[index] for key, values in columns.items()} for index in range(len(batch))]
+
+
+def _token_ids(tokenizer: "PreTrainedTokenizerBase", text: str) -> list[int]:
+    ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    return ids
+
+
+def _fits(tokenizer: "PreTrainedTokenizerBase", reply: str, max_length: int) -> bool:
+    """Whether a model can read a whole reply, and at least one token before it."""
+    return len(_token_ids(tokenizer, reply)) + tokenizer.num_special_tokens_to_add(pair=True) < max_length
+
+
+def _shorten_last_utterance(tokenizer: "PreTrainedTokenizerBase", text: str, excess: int, max_length: int) -> str:
+    """A history whose last utterance has up to ``excess`` tokens less, and keeps its share of ``max_length``."""
+    before, mark, last = text.rpartition(separator_of(tokenizer))
+    if not mark or not tokenizer.is_fast:
+        return text
+    encoded = tokenizer(last, add_special_tokens=False, verbose=False, return_offsets_mapping=True)
+    starts = [start for start, _ in encoded["offset_mapping"]]
+    kept = max(len(starts) - excess, max_length // LAST_UTTERANCE)
+    return text if kept >= len(starts) else before + mark + last[starts[-kept] :]
 
 
 def separator_of(tokenizer: "PreTrainedTokenizerBase") -> str:
@@ -101,8 +114,7 @@ def has_known_token(tokenizer: "PreTrainedTokenizerBase", text: str) -> bool:
             return True
     with _TOKENIZING:
         for end in text_ends(text, MARGIN):  # the end decides for nearly every text, and a text may be very long
-            ids = tokenizer(end, add_special_tokens=False, verbose=False)["input_ids"]
-            if any(is_known(token) for token in ids):
+            if any(is_known(token) for token in _token_ids(tokenizer, end)):
                 return True
     return False
 

@@ -53,7 +53,7 @@ def check_new(path: str | Path, copied: Iterable[str | Path] = ()) -> None:
 
 
 @contextmanager
-def named(path: Path) -> Iterator[None]:
+def errors_with_path(path: Path) -> Iterator[None]:
     """Adds the path to a write error that names no file, such as the error of a full disk."""
     try:
         yield
@@ -78,7 +78,7 @@ def new_file(path: str | Path) -> Iterator[Path]:
     _sweep(path)
     partial = path.with_name(f".{path.name}.{_owner()}.partial")
     try:
-        with named(path):
+        with errors_with_path(path):
             yield partial
             partial.replace(path)
     finally:
@@ -127,7 +127,7 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.{_owner()}.", suffix=".partial", dir=path.parent))
     try:
         partial.chmod(0o755)
-        with named(path):
+        with errors_with_path(path):
             yield partial
         for file in partial.rglob("*.safetensors"):  # safetensors makes them readable for the owner only
             file.chmod(0o644)

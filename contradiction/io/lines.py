@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from contradiction.errors import InputError
-from contradiction.io.files import named
+from contradiction.io.files import errors_with_path
 
 
 class LineFile:
@@ -31,7 +31,7 @@ class LineFile:
         """Appends values and flushes them."""
         if lines := b"".join(map(to_json_line, values)):
             self._file = self._file or self.path.open("ab")
-            with named(self.path):
+            with errors_with_path(self.path):
                 self._file.write(lines)
                 self._file.flush()
                 if self._durable:

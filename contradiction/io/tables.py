@@ -5,12 +5,14 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from contradiction.paths import TEMPLATES
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
     from rich.console import Console
     from rich.table import Table as RichTable
 
@@ -91,13 +93,17 @@ def as_csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str] | None =
 
 def render(template: str, **values: Any) -> str:
     """Fills a template of ``templates/``. A missing value is an error."""
-    import jinja2
+    return _templates().get_template(template).render(**values)
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
+
+@cache
+def _templates() -> "Environment":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES),
         keep_trailing_newline=True,
         trim_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        autoescape=jinja2.select_autoescape(),  # in .html only; utterances may hold markup
+        undefined=StrictUndefined,
+        autoescape=select_autoescape(),  # in .html only; utterances may hold markup
     )
-    return environment.get_template(template).render(**values)

@@ -9,7 +9,7 @@ from contradiction.decision import NO_RULE, TINY, Rule, softmax
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import Row
-from contradiction.labels import CONTRADICTIONS, HISTORY, INTRA, LABELS, ROLE, STAGES, is_contradiction, task_with
+from contradiction.labels import CONTRADICTIONS, HISTORY, INTRA, LABELS, ROLE, STAGES, is_contradiction, task_of_labels
 from contradiction.methods.base import Classifier, Prediction
 
 
@@ -33,7 +33,7 @@ class SoftmaxClassifier(Classifier):
     def __init__(
         self, labels: Sequence[str], columns: Sequence[str], name: str = "model", rule: Rule | None = None
     ) -> None:
-        task = task_with(labels)
+        task = task_of_labels(labels)
         if task is None:
             known = "; ".join(", ".join(names) for names in LABELS.values())
             raise InputError(f"{name}: its labels are {', '.join(labels)}; allowed are {known}")

@@ -123,7 +123,7 @@ def _languages_and_licence(run: Mapping[str, Any]) -> tuple[list[str], str]:
     data_name = run["request"]["data_name"]
     parts = (run, *run.get("stages", {}).values(), *record.members(run))
     languages = next((part["languages"] for part in parts if part.get("languages")), None)
-    if corpus := registry.titled(data_name):  # older records of its models name no languages
+    if corpus := registry.find_by_title(data_name):  # older records of its models name no languages
         return languages or list(corpus.languages), "other" if corpus.license == "unknown" else corpus.license
     return languages or (["zh", "en"] if data_name == nli.MIXED else ["zh"]), LICENSES.get(data_name, "other")
 
@@ -145,7 +145,7 @@ def credits_sentence(backbones: Sequence[str], corpora: Sequence[str] = ()) -> s
 
 
 def _corpus(title: str) -> str:
-    if not (corpus := registry.titled(title)):
+    if not (corpus := registry.find_by_title(title)):
         return title
     licence = "licence not stated" if corpus.license == "unknown" else corpus.license
     return _credit(title, corpus.homepage.split()[0], licence)

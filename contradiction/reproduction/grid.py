@@ -14,7 +14,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.evaluation import results
 from contradiction.inputs.views import HIERARCHICAL
 from contradiction.io.cluster import cluster
-from contradiction.io.files import LockedError, locked
+from contradiction.io.files import LockedError, locked, write_json
 from contradiction.reproduction.cells import Cell
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
@@ -139,6 +139,8 @@ def attempts_on_ray(
         address: the address of a cluster; by default Ray is started here.
         options: see :func:`attempt`; on a cluster every machine must see ``data`` and ``out`` under these names.
     """
+    if not cells:  # Ray would start for nothing
+        return
     with cluster(address):
         import ray
 
@@ -181,7 +183,7 @@ def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps
         result = evaluate(detector, data=data, config=cell.config, split=split)
         if not cell.trained:  # the record of the weights is that of the NLI stage
             result = {**result, "name": cell.name, "request": cell.request}
-        results.save(result, cell.evaluation(out, split))
+        write_json(cell.evaluation(out, split), result)
     if drop_weights and cell.trained:
         shutil.rmtree(folder)
 

@@ -10,6 +10,7 @@ from contradiction.data.splits import RELEASE, fingerprint, load_split, of_bot
 from contradiction.evaluation import baselines, results
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, restricted, run_of
+from contradiction.io.files import write_json
 from contradiction.labels import BOTS, GROUPED, merged_config, task_of
 from contradiction.paths import RESULTS
 from contradiction.reports.plots import PAPER, Panel
@@ -225,7 +226,7 @@ def _on_all(config: str, rows: str, data: str | Path, out: str | Path, fit: bool
             return available
     fitted = list(baselines.tfidf(data, config)) if fit else []
     for result in fitted:
-        results.save(result, Path(out) / f"tfidf-{result['view']}.{config}.test.json")
+        write_json(Path(out) / f"tfidf-{result['view']}.{config}.test.json", result)
     return fitted
 
 
@@ -242,7 +243,7 @@ def _on_parts(
             result = _fit(config, cell, data)
             seed = "" if part["seed"] is None else f"-seed{part['seed']}"
             of = f"-of-{cell.config}" if cell.subset and cell.config != config else ""
-            results.save(result, Path(out) / f"tfidf-{BASELINE_VIEW}.{config}{cell.part}{of}{seed}.test.json")
+            write_json(Path(out) / f"tfidf-{BASELINE_VIEW}.{config}{cell.part}{of}{seed}.test.json", result)
         evaluations += [result] if result else []
     return evaluations
 

@@ -191,26 +191,29 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
                 f"{kind} {name}: {_made_from(leak)}trained on {leak.config}, whose training split holds test rows of "
                 f"{recipe.data.config}; take one that was trained on {right}, or not on CDConv"
             )
-        fraction = recipe.data.train_fraction
         for training in _of_these_rows(run, recipe.data.config, data_name):
-            source = f"{kind} {name}: {_made_from(training)}trained on"
-            part = f"{100 * training.train_fraction:g} % of the rows"
-            if recipe.data.bot and training.bot != recipe.data.bot:
-                raise InputError(
-                    f"{source} replies of {training.bot or 'both bots'}, and the recipe reads "
-                    f"those of {recipe.data.bot} alone; take one that was trained on those, or not on CDConv"
-                )
-            if fraction < 1 and training.train_fraction > fraction:
-                raise InputError(
-                    f"{source} {part}, and the recipe reads {100 * fraction:g} %; take one that was trained on no "
-                    "more, or not on these rows"
-                )
-            if fraction < 1 and training.seed != recipe.seed:  # samples are nested only for equal seeds
-                seed = "a seed that is not recorded" if training.seed is None else f"the seed {training.seed}"
-                raise InputError(
-                    f"{source} {part}, drawn with {seed}, and the recipe's fraction with {recipe.seed}; take one of "
-                    "that seed, or one not trained on these rows"
-                )
+            _check_part(recipe, training, f"{kind} {name}: {_made_from(training)}trained on")
+
+
+def _check_part(recipe: "Recipe", training: "Training", source: str) -> None:
+    """Raises InputError if a recipe reads a part of the rows, and a model was trained on others of them."""
+    part, fraction = f"{100 * training.train_fraction:g} % of the rows", recipe.data.train_fraction
+    if recipe.data.bot and training.bot != recipe.data.bot:
+        raise InputError(
+            f"{source} replies of {training.bot or 'both bots'}, and the recipe reads "
+            f"those of {recipe.data.bot} alone; take one that was trained on those, or not on CDConv"
+        )
+    if fraction < 1 and training.train_fraction > fraction:
+        raise InputError(
+            f"{source} {part}, and the recipe reads {100 * fraction:g} %; take one that was trained on no more, or "
+            "not on these rows"
+        )
+    if fraction < 1 and training.seed != recipe.seed:  # samples are nested only for equal seeds
+        seed = "a seed that is not recorded" if training.seed is None else f"the seed {training.seed}"
+        raise InputError(
+            f"{source} {part}, drawn with {seed}, and the recipe's fraction with {recipe.seed}; take one of that "
+            "seed, or one not trained on these rows"
+        )
 
 
 def check_embedder(name: str, config: str, data_name: str | None) -> None:

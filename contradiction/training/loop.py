@@ -237,13 +237,19 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
                 tracker.epoch((epoch + 1) * run.layout.steps, loss, scores)
                 if scores["macro_f1"] > progress.best_macro_f1 or recipe.optimizer.checkpoint == "last":
                     progress.best_macro_f1, progress.best_epoch = scores["macro_f1"], epoch + 1
-                    if run.accelerator.is_main_process:
-                        with explain_write_errors(work), files.new_folder(work / "best") as folder, no_model_bars():
-                            model.save_pretrained(folder)
-                            run.tokenizer.save_pretrained(folder)
+                    _save_best(run, work)
             save_state(run.accelerator, work, progress)
             position = Position()
     return progress
+
+
+def _save_best(run: _Run, work: Path) -> None:
+    """Saves the model as the best so far; the main process does so."""
+    if not run.accelerator.is_main_process:
+        return
+    with explain_write_errors(work), files.new_folder(work / "best") as folder, no_model_bars():
+        run.accelerator.unwrap_model(run.model).save_pretrained(folder)
+        run.tokenizer.save_pretrained(folder)
 
 
 def _one_epoch(

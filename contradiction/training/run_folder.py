@@ -20,7 +20,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.inputs.views import HIERARCHICAL, VIEWS
 from contradiction.io import files
 from contradiction.io.hub import revision
-from contradiction.labels import CROSSED_LONG, WITHOUT_RULE, task_with
+from contradiction.labels import CROSSED_LONG, WITHOUT_RULE, task_of_labels
 from contradiction.methods.calibration import calibrate
 from contradiction.methods.loading import name_with_digest, write_manifests
 from contradiction.training import leakage, record
@@ -199,7 +199,7 @@ def finalize(folder: Path, validation: "Dataset") -> None:
         folder: the model folder with the final weights and their record.
         validation: the rows that the checkpoint was chosen on.
     """
-    if task_with(validation.features["label"].names) not in WITHOUT_RULE:
+    if task_of_labels(validation.features["label"].names) not in WITHOUT_RULE:
         calibrate(folder, validation)
     write_manifests(folder)
 

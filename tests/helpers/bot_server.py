@@ -6,11 +6,12 @@ import re
 import threading
 from collections import Counter
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from helpers.chat_server import ChatServer
 
 # The true share of conversations whose last reply is a contradiction, by kind.
 RATES = {"history": 0.15, "intra-sentence": 0.08, "role-confusion": 0.05}
-FAULTS = ("429", "500", "hang", "broken JSON", "half an answer", "no completion")
+FAULTS = ("429", "500", "hang", "broken", "half", b'{"choices": []}')
 
 
 def chance(*parts) -> float:
@@ -52,71 +53,35 @@ class Endpoint:
 
     Attributes:
         reply: messages -> the text of the reply.
-        fault: (messages, how often they were sent before) -> one of ``FAULTS``, a status, or None for a good answer.
+        fault: (messages, how often they were sent before) -> a fault of ``chat_server``, or None for a good answer.
         seen: chat -> how often it was sent.
-        keys: the authorization headers received.
+        keys: the keys sent with the requests, at the end.
     """
 
     def __init__(self, reply=scripted, fault=lambda messages, before: None, delay=0.0, finish=lambda messages: "stop"):
         self.reply, self.fault, self.delay, self.finish = reply, fault, delay, finish
         self.seen, self.keys, self.url = Counter(), set(), ""
-        self.ended, self.lock = threading.Event(), threading.Lock()
+        self.lock = threading.Lock()
 
 
 @contextmanager
 def serving(endpoint):
     """Serves an endpoint on a free loopback port inside the block."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def fault(number, body):
+        chat = json.dumps(body["messages"], ensure_ascii=False)
+        with endpoint.lock:
+            before = endpoint.seen[chat]
+            endpoint.seen[chat] += 1
+        return endpoint.fault(body["messages"], before)
 
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            chat = json.dumps(body["messages"], ensure_ascii=False)
-            with endpoint.lock:
-                before = endpoint.seen[chat]
-                endpoint.seen[chat] += 1
-                endpoint.keys.add(self.headers["Authorization"])
-            endpoint.ended.wait(endpoint.delay)
-            message = {"content": endpoint.reply(body["messages"])}
-            choice = {"message": message, "finish_reason": endpoint.finish(body["messages"])}
-            answer = json.dumps({"choices": [choice]}).encode()
-            fault = endpoint.fault(body["messages"], before)
-            if fault == "hang":
-                endpoint.ended.wait(20)
-            elif fault == "429":
-                self.send(429, b'{"error": "slow down"}', {"Retry-After": "0.05"})
-            elif fault == "broken JSON":
-                self.send(200, answer[:-9])
-            elif fault == "half an answer":
-                self.send(200, answer[:-9], {"Content-Length": str(len(answer))})
-            elif fault == "no completion":
-                self.send(200, b'{"choices": []}')
-            elif fault:
-                self.send(int(fault), b"out of order")
-            else:
-                self.send(200, answer)
-
-        def send(self, status, content, headers=()):
-            self.send_response(status)
-            # Otherwise a client may send its next request on a connection that is being closed.
-            self.send_header("Connection", "close")
-            for name, value in {"Content-Length": str(len(content)), **dict(headers)}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *arguments):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    endpoint.url = f"http://127.0.0.1:{server.server_port}/v1"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    chat = ChatServer(
+        lambda body: endpoint.reply(body["messages"]),
+        fault,
+        endpoint.delay,
+        lambda body: endpoint.finish(body["messages"]),
+    )
+    with chat as server:
+        endpoint.url = server.url
         yield endpoint
-    finally:
-        endpoint.ended.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    endpoint.keys = set(server.keys)

@@ -12,7 +12,12 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 KEY = "sk-of-the-tests"
-FAULTS = ("429", "nan", "500", "401", "400", "hang", "drop", "half", "broken", "empty")
+# What a request can meet, beside the status of an error such as "500".
+FAULTS = ("429", "nan", "hang", "drop", "half", "broken", "empty")
+BODIES = {
+    "broken": b'{"choices": [{"message": {"content": "...',
+    "empty": b'{"choices": [{"message": {"content": null}}]}',
+}
 
 
 class ChatServer:
@@ -20,9 +25,10 @@ class ChatServer:
 
     Args:
         answer: maps the body of a request to the text of the answer.
-        faults: maps the number of a request (from 0) and its body to one of `FAULTS`, the bytes of an answer, or None
-            for a good answer.
+        faults: maps the number of a request (from 0) and its body to one of `FAULTS`, the status of an error, the
+            bytes of an answer, or None for a good answer.
         seconds: the delay before each answer.
+        finish: maps the body of a request to the reason why the answer ends, as in `finish_reason`.
 
     Attributes:
         requests: the bodies of all requests, in order of arrival.
@@ -30,8 +36,8 @@ class ChatServer:
         most_at_once: the largest number of requests in progress at the same time.
     """
 
-    def __init__(self, answer, faults=lambda number, body: None, seconds=0.0):
-        self.answer, self.faults, self.seconds = answer, faults, seconds
+    def __init__(self, answer, faults=lambda number, body: None, seconds=0.0, finish=lambda body: "stop"):
+        self.answer, self.faults, self.seconds, self.finish = answer, faults, seconds, finish
         self.requests, self.keys = [], []
         self.at_work = self.most_at_once = 0
         self.lock = threading.Lock()
@@ -79,39 +85,25 @@ class Handler(BaseHTTPRequestHandler):
 
     def respond(self, chat, fault, body):
         if self.path != "/v1/chat/completions":
-            return self.send(404, {"error": {"message": f"no route {self.path}"}})
-        if fault == "hang":
-            chat.ended.wait(60)
+            self.send(404, {"error": {"message": f"no route {self.path}"}})
+        elif fault in ("hang", "drop"):
             self.close_connection = True
-        elif fault == "drop":
-            self.close_connection = True
-            self.connection.shutdown(socket.SHUT_RDWR)
+            if fault == "hang":
+                chat.ended.wait(60)
+            else:
+                self.connection.shutdown(socket.SHUT_RDWR)
         elif fault in ("429", "nan"):
             wait = "0" if fault == "429" else fault
             self.send(429, {"error": {"message": "too many requests"}}, {"retry-after": wait})
-        elif isinstance(fault, bytes):
-            self.send(200, fault)
-        elif fault in ("500", "401", "400"):
+        elif isinstance(fault, bytes) or fault in BODIES:
+            self.send(200, BODIES.get(fault, fault))
+        elif fault and fault.isdecimal():
             self.send(int(fault), {"error": {"message": f"a fault of the tests: {fault}"}})
-        elif fault == "broken":
-            self.send(200, b'{"choices": [{"message": {"content": "...')
-        elif fault == "empty":
-            self.send(200, {"choices": [{"message": {"content": None}}]})
         else:
-            text = chat.answer(body)
-            completion = {
-                "object": "chat.completion",
-                "model": body["model"],
-                "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
-                "usage": {
-                    "prompt_tokens": sum(len(message["content"]) for message in body["messages"]),
-                    "completion_tokens": len(text),
-                },
-            }
-            self.send(200, completion, half=fault == "half")
+            self.send(200, completion(body, chat.answer(body), chat.finish(body)), half=fault == "half")
 
     def send(self, status, value, headers=None, half=False):
-        content = value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()
+        content = value if isinstance(value, bytes) else json.dumps(value).encode()
         self.send_response(status)
         for name, text in {"content-type": "application/json", **(headers or {})}.items():
             self.send_header(name, text)
@@ -123,3 +115,16 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         if half:
             self.close_connection = True
+
+
+def completion(body, text, finish="stop"):
+    """An answer in the format of OpenAI to the body of a request."""
+    return {
+        "object": "chat.completion",
+        "model": body["model"],
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}],
+        "usage": {
+            "prompt_tokens": sum(len(message["content"]) for message in body["messages"]),
+            "completion_tokens": len(text),
+        },
+    }

@@ -7,12 +7,23 @@ from dataclasses import asdict
 from types import MappingProxyType
 
 import pytest
+from hypothesis import HealthCheck, Phase
+from hypothesis import strategies as st
 
 from contradiction.conversation import read_turns
 from contradiction.errors import InputError
 from contradiction.labels import HISTORY
 from contradiction.verdict import Verdict
 
+seeds = st.integers(0, 2**32)
+# A chat made from a seed does not shrink. Trying to would only delay a failure by minutes.
+many = {
+    "phases": (Phase.generate,),
+    "deadline": None,
+    "derandomize": True,
+    "database": None,
+    "suppress_health_check": list(HealthCheck),
+}
 judged: Counter[str] = Counter()
 
 LIMIT = 64  # tokens: the input limit of the tiny models

@@ -15,21 +15,9 @@ from serving import CHATS, free_port, served
 
 from contradiction.labels import LABELS
 
-CHROMIUM = Path("/usr/bin/chromium")
 pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")]
 WORDS = ("Contradiction", "No contradiction")
 ATTACK = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>"
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is absent")
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
 """Writes a corpus as a data repo: a Parquet file for each split, and a card."""
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.conversation import spoken
+from contradiction.conversation import chat_to_text
 from contradiction.data.corpora.corpus import (
     PAIRS,
     WHOLE,
@@ -36,21 +35,8 @@ COLUMNS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Built:
-    """The splits that were written.
-
-    Attributes:
-        splits: (config, split) -> the rows.
-        missing: splits of the corpus for which the local copy has no file, as ``config/split``.
-    """
-
-    splits: Splits
-    missing: list[str]
-
-
-def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> Built:
-    """Writes the data repo that ``load_dataset(out, config)`` reads.
+def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> Splits:
+    """Writes the data repo that ``load_dataset(out, config)`` reads, and returns its rows by config and split.
 
     Args:
         corpus: a corpus of the registry, or one of your own.
@@ -67,8 +53,7 @@ def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> Built:
     for (config, split), part in splits.items():
         configs.setdefault(config, {})[split] = to_dataset(corpus.config(config), part.rows)
     write_repo(out, configs, _metadata(corpus), _card_text(corpus, splits))
-    every = [(config.name, split) for config in corpus.configs for split in config.files]
-    return Built(splits, [f"{config}/{split}" for config, split in every if (config, split) not in splits])
+    return splits
 
 
 def read_all(corpus: Corpus, source: str | Path | None) -> Splits:
@@ -80,6 +65,12 @@ def read_all(corpus: Corpus, source: str | Path | None) -> Splits:
         )
         raise InputError(f"{source_of(corpus, source)}: has no file of {corpus.name}; its files are {', '.join(names)}")
     return {(config.name, split): read_split(corpus, source, config.name, split) for config, split in splits}
+
+
+def missing_splits(corpus: Corpus, splits: Splits) -> list[str]:
+    """The splits of a corpus of which a local copy has no file, as ``config/split``."""
+    every = [(config.name, split) for config in corpus.configs for split in config.files]
+    return [f"{config}/{split}" for config, split in every if (config, split) not in splits]
 
 
 def features_of(config: Config) -> "Features":
@@ -109,7 +100,7 @@ def _values(config: Config, row: Row) -> dict[str, Any]:
     if config.shape == PAIRS:
         texts: dict[str, Any] = {"premise": row.premise, "hypothesis": row.hypothesis}
     elif config.shape == WHOLE:
-        texts = {"chat": spoken(row.messages), "reply": row.reply}
+        texts = {"chat": chat_to_text(row.messages), "reply": row.reply}
     else:
         evidence = None if row.evidence is None else list(row.evidence)
         texts = {"messages": [dict(message) for message in row.messages], "reply": row.reply, "evidence": evidence}

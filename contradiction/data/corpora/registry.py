@@ -30,7 +30,7 @@ def find(name: str) -> Corpus:
     return known[name]
 
 
-def titled(title: str) -> Corpus | None:
+def find_by_title(title: str) -> Corpus | None:
     """The corpus with a title, which is the name of its data repo; None if there is none."""
     return next((corpus for corpus in all_corpora().values() if corpus.title == title), None)
 

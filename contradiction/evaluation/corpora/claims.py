@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from contradiction.conversation import spoken
+from contradiction.conversation import chat_to_text
 from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.dialfact import OF_NLI, UNKNOWN
 from contradiction.evaluation.corpora import artefacts, retrieval
@@ -132,7 +132,7 @@ def _model_answers(request: Request, rows: Sequence[Row]) -> dict[str, Sequence[
     """Whether a model of verifiable claims calls each claim verifiable."""
     if request.classifier is None or request.classifier.task != "verifiable":
         return {}
-    chats = [{"chat": spoken(row.messages), "reply": row.reply} for row in rows]
+    chats = [{"chat": chat_to_text(row.messages), "reply": row.reply} for row in rows]
     predictions = request.classifier.classify(chats, on_batch=request.on_batch)
     verifiable = LABELS["verifiable"][True]
     answers = [prediction.label_without_rule == verifiable for prediction in predictions]

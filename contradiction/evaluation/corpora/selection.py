@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from contradiction.conversation import USER, spoken
+from contradiction.conversation import USER, chat_to_text
 from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.mutual import RIGHT
 from contradiction.detector import ContradictionDetector
@@ -102,7 +102,7 @@ def _model_rankers(request: Request, report: Report) -> dict[str, Ranker]:
 
 def _by_response(classifier: "Classifier", on_batch: OnBatch | None, shown: slice, items: Items) -> list[list[float]]:
     """The probability that each reply is right, by a model that reads some of the messages before it."""
-    rows = [{"chat": spoken(row.messages[shown]), "reply": row.reply} for item in items for row in item]
+    rows = [{"chat": chat_to_text(row.messages[shown]), "reply": row.reply} for item in items for row in item]
     predictions = iter(classifier.predict(rows, on_batch=on_batch))
     return [[next(predictions).probabilities[RIGHT] for _ in item] for item in items]
 

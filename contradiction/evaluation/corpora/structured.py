@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from contradiction.conversation import ASSISTANT, USER, spoken
+from contradiction.conversation import ASSISTANT, USER, chat_to_text
 from contradiction.data.corpora.corpus import PAIRS, Row
 from contradiction.evaluation.corpora.report import Report, Request
 from contradiction.evaluation.figures import wilson
@@ -171,7 +171,7 @@ def judge_by(classifier: "Classifier", on_batch: OnBatch | None = None) -> Judge
         return lambda rows: judge(scorer, rows)
 
     def judge_whole(rows: Sequence[Row]) -> list[Judged]:
-        scores = scorer([{"chat": spoken(row.messages), "reply": row.reply} for row in rows])
+        scores = scorer([{"chat": chat_to_text(row.messages), "reply": row.reply} for row in rows])
         return [Judged(row, {}, float(score)) for row, score in zip(rows, scores, strict=True)]
 
     return judge_whole
