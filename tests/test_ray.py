@@ -49,7 +49,7 @@ def test_a_part_of_a_file_holds_its_rows(folder):
     ("arguments", "message"),
     [
         ([], "--engine ray writes a folder of Parquet files; name it with --out"),
-        (["--out", "o", "--format", "csv"], "leave --text and --format out"),
+        (["--out", "o", "--format", "csv"], "leave --text, --format and --encoding out"),
         (["--out", "o"], "no/folder: is not a folder"),
         (["--out", "o", "--device", "cuda:1"], "--device cuda:1: with --engine ray"),
     ],

@@ -308,10 +308,13 @@ def _open(file: str, text: str | None, format: str | None, encoding: str | None,
 def _check_output(out: Path, where: str, path: Path | None, resume: bool) -> None:
     """Raises InputError if the run cannot begin to write ``out``."""
     from contradiction.chats.writers import check_can_begin
+    from contradiction.io.files import locked
 
     if resume and path is None:
         raise InputError(f"{where}: --resume needs a file, because a pipe cannot be compared with the earlier one")
-    check_can_begin(out, resume)
+    if out.exists():
+        with locked(out):  # another process that is at work there is named first
+            check_can_begin(out, resume)
 
 
 def _request(chats: "Chats", path: Path | None, *, model: str, settings: "Settings", **options: Any) -> dict[str, Any]:

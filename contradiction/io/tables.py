@@ -1,7 +1,6 @@
 """A table of text cells for a terminal or Markdown, CSV, and the templates of the pages around the tables."""
 
 import csv
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,10 +47,10 @@ class Table:
 
 
 def console() -> "Console":
-    """The console on stdout, as wide as the terminal or $COLUMNS; in a file it is wide enough for every table."""
+    """The console on stdout, as wide as the terminal; in a file it is wide enough for every table."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() or os.environ.get("COLUMNS") else 160)
+    return Console(width=None if sys.stdout.isatty() else 160)
 
 
 def percent(value: float, digits: int = 1) -> str:
