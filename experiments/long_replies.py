@@ -33,6 +33,8 @@ def main() -> None:
     parser.add_argument("model", help="a model folder or Hub id")
     parser.add_argument("--data", default="cdconv")
     parser.add_argument("--before", action="store_true", help="put them before the first reply")
+    both = (WINDOWED, SENTENCES)
+    parser.add_argument("--windowing", choices=both, help="only this way to read the turns; by default both")
     options = parser.parse_args()
 
     detector = ContradictionDetector.from_pretrained(options.model)
@@ -41,7 +43,7 @@ def main() -> None:
     truth = np.array(split["label"]) > 0
     rows = [[row[name] for name in cdconv.UTTERANCES] for row in split]
     lines = []
-    for windowing in (WINDOWED, SENTENCES):
+    for windowing in [options.windowing] if options.windowing else both:
         judge = detector.with_settings(windowing=windowing)
         for length in LENGTHS:
             chats = [

@@ -102,7 +102,9 @@ def test_a_precision_can_be_requested(detector):
         detector.with_settings(threshold="precision>=0.9", prior=0.03)
 
 
-@pytest.mark.parametrize("name", [Path(SHIPPED).name, "e5-small-cdconv-soup", "e5-small-crossed-cdconv"])
+@pytest.mark.parametrize(
+    "name", [Path(SHIPPED).name, "e5-small-cdconv-soup", "e5-small-crossed-cdconv", "e5-small-long-replies"]
+)
 def test_every_sixteenth_test_row_is_classified_as_the_saved_result_says(name, release):
     detector = ContradictionDetector.from_pretrained(CHECKOUT / "models" / name)
     [saved] = results.load(config="4-class", split="test", names=[name])
