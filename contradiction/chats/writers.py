@@ -203,7 +203,7 @@ class TableOutput(ShownOutput):
                 *(Text(cell if len(cell) <= MAX_CELL else f"{cell[:MAX_CELL]}…") for cell in cells),
                 style="bold" if cells[2] not in (NON_CONTRADICTION, NOT_JUDGED) else None,
             )
-        console().print(table)
+        console(wraps=True).print(table)
 
 
 class ResumableOutput:

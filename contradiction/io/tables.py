@@ -1,6 +1,7 @@
 """A table of text cells for a terminal or Markdown, CSV, and the templates of the pages around the tables."""
 
 import csv
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,11 +47,15 @@ class Table:
         return table
 
 
-def console() -> "Console":
-    """The console on stdout, as wide as the terminal; in a file it is wide enough for every table."""
+def console(wraps: bool = False) -> "Console":
+    """The console on stdout, as wide as the terminal; in a file it is wide enough for every table.
+
+    Args:
+        wraps: in a file, be as wide as $COLUMNS says. Only for tables whose cells are wrapped: others would be cut.
+    """
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 160)
+    return Console(width=None if sys.stdout.isatty() or (wraps and "COLUMNS" in os.environ) else 160)
 
 
 def percent(value: float, digits: int = 1) -> str:
