@@ -58,6 +58,14 @@ def test_labels_and_all_other_columns_stay(rows):
     assert made["id"] == rows["id"] and made["label"] == rows["label"]
 
 
+def test_absent_messages_stay_absent():
+    opening = Dataset.from_list([{"u1": "", "b1": "", "u2": "你好？", "b2": "我养了一只猫"}] * 50)
+    made = rewritten_rows(opening, endings=1, long_replies=1, seed=1)
+    assert set(made["u1"]) == set(made["b1"]) == {""} and len(set(made["b2"])) > 10
+    made = rewritten_rows(opening.select_columns(["u2", "b2"]), endings=1, long_replies=1, seed=1)
+    assert made.column_names == ["u2", "b2"] and len(set(made["b2"])) > 10
+
+
 def test_the_rewriting_depends_on_the_seed_alone(rows):
     first, again, other = (rewritten_rows(rows, 0.5, 0.5, seed)["b2"] for seed in (1, 1, 2))
     assert list(first) == list(again) != list(other)

@@ -32,23 +32,26 @@ def rewritten_rows(rows: "Dataset", endings: float, long_replies: float, seed: i
     """The same rows with other endings and longer replies. The labels are those of the original rows.
 
     Args:
-        rows: conversations of two turns.
+        rows: conversations of two turns. An absent or empty message stays as it is.
         endings: the share of the messages whose full stop at the end is added or removed. A message with another
             punctuation mark at the end does not change.
-        long_replies: the share of the rows in which neutral sentences are added to ``b1``, to ``b2`` or to both.
+        long_replies: the share of the rows in which other sentences are added to ``b1``, to ``b2`` or to both.
         seed: the random seed.
 
     Returns:
         As many rows, in the same order and with the same columns.
     """
     draw = np.random.default_rng(seed)
-    columns = {name: list(rows[name]) for name in CONVERSATION}
+    columns = {name: list(rows[name]) for name in CONVERSATION if name in rows.column_names}
     for row in range(len(rows)):
         if draw.random() < long_replies:
             for name in (REPLIES, REPLIES[:1], REPLIES[1:])[draw.integers(3)]:
-                columns[name][row] = _longer(columns[name][row], draw)
+                reply = columns[name][row] if name in columns else None
+                longer = _longer(reply or "", draw)
+                if reply:  # before an opening reply there is none
+                    columns[name][row] = longer
         for messages in columns.values():
-            if draw.random() < endings:
+            if draw.random() < endings and messages[row]:
                 messages[row] = _other_ending(messages[row])
     return type(rows).from_dict({**rows.to_dict(), **columns}, features=rows.features)
 
@@ -56,7 +59,7 @@ def rewritten_rows(rows: "Dataset", endings: float, long_replies: float, seed: i
 def _other_ending(message: str) -> str:
     if message.endswith(FULL_STOP):
         return message[:-1] or message
-    return message if not message or message[-1] in PUNCTUATION else message + FULL_STOP
+    return message if message[-1] in PUNCTUATION else message + FULL_STOP
 
 
 def _longer(reply: str, draw: np.random.Generator) -> str:
