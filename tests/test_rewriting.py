@@ -10,7 +10,7 @@ from contradiction.labels import CROSSED_LONG, LABELS
 from contradiction.training.augmentation import crossed_rows, rewritten
 from contradiction.training.losses import GROUP
 from contradiction.training.recipe import Recipe
-from contradiction.training.rewriting import PUNCTUATION, neutral_sentences, rewritten_rows, statements
+from contradiction.training.rewriting import LONG, PUNCTUATION, neutral_sentences, rewritten_rows, statements
 from contradiction.training.run_folder import run_request
 
 UTTERANCES = ("u1", "b1", "u2", "b2")
@@ -50,6 +50,21 @@ def test_a_share_of_the_rows_gets_longer_replies(rows):
         assert reply
         for part in (before, after.removeprefix("。")):
             assert not part or part in known or any(part.startswith(sentence) for sentence in known)
+
+
+def test_the_rows_of_a_group_are_lengthened_together(rows):
+    grouped = rows.add_column(GROUP, [number // 4 for number in range(len(rows))])
+    made = rewritten_rows(grouped, endings=0, long_replies=0.5, seed=1)
+    longer = np.array([new["b1"] + new["b2"] != old["b1"] + old["b2"] for old, new in zip(rows, made, strict=True)])
+    shares = longer.reshape(-1, 4).mean(1)
+    assert set(shares) == {0.0, 1.0} and 0.35 < shares.mean() < 0.65
+
+
+def test_a_long_reply_stays_as_it_is(rows):
+    replies = ["猫" * (LONG - 1), "猫" * LONG] * 50
+    made = rewritten_rows(rows.select(range(100)).remove_columns("b2").add_column("b2", replies), 0, 1, seed=1)
+    changed = [new != old for new, old in zip(made["b2"], replies, strict=True)]
+    assert not any(changed[1::2]) and 0.5 < np.mean(changed[::2]) < 0.8
 
 
 def test_labels_and_all_other_columns_stay(rows):

@@ -15,6 +15,7 @@ import numpy as np
 from contradiction.conversation import ASSISTANT
 from contradiction.data.corpora.crossed import Quadruple, read
 from contradiction.inputs.views import CONVERSATION
+from contradiction.training.losses import GROUP
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -25,6 +26,7 @@ PUNCTUATION = "。！？!?…~～，,；;：:"
 REPLIES = ("b1", "b2")
 # A sentence of 8 to 40 characters without the pronouns I, you, he and she.
 STATEMENT = re.compile(r"(?:(?<=[。！？])|^)[^。！？我你您咱他她]{7,39}[。！？]")
+LONG = 60  # characters
 MOST_SENTENCES = 4  # added to one reply; a sentence has 8 to 45 characters
 
 
@@ -35,7 +37,9 @@ def rewritten_rows(rows: "Dataset", endings: float, long_replies: float, seed: i
         rows: conversations of two turns. An absent or empty message stays as it is.
         endings: the share of the messages whose full stop at the end is added or removed. A message with another
             punctuation mark at the end does not change.
-        long_replies: the share of the rows in which other sentences are added to ``b1``, to ``b2`` or to both.
+        long_replies: the share of the rows in which other sentences are added to ``b1``, to ``b2`` or to both. If the
+            rows have a column ``group``, it is the share of the groups, so the rows of a group have similar lengths. A
+            reply of ``LONG`` characters or more stays as it is.
         seed: the random seed.
 
     Returns:
@@ -43,12 +47,14 @@ def rewritten_rows(rows: "Dataset", endings: float, long_replies: float, seed: i
     """
     draw = np.random.default_rng(seed)
     columns = {name: list(rows[name]) for name in CONVERSATION if name in rows.column_names}
-    for row in range(len(rows)):
-        if draw.random() < long_replies:
+    groups = np.asarray(rows[GROUP] if GROUP in rows.column_names else range(len(rows)), dtype=int)
+    is_longer = draw.random(groups.max(initial=-1) + 1) < long_replies
+    for row, group in enumerate(groups):
+        if is_longer[group]:
             for name in (REPLIES, REPLIES[:1], REPLIES[1:])[draw.integers(3)]:
                 reply = columns[name][row] if name in columns else None
                 longer = _longer(reply or "", draw)
-                if reply:  # before an opening reply there is none
+                if reply and len(reply) < LONG:  # before an opening reply there is none
                     columns[name][row] = longer
         for messages in columns.values():
             if draw.random() < endings and messages[row]:

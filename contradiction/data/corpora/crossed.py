@@ -30,7 +30,7 @@ FOLDERS: Mapping[str, Path] = {CROSSED: DATA / "crossed", CROSSED_LONG: DATA / "
 FOLDER = FOLDERS[CROSSED]
 BATCHES_FILE = "batches.csv"
 CLAUSES = ("evidence_clause", "reply_clause")
-STYLES = ("short", "long", "assistant", "companion", "asked", "pairs")
+STYLES = ("short", "long", "assistant", "companion", "direct", "asked", "pairs")
 PHENOMENA = (
     "negation", "antonym", "number", "time", "place", "kin", "work", "habit", "possession", "ability", "experience",
     "knowledge", "order", "plan", "opinion", "name", "rule", "speaker",
@@ -152,8 +152,9 @@ class Batch:
         name: of its file, without ``.jsonl``.
         split: train, validation or test; the whole batch is in this split.
         style: ``short`` (two turns, colloquial), ``long`` (three turns and more), ``assistant`` (long messages of an
-            assistant or a service bot), ``companion`` (long messages of a bot with a life of its own), ``asked`` (the
-            user asks the same again in other words) or ``pairs`` (self-contradictions).
+            assistant or a service bot), ``companion`` (long messages of a bot with a life of its own), ``direct`` (long
+            messages, and contradictions that hardly need an inference), ``asked`` (the user asks the same again in
+            other words) or ``pairs`` (self-contradictions).
         brief: what its author was asked for.
     """
 
