@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from contradiction.data.labelled import LabelledChat, contexts_of
+from contradiction.data.labelled import LabelledChat
 from contradiction.decision import TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
@@ -73,13 +73,13 @@ def calibrate(folder: str | Path, chats: Sequence[LabelledChat], on_batch: OnBat
             f"{truth.sum()} contradictions and {(~truth).sum()} other chats can be judged; a rule needs at least "
             f"{FEWEST} of each"
         )
-    before, contexts = judge.classifier.rule, contexts_of(chats)
+    before = judge.classifier.rule
     probabilities = _probabilities(judge, [cases[place] for place in usable], on_batch)
     rule = _fit(before, probabilities, truth, slice(None), judge)
     result = Calibrated(
         before, rule, len(usable), int(truth.sum()), len(chats) - len(usable),
         _f1(truth, probabilities(before) >= before.threshold),
-        _held_out(before, probabilities, truth, [contexts[place] for place in usable], judge),
+        _held_out(before, probabilities, truth, [chats[place].context for place in usable], judge),
     )  # fmt: skip
     save_rule(folder, rule)
     return result
