@@ -17,6 +17,7 @@ from contradiction.evaluation import chat_calibration
 from contradiction.io.files import locked
 from contradiction.methods.loading import load_rule
 from contradiction.serving.review_store import LabelStore
+from contradiction.training import leakage
 
 NONE, HISTORY = "non-contradiction", "history"
 CAT = ("你养猫吗？", "养了一只橘猫", "今天天气好", "是啊", "猫叫什么？", "我没养过猫")
@@ -222,6 +223,38 @@ def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_mod
     assert code == 0, err
     assert f"{labels}: read as the data repo {tmp_path / 'labels.data'}" in err
     assert ContradictionDetector.from_pretrained(tmp_path / "own")(chosen[0]).label
+
+
+def test_an_evaluation_on_the_chats_of_a_calibration_reports_the_leakage(
+    run, random_model, sample_repo, sample_chats, tmp_path
+):
+    folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
+    records = [
+        {"messages": messages, "label": NONE if n % 2 else "role-confusion"}
+        for n, messages in enumerate(sample_chats[:60])
+    ]
+    labels, others = write(tmp_path / "labels.jsonl", records), write(tmp_path / "others.jsonl", records[:-1])
+    fitted, again, result = tmp_path / "fitted", tmp_path / "again", tmp_path / "result.json"
+    assert run("calibrate", folder, "--on", labels, "--out", fitted)[0] == 0
+    assert run("calibrate", fitted, "--data", sample_repo, "--out", again)[0] == 0
+
+    def leakage_of(model, file):
+        code, _, err = run("evaluate", model, "--data", file, "--json", result)
+        assert code == 0, err
+        why = json.loads(result.read_text(encoding="utf-8"))["leakage"]
+        assert (why is None) == ("its scores are too high" not in err)
+        return why
+
+    assert leakage_of(fitted, labels) == "has a decision rule that was fitted to these chats"
+    assert leakage_of(fitted, others) is leakage_of(folder, labels) is leakage_of(again, labels) is None
+
+
+def test_a_combined_model_has_the_calibrations_of_its_parts():
+    fitted, name = {"calibrated_on": ["Labelled chats 1", 3]}, "Labelled chats 1"
+    for run in (fitted, {"calibrated_parts": [name]}, {"ensemble": [fitted]}):
+        assert leakage.describe_calibration(run, name) and not leakage.describe_calibration(run, None)
+    for run in ({}, {"soup": [fitted]}, {"calibrated_on": name}):
+        assert leakage.describe_calibration(run, name) is None
 
 
 def test_chats_that_begin_alike_are_held_out_together():

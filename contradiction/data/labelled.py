@@ -91,6 +91,11 @@ def read(path: str | Path) -> list[LabelledChat]:
     return chats
 
 
+def name_of_file(path: str | Path) -> str:
+    """The name of the data repo of a file of labelled chats; it holds a digest of the file."""
+    return f"{NAME} {sha256_of(path)[:12]}"
+
+
 def task_of(chats: Sequence[LabelledChat]) -> str:
     """The task whose labels the chats have: ``4-class``, or ``2-class`` if any label is only *contradiction*."""
     return "4-class" if all(chat.label in LABELS["4-class"] for chat in chats) else "2-class"
@@ -158,7 +163,7 @@ def build(path: str | Path, out: str | Path | None = None) -> LabelledRepo:
     path = Path(path)
     chats = read(path)
     out = Path(out or path.with_suffix(".data"))
-    name = f"{NAME} {sha256_of(path)[:12]}"
+    name = name_of_file(path)
     language = _language(chats)
     splits, left_out = _split(chats, path)
     task = task_of(chats)
