@@ -162,6 +162,28 @@ def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, k
     assert written[0]["verdicts"][1]["label"] == expected[1].label
 
 
+@pytest.mark.parametrize(("name", "separator"), [("chats.jsonl", None), ("chats.csv", ","), ("chats.txt", "：")])
+@pytest.mark.parametrize(
+    ("words", "advice"), [("ENGLISH", "not in UTF-8; save the file as UTF-8"), ("CHINESE", "请将文件另存为 UTF-8")]
+)
+def test_a_file_in_another_encoding_gets_advice_for_the_page(part, service, tmp_path, name, separator, words, advice):
+    path = tmp_path / name
+    chat = messages("你养猫吗？", "养了一只橘猫")
+    lines = [json.dumps({"messages": chat}, ensure_ascii=False)]
+    if separator == ",":
+        lines = ["u1,b1,u2,b2", "你养猫吗？,养了,叫什么？,没养"]
+    elif separator:
+        lines = [f"用户{separator}你养猫吗？", f"机器人{separator}养了"]
+    path.write_text("\n".join(lines), encoding="gb18030")
+    try:
+        *_, rows, out, _ = judged(part, service, path, words)
+        said = rows[0][6]
+    except InputError as error:
+        locales = part("locales")
+        said = part("batch")._with_reason("refused", error, str(path), getattr(locales, words))
+    assert re.sub(r" \(from byte \d+ on\)", "", said).count(advice) == 1 and "--encoding" not in said
+
+
 class Slow(str):
     """A visitor's address that takes so long to look up that two clicks overlap."""
 
