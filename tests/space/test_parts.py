@@ -1,5 +1,6 @@
 """The parts of the demo page: its texts, its examples, and its handling of files and pasted chats."""
 
+import asyncio
 import json
 import re
 import time
@@ -115,6 +116,31 @@ def test_both_replies_of_a_pair_answer_the_same_chat_and_differ_little(part):
         assert [message["role"] for message in pair["messages"]] == ["user", "assistant", "user"]
         assert set(pair["one"]) & set(pair["other"])
         assert pair["one"] != pair["other"]
+
+
+# Visitors
+
+
+@pytest.mark.parametrize(
+    ("peer", "header", "visitor"),
+    [
+        ("10.16.3.80", "203.0.113.7", "203.0.113.7"),
+        ("10.16.3.80", "198.51.100.1, 203.0.113.7", "203.0.113.7"),  # the visitor wrote the first one
+        ("10.16.3.80", "203.0.113.7, 10.16.40.2", "203.0.113.7"),
+        ("198.51.100.9", "203.0.113.7", "198.51.100.9"),
+    ],
+)
+def test_on_the_hub_a_visitor_cannot_take_the_address_of_another(app, peer, header, visitor):
+    from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+    seen = []
+
+    async def page(scope, receive, send):
+        seen.append(scope["client"][0])
+
+    scope = {"type": "http", "client": (peer, 1), "headers": [(b"x-forwarded-for", header.encode())]}
+    asyncio.run(ProxyHeadersMiddleware(page, app.HUB_PROXIES)(scope, None, None))
+    assert seen == [visitor]
 
 
 # Files and pasted chats
