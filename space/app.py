@@ -34,6 +34,10 @@ from contradiction.serving.service import Service
 MODEL = os.environ.get("CDCONV_MODEL", str(SHIPPED))
 OTHERS = os.environ.get("CDCONV_OTHERS", "").split()  # more detectors, between which visitors choose
 FOLDER = Path(__file__).parent
+# On the Hub, a proxy with a private address passes on all requests, and its header names the visitor. Not "*": the
+# server would then believe the first address in the header, which a visitor can write to pass as somebody else. With
+# these networks it takes the last address that is not private, which the proxy has written.
+HUB_PROXIES = "127.0.0.0/8,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,::1,fc00::/7"
 # A visitor has half of the places and half of the threads at most.
 LIMITS = Limits(requests=512, visitor=256, at_once=32)
 SESSIONS = 500  # whose tables of verdicts are kept in memory
@@ -311,8 +315,8 @@ def launch(
 
 
 if __name__ == "__main__":
-    if "SPACE_ID" in os.environ:  # on the Hub only the proxy reaches the page, and its header names the visitor
-        os.environ.setdefault("FORWARDED_ALLOW_IPS", "*")
+    if "SPACE_ID" in os.environ:
+        os.environ.setdefault("FORWARDED_ALLOW_IPS", HUB_PROXIES)
     use_allowed_cores()
     first, *more = [ContradictionDetector.from_pretrained(name) for name in (MODEL, *OTHERS)]
     launch(first, others=more, bot=bots.from_environment())

@@ -1,5 +1,6 @@
 """The tab for a file of chats: a table of verdicts, and a file of them."""
 
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -237,14 +238,23 @@ def _not_judged(
 ) -> tuple[dict[str, Any], Row]:
     """The line of the download and the cells of a chat without a verdict."""
     named = {} if entry.id is None else {"id": entry.id}
-    error = entry.error or str(judged)
+    error = _for_page(entry.error or str(judged))
     reason = words["tooLong"] if isinstance(judged, TooLongError | LateError) else in_words(error, words)
     return {key: entry.number, **named, "error": error}, [entry.name, "", words["notJudged"], "", "", "", reason]
 
 
 def _with_reason(key: str, error: InputError, path: str, words: dict[str, str]) -> str:
-    reason = str(error).replace(f"{path}: ", "").replace(path, Path(path).name)
+    reason = _for_page(str(error)).replace(f"{path}: ", "").replace(path, Path(path).name)
     return words[key].format(reason=in_words(reason, words))
+
+
+def _for_page(message: str) -> str:
+    """A message of the library without advice that only holds for the command line.
+
+    The page does not read such a file as GB18030: Big5 and damaged UTF-8 are often valid GB18030 too, with other
+    characters.
+    """
+    return re.sub(r"(not in UTF-8[^;]*); .*--encoding.*", r"\1; save the file as UTF-8", message)
 
 
 def _is_shown(verdict: Verdict, replies: int) -> bool:

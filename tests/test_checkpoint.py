@@ -5,6 +5,7 @@ from helpers.chats import chat
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inference import torch_backend
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import OPENINGS_KEY, VIEW_KEY
 from contradiction.methods.checkpoint import CheckpointClassifier
@@ -58,10 +59,12 @@ def test_a_folder_without_a_model_is_rejected(tmp_path):
         ContradictionDetector.from_pretrained(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("device", ["cuda:99", "toaster"])
-def test_the_error_names_an_unavailable_device(folder, device):
-    with pytest.raises(InputError, match=f"cannot be put on the device '{device}'"):
+@pytest.mark.parametrize("device", ["cuda:99", "toaster", "meta"])
+def test_an_unavailable_device_is_named_before_the_model_is_loaded(folder, device, monkeypatch):
+    monkeypatch.setattr(torch_backend, "load_model", lambda *_, **__: pytest.fail("the model was loaded"))
+    with pytest.raises(InputError, match=f"^device '{device}': ") as error:
         ContradictionDetector.from_pretrained(folder, device=device)
+    assert "\n" not in str(error.value)
 
 
 def test_a_model_in_training_mode_is_set_to_evaluation_mode(folder):

@@ -9,15 +9,15 @@ import pytest
 from helpers.chats import chat
 from helpers.runs import TINY_RECIPE
 
-import cdconv
 from contradiction.data import labelled
-from contradiction.data.splits import languages_of, load_split
+from contradiction.data.splits import SPLITS, languages_of, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import chat_calibration
 from contradiction.io.files import locked
 from contradiction.methods.loading import load_rule
 from contradiction.serving.review_store import LabelStore
+from contradiction.training import leakage
 
 NONE, HISTORY = "non-contradiction", "history"
 CAT = ("你养猫吗？", "养了一只橘猫", "今天天气好", "是啊", "猫叫什么？", "我没养过猫")
@@ -73,7 +73,9 @@ def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_other_ro
     built = labelled.build(file)
     assert built.folder == tmp_path / "labels.data" and not built.left_out
     splits = {split: load_split(built.folder, "4-class", split) for split in ("train", "validation", "test")}
-    assert [len(rows) for rows in splits.values()] == [48, 16, 16]
+    train, validation, test = (len(rows) / 80 for rows in splits.values())
+    assert train == pytest.approx(0.6, abs=0.15) and validation + test == pytest.approx(0.4, abs=0.15)
+    assert min(validation, test) >= 0.1
     contexts = [set(rows["u1"]) for rows in splits.values()]
     assert not contexts[0] & contexts[1] and not contexts[0] & contexts[2] and not contexts[1] & contexts[2]
     names = splits["train"].features["label"].names
@@ -83,15 +85,15 @@ def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_other_ro
     before = (built.folder / "README.md").stat().st_mtime_ns
     labelled.build(file)
     assert (built.folder / "README.md").stat().st_mtime_ns == before
-    validation, grouped_indices = splits["validation"]["b2"][:], cdconv.grouped_indices
     # As a version that splits in another way.
-    monkeypatch.setattr(
-        cdconv, "grouped_indices", lambda *rows: (s := grouped_indices(*rows)) | {"test": s["validation"]}
-    )
-    assert load_split(labelled.build(file).folder, "4-class", "test")["b2"][:] == validation
+    others, split_of = {"test": "validation", "validation": "test"}, labelled._split_of
+    monkeypatch.setattr(labelled, "_split_of", lambda context: others.get(split := split_of(context), split))
+    swapped = load_split(labelled.build(file).folder, "4-class", "test")
+    assert swapped["b2"][:] == splits["validation"]["b2"][:]
     monkeypatch.undo()
     write(file, records[:60])
-    assert len(load_split(labelled.build(file).folder, "4-class", "train")) == 36
+    fewer = load_split(labelled.build(file).folder, "4-class", "train")
+    assert fewer["b2"][:] == [reply for reply in splits["train"]["b2"] if int(reply.removeprefix("回复")) < 60]
     (tmp_path / "mine.data").mkdir()
     (tmp_path / "mine.data" / "letter.txt").write_text("dear", encoding="utf-8")
     with pytest.raises(InputError, match="not a data repo of labelled chats"):
@@ -140,14 +142,45 @@ def test_training_needs_five_different_chats_of_each_kind(tmp_path, contradictio
         assert set(load_split(labelled.build(file).folder, "2-class", split)["label"]) == {0, 1}
 
 
+def split_of_chats(file):
+    folder = labelled.build(file).folder
+    return {chat: split for split in SPLITS for chat in load_split(folder, "2-class", split)["chat"]}
+
+
+def test_a_chat_stays_in_its_split_when_chats_are_added(tmp_path):
+    records = [
+        one(f"你养{n}猫吗？", "养了", "叫什么？", f"回复{n}", label=HISTORY if n % 3 else NONE, id=n)
+        for n in range(120)
+    ]
+    few = split_of_chats(write(tmp_path / "few.jsonl", records[:60]))
+    # Also before the first ones, and chats of one turn with the same first messages.
+    short = [one(f"你养{n}猫吗？", f"没养{n}", label=NONE, id=200 + n) for n in range(0, 60, 5)]
+    more = split_of_chats(write(tmp_path / "more.jsonl", [*records[60:], *short, *records[:60]]))
+    assert len(few) == 60 and len(more) == 132
+    assert {chat: more[chat] for chat in few} == few
+
+
+def test_a_small_file_has_chats_of_each_kind_and_frequent_label_in_each_split(tmp_path, monkeypatch):
+    labels = [label for label in (NONE, HISTORY, "role-confusion") for _ in range(5)]
+    records = [one(f"你养{n}猫吗？", "养了", "叫什么？", "没养", label=label) for n, label in enumerate(labels)]
+    for place in SPLITS:  # by chance all may be in one split
+        file = write(tmp_path / f"{place}.jsonl", records)
+        with monkeypatch.context() as patch:
+            patch.setattr(labelled, "_split_of", lambda context, place=place: place)
+            folder = labelled.build(file).folder
+        for split in SPLITS:
+            assert len(set(load_split(folder, "4-class", split)["label"])) == 3
+
+
 def test_parts_of_one_chat_belong_to_the_same_split(tmp_path):
     longer = one(*CAT, "再见", "再见", label=NONE)
     records = [one(*CAT[:4], label=NONE), one(*CAT, label=NONE), longer, one("你养猫吗？", "没有", "那狗呢？", "养了")]
-    contexts = labelled.contexts_of(labelled.read(write(tmp_path / "labels.jsonl", records)))
+    contexts = [one.context for one in labelled.read(write(tmp_path / "labels.jsonl", records))]
     assert len(set(contexts[:3])) == 1 and contexts[3] not in contexts[:3]
-    with_first_turn = [*records, one(*CAT[:2], label=NONE)]
-    contexts = labelled.contexts_of(labelled.read(write(tmp_path / "labels.jsonl", with_first_turn)))
-    assert len({*contexts[:3], contexts[4]}) == 1
+    # The reply of a chat of one turn is the judged one, so it does not count.
+    short = [one("你养猫吗？", reply, label=NONE) for reply in ("养了一只橘猫", "没有")]
+    contexts = [one.context for one in labelled.read(write(tmp_path / "short.jsonl", short))]
+    assert len(set(contexts)) == 1
 
 
 def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_model, sample_chats, tmp_path):
@@ -190,6 +223,38 @@ def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_mod
     assert code == 0, err
     assert f"{labels}: read as the data repo {tmp_path / 'labels.data'}" in err
     assert ContradictionDetector.from_pretrained(tmp_path / "own")(chosen[0]).label
+
+
+def test_an_evaluation_on_the_chats_of_a_calibration_reports_the_leakage(
+    run, random_model, sample_repo, sample_chats, tmp_path
+):
+    folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
+    records = [
+        {"messages": messages, "label": NONE if n % 2 else "role-confusion"}
+        for n, messages in enumerate(sample_chats[:60])
+    ]
+    labels, others = write(tmp_path / "labels.jsonl", records), write(tmp_path / "others.jsonl", records[:-1])
+    fitted, again, result = tmp_path / "fitted", tmp_path / "again", tmp_path / "result.json"
+    assert run("calibrate", folder, "--on", labels, "--out", fitted)[0] == 0
+    assert run("calibrate", fitted, "--data", sample_repo, "--out", again)[0] == 0
+
+    def leakage_of(model, file):
+        code, _, err = run("evaluate", model, "--data", file, "--json", result)
+        assert code == 0, err
+        why = json.loads(result.read_text(encoding="utf-8"))["leakage"]
+        assert (why is None) == ("its scores are too high" not in err)
+        return why
+
+    assert leakage_of(fitted, labels) == "has a decision rule that was fitted to these chats"
+    assert leakage_of(fitted, others) is leakage_of(folder, labels) is leakage_of(again, labels) is None
+
+
+def test_a_combined_model_has_the_calibrations_of_its_parts():
+    fitted, name = {"calibrated_on": ["Labelled chats 1", 3]}, "Labelled chats 1"
+    for run in (fitted, {"calibrated_parts": [name]}, {"ensemble": [fitted]}):
+        assert leakage.describe_calibration(run, name) and not leakage.describe_calibration(run, None)
+    for run in ({}, {"soup": [fitted]}, {"calibrated_on": name}):
+        assert leakage.describe_calibration(run, name) is None
 
 
 def test_chats_that_begin_alike_are_held_out_together():

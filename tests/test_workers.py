@@ -53,6 +53,15 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost_duplicated_or_reordered
     assert not any(process.is_alive() for process in ended)
 
 
+def test_progress_is_counted_after_each_forward_pass_of_a_worker(load, mixed):
+    todo, alone, counted = parts(mixed, size=1000), [], []
+    expected = list(chunks.judge_in_turn(load(), "line", todo, batch_size=2, on_chunk=lambda _: alone.append))
+    with Workers(2, load, "line", batch_size=2) as workers:
+        results = workers.judge(todo, on_chunk=lambda _: counted.append)
+        assert list(results) == expected
+    assert counted == alone and len(counted) > 2 * len(todo)
+
+
 @pytest.mark.parametrize("ending", [partial(os._exit, 1), partial(ContradictionDetector.from_pretrained, "no/model")])
 def test_workers_that_cannot_start_print_one_line(ending):
     with pytest.raises(InputError, match="worker .*killed|no/model: ") as error:

@@ -15,16 +15,17 @@ from threading import Event, Lock, Thread
 from traceback import format_exception
 from typing import Any, Self
 
-from contradiction.chats.chunks import JudgedChunk, OnChunk, count_windows, judge_chunk
+from contradiction.chats.chunks import JudgedChunk, OnChunk, judge_chunk
 from contradiction.chats.formats import Entry
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.inference.base import threads
+from contradiction.inference.base import OnBatch, threads
 
 TRIES = 3  # attempts for a chunk whose worker is killed each time
 GONE = (EOFError, OSError)  # raised by a connection whose other end was killed
 
 Load = Callable[[], ContradictionDetector]
+_Pending = tuple[list[Entry], Future[JudgedChunk], Queue[int | None]]  # the last one: the windows of each forward pass
 
 
 class Workers:
@@ -56,7 +57,7 @@ class Workers:
         batch_size: int = 32,
         on_note: Callable[[str], Any] = str,
     ) -> None:
-        self._count, self._key, self._scan, self._on_note = count, key, scan, on_note
+        self._count, self._key, self._on_note = count, key, on_note
         share = max(1, threads() // count)
         self._start = lambda: _Worker(share, load, {"key": key, "scan": scan, "batch_size": batch_size})
         self._workers = [self._start() for _ in range(count)]  # all load at the same time
@@ -92,12 +93,13 @@ class Workers:
 
         Args:
             chunks: the chunks; they are read in a separate thread, so a paused pipe does not delay results.
-            on_chunk: see :func:`contradiction.chats.chunks.judge_in_turn`; here it is called when a chunk is done.
+            on_chunk: see :func:`contradiction.chats.chunks.judge_in_turn`. It is called when all earlier chunks are
+                ready; what is already done of the chunk is then counted at once.
 
         Raises:
             InputError: a chunk cannot be judged or read, or the processes are killed again and again.
         """
-        pending: Queue[tuple[list[Entry], Future[JudgedChunk]] | BaseException | None] = Queue(2 * self._count)
+        pending: Queue[_Pending | BaseException | None] = Queue(2 * self._count)
         ended = Event()
 
         def read() -> None:
@@ -106,7 +108,10 @@ class Workers:
                 for entries in chunks:
                     if ended.is_set():
                         return
-                    pending.put((entries, self._threads.submit(self._judge, entries)))
+                    done: Queue[int | None] = Queue()
+                    future = self._threads.submit(self._judge, entries, done.put)
+                    future.add_done_callback(partial(_end, done))
+                    pending.put((entries, future, done))
             except BaseException as error:  # raised after the results of the chunks before it
                 end = error
             pending.put(end)
@@ -116,22 +121,23 @@ class Workers:
             while (item := pending.get()) is not None:
                 if isinstance(item, BaseException):
                     raise item
-                entries, future = item
-                chunk = replace(future.result(), entries=entries)
-                if on_batch := on_chunk(entries) if on_chunk else None:
-                    on_batch(sum(count_windows(entry, self._scan) for entry in entries))
-                yield chunk
+                entries, future, done = item
+                on_batch = on_chunk(entries) if on_chunk else None
+                while (windows := done.get()) is not None:
+                    if on_batch:
+                        on_batch(windows)
+                yield replace(future.result(), entries=entries)
         finally:
             ended.set()
             while not pending.empty():  # otherwise the reading thread would wait for room forever
                 pending.get()
 
-    def _judge(self, entries: list[Entry]) -> JudgedChunk:
+    def _judge(self, entries: list[Entry], on_batch: OnBatch) -> JudgedChunk:
         worker = self._idle.get()
         try:
             for _ in range(TRIES):
                 try:
-                    return worker.judge(entries)
+                    return worker.judge(entries, on_batch)
                 except GONE:
                     if self._closed:
                         raise
@@ -155,6 +161,11 @@ class Workers:
         return worker
 
 
+def _end(done: "Queue[int | None]", _: Future[JudgedChunk]) -> None:
+    """Ends the counts of the windows of a chunk, also where it failed or was cancelled."""
+    done.put(None)
+
+
 def _memory(count: int) -> str:
     return f"if there is too little memory, take fewer than --workers {count} or a smaller --batch-size"
 
@@ -173,10 +184,12 @@ class _Worker:
         """Waits until the process has loaded its detector; raises the error of the loading."""
         self._receive()
 
-    def judge(self, entries: list[Entry]) -> JudgedChunk:
+    def judge(self, entries: list[Entry], on_batch: OnBatch) -> JudgedChunk:
         """Judges a chunk in the process; the result is without the entries."""
         self._connection.send(entries)
-        return self._receive()
+        while isinstance(received := self._receive(), int):
+            on_batch(received)
+        return received
 
     def kill(self) -> None:
         """Ends the process."""
@@ -209,7 +222,8 @@ def _work(connection: Connection, share: int, load: Load, options: dict[str, Any
         detector = answer(partial(_load, load))
         connection.send(detector if isinstance(detector, Exception) else None)
         while True:
-            connection.send(answer(partial(_judge, detector, connection.recv(), options)))
+            entries = connection.recv()
+            connection.send(answer(partial(_judge, detector, entries, {**options, "on_batch": connection.send})))
 
 
 def _load(load: Load) -> ContradictionDetector:

@@ -261,6 +261,7 @@ def calibrate(
     with _calibrated(model, out) as folder:
         with counting(f"calibrating {model.name}", len(rows)) as bar:
             rule = calibration.calibrate(folder, rows, view=view, on_batch=bar.advance)
+        record.write_calibrated_on(folder, None)
         if view:
             save_view(folder, view)
     body = [("temperature", f"{rule.temperature:.2f}"), ("2-class from probability", f"{rule.threshold:.2f}")]
@@ -305,7 +306,7 @@ def _calibrate_on(model: Path, file: Path, folder: Path, place: Path) -> None:
 
     chats = labelled.read(file)
     with counting(f"calibrating {model.name}") as bar:
-        calibration = calibrate(folder, chats, on_batch=bar.advance)
+        calibration = calibrate(folder, chats, on_batch=bar.advance, data_name=labelled.name_of_file(file))
     body = [
         ("chats", f"{calibration.chats:,}, of them {calibration.contradictions:,} contradictions"),
         ("not judged, left out", f"{calibration.unjudged:,}"),

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import cdconv
 from contradiction.conversation import ASSISTANT, Messages, Turn, is_chinese, read_turns
 from contradiction.data.corpora.corpus import read_objects
-from contradiction.data.splits import CHINESE, UNDETERMINED, fingerprint, name_of, write_repo
+from contradiction.data.splits import CHINESE, SPLITS, UNDETERMINED, fingerprint, name_of, write_repo
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import windows
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 NAME = "Labelled chats"
 WINDOWS = 4  # the most rows of a long chat without a contradiction
-FOLDS = 5  # of the grouped split
+FOLDS = 5  # equal parts of the data: one for test, one for validation, three for training
 NO_EVIDENCE = (
     "chats labelled {label} with several earlier replies and no evidence, left out: the contradicted one is unknown"
 )
@@ -51,6 +50,16 @@ class LabelledChat:
     id: str
     evidence: int | None = None
 
+    @property
+    def context(self) -> str:
+        """A digest of what the chat begins with; chats with the same one belong to the same split.
+
+        It covers the first turn without the judged reply, so chats that differ only in their last reply have the same.
+        """
+        first, *later = self.turns
+        text = f"{first.user}\n{first.reply}" if later else first.user
+        return hashlib.sha256(text.encode()).hexdigest()
+
     def rows(self) -> list[tuple[Row, str]]:
         """The chat as rows of two turns with their labels; empty where the row with the contradiction is unknown."""
         all_windows = windows(self.turns, len(self.turns) - 1)
@@ -67,18 +76,6 @@ class LabelledChat:
         ]
 
 
-def contexts_of(chats: Sequence[LabelledChat]) -> list[str]:
-    """A digest for each chat; chats that begin alike have the same, and belong to the same split.
-
-    Chats begin alike if their first turns are equal. The reply of a chat of one turn is the judged one, so with such a
-    chat all begin alike that begin with the same words of the user.
-    """
-    short = {chat.turns[0].user for chat in chats if len(chat.turns) == 1}
-    firsts = [(chat.turns[0].user, chat.turns[0].reply) for chat in chats]
-    texts = [user if user in short else f"{user}\n{reply}" for user, reply in firsts]
-    return [hashlib.sha256(text.encode()).hexdigest() for text in texts]
-
-
 def read(path: str | Path) -> list[LabelledChat]:
     """The labelled chats of a file of JSON lines, or of a JSON list.
 
@@ -92,6 +89,11 @@ def read(path: str | Path) -> list[LabelledChat]:
     if not chats:
         raise InputError(f'{path}: is empty; a line is {{"messages": [...], "label": ...}}')
     return chats
+
+
+def name_of_file(path: str | Path) -> str:
+    """The name of the data repo of a file of labelled chats; it holds a digest of the file."""
+    return f"{NAME} {sha256_of(path)[:12]}"
 
 
 def task_of(chats: Sequence[LabelledChat]) -> str:
@@ -145,7 +147,7 @@ class LabelledRepo:
 
 
 def build(path: str | Path, out: str | Path | None = None) -> LabelledRepo:
-    """Writes a data repo of labelled chats: rows of two turns, split by chat, 60/20/20.
+    """Writes a data repo of labelled chats: rows of two turns, split by chat, about 60/20/20.
 
     The repo is written again only if the file or the rows that are made from it have changed.
 
@@ -161,7 +163,7 @@ def build(path: str | Path, out: str | Path | None = None) -> LabelledRepo:
     path = Path(path)
     chats = read(path)
     out = Path(out or path.with_suffix(".data"))
-    name = f"{NAME} {sha256_of(path)[:12]}"
+    name = name_of_file(path)
     language = _language(chats)
     splits, left_out = _split(chats, path)
     task = task_of(chats)
@@ -208,30 +210,59 @@ Chosen = list[tuple[str, Row, str]]  # the id of the chat, a row of it, and its 
 
 
 def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen], Counter[str]]:
-    """The rows of each split. A context is in only one split; within that limit, labels are spread evenly."""
-    rows, groups = [], []
+    """The rows of each split, in the order of the file. A context is in only one split."""
+    rows: Chosen = []
+    contexts = []
     left_out: Counter[str] = Counter()
-    for chat, context in zip(chats, contexts_of(chats), strict=True):
+    for chat in chats:
         chat_rows = chat.rows()
         if not chat_rows:
             left_out[NO_EVIDENCE.format(label=chat.label)] += 1
         rows += [(chat.id, row, label) for row, label in chat_rows]
-        groups += [context] * len(chat_rows)
-    labels = [label for *_, label in rows]
-    # Rows that begin alike stay together, so each fold needs another beginning.
-    beginnings = {
-        kind: {group for group, label in zip(groups, labels, strict=True) if is_contradiction(label) == kind}
-        for kind in (True, False)
-    }
-    if min(map(len, beginnings.values())) < FOLDS:
+        contexts += [chat.context] * len(chat_rows)
+    kinds: dict[bool, set[str]] = {True: set(), False: set()}
+    labels: dict[str, set[str]] = {label: set() for *_, label in rows}
+    for context, (*_, label) in zip(contexts, rows, strict=True):
+        kinds[is_contradiction(label)].add(context)
+        labels[label].add(context)
+    # Rows that begin alike stay together, so each part needs another beginning.
+    if min(map(len, kinds.values())) < FOLDS:
         raise InputError(
-            f"{path}: of the usable chats that begin differently, {len(beginnings[True])} have a contradiction and "
-            f"{len(beginnings[False])} have none; training needs at least {FOLDS} of each, so label more chats"
+            f"{path}: of the usable chats that begin differently, {len(kinds[True])} have a contradiction and "
+            f"{len(kinds[False])} have none; training needs at least {FOLDS} of each, so label more chats"
         )
-    # By the two classes where a category has fewer rows than there are folds.
-    strata = labels if min(Counter(labels).values()) >= FOLDS else map(merge_label, labels)
-    sides = cdconv.grouped_indices(tuple(strata), tuple(groups))
-    return {split: [rows[index] for index in chosen] for split, chosen in sides.items()}, left_out
+    split_of = _splits_of([*kinds.values(), *(group for group in labels.values() if len(group) >= FOLDS)])
+    placed = [(split_of[context], row) for context, row in zip(contexts, rows, strict=True)]
+    return {split: [row for place, row in placed if place == split] for split in SPLITS}, left_out
+
+
+def _splits_of(groups: Sequence[set[str]]) -> dict[str, str]:
+    """The split of each context: that of its digest, so that it stays when chats are added to the file.
+
+    A small file may leave a split without a context of a group. Then one moves there from the split with the most.
+
+    Args:
+        groups: contexts of which each split gets at least one, the most important group first.
+    """
+    split_of = {context: _split_of(context) for group in groups for context in group}
+
+    def members(group: set[str], split: str) -> set[str]:
+        return {context for context in group if split_of[context] == split}
+
+    for number, group in enumerate(groups):
+        for split in SPLITS:
+            if members(group, split):
+                continue
+            source = max(SPLITS, key=lambda name: len(members(group, name)))
+            # The last context of a more important group stays.
+            last = [left for earlier in groups[:number] if len(left := members(earlier, source)) == 1]
+            if movable := members(group, source).difference(*last):
+                split_of[min(movable)] = split
+    return split_of
+
+
+def _split_of(context: str) -> str:
+    return {0: "test", 1: "validation"}.get(int(context, 16) % FOLDS, "train")
 
 
 def to_dataset(config: str, rows: Chosen) -> "Dataset":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from contradiction.data.labelled import LabelledChat, contexts_of
+from contradiction.data.labelled import LabelledChat
 from contradiction.decision import TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
@@ -17,6 +17,7 @@ from contradiction.labels import CONTRADICTIONS, is_contradiction
 from contradiction.methods.calibration import with_curve
 from contradiction.methods.loading import load_classifier, save_rule
 from contradiction.methods.softmax import SoftmaxClassifier
+from contradiction.training import record
 
 FOLDS = 5
 FEWEST = 10  # the fewest chats of each kind; with fewer, a threshold is a guess
@@ -48,7 +49,13 @@ class Calibrated:
     f1_held_out: float
 
 
-def calibrate(folder: str | Path, chats: Sequence[LabelledChat], on_batch: OnBatch | None = None) -> Calibrated:
+def calibrate(
+    folder: str | Path,
+    chats: Sequence[LabelledChat],
+    on_batch: OnBatch | None = None,
+    *,
+    data_name: str | None = None,
+) -> Calibrated:
     """Fits calibration, threshold and curve of a model folder to labelled chats, and writes them there.
 
     The fit uses the probability of a whole chat, as in verdicts: the highest over its windows. It changes only two
@@ -59,6 +66,8 @@ def calibrate(folder: str | Path, chats: Sequence[LabelledChat], on_batch: OnBat
         folder: a model folder.
         chats: labelled chats that the detector was not trained on.
         on_batch: called with the number of windows done.
+        data_name: the name of the chats, see :func:`contradiction.data.labelled.name_of_file`. It is recorded, so that
+            evaluations on these chats say that the rule was fitted to them.
 
     Raises:
         InputError: there are too few chats of either kind, or the model does not judge replies.
@@ -73,15 +82,17 @@ def calibrate(folder: str | Path, chats: Sequence[LabelledChat], on_batch: OnBat
             f"{truth.sum()} contradictions and {(~truth).sum()} other chats can be judged; a rule needs at least "
             f"{FEWEST} of each"
         )
-    before, contexts = judge.classifier.rule, contexts_of(chats)
+    before = judge.classifier.rule
     probabilities = _probabilities(judge, [cases[place] for place in usable], on_batch)
     rule = _fit(before, probabilities, truth, slice(None), judge)
     result = Calibrated(
         before, rule, len(usable), int(truth.sum()), len(chats) - len(usable),
         _f1(truth, probabilities(before) >= before.threshold),
-        _held_out(before, probabilities, truth, [contexts[place] for place in usable], judge),
+        _held_out(before, probabilities, truth, [chats[place].context for place in usable], judge),
     )  # fmt: skip
     save_rule(folder, rule)
+    if data_name:
+        record.write_calibrated_on(folder, data_name)
     return result
 
 

@@ -79,7 +79,7 @@ def evaluate(
         columns=detector.columns,
         truncated=sum(result.truncation is not None for result in classifications),
         run=run,
-        leakage=leakage.describe_leakage(run, config, split, data_name),
+        leakage=leakage.describe_leakage(run, config, split, data_name) or leakage.describe_calibration(run, data_name),
         **({"usage": used} if used else {}),
         rule=detector.classifier.rule.without_curve(),
         # More digits than a threshold has, so that rounding does not change which rows reach it.

@@ -97,6 +97,20 @@ def to_device(model: Any, device: str | None, name: str) -> "PreTrainedModel":
         raise InputError(f"{name}: cannot be put on the device {device!r} ({first_line(error)})") from error
 
 
+def check_device(device: str | None) -> None:
+    """Raises InputError for a device that PyTorch cannot use here; the default device and a missing PyTorch pass."""
+    if not device or find_spec("torch") is None:
+        return
+    import torch
+
+    try:
+        torch.zeros(1, device=device).cpu()  # back again, because the device "meta" takes numbers and gives none
+    except (AssertionError, ImportError, RuntimeError) as error:  # torch raises any of them
+        raise InputError(
+            f"device {device!r}: PyTorch cannot use it here ({first_line(error)}); usual ones are cpu, cuda:0 and mps"
+        ) from error
+
+
 def use_allowed_cores() -> None:
     """Limits PyTorch to the threads of :func:`contradiction.inference.base.threads`, for a whole process.
 

@@ -6,7 +6,8 @@ from typing import TypeVar
 
 from contradiction.decision import LEGACY_FILE, Rule
 from contradiction.errors import InputError, first_line
-from contradiction.inference.base import check_backend, check_precision
+from contradiction.inference.base import AUTO, check_backend, check_precision
+from contradiction.inference.torch_backend import TorchBackend, check_device
 from contradiction.io import manifest
 from contradiction.io.hub import (
     CONFIG,
@@ -53,10 +54,13 @@ def load_classifier(
         revision: the branch, tag or commit of a model on the Hub.
 
     Raises:
-        InputError: there is no such model, it is not one of this project, it is damaged, or it states its views itself.
+        InputError: there is no such model or device, the model is not one of this project, it is damaged, or it states
+            its views itself.
     """
     check_precision(precision)  # before a large model is loaded
     check_backend(backend)
+    if backend in (TorchBackend.NAME, AUTO):  # the others run without PyTorch, and check the device themselves
+        check_device(device)
     name = pinned(find_model(name), revision)
     method = method_of(name)
     if method.MARKER == CONFIG:  # transformers fetches such a model itself

@@ -156,6 +156,26 @@ def describe_crossed(run: Mapping[str, Any], split: str) -> str | None:
     return f"was {_made_from(leak)}trained on the training split of the crossed chats"
 
 
+def describe_calibration(run: Mapping[str, Any], data_name: str | None) -> str | None:
+    """The leakage of labelled chats through a decision rule, in words that follow the name of the model; else None.
+
+    The rule may belong to a member of an ensemble or to a part of a cascade.
+
+    Args:
+        run: the record.
+        data_name: the name of the data repo that is evaluated; None where it is unknown.
+    """
+    return "has a decision rule that was fitted to these chats" if data_name in calibrations(run) else None
+
+
+def calibrations(run: Mapping[str, Any]) -> list[str]:
+    """The names of the labelled chats that the decision rules of a model were fitted to; each once."""
+    own = [*_items(run.get(record.CALIBRATED_ON)), *_items(run.get("calibrated_parts"))]
+    # The rule of a soup is chosen anew, and the rules of its members are not used.
+    of_members = [name for member in _items(run.get("ensemble")) for name in calibrations(member)]
+    return list(dict.fromkeys(name for name in [*own, *of_members] if isinstance(name, str)))
+
+
 def of_evaluation(result: Mapping[str, Any]) -> str | None:
     """The leakage of an evaluation in words; None without any. For older files it is derived from the record."""
     for key in ("leakage", "seen"):  # the second in older files

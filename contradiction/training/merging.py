@@ -196,8 +196,10 @@ def cascade(detector: str | Path, judge: str | Path, low: float, high: float, ou
             shutil.copytree(part, folder / name)
         marker = {"parts": list(parts), "low": round(low, 6), "high": round(high, 6)}
         write_json(folder / CascadeClassifier.MARKER, marker)
-        # With this record, evaluations on training rows of a part report the leakage.
-        write_json(folder / RECORD, {"ancestors": leakage.ancestors(map(str, parts.values()))})
+        # With this record, evaluations on rows that a part was trained or calibrated on report the leakage.
+        calibrated = [name for part in parts.values() for name in leakage.calibrations(record.read(part))]
+        ancestors = leakage.ancestors(map(str, parts.values()))
+        write_json(folder / RECORD, {"ancestors": ancestors, "calibrated_parts": list(dict.fromkeys(calibrated))})
         finalize(folder, rows)
     return out
 

@@ -17,6 +17,9 @@ Keys:
     base_model: the Hub id of the model that the backbone was made from; None where it is unknown.
     ancestors: the training data of the backbone, the teachers, and the models that these were made from; see
         ``contradiction.training.leakage.ancestors``.
+    calibrated_on: the names of the labelled chats that the decision rule was fitted to; see
+        ``contradiction.training.leakage.describe_calibration``.
+    calibrated_parts: the same for the parts of a cascade.
     minutes, parameters: the time of the training and the number of weights; for a hierarchical model
         or an ensemble, the sums over its parts.
     hardware, versions, commit: the device, the versions of Python and the libraries, and the commit of the code.
@@ -40,6 +43,7 @@ from contradiction.labels import STAGES
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import RecordedRecipe, recorded_recipe, upgraded
 
+CALIBRATED_ON = "calibrated_on"
 PRUNED = "prune.json"  # the record of a backbone with a pruned vocabulary
 PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
 
@@ -95,6 +99,23 @@ def _warn_once(model: str) -> None:
         model,
         model,
     )
+
+
+def write_calibrated_on(folder: str | Path, data_name: str | None) -> None:
+    """Records to which labelled chats the decision rule of a model folder has been fitted.
+
+    A rule for labelled chats starts from the previous rule, so names from before stay.
+
+    Args:
+        folder: the model folder.
+        data_name: the name of the chats; None for a rule that was chosen on a validation split, which replaces all.
+    """
+    run = read(folder)
+    before = run.pop(CALIBRATED_ON, [])
+    if data_name:
+        run[CALIBRATED_ON] = list(dict.fromkeys([*before, data_name]))
+    if data_name or before:
+        write_json(Path(folder) / RECORD, run)
 
 
 def recorded_request(folder: str | Path) -> dict[str, Any] | None:

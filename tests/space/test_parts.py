@@ -1,5 +1,6 @@
 """The parts of the demo page: its texts, its examples, and its handling of files and pasted chats."""
 
+import asyncio
 import json
 import re
 import time
@@ -117,6 +118,31 @@ def test_both_replies_of_a_pair_answer_the_same_chat_and_differ_little(part):
         assert pair["one"] != pair["other"]
 
 
+# Visitors
+
+
+@pytest.mark.parametrize(
+    ("peer", "header", "visitor"),
+    [
+        ("10.16.3.80", "203.0.113.7", "203.0.113.7"),
+        ("10.16.3.80", "198.51.100.1, 203.0.113.7", "203.0.113.7"),  # the visitor wrote the first one
+        ("10.16.3.80", "203.0.113.7, 10.16.40.2", "203.0.113.7"),
+        ("198.51.100.9", "203.0.113.7", "198.51.100.9"),
+    ],
+)
+def test_on_the_hub_a_visitor_cannot_take_the_address_of_another(app, peer, header, visitor):
+    from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+    seen = []
+
+    async def page(scope, receive, send):
+        seen.append(scope["client"][0])
+
+    scope = {"type": "http", "client": (peer, 1), "headers": [(b"x-forwarded-for", header.encode())]}
+    asyncio.run(ProxyHeadersMiddleware(page, app.HUB_PROXIES)(scope, None, None))
+    assert seen == [visitor]
+
+
 # Files and pasted chats
 
 
@@ -160,6 +186,28 @@ def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, k
     assert [answer["line"] for answer in written] == [1, 2, 3, 4, 5]
     assert "not JSON" in written[3]["error"]
     assert written[0]["verdicts"][1]["label"] == expected[1].label
+
+
+@pytest.mark.parametrize(("name", "separator"), [("chats.jsonl", None), ("chats.csv", ","), ("chats.txt", "：")])
+@pytest.mark.parametrize(
+    ("words", "advice"), [("ENGLISH", "not in UTF-8; save the file as UTF-8"), ("CHINESE", "请将文件另存为 UTF-8")]
+)
+def test_a_file_in_another_encoding_gets_advice_for_the_page(part, service, tmp_path, name, separator, words, advice):
+    path = tmp_path / name
+    chat = messages("你养猫吗？", "养了一只橘猫")
+    lines = [json.dumps({"messages": chat}, ensure_ascii=False)]
+    if separator == ",":
+        lines = ["u1,b1,u2,b2", "你养猫吗？,养了,叫什么？,没养"]
+    elif separator:
+        lines = [f"用户{separator}你养猫吗？", f"机器人{separator}养了"]
+    path.write_text("\n".join(lines), encoding="gb18030")
+    try:
+        *_, rows, out, _ = judged(part, service, path, words)
+        said = rows[0][6]
+    except InputError as error:
+        locales = part("locales")
+        said = part("batch")._with_reason("refused", error, str(path), getattr(locales, words))
+    assert re.sub(r" \(from byte \d+ on\)", "", said).count(advice) == 1 and "--encoding" not in said
 
 
 class Slow(str):
