@@ -235,10 +235,10 @@ def is_blank(text: str) -> bool:
 
 
 # A Han character counts as a word, as does a character of a syllabic script; in other scripts a run of letters does.
-_HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _SYLLABLES = "\u3040-\u30ff\uac00-\ud7af\u0e00-\u0e7f"
-_CHINESE = re.compile(f"[{_HAN}]")
-_OTHER = re.compile(rf"[{_SYLLABLES}]|[^\W\d_{_HAN}{_SYLLABLES}]+")
+_CHINESE = re.compile(f"[{HAN}]")
+_OTHER = re.compile(rf"[{_SYLLABLES}]|[^\W\d_{HAN}{_SYLLABLES}]+")
 _URL = re.compile(r"(?:https?://|www\.)[!-~]+", re.IGNORECASE)  # ends at a Han character, before which no space may be
 FOREIGN_WORDS = 3  # fewer are a name or a short answer, as Chinese speakers use them: OK, iPhone, Wi-Fi
 

@@ -107,8 +107,8 @@ def judge_chats(
     chats: Chats,
     output: Output,
     *,
-    scan: bool = False,
-    on_rejected: Callable[[Record], Any] | None = None,
+    scan: bool,
+    on_rejected: Callable[[Record], Any],
 ) -> Tally:
     """Judges an input of chats chunk by chunk.
 
@@ -125,8 +125,8 @@ def judge_chats(
     tally = Tally()
     for chunk in judge(output.remaining(split_chunks(chats, scan), tally)):
         tally.add(chunk.records, len(chunk.rejected))
-        for record in chunk.rejected if on_rejected else ():
-            on_rejected(record)  # type: ignore[misc]  # mypy does not see the condition
+        for record in chunk.rejected:
+            on_rejected(record)
         output.add(chunk)
     return tally
 

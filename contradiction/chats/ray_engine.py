@@ -216,18 +216,15 @@ def write_part(detector: ContradictionDetector, part: Part, judge: _Judge) -> No
         chunk = judge_chunk(detector, entries, chats.key, scan=judge.scan, batch_size=judge.batch_size)
         tally.add(chunk.records, len(chunk.rejected))
         for record in [*chunk.records, *chunk.rejected]:
-            named = {"file": part.file, "row": record[chats.key], "id": _text(record.get("id"))}
+            name = record.get("id")
+            named = {"file": part.file, "row": record[chats.key], "id": None if name is None else str(name)}
             verdicts = record.get("verdicts", [record])  # of a chat that was scanned, one for each reply
-            rows += [{**named, **verdict, "id": named["id"]} for verdict in verdicts]
+            rows += [{**verdict, **named} for verdict in verdicts]
     rows.sort(key=lambda row: row["row"])
     metadata = {TALLY: json.dumps(asdict(tally)).encode()}
     table = pyarrow.Table.from_pylist(rows, _schema().with_metadata(metadata))
     with new_file(judge.out / part.output) as partial:
         parquet.write_table(table, partial)
-
-
-def _text(name: Any) -> str | None:
-    return None if name is None else str(name)
 
 
 def _schema() -> "pyarrow.Schema":

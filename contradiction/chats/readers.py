@@ -42,7 +42,7 @@ def open_file(path: str | Path, format: str | None = None, encoding: str | None 
         path: the file. A named pipe is read as it comes.
         format: ``jsonl`` (one chat per line), ``json`` (one chat, or a list of chats), ``csv``, ``tsv`` or ``parquet``
             (a column ``messages`` or ``conversations``, or u1, b1, u2 and b2, and perhaps ``id``; in ``csv`` and
-            ``tsv`` also one message in each row, see :mod:`contradiction.chats.message_rows`), ``text`` (see
+            ``tsv`` also one message in each row, see :mod:`contradiction.chats.csv_files`), ``text`` (see
             :func:`contradiction.chats.pasted.read_transcripts`); or ``deepeval`` or ``garak``, see
             :mod:`contradiction.chats.harnesses`. By default the file's name says which.
         encoding: the encoding of the text, such as ``gb18030``; by default UTF-8.

@@ -233,26 +233,21 @@ class ResumableOutput:
         self.rejected_path, self._key = rejected_path(path), key
         with ExitStack() as stack:
             stack.enter_context(locked(path))
-            self._begin(path, key, request, resume, on_note)
+            self._verdicts, self._rejected = line_file(path, key), line_file(self.rejected_path, key)
+            record = record_path(path)
+            if resume and record.exists():
+                check_same_request(path, read_json(record), request)
+            else:
+                check_can_begin(path, resume)
+                # Lines of another run would mislead a later --resume.
+                if self.rejected_path.exists():
+                    self.rejected_path.unlink()
+                    on_note(f"{self.rejected_path}: {REPLACED}")
+                write_json(record, request)
+            path.touch()
+            self._last = max((row[key] for row, _ in self._verdicts.read()), default=0)
             self._release = stack.pop_all().close
         finalize(self, self._release)  # if an error ends the run before its last chunk
-
-    def _begin(
-        self, path: Path, key: str, request: Mapping[str, Any], resume: bool, on_note: Callable[[str], Any]
-    ) -> None:
-        self._verdicts, self._rejected = line_file(path, key), line_file(self.rejected_path, key)
-        record = record_path(path)
-        if resume and record.exists():
-            check_same_request(path, read_json(record), request)
-        else:
-            check_can_begin(path, resume)
-            # Lines of another run would mislead a later --resume.
-            if self._rejected.path.exists():
-                self._rejected.path.unlink()
-                on_note(f"{self._rejected.path}: {REPLACED}")
-            write_json(record, request)
-        path.touch()
-        self._last = max((row[key] for row, _ in self._verdicts.read()), default=0)
 
     def remaining(self, chunks: Iterable[list[Entry]], tally: Tally) -> Iterator[list[Entry]]:
         """The chunks that are still to be judged; counts the verdicts of an earlier run that stay."""

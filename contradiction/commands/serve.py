@@ -2,8 +2,9 @@
 
 import ipaddress
 import os
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -192,6 +193,7 @@ def review(
         raise InputError(f"{labels}: there are no labels yet; without --export this command starts the page")
     if export:
         from contradiction.chats.writers import check_not_the_input
+        from contradiction.io.files import write_text
 
         for source in filter(None, (file, labels, spot_checks)):
             if source.exists():
@@ -202,8 +204,10 @@ def review(
             raise InputError(
                 f"{labels}: nothing to export yet, because no chat has a final label; {_NEEDED[annotators]}"
             )
-        count = _export(records, export)
-        typer.echo(f"{export}: {count:,} labelled chats; next: cdconv calibrate MODEL --on {export} --out FOLDER")
+        write_text(export, "".join(dumps(record, ensure_ascii=False) + "\n" for record in records))
+        typer.echo(
+            f"{export}: {len(records):,} labelled chats; next: cdconv calibrate MODEL --on {export} --out FOLDER"
+        )
         return
     _check_installed("the page")
     check_address(host, port)
@@ -256,17 +260,8 @@ _NEEDED = {
 }
 
 
-def _export(records: list[dict[str, Any]], path: Path) -> int:
-    import json
-
-    from contradiction.io.files import write_text
-
-    write_text(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
-    return len(records)
-
-
 def _agreement(report: "Report", annotators: int) -> "Table":
-    from contradiction.io.tables import Table, interval, percent
+    from contradiction.io.tables import Table, with_interval
 
     def number(value: float | None) -> str:
         return "undefined" if value is None else f"{value:.2f}"
@@ -280,7 +275,7 @@ def _agreement(report: "Report", annotators: int) -> "Table":
         body.append(("agreement, Cohen's kappa", "not available, because one person labels alone"))
     elif agreement := report.agreement:
         share, *bounds = agreement
-        body.append(("agreement, %", f"{percent(share)} ({interval(bounds)})"))
+        body.append(("agreement, %", with_interval(share, bounds)))
         body.append(("Cohen's kappa", f"{number(report.kappa)}; contradiction or not: {number(report.kappa_merged)}"))
     for name, count in report.people.items():
         right, checks = report.spot_checks[name]

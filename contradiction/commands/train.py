@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -192,7 +193,7 @@ def cascade(
         show(usage_table(usage, len(rows)))
     if json:
         write_json(json, {"detector": str(detector), "judge": str(judge), "rows": len(rows), "usage": usage,
-                          "steps": cascades.records(steps)})  # fmt: skip
+                          "steps": [asdict(step) for step in steps]})  # fmt: skip
     if plot:
         draw_cascades(steps, plot)
     if out:

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import is_chinese
 from contradiction.data.corpora import cnli, decode, registry
-from contradiction.data.corpora.corpus import PAIRS, Note, Row, Split, local_splits, read_file, read_split, read_text
+from contradiction.data.corpora.corpus import (
+    PAIRS,
+    Note,
+    Row,
+    Split,
+    local_splits,
+    read_file,
+    read_split,
+    read_text,
+    without_notes,
+)
 from contradiction.data.corpora.pairs import LABELS_EXCHANGED, LANGUAGE, NO_CONSENSUS, is_exchanged, pair_of, read_table
 from contradiction.data.splits import write_repo
 from contradiction.errors import InputError, first_line
@@ -104,13 +114,7 @@ def _chinese(
 
 
 def _pairs_of(rows: Iterable[Row | Note], notes: Counter[str]) -> list[MaybeLabelled]:
-    pairs = []
-    for row in rows:
-        if isinstance(row, Note):
-            notes[row.text] += 1
-        else:
-            pairs.append((row.premise, row.hypothesis, row.label))
-    return pairs
+    return [(row.premise, row.hypothesis, row.label) for row in without_notes(rows, notes)]
 
 
 def _by_name(corpus: str, split: str) -> list[Split] | None:

@@ -127,9 +127,14 @@ def load_labelled_split(data: str | Path, config: str, split: str) -> "Dataset":
     return rows
 
 
+def has_label(label: int | None) -> bool:
+    """Whether a class id is that of a label; a row without a label has None, or a number below 0."""
+    return label is not None and label >= 0
+
+
 def labelled(rows: "Dataset") -> "Dataset":
     """The rows that have a label."""
-    return rows.select([index for index, label in enumerate(rows["label"]) if label is not None and label >= 0])
+    return rows.select([index for index, label in enumerate(rows["label"]) if has_label(label)])
 
 
 @lru_cache(maxsize=32)

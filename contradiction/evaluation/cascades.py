@@ -1,7 +1,7 @@
 """The gain and the cost of a cascade: macro-F1 by the share of replies that go to its judge."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from contradiction.decision import TINY
 from contradiction.errors import InputError
 from contradiction.evaluation.figures import TASKS
 from contradiction.inference.base import OnBatch
-from contradiction.io.tables import Table, interval, percent
+from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import CONTRADICTION, LABELS, merge, merge_id
 from contradiction.methods.base import Classifier, joint_progress
 
@@ -151,7 +151,7 @@ def table(steps: Sequence[Step], rows: int) -> Table:
         (
             percent(step.share),
             f"{step.low:.3f} to {step.high:.3f}" if step.share else "never",
-            *(f"{percent(step.macro_f1[task][0])} ({interval(step.macro_f1[task][1:])})" for task in tasks),
+            *(with_interval(step.macro_f1[task][0], step.macro_f1[task][1:]) for task in tasks),
             f"{step.tokens:,.0f}",
             "" if step.seconds is None else f"{step.seconds:,.0f}",
             "" if step.cost is None else f"{step.cost:.4f}",
@@ -159,8 +159,3 @@ def table(steps: Sequence[Step], rows: int) -> Table:
         for step in steps
     ]
     return Table(f"A detector, and a judge where it is unsure, on {rows:,} validation rows", header, body, texts=2)
-
-
-def records(steps: Sequence[Step]) -> list[dict[str, Any]]:
-    """The attributes of each step by name, for JSON."""
-    return [asdict(step) for step in steps]

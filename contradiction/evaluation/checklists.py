@@ -15,7 +15,7 @@ from contradiction.evaluation.evaluate import BATCH_SIZE
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, WINDOWED, windows
 from contradiction.io.hub import model_name
-from contradiction.io.tables import Table, interval, percent
+from contradiction.io.tables import Table, with_interval
 from contradiction.labels import (
     A2T,
     CHECKLISTS,
@@ -255,4 +255,4 @@ def _false_alarm_table(result: Mapping[str, Any]) -> Table:
 
 
 def _rate(alarms: Mapping[str, Any], name: str) -> str:
-    return f"{percent(alarms[name])} ({interval(alarms['interval'][name])})" if alarms["n"] else "–"
+    return with_interval(alarms[name], alarms["interval"][name]) if alarms["n"] else "–"

@@ -6,11 +6,13 @@ from statistics import fmean, stdev
 from typing import Any
 
 from contradiction.evaluation.figures import measure
+from contradiction.io.tables import p_value, signed, signed_interval
 from contradiction.labels import merge_id, task_of
 
 # A p-value cannot be lower than 2 / (resamples + 1), which is too coarse after a correction for many tests. Low ones
 # are measured again with more resamples.
 LOW, FINE = 0.01, 100_000
+COMPARISON = ("difference", "95 % interval", "p", "p, Holm")  # the columns of a paired test in a table
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,10 @@ class PairedTest:
     seeds: int
     p_value: float
     adjusted: float
+
+    def cells(self) -> list[str]:
+        """The cells of the columns ``COMPARISON``."""
+        return [signed(self.difference), signed_interval(self.interval), p_value(self.p_value), p_value(self.adjusted)]
 
 
 def run_of(result: Mapping[str, Any], *, rule: bool = False) -> Run:

@@ -146,10 +146,7 @@ def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, 
     with locked(folder / results_store.METRICS, wait=True):
         rows = {(row["name"], row["config"], row["split"]): row for row in results_store.read_metrics(folder)}
         runs = results_store.read_runs(folder)
-        known = {
-            row["name"]: _identity({**results_store.entries(row), "run": runs.get(row["name"])})
-            for row in rows.values()
-        }
+        known = {row["name"]: _identity(results_store.entries(row, runs)) for row in rows.values()}
         for result in added:
             name = result["name"]
             if known.setdefault(name, _identity(result)) != _identity(result):

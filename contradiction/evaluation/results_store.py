@@ -103,13 +103,14 @@ def read_metrics(folder: Path) -> list[Row]:
     return rows
 
 
-def entries(row: Row) -> dict[str, Any]:
-    """The entries of an evaluation in its row of ``metrics.csv``, without scores."""
+def entries(row: Row, runs: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of an evaluation in its row of ``metrics.csv``, without scores, and the record of its run."""
     texts = {key: row[key] for key in TEXTS if row[key]}
     try:
-        return renamed_keys(texts | {key: json.loads(row[key]) for key in OBJECTS if row[key]})
+        known = renamed_keys(texts | {key: json.loads(row[key]) for key in OBJECTS if row[key]})
     except ValueError as error:
         raise InputError(f"{METRICS}: the row of {row['name']!r} has a cell that is not JSON ({error})") from None
+    return known | {"run": runs.get(row["name"], {}), "leakage": row["leakage"] or None}
 
 
 def renamed_keys(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,7 +225,7 @@ def _summary(row: Row, runs: Mapping[str, Any]) -> dict[str, Any]:
         values = {figure.key: float(row[prefix + figure.key]) for figure in FIGURES if row.get(prefix + figure.key)}
         return values | {"n": int(row["n"]), "interval": _intervals(row, prefix)}
 
-    result = entries(row) | {"run": runs.get(row["name"], {}), "leakage": row["leakage"] or None}
+    result = entries(row, runs)
     for key, prefix in (("metrics", ""), ("argmax", "argmax_")):
         if metrics := figures(prefix) if row.get(f"{prefix}{FIGURES[0].key}") else None:
             if row.get(f"{prefix}merged_{FIGURES[0].key}"):
@@ -248,7 +249,7 @@ def _evaluation(folder: Path, row: Row, runs: Mapping[str, Any], table: "pa.Tabl
     references, predictions, argmax = (
         pc.index_in(rows[column], value_set=names).to_pylist() for column in ("reference", "prediction", "argmax")
     )
-    result = entries(row) | {"run": runs.get(row["name"], {}), "leakage": row["leakage"] or None}
+    result = entries(row, runs)
     probabilities = None
     if not rows[labels[0]].null_count:
         columns = [rows[label].to_numpy().astype(float) for label in labels]

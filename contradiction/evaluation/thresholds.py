@@ -10,7 +10,7 @@ from contradiction.decision import IN_USE, Rule, precision_at
 from contradiction.errors import InputError
 from contradiction.evaluation.error_analysis import Records
 from contradiction.evaluation.figures import TASKS, are_contradictions, contradiction_probabilities, wilson
-from contradiction.io.tables import Table, interval, percent
+from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import has_two_texts, task_of
 from contradiction.settings import Settings
 
@@ -256,7 +256,7 @@ def _cells(outcome: Outcome) -> tuple[str, ...]:
         outcome.setting,
         prior,
         f"{outcome.threshold:.3f}",
-        f"{percent(outcome.precision)} ({interval(outcome.precision_interval)})" if called else "nothing called",
-        f"{percent(outcome.recall)} ({interval(wilson(outcome.hits, outcome.contradictions))})",
-        f"{percent(outcome.false_alarms)} ({interval(wilson(outcome.alarms, outcome.others))})",
+        with_interval(outcome.precision, outcome.precision_interval) if called else "nothing called",
+        with_interval(outcome.recall, wilson(outcome.hits, outcome.contradictions)),
+        with_interval(outcome.false_alarms, wilson(outcome.alarms, outcome.others)),
     )

@@ -70,29 +70,24 @@ def load_backend(name: str | Path, backend: str, *, device: str | None, precisio
 
 def _exported(name: str | Path) -> Path | None:
     """The exported file of the model, if there is one."""
-    file = Path(name) / OnnxBackend.FILE if Path(name).is_dir() else _fetch_or_cached(str(name), OnnxBackend.FILE)
-    return file if file and file.is_file() else None
-
-
-def _fetch_or_cached(name: str, file: str) -> Path | None:
+    if Path(name).is_dir():
+        file = Path(name) / OnnxBackend.FILE
+        return file if file.is_file() else None
     try:
-        return fetch_file(name, file)
+        return fetch_file(str(name), OnnxBackend.FILE)
     except InputError:
-        return cached_file(name, file)
+        return cached_file(str(name), OnnxBackend.FILE)
 
 
 def _key(file: Path, candidates: Sequence[str]) -> str:
     """What the measurement depends on: the file, the machine and the versions."""
-    machine = [platform.machine(), _processor(), threads()]
+    import torch
+
+    processor = json.dumps(dict(torch.cpu.get_capabilities()), sort_keys=True)
+    machine = [platform.machine(), processor, threads()]
     versions = [metadata.version(package) for package in ("torch", "transformers")]
     versions += [kind.version() for kind in EXACT if kind.NAME in candidates]
     return hashlib.sha256(json.dumps([manifest.sha256(file), machine, versions]).encode()).hexdigest()
-
-
-def _processor() -> str:
-    import torch
-
-    return json.dumps(dict(torch.cpu.get_capabilities()), sort_keys=True)
 
 
 def _cache() -> Path:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
+from contradiction.conversation import HAN
 from contradiction.inputs.tokenization import separator_of
 from contradiction.labels import HISTORY, INTRA, ROLE
 
@@ -15,11 +16,10 @@ if TYPE_CHECKING:
 
 # No utterance of CDConv has a space, an emoji or the marks of Markdown. A detector that never read them takes them for
 # signs of a contradiction, or of none.
-_HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _INVISIBLE = "\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2060\ufe0f\ufeff"
 _EMOJI = "\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
-_HAS_HAN = re.compile(f"[{_HAN}]")
-_WIDE = re.compile(f"[{_HAN}\u2010-\u2027\u3001-\u303f\uff00-\uffef]")  # Chinese characters and punctuation
+_HAS_HAN = re.compile(f"[{HAN}]")
+_WIDE = re.compile(f"[{HAN}\u2010-\u2027\u3001-\u303f\uff00-\uffef]")  # Chinese characters and punctuation
 _GAP = re.compile(f"[\\s{_INVISIBLE}{_EMOJI}]+")
 # Emphasis, code, lists, headings, quotes, links. All parts are bounded, so that the time is linear for any text.
 _MARKDOWN = re.compile(

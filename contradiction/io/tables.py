@@ -80,6 +80,11 @@ def interval(bounds: Sequence[float]) -> str:
     return f"{percent(low)}–{percent(high)}"
 
 
+def with_interval(value: float, bounds: Sequence[float]) -> str:
+    """A fraction and its interval as percentages: 0.482 and [0.452, 0.511] -> 48.2 (45.2–51.1)."""
+    return f"{percent(value)} ({interval(bounds)})"
+
+
 def p_value(value: float) -> str:
     """A p-value with three digits: 0.0341 -> 0.034, and <0.001 for less."""
     return f"{value:.3f}" if value >= 0.001 else "<0.001"

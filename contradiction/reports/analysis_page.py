@@ -11,7 +11,7 @@ from contradiction.evaluation.error_analysis import ENOUGH, WORST, Records
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.thresholds import BINS, FEW
 from contradiction.io.files import check_folder, new_folder, write_json, write_text
-from contradiction.io.tables import Table, as_csv, interval, percent, render, signed
+from contradiction.io.tables import Table, as_csv, interval, percent, render, signed, with_interval
 from contradiction.reports.analysis import Analysis
 from contradiction.reports.analysis_plots import PALETTES, plots, png
 from contradiction.training.leakage import exposure, of_evaluation, other_split
@@ -217,7 +217,7 @@ def _points(records: Records, prior: float) -> Table:
             f"{100 * record['prior']:.3g} %{', as here' if record['prior'] == prior else ''}",
             f"{percent(record['wanted'], 0)} %",
             standing(record),
-            f"{percent(record['precision'])} ({interval((record['low'], record['high']))})",
+            with_interval(record["precision"], (record["low"], record["high"])),
             percent(record["recall"]),
             f"{record['threshold']:.3f}",
             f"{record['true_positives']:,} / {record['false_positives']:,}",

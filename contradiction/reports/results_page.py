@@ -10,6 +10,7 @@ from contradiction.evaluation import results
 from contradiction.evaluation.baselines import FEATURES
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.paired_tests import (
+    COMPARISON,
     MethodRuns,
     PairedTest,
     merged_run_of,
@@ -18,7 +19,7 @@ from contradiction.evaluation.paired_tests import (
     single_run,
 )
 from contradiction.inputs.views import HIERARCHICAL
-from contradiction.io.tables import Table, p_value, percent, render, signed, signed_interval
+from contradiction.io.tables import Table, percent, render
 from contradiction.labels import GROUPED, merged_config
 from contradiction.paths import RESULTS
 from contradiction.reports.plots import LEADERBOARD, leaderboard
@@ -114,7 +115,6 @@ def _order(rows: tuple[str, str, str]) -> tuple[bool, bool, str]:
 
 
 NGRAMS = FEATURES["flatten"]
-COMPARISON = ("difference", "95 % interval", "p", "p, Holm")
 
 
 def comparison_tables(evaluations: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLES) -> list[Table]:
@@ -197,8 +197,8 @@ def _table(opponent: tuple[MethodRuns, MethodRuns], evaluations: Sequence[Mappin
     )
     body = [
         [
-            *(four_classes.name, percent(four_classes.mean("macro_f1")), *comparison_cells(four_test)),
-            *(percent(two_classes.mean("macro_f1")), *comparison_cells(two_test)),
+            *(four_classes.name, percent(four_classes.mean("macro_f1")), *_comparison(four_test)),
+            *(percent(two_classes.mean("macro_f1")), *_comparison(two_test)),
         ]
         for (four_classes, two_classes), four_test, two_test in zip(
             [opponent, *methods], [None, *four], [None, *two], strict=True
@@ -207,11 +207,9 @@ def _table(opponent: tuple[MethodRuns, MethodRuns], evaluations: Sequence[Mappin
     return Table(opponent[0].name, ("detector", "macro-F1", *COMPARISON, "merged to 2-class", *COMPARISON), body)
 
 
-def comparison_cells(test: PairedTest | None) -> list[str]:
+def _comparison(test: PairedTest | None) -> list[str]:
     """The cells of the columns ``COMPARISON``; empty for None."""
-    if not test:
-        return [""] * len(COMPARISON)
-    return [signed(test.difference), signed_interval(test.interval), p_value(test.p_value), p_value(test.adjusted)]
+    return test.cells() if test else [""] * len(COMPARISON)
 
 
 ABLATION_CONFIG = "4-class"
@@ -347,6 +345,5 @@ def _ablation_row(
 
 
 def _ablation_cells(test: PairedTest | None) -> list[str]:
-    if not test:
-        return [""] * len(ABLATION_COMPARISON)
-    return [signed(test.difference), signed_interval(test.interval), p_value(test.adjusted)]
+    difference, interval, _, adjusted = _comparison(test)
+    return [difference, interval, adjusted]

@@ -7,7 +7,7 @@ from typing import Any
 from contradiction.evaluation import contrast, results
 from contradiction.evaluation.contrast import ALL, COUNTS, Counts
 from contradiction.evaluation.figures import FIGURES, Figure, value_of, wilson
-from contradiction.io.tables import Table, interval, percent
+from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import GROUPED, task_of
 from contradiction.paths import RESULTS
 from contradiction.training import record
@@ -32,7 +32,11 @@ def score_table(evaluations: Sequence[Mapping[str, Any]], title: str, with_split
     also have columns for labels that are merged to two classes.
     """
     has_rule = any("argmax" in result for result in evaluations)
-    columns = [column for column in _columns() if _has_values(evaluations, column) and (has_rule or not column[2])]
+    columns = [
+        column
+        for column in _columns()
+        if (has_rule or not column[2]) and any(_cell(result, column) for result in evaluations)
+    ]
     body = [
         (
             result["name"],
@@ -75,10 +79,6 @@ def _columns() -> list[_Column]:
     ]
 
 
-def _has_values(evaluations: Sequence[Mapping[str, Any]], column: _Column) -> bool:
-    return any(_cell(result, column) for result in evaluations)
-
-
 def _title(column: _Column) -> str:
     figure, merged, argmax = column
     return f"{figure.title}{', merged' if merged else ''}{', argmax' if argmax else ''}"
@@ -89,14 +89,14 @@ def _cell(result: Mapping[str, Any], column: _Column) -> str:
     metrics = (result.get("argmax", result) if argmax else result)["metrics"]
     if merged:
         metrics = metrics.get("two_class", {})
-    return with_interval(value_of(metrics, figure))
+    return _figure(value_of(metrics, figure))
 
 
-def with_interval(value: tuple[float, Sequence[float] | None] | None) -> str:
-    """A figure and its interval as percentages: ``48.2 (45.2–51.1)``; empty for None."""
+def _figure(value: tuple[float, Sequence[float] | None] | None) -> str:
+    """A figure, with its interval where it has one; empty for None."""
     if value is None:
         return ""
-    return f"{percent(value[0])} ({interval(value[1])})" if value[1] else percent(value[0])
+    return with_interval(value[0], value[1]) if value[1] else percent(value[0])
 
 
 def baseline_table(folder: str | Path = RESULTS) -> Table | None:
@@ -107,7 +107,7 @@ def baseline_table(folder: str | Path = RESULTS) -> Table | None:
     configs = sorted({result["config"] for result in evaluations}, key=lambda name: (name.endswith(GROUPED), name))
     scores = {(result["name"], result["config"]): value_of(result["metrics"], FIGURES[0]) for result in evaluations}
     names = dict.fromkeys(result["name"] for result in evaluations)
-    body = [(name, *(with_interval(scores.get((name, config))) for config in configs)) for name in names]
+    body = [(name, *(_figure(scores.get((name, config))) for config in configs)) for name in names]
     return Table("Baselines, test macro-F1", ("features", *configs), body)
 
 
@@ -140,7 +140,7 @@ def contrast_results_table(folder: str | Path) -> Table | None:
 
 def _percentages(counts: Mapping[str, int]) -> list[str]:
     pairs, *parts = (counts[key] for key in COUNTS)
-    return [f"{percent(part / pairs)} ({interval(wilson(part, pairs))})" for part in parts]
+    return [with_interval(part / pairs, wilson(part, pairs)) for part in parts]
 
 
 COLLAPSED = "†"

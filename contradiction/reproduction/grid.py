@@ -12,7 +12,6 @@ import numpy as np
 
 from contradiction.errors import InputError, first_line
 from contradiction.evaluation import results
-from contradiction.inputs.views import HIERARCHICAL
 from contradiction.io.cluster import cluster
 from contradiction.io.files import LockedError, locked, write_json
 from contradiction.reproduction.cells import Cell
@@ -109,15 +108,13 @@ def run(
     return True
 
 
-def attempt(
-    cell: Cell, *, data: str | Path, out: str | Path, drop_weights: bool = False, save_steps: int | None = None
-) -> tuple[bool, str]:
+def attempt(cell: Cell, **options: Any) -> tuple[bool, str]:
     """Runs a cell, see :func:`run`; returns whether it failed, and a message. It raises no error.
 
     Any error, for instance a full disk or too little GPU memory, ends only this cell; the other cells go on.
     """
     try:
-        ran = run(cell, data=data, out=out, drop_weights=drop_weights, save_steps=save_steps)
+        ran = run(cell, **options)
         return False, "" if ran else f"{cell.name}: finished by another process"
     except LockedError:
         return False, f"{cell.name}: skipped, another process works on it"
@@ -225,9 +222,7 @@ STEPS = 3
 
 def checkpoints_to_train(cell: Cell) -> int:
     """The number of checkpoints to train for a cell."""
-    if not cell.trained:
-        return 0
-    return len(cell.recipe.stages()) if cell.recipe.data.view == HIERARCHICAL else 1
+    return len(cell.recipe.stages()) if cell.trained else 0
 
 
 def estimate(cells: Iterable[Cell], done: Mapping[str, Mapping[str, Any]]) -> dict[str, float] | None:
@@ -262,8 +257,7 @@ def measured_minutes(cells: Sequence[Cell], data: str | Path) -> dict[str, float
     minutes: dict[tuple[str, str], float] = {}
     for cell in cells:
         if cell.trained and (cell.method, cell.checkpoint) not in minutes:
-            recipes = cell.recipe.stages() if cell.recipe.data.view == HIERARCHICAL else [cell.recipe]
-            minutes[cell.method, cell.checkpoint] = sum(measure(recipe, data) for recipe in recipes)
+            minutes[cell.method, cell.checkpoint] = sum(measure(recipe, data) for recipe in cell.recipe.stages())
     return {cell.name: minutes.get((cell.method, cell.checkpoint), 0.0) if cell.trained else 0.0 for cell in cells}
 
 

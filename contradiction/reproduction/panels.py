@@ -9,7 +9,7 @@ from typing import Any
 from contradiction.data.splits import RELEASE, fingerprint, load_split, of_bot
 from contradiction.evaluation import baselines, results
 from contradiction.evaluation.figures import RESAMPLES
-from contradiction.evaluation.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, restricted, run_of
+from contradiction.evaluation.paired_tests import MethodRuns, merged_run_of, paired_tests, restricted, run_of
 from contradiction.io.files import write_json
 from contradiction.labels import BOTS, GROUPED, merged_config, task_of
 from contradiction.paths import RESULTS
@@ -68,10 +68,10 @@ def panels_of(
 
 
 def _restricted(methods: Sequence[MethodRuns], ids: Container[int], config: str, bootstrap: int) -> list[MethodRuns]:
-    def part(run: Run) -> Run:
-        return restricted(run, ids, config, bootstrap)
-
-    return [replace(method, runs=tuple(map(part, method.runs))) for method in methods]
+    return [
+        replace(method, runs=tuple(restricted(run, ids, config, bootstrap) for run in method.runs))
+        for method in methods
+    ]
 
 
 def _methods(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]], config: str) -> list[MethodRuns]:
@@ -258,12 +258,9 @@ def _parts(config: str, cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _part_of(cell: Cell) -> dict[str, Any]:
-    subset = {
-        "subset": cell.subset,
-        "share": cell.recipe.data.train_fraction,
-        "seed": cell.seed if cell.subset else None,
-    }
-    return {"bot": cell.recipe.data.bot, **subset}
+    data = cell.recipe.data
+    seed = cell.seed if cell.subset else None
+    return {"bot": data.bot, "subset": cell.subset, "share": data.train_fraction, "seed": seed}
 
 
 def _fit(config: str, cell: Cell, data: str | Path) -> dict[str, Any]:

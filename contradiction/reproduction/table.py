@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.evaluation.figures import RESAMPLES
-from contradiction.evaluation.paired_tests import MethodRuns
+from contradiction.evaluation.paired_tests import COMPARISON, MethodRuns
 from contradiction.io.files import write_text
-from contradiction.io.tables import Table, as_csv, interval, p_value, percent, render, signed, signed_interval
+from contradiction.io.tables import Table, as_csv, interval, percent, render
 from contradiction.labels import LABELS, task_of
 from contradiction.reports.plots import COLOURS, MEANINGS, Panel, draw_legend, draw_panel, save_png
 from contradiction.reproduction.cells import CURVE, METHODS, TABLES, VARIED, Cell
@@ -56,18 +56,8 @@ def paired_test_table(panel: Panel) -> Table | None:
     """The paired tests; None where there are none."""
     if not panel.tests:
         return None
-    header = ("macro-F1 of … above that of …", "difference", "95 % interval", "p", "p, Holm", "seeds")
-    body = [
-        (
-            f"{test.name} – {test.against}",
-            signed(test.difference),
-            signed_interval(test.interval),
-            p_value(test.p_value),
-            p_value(test.adjusted),
-            str(test.seeds),
-        )
-        for test in panel.tests
-    ]
+    header = ("macro-F1 of … above that of …", *COMPARISON, "seeds")
+    body = [(f"{test.name} – {test.against}", *test.cells(), str(test.seeds)) for test in panel.tests]
     return Table(f"{panel.title}: paired tests", header, body)
 
 

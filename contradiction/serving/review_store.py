@@ -222,7 +222,7 @@ class LabelStore:
         names = self._people()  # after the labels, so that it holds everybody who gave one
         spot_checks = {name: (0, 0) for name in names.values()}
         pairs, final, waiting, unclear, chats = [], 0, 0, 0, 0
-        for item, labels in reviewed:
+        for item, labels, decided in reviewed:
             if item.truth is not None:
                 for person, (label, _) in labels.items():
                     right, count = spot_checks[names[person]]
@@ -231,7 +231,6 @@ class LabelStore:
             chats += 1
             if {1, 2} <= labels.keys():
                 pairs.append((labels[1][0], labels[2][0]))
-            decided = decide([label for _, (label, _) in sorted(labels.items())], self.annotators)
             final += decided is not None
             unclear += decided == UNCLEAR
             waiting += {1, 2} <= labels.keys() and decided is None
@@ -243,7 +242,7 @@ class LabelStore:
                 return None
             return float(cohen_kappa_score(*columns))
 
-        counts = {name: sum(person in labels for _, labels in reviewed) for person, name in names.items()}
+        counts = {name: sum(person in labels for _, labels, _ in reviewed) for person, name in names.items()}
         same = sum(first == second for first, second in pairs)
         return Report(chats, len(pairs), same, waiting, final, unclear, kappa(False), kappa(True), counts, spot_checks)
 
@@ -251,8 +250,7 @@ class LabelStore:
         """Each chat with a final label as a JSON object: id, messages, label, evidence where known, and annotators."""
         reviewed = list(self._reviewed())
         names = self._people()  # after the labels, as in `report`
-        for item, labels in reviewed:
-            label = decide([label for _, (label, _) in sorted(labels.items())], self.annotators)
+        for item, labels, label in reviewed:
             if item.truth is not None or label in (None, UNCLEAR):
                 continue
             # Whoever came last has decided where others differ.
@@ -276,15 +274,16 @@ class LabelStore:
         with self._open() as file:
             return dict(file.execute("SELECT place, name FROM people ORDER BY place"))
 
-    def _reviewed(self) -> Iterator[tuple[Item, dict[int, tuple[str, int | None]]]]:
-        """Each chat with the label and evidence of each person."""
+    def _reviewed(self) -> Iterator[tuple[Item, dict[int, tuple[str, int | None]], str | None]]:
+        """Each chat with the label and evidence of each person, and its final label."""
         with self._open() as file:
             items = file.execute("SELECT id, name, messages, truth FROM items ORDER BY position").fetchall()
             labels: dict[int, dict[int, tuple[str, int | None]]] = {}
             for number, person, label, evidence in file.execute("SELECT item, person, label, evidence FROM labels"):
                 labels.setdefault(number, {})[person] = (label, evidence)
         for row in items:
-            yield _item(row), labels.get(row[0], {})
+            own = labels.get(row[0], {})
+            yield _item(row), own, decide([label for _, (label, _) in sorted(own.items())], self.annotators)
 
 
 _NEXT = """

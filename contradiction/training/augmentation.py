@@ -9,7 +9,7 @@ from datasets import concatenate_datasets
 
 from contradiction.conversation import read_turns
 from contradiction.data.corpora.crossed import Item, Quadruple, read_batch, training_files
-from contradiction.data.splits import bots_of, load_split, of_bot
+from contradiction.data.splits import bots_of, has_label, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION, TWO_TEXTS, VIEWS, Row
 from contradiction.inputs.windows import windows
@@ -266,8 +266,7 @@ def _contradicts(pairs: "Dataset") -> list[bool]:
     labels = pairs["label"]
     flags = pairs["contradiction"] if "contradiction" in pairs.column_names else [None] * len(labels)
     return [
-        label == contradiction if label is not None and label >= 0 else bool(flag)
-        for label, flag in zip(labels, flags, strict=True)
+        label == contradiction if has_label(label) else bool(flag) for label, flag in zip(labels, flags, strict=True)
     ]
 
 

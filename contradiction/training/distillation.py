@@ -10,7 +10,7 @@ import numpy as np
 from accelerate.utils import tqdm
 from scipy.special import softmax
 
-from contradiction.data.splits import ONE_BOT
+from contradiction.data.splits import ONE_BOT, has_label
 from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.labels import GROUPED
@@ -101,7 +101,7 @@ def ngram_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
         InputError: there are too few rows for the folds.
     """
     all_rows = list(rows)
-    labelled = [row for row in all_rows if _is_labelled(row)]
+    labelled = [row for row in all_rows if has_label(row["label"])]
     try:
         folds = _folds(labelled, grouped=recipe.data.config.endswith(GROUPED))
     except ValueError as error:
@@ -112,7 +112,7 @@ def ngram_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
 
     def folds_that_hold(row: Mapping[str, Any]) -> frozenset[int]:
         # An unlabelled row of the data is in no fold. Any models will do for it, for instance those without fold 0.
-        held = {by_id.get(row["id"])} | (set() if _is_labelled(row) else {by_turn.get(_turn(row))})
+        held = {by_id.get(row["id"])} | (set() if has_label(row["label"]) else {by_turn.get(_turn(row))})
         return frozenset(fold for fold in held if fold is not None) or frozenset((0,))
 
     left_out = [folds_that_hold(row) for row in all_rows]
@@ -146,10 +146,6 @@ def _folds(rows: list[dict[str, Any]], grouped: bool) -> list[int]:
         for fold, (_, members) in enumerate(splits):
             folds[members] = fold
     return folds.tolist()
-
-
-def _is_labelled(row: Mapping[str, Any]) -> bool:
-    return row["label"] is not None and row["label"] >= 0
 
 
 def _turn(row: Mapping[str, Any]) -> tuple[str, str, int]:

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Sampler
 from transformers import DataCollatorWithPadding
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
+from contradiction.data.splits import has_label
 from contradiction.errors import InputError
 from contradiction.inputs.tokenization import encode
 from contradiction.inputs.views import VIEWS, model_input
@@ -147,10 +148,10 @@ def encode_rows(
     labels = rows["label"]
     if recipe.data.target:
         target = rows.features["label"].str2int(recipe.data.target)
-        labels = [label if label is None or label < 0 else int(label == target) for label in labels]
+        labels = [int(label == target) if has_label(label) else label for label in labels]
     ids = [name if isinstance(name, int) else number for number, name in enumerate(rows["id"], start=1)]
     examples: list[dict[str, Any]] = [
-        {**tokens, "labels": UNLABELLED if label is None or label < 0 else label, "id": number}
+        {**tokens, "labels": label if has_label(label) else UNLABELLED, "id": number}
         for tokens, label, number in zip(encoded, labels, ids, strict=True)
     ]
     if "contradiction" in rows.column_names:

@@ -180,7 +180,9 @@ class Recipe(Options):
         return STAGES[self.data.target] if self.data.target else LABELS[task_of(self.data.config)]
 
     def stages(self) -> list[Self]:
-        """The recipes of the stages of a hierarchical recipe, in the order in which the stages decide."""
+        """The recipes of the stages of a hierarchical recipe, in the order in which they decide; else the recipe."""
+        if self.data.view != HIERARCHICAL:
+            return [self]
         return [
             self.with_changes(name=f"{self.name}/{stage}", method="checkpoint", view=stage, target=stage)
             for stage in STAGES

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from contradiction.data.corpora.crossed import FOLDERS, digest, training_files
 from contradiction.data.splits import CHINESE, check_columns, fingerprint, load_labelled_split, load_split, name_of
 from contradiction.errors import InputError, first_line
-from contradiction.inputs.views import HIERARCHICAL, VIEWS
+from contradiction.inputs.views import VIEWS
 from contradiction.io import files
 from contradiction.io.hub import revision
 from contradiction.labels import CROSSED_LONG, WITHOUT_RULE, task_of_labels
@@ -101,8 +101,7 @@ def load_splits(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
     """
     config = recipe.data.config
     rows = {"train": load_split(data, config, "train"), "validation": load_labelled_split(data, config, "validation")}
-    recipes = recipe.stages() if recipe.data.view == HIERARCHICAL else [recipe]
-    columns = dict.fromkeys(column for stage in recipes for column in VIEWS[stage.data.view])
+    columns = dict.fromkeys(column for stage in recipe.stages() for column in VIEWS[stage.data.view])
     for split in rows.values():
         check_columns(split, ["id", *columns, "label"], f"recipe {recipe.name}")
     return rows

@@ -172,14 +172,8 @@ def read_split(corpus: Corpus, source: str | Path | None, config: str | None, sp
         raise InputError(
             f"{place}: holds no {wanted}, the {split} split of {corpus.name}; the corpus: {corpus.homepage}"
         )
-    rows: list[Row] = []
     notes: Counter[str] = Counter()
-    for file in files:
-        for row in read_file(file, chosen, corpus.title):
-            if isinstance(row, Note):
-                notes[row.text] += 1
-            else:
-                rows.append(row)
+    rows = [row for file in files for row in without_notes(read_file(file, chosen, corpus.title), notes)]
     known = corpus.checksums
     changed = [file.name for file in files if file.name in known and sha256_of(file) != known[file.name]]
     return Split(_numbered(rows, chosen, notes), notes, changed)
@@ -200,6 +194,15 @@ def read_file(file: Path, config: Config, title: str) -> Iterator[Row | Note]:
         raise InputError(
             f"{file}: the data after row {count} is not in the format of {title} ({first_line(error)})"
         ) from error
+
+
+def without_notes(rows: Iterable[Row | Note], notes: Counter[str]) -> Iterator[Row]:
+    """The rows among what a reader yields; the notes are counted."""
+    for row in rows:
+        if isinstance(row, Note):
+            notes[row.text] += 1
+        else:
+            yield row
 
 
 def _check(row: Row, config: Config) -> None:

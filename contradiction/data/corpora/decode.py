@@ -49,23 +49,18 @@ def read_dialogues(path: Path) -> Iterator[Row | Note]:
         yield dialogue if dialogue.messages else Note(NO_HISTORY)
 
 
-def read_pairs(path: Path) -> Iterator[Row | Note]:
+def read_pairs(path: Path) -> Iterator[Row]:
     """The pairs of a file: an earlier utterance as premise, the last as hypothesis.
 
     A dialogue of the release becomes pairs: the last utterance with each one that it contradicts. Where it contradicts
     none, it is paired with the previous utterance of its speaker.
     """
     for number, (where, row) in enumerate(read_objects(path), start=1):
-        name = f"{path.stem}-{number}"
-        if "earlier" not in row:
+        if "earlier" in row:
+            label, premise = label_of(row, "label", where), _text(row, "earlier", where)
+            yield Row(f"{path.stem}-{number}", label, premise=premise, hypothesis=_text(row, "last", where))
+        else:
             yield from _pairs_of(_of_release(row, where))
-            continue
-        yield Row(
-            name,
-            label_of(row, "label", where),
-            premise=_text(row, "earlier", where),
-            hypothesis=_text(row, "last", where),
-        )
 
 
 def label_of(row: Mapping[str, Any], key: str, where: str) -> str:
@@ -116,7 +111,7 @@ def _marked(path: Path) -> dict[str, set[str]]:
     contradicted: dict[str, set[str]] = defaultdict(set)
     if pairs != path and pairs.is_file():
         for row in read_pairs(pairs):
-            if isinstance(row, Row) and row.label == CONTRADICTION:
+            if row.label == CONTRADICTION:
                 contradicted[row.hypothesis.strip()].add(row.premise.strip())
     return contradicted
 

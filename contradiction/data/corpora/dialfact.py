@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from contradiction.conversation import ASSISTANT, USER
-from contradiction.data.corpora.corpus import CHATS, PAIRS, WHOLE, Config, Corpus, Note, Row, read_objects
+from contradiction.data.corpora.corpus import CHATS, PAIRS, WHOLE, Config, Corpus, Row, read_objects
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, LABELS
 
@@ -20,15 +20,13 @@ OF_NLI = {"entailment": SUPPORTS, CONTRADICTION: REFUTES, "neutral": UNKNOWN}
 KEYS = ("id", "context_id", "context", "response", "evidence_list", "response_label", "type_label")
 
 
-def read(path: Path) -> Iterator[Row | Note]:
+def read(path: Path) -> Iterator[Row]:
     """The claims of a file."""
     for where, row in read_objects(path, *KEYS):
         if row["response_label"] not in NAMES:
             raise InputError(f"{where}: response_label {row['response_label']!r}; allowed are {', '.join(NAMES)}")
         # The reply is the assistant's, and the speakers take turns.
-        speakers = [
-            ASSISTANT if (len(row["context"]) - index) % 2 == 0 else USER for index in range(len(row["context"]))
-        ]
+        speakers = [(ASSISTANT, USER)[left % 2] for left in range(len(row["context"]), 0, -1)]
         passages = [passage for passage in row["evidence_list"] if passage[2].strip()]
         yield Row(
             row["id"], NAMES[row["response_label"]],
@@ -45,20 +43,18 @@ def read(path: Path) -> Iterator[Row | Note]:
         )  # fmt: skip
 
 
-def read_verification(path: Path) -> Iterator[Row | Note]:
+def read_verification(path: Path) -> Iterator[Row]:
     """Pairs of evidence and claim from a file, with the labels of NLI."""
     names = {name: label for label, name in OF_NLI.items()}
     for row in read(path):
-        if isinstance(row, Row):
-            evidence = " ".join(row.extra["passages"])
-            yield replace(row, label=names[str(row.label)], premise=evidence, hypothesis=row.reply)
+        evidence = " ".join(row.extra["passages"])
+        yield replace(row, label=names[str(row.label)], premise=evidence, hypothesis=row.reply)
 
 
-def read_verifiable(path: Path) -> Iterator[Row | Note]:
+def read_verifiable(path: Path) -> Iterator[Row]:
     """The claims of a file, labelled as verifiable or not verifiable."""
     for row in read(path):
-        if isinstance(row, Row):
-            yield replace(row, label=LABELS["verifiable"][row.extra["verifiable"]])
+        yield replace(row, label=LABELS["verifiable"][row.extra["verifiable"]])
 
 
 FILES = {

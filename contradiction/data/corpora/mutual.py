@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from contradiction.data.corpora.corpus import CHATS, WHOLE, Config, Corpus, Note, Row, messages_of, read_objects
+from contradiction.data.corpora.corpus import CHATS, WHOLE, Config, Corpus, Row, messages_of, read_objects
 from contradiction.errors import InputError
 from contradiction.labels import CHAT, LABELS, PLUS
 
@@ -13,7 +13,7 @@ LETTERS = "ABCD"
 _SPOKEN = re.compile(r"(?:^|(?<=\s))([mf])\s?[:;]\s*(.*?)(?=\s[mf]\s?[:;]|$)", re.IGNORECASE | re.DOTALL)
 
 
-def read(path: Path) -> Iterator[Row | Note]:
+def read(path: Path) -> Iterator[Row]:
     """Each option of each item as a row; the rows of an item have its id as ``source``."""
     for where, item in read_objects(path, "id", "article", "options", "answers"):
         answer = item["answers"].strip()

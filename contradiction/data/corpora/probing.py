@@ -6,7 +6,7 @@ The authors' tree is read, and also a flat copy with a file for each probe, such
 from collections.abc import Iterator
 from pathlib import Path
 
-from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Note, Row, read_objects
+from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Row, read_objects
 from contradiction.data.corpora.pairs import pair_of
 from contradiction.labels import LABELS
 
@@ -15,7 +15,7 @@ CATEGORY = ("category", "phenomenon")
 PROBES = {"chinese-hans-full": "hans", "diagnostics-new-with-categories": "diagnostics", "new_logic_test": "logic"}
 
 
-def read(path: Path) -> Iterator[Row | Note]:
+def read(path: Path) -> Iterator[Row]:
     """The pairs of a probe with their category."""
     probe = probe_of(path)
     for number, (where, row) in enumerate(read_objects(path), start=1):

@@ -10,7 +10,7 @@ from contradiction.evaluation.corpora import artefacts, retrieval
 from contradiction.evaluation.corpora.report import Report, Request, label_figures
 from contradiction.evaluation.corpora.retrieval import Nearest
 from contradiction.evaluation.corpora.structured import pair_row
-from contradiction.io.tables import Table, interval, percent
+from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import LABELS
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _cross_predict(model: Any, inputs: Any, labels: Sequence[Any], rows: Sequenc
 
 def _labels_table(title: str, scored: Sequence[Scored]) -> Table:
     rows = [
-        (name, split, f"{scores['n']:,}", f"{percent(scores['accuracy'])} ({interval(scores['interval'])})",
+        (name, split, f"{scores['n']:,}", with_interval(scores["accuracy"], scores["interval"]),
          percent(scores["macro_f1"]))
         for name, split, scores in scored
     ]  # fmt: skip

@@ -8,7 +8,7 @@ from contradiction.data.corpora.corpus import Row
 from contradiction.evaluation.corpora import artefacts
 from contradiction.evaluation.corpora.report import Report, Request, label_figures
 from contradiction.evaluation.corpora.structured import PairRow, ngram_pairs, pair_row
-from contradiction.io.tables import Table, interval, percent
+from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import LABELS, is_contradiction
 
 Labeller = Callable[[Sequence[PairRow]], Iterable[str]]
@@ -109,7 +109,7 @@ def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> T
     """A row for each scorer and split, from :func:`figures`."""
     rows = []
     for (name, split), scores in results.items():
-        accuracy = f"{percent(scores['accuracy'])} ({interval(scores['interval'])})" if scores["interval"] else ""
+        accuracy = with_interval(scores["accuracy"], scores["interval"]) if scores["interval"] else ""
         macro = percent(scores["macro_f1"]) if scores["macro_f1"] is not None else ""
         rows.append((name, split, f"{scores['n']:,}", accuracy, macro, percent(scores["two_way"])))
     header = ("scorer", "split", "pairs", "accuracy", "macro-F1", "contradiction or not")

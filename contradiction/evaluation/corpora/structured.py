@@ -20,7 +20,7 @@ from contradiction.evaluation.corpora.report import Report, Request
 from contradiction.evaluation.figures import wilson
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import VIEWS
-from contradiction.io.tables import Table, interval, percent
+from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import CONTRADICTION, is_contradiction, merge
 from evaluate_metric.evaluate_metric import score_rows
 
@@ -298,7 +298,7 @@ def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> T
     """
     rows = [
         (
-            name, split, f"{scores['n']:,}", f"{percent(scores['accuracy'])} ({interval(scores['interval'])})",
+            name, split, f"{scores['n']:,}", with_interval(scores["accuracy"], scores["interval"]),
             *("" if scores[key] is None else percent(scores[key]) for key in COLUMNS),
         )
         for (name, split), scores in results.items()
