@@ -388,7 +388,10 @@ def _task(name: str) -> str:
     task = name.removesuffix(GROUPED) if isinstance(name, str) else name
     if not isinstance(task, str) or task not in LABELS:
         allowed = ", ".join(map(repr, LABELS))
-        raise ValueError(f"the task is {short(name)}; allowed are {allowed}, each also with '{GROUPED}' at its end")
+        raise ValueError(
+            f"the task is {short(name)}; allowed are {allowed}, each also with '{GROUPED}' at its end, and "
+            f"{', '.join(map(repr, ROW_TASKS))}"
+        )
     return task
 
 

@@ -280,3 +280,14 @@ def test_the_errors_at_the_default_threshold_match_the_shipped_rule_and_the_save
     assert f"raises a false alarm on {percent(validation.false_alarms)} % of the other replies." in page
     expected = f"On the test split, it finds {recall} %, with a false alarm on {false_alarms} % of the other replies."
     assert len(rows) == 2332 and expected in page
+
+    def verdict(row):
+        alarm = round(sum(row[kind] for kind in CATEGORIES), 4) >= rule.threshold
+        return max(CATEGORIES, key=row.get) if alarm else NON_CONTRADICTION
+
+    _, kinds = next(table for table in tables(text_of(ROOT / "docs" / "operators.md")) if table[0][0] == "kind")
+    assert [kind for kind, *_ in kinds] == list(CATEGORIES)
+    for kind, *cells in kinds:
+        verdicts, real = ([name(row) == kind for row in rows] for name in (verdict, lambda row: row["reference"]))
+        right = sum(both == (True, True) for both in zip(verdicts, real, strict=True))
+        assert cells == [f"{sum(verdicts)}", percent(right / sum(verdicts)), percent(right / sum(real))]

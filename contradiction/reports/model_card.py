@@ -321,6 +321,8 @@ def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
     if evaluation.get("data_name") != RELEASE:
         return []
     metrics = evaluation["metrics"]
+    # Without the offsets of the rule, a pipeline has other scores.
+    rule = ", with the decision rule" if (evaluation.get("rule") or {}).get("offsets") else ""
     return [
         EvalResult(
             task_type="text-classification",
@@ -329,7 +331,7 @@ def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
             dataset_config=evaluation["config"],
             dataset_split=evaluation["split"],
             metric_type=figure.hub_type,
-            metric_name=figure.title[0].upper() + figure.title[1:],
+            metric_name=figure.title[0].upper() + figure.title[1:] + rule,
             metric_value=round(metrics[figure.key], 4),
         )
         for figure in FIGURES
