@@ -124,7 +124,7 @@ def test_distillation_is_reproducible(quick_model, sample_repo, tmp_path):
     weights = [(folder / "model.safetensors").read_bytes() for folder in (alone, first, again)]
     assert weights[0] != weights[1] == weights[2]
     card = model_card(first).text
-    assert "100 % of the loss is the divergence from 1 trained detector: quick" in card
+    assert "100 % of the loss is the divergence from the probabilities of 1 trained detector: quick" in card
     [teacher] = record.read(first)["request"]["recipe"]["distillation"]["teachers"]
     assert teacher.startswith("quick@"), "a teacher is recorded by its content, not its path"
 
