@@ -3,7 +3,7 @@
 # Another detector: --build-arg MODEL=models/OTHER. A smaller torch without GPU support: --build-arg PIP_OPTIONS="--index-url ...".
 # Without torch, after `cdconv export MODEL --backend onnx`: --build-arg BACKEND=onnx --build-arg RUNTIME=onnxruntime==1.32.0
 FROM python:3.11-slim
-ARG MODEL=models/e5-small-balanced
+ARG MODEL=models/e5-small-long-replies
 RUN useradd --create-home cdconv
 WORKDIR /srv
 COPY requirements-serve.txt .

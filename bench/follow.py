@@ -1,6 +1,6 @@
 """What the next reply of a chat costs, by the turns before it: detectors side by side.
 
-    .venv/bin/python bench/follow.py models/e5-small-balanced runs/kernel-4-class-seed23
+    .venv/bin/python bench/follow.py models/e5-small-long-replies runs/kernel-4-class-seed23
 
 Chats are put together from CDConv. Each has been judged up to its last turn, as by a monitor that follows
 it; the milliseconds are those of this turn alone. A fine-tuned encoder reads a window for each earlier turn anew; a

@@ -1,6 +1,6 @@
 """What a reply costs as its chat grows, for the three ways of reading a history.
 
-    .venv/bin/python bench/turns.py models/e5-small-balanced --rounds 5
+    .venv/bin/python bench/turns.py models/e5-small-long-replies --rounds 5
 
 Chats are put together from CDConv. In each round all ways judge the same replies in turn, so that a machine that slows
 down slows all of them. Medians over the rounds are printed. The windowed way costs one window per earlier turn, so its

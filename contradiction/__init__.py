@@ -1,7 +1,7 @@
 """Finds contradictions in conversations: chat messages in, verdicts out.
 
 >>> from contradiction import ContradictionDetector
->>> detector = ContradictionDetector.from_pretrained("models/e5-small-balanced")  # doctest: +SKIP
+>>> detector = ContradictionDetector.from_pretrained("models/e5-small-long-replies")  # doctest: +SKIP
 """
 
 from typing import TYPE_CHECKING, Any

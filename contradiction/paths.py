@@ -18,5 +18,5 @@ SAMPLE = PACKAGE / "data" / "sample.jsonl"
 
 # The shipped detector and the kept results are in the repository only. In an installed package these folders do not
 # exist.
-SHIPPED = PACKAGE.parent / "models" / "e5-small-balanced"
+SHIPPED = PACKAGE.parent / "models" / "e5-small-long-replies"
 RESULTS = PACKAGE.parent / "models" / "results"

@@ -2,7 +2,7 @@
 
 Any server that speaks the OpenAI chat format will do, a local one included:
 
-    python examples/guard_a_bot.py --base-url http://127.0.0.1:8000/v1 --bot NAME --detector models/e5-small-balanced
+    python examples/guard_a_bot.py --base-url http://127.0.0.1:8000/v1 --bot NAME --detector models/e5-small-long-replies
 
 The detector runs here, on the CPU; only the bot is asked over the network.
 """

@@ -1,6 +1,6 @@
 """How often does a detector raise an alarm in chats between people? Judges every second message as if it were a bot's.
 
-    .venv/bin/python experiments/human_chats.py kdconv.txt crosswoz.txt --model models/e5-small-balanced
+    .venv/bin/python experiments/human_chats.py kdconv.txt crosswoz.txt --model models/e5-small-long-replies
 
 A file has one utterance a line and an empty line between two chats, in which two speakers take turns. People seldom
 contradict themselves in these chats, so nearly all alarms are false. The script prints, in percent, the replies after
@@ -81,7 +81,7 @@ def main() -> None:
     """Parses the arguments, judges, prints two tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("files", nargs="+", type=Path, help="text files of chats")
-    parser.add_argument("--model", default="models/e5-small-balanced", help="a model folder or Hub id")
+    parser.add_argument("--model", default="models/e5-small-long-replies", help="a model folder or Hub id")
     parser.add_argument("--chats", type=int, default=100, help="how many chats to draw from each file")
     options = parser.parse_args()
 

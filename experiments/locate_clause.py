@@ -1,6 +1,6 @@
 """Does `detector.locate` find the clause that clashes? Measures it on replies whose clauses are known.
 
-    .venv/bin/python experiments/locate_clause.py models/e5-small-balanced --rows 150
+    .venv/bin/python experiments/locate_clause.py models/e5-small-long-replies --rows 150
 
 The rows are contradictions of the history in which `b2` contradicts `b1`. Clauses of other conversations with the same
 bot are put around them, so that it is known which clauses clash:

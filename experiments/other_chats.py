@@ -1,6 +1,6 @@
 """How do detectors do on chats unlike CDConv? Scores them on the embedded sample, which shares only the form.
 
-    .venv/bin/python experiments/other_chats.py models/e5-small-balanced
+    .venv/bin/python experiments/other_chats.py models/e5-small-long-replies
 
 The sample was written for this project in crossed chats, so neither the reply nor the chat alone tells the label. The
 script prints the area under the ROC curve of the probability of a contradiction (chance is 50), and macro-F1, in

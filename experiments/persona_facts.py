@@ -1,6 +1,6 @@
 """Does a persona check read the fact? Checks replies against the fact that they contradict, and against another fact.
 
-    .venv/bin/python experiments/persona_facts.py models/e5-small-balanced --rows 400
+    .venv/bin/python experiments/persona_facts.py models/e5-small-long-replies --rows 400
 
 The rows are labelled *history* and are of a validation split. Each reply, with its question, is checked against the
 earlier reply that it contradicts, and against that of another such row, which it does not contradict. A check that went
