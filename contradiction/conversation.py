@@ -148,7 +148,10 @@ def read_message(message: object, where: str) -> Utterance:
         raise InputError(f"{where} has no 'role'; it must be {MESSAGE}")
     role = message["role"]
     if not isinstance(role, str) or role not in ROLES:
-        raise InputError(f"{where}: role {shown(role)}; allowed are {', '.join(ROLES)}")
+        raise InputError(
+            f"{where}: role {shown(role)}; allowed are {', '.join(ROLES)}; the bot's own messages have the role "
+            f"{ASSISTANT}"
+        )
     if role in TOOLS:
         return Utterance(role, "", skipped=True)
     calls = role == ASSISTANT and any(_is_given(message.get(key)) for key in CALLS)

@@ -10,7 +10,7 @@ from contradiction.conversation import Messages, Turn, read_turns
 from contradiction.decision import NO_RULE
 from contradiction.errors import InputError, kind_of
 from contradiction.inference.base import OnBatch
-from contradiction.inputs.views import Row
+from contradiction.inputs.views import TWO_TEXTS, VIEWS, Row
 from contradiction.inputs.windows import MAX_TURNS, WINDOWED
 from contradiction.judge import Judge
 from contradiction.labels import CATEGORIES
@@ -81,6 +81,7 @@ class ContradictionDetector(Judge):
         classifier = load_classifier(
             name, view=view, device=device, precision=precision, backend=backend, revision=revision
         )
+        _check_reads_chats(classifier)
         _check_rule(classifier)
         return cls(classifier, settings)
 
@@ -174,6 +175,16 @@ class ContradictionDetector(Judge):
             except InputError as error:
                 raise InputError(f"chats[{number}]: {error}" if len(chats) > 1 else str(error)) from None
         return turns
+
+
+def _check_reads_chats(classifier: Classifier) -> None:
+    """Raises InputError for a model of pairs of texts, such as an NLI model."""
+    name, columns = classifier.name, tuple(classifier.columns)
+    if columns in {VIEWS[view] for view in TWO_TEXTS}:
+        raise InputError(
+            f"{name}: reads {', '.join(columns)}; it judges pairs of texts, not chats. `cdconv train RECIPE --backbone "
+            f"{name}` trains a detector from it, and `cdconv corpora evaluate` scores it"
+        )
 
 
 def _check_rule(classifier: Classifier) -> None:

@@ -319,12 +319,12 @@ def test_an_nli_model_needs_a_view_to_judge_conversations(run, sample_repo, tmp_
         out=tmp_path / "stage",
     )
     code, _, err = run("evaluate", stage, "--data", sample_repo, "--config", "2-class")
-    assert (code, "needs the column 'premise', and the test split has only" in err) == (2, True)
+    assert (code, "it judges pairs of texts, not chats" in err) == (2, True)
     code, out, _ = run("evaluate", stage, "--data", sample_repo, "--config", "2-class", "--view", "sentence-pair")
     assert (code, "non-contradiction" in out) == (0, True)
     code, out, err = run("detect", "--model", stage, stdin=line(CHAT).encode())
     assert (code, out) == (2, "")
-    assert "does not judge the reply of a chat" in err
+    assert f"`cdconv train RECIPE --backbone {stage}` trains a detector from it" in err
 
 
 INTERRUPTED = """

@@ -14,6 +14,7 @@ from helpers.corpora import CLAIM, ITEM, OCNLI, PROBE, WRITTEN
 from contradiction.data import corpora as package
 from contradiction.data.corpora import cnli, data_repo, registry
 from contradiction.data.corpora.corpus import CHATS, PAIRS, REPEATED_ID, WHOLE, Row, local_splits, read_split
+from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora import selection
 
@@ -30,7 +31,7 @@ def rows_of(copies, name, config=None, split="validation"):
 
 def test_every_corpus_has_the_metadata_that_a_user_needs():
     known = registry.all_corpora()
-    assert {"ocnli", "cmnli", "xnli", "cnli", "decode", "dialfact", "mutual", "crossed"} <= set(known)
+    assert {"ocnli", "cmnli", "xnli", "cnli", "decode", "dialfact", "mutual", "crossed", "crossed-long"} <= set(known)
     for corpus in known.values():
         assert corpus.title and corpus.citation and corpus.homepage and corpus.license and corpus.size
         assert corpus.languages
@@ -53,6 +54,19 @@ def test_every_corpus_builds_a_repo_that_loads(copies, tmp_path, name):
         texts = {PAIRS: ("premise", "hypothesis"), CHATS: ("messages", "reply"), WHOLE: ("chat", "reply")}
         assert all(loaded[0][column] for column in texts[corpus.config(config).shape])
     assert f"license: {corpus.license}" in (tmp_path / name / "README.md").read_text(encoding="utf-8")
+
+
+def test_crossed_chats_with_long_replies_are_listed_and_scored(run, random_model):
+    _, out, _ = run("corpora")
+    [listed] = [line.split() for line in out.splitlines() if line.split()[:1] == ["crossed-long"]]
+    assert listed[-3:] == ["train,", "validation,", "test"]
+    published = {name: len(read_split(registry.find("crossed-long"), None, None, name).rows) for name in SPLITS}
+    assert registry.find("crossed-long").size == ", ".join(f"{name} {n:,}" for name, n in published.items())
+    code, out, err = run(
+        "corpora", "evaluate", "crossed-long", random_model("4-class"), "--split", "test", "--limit", 8
+    )
+    assert code == 0, err
+    assert re.search(r"long replies, %\n(.*\n)*.*4-class +test +8 ", out), out
 
 
 def test_joined_lines_of_cnli_are_split_and_damaged_ones_skipped(copies):

@@ -210,7 +210,16 @@ def test_the_command_prints_the_gates_and_fails_if_one_fails(run, tmp_path):
                        b1=[quadruple(0)], b2=[quadruple(number, batch="b2")])  # fmt: skip
         code, out, _ = run("data", "check-crossed", folder, "--source", "sample")
         assert "quadruples that are not crossed" in out
+        assert "The corpus it\n" in out and "Checks of the corpus it\n" in out
         assert (code, "NO" in out) == (int(failed), failed)
     code, _, err = run("data", "check-crossed", tmp_path, "--source", "sample")
     assert code == 2
     assert "batches.csv" in err
+
+
+def test_the_titles_of_the_gates_name_the_corpus(run, tmp_path, monkeypatch):
+    folder = write(tmp_path / "crossed_long", {"train": ["b1"], "test": ["b2"]},
+                   b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
+    monkeypatch.setattr(crossed, "FOLDERS", {CROSSED_LONG: folder})
+    _, out, _ = run("data", "check-crossed", "--source", "sample")
+    assert "The corpus crossed-long\n" in out and "Checks of the corpus crossed-long\n" in out

@@ -66,6 +66,28 @@ def test_stats_of_the_sample_are_counted_and_come_with_a_warning(run, sample_row
         assert any(row.startswith(f"{column} ") and row.endswith(f" {length:.2f}") for row in rows)
 
 
+def test_stats_of_a_built_folder_are_those_of_its_raw_file(run, sample_repo):
+    _, raw, _ = run("data", "stats", "--source", "sample")
+    code, built, err = run("data", "stats", sample_repo)
+    assert (code, err) == (0, "")
+    assert {row for row in table_rows(raw) if "─" not in row} <= table_rows(built)
+    assert any(row.startswith("crossed-long test ") for row in table_rows(built))
+
+
+def test_stats_of_another_data_set_are_the_sizes_alone(run, copies, tmp_path):
+    run("corpora", "build", "ocnli", "--folder", copies, "--out", tmp_path / "ocnli")
+    code, out, _ = run("data", "stats", tmp_path / "ocnli")
+    assert code == 0 and "by category" not in out
+    assert "nli validation 1 entailment 0, neutral 1, contradiction 0" in table_rows(out)
+    for arguments, message in (
+        ([tmp_path / "none"], "no such folder; `cdconv data build"),
+        ([tmp_path], "card of the data set cannot be read"),
+        ([tmp_path / "ocnli", "--source", "sample"], "leave one of them out"),
+    ):
+        code, _, err = run("data", "stats", *arguments)
+        assert code == 2 and message in err
+
+
 def test_stats_of_one_bot_leave_the_other_empty_and_do_not_fail(sample_rows):
     rows = [row for row in sample_rows if row["bot"] == "eva" and row["label"] == 0 and row["trigger"] != "short"]
     categories, persona, triggers, lengths = statistics.table3(rows)

@@ -167,6 +167,15 @@ def test_a_view_without_the_reply_cannot_judge_chats(folder, view):
         detector(chat(*CHAT))
 
 
+def test_an_nli_model_is_loaded_only_with_a_view_of_chats(random_model):
+    model = random_model("nli")
+    with pytest.raises(
+        InputError, match="reads premise, hypothesis; .* not chats.* --backbone .*`cdconv corpora evaluate`"
+    ):
+        ContradictionDetector.from_pretrained(model)
+    assert ContradictionDetector.from_pretrained(model, view="sentence-pair")(chat(*CHAT)).label in LABELS["nli"]
+
+
 def test_an_empty_list_of_chats_gives_an_empty_list(detector):
     assert detector.batch([]) == []
 
@@ -197,6 +206,7 @@ def test_progress_counts_every_chat_once(detector, chats):
         ([{"role": "user"}], "messages[0] has no 'content'"),
         ([{"content": "你好"}], "messages[0] has no 'role'"),
         ([{"role": "bot", "content": "你好"}], "messages[0]: role 'bot'; allowed are user, assistant, system"),
+        ([{"role": "bot", "content": "你好"}], "; the bot's own messages have the role assistant"),
         ([{"role": ["user"], "content": "你好"}], "messages[0]: role ['user']"),
         ([{"role": "user", "content": 3}], "messages[0]: content is a number"),
         ([{"role": "user", "content": True}], "messages[0]: content is true or false"),

@@ -136,6 +136,19 @@ def test_a_card_says_which_crossed_chats_were_read(quick_model, tmp_path):
     assert "crossed" not in card()
 
 
+def test_a_card_says_whether_longer_replies_are_drawn_by_row_or_by_group(quick_model, tmp_path):
+    request = record.read(quick_model)["request"]
+    for number, (options, share) in enumerate((
+        ({}, "in 50 % of the rows, one to four"),
+        ({"ranking": 0.5}, "in 50 % of the groups of rows (the rows with one context), one to four"),
+        ({"crossed": True}, "groups of rows (the rows with one context, or of one crossed quadruple or pair), one to"),
+    )):  # fmt: skip
+        options_request = with_options(request, long_replies=0.5, **options)
+        assert (
+            share in model_card.model_card(changed(quick_model, tmp_path / str(number), request=options_request)).text
+        )
+
+
 def test_a_card_shows_retired_options_and_no_command(quick_model, tmp_path):
     flat = {"name": "old", "view": "flatten", "config": "4-class", "scratch": {}, "kernel": 0.75, "embedder": "e5"}
     request = {**record.read(quick_model)["request"], "recipe": flat}

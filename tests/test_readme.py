@@ -215,7 +215,7 @@ def test_the_sizes_of_the_crossed_corpora_match_their_files():
 
     page = tables(text_of(ROOT / "docs" / "data.md"))
     shown = [rows for header, rows in page if header[:2] == ["split", "batches"]]
-    assert shown == [[list(row) for row in size_table(read_all(folder)).rows] for folder in FOLDERS.values()]
+    assert shown == [[list(row) for row in size_table(read_all(folder), name).rows] for name, folder in FOLDERS.items()]
 
 
 def test_the_results_page_is_up_to_date_with_the_kept_results(monkeypatch):

@@ -119,7 +119,7 @@ def test_incompatible_runs_are_rejected(runs, quick_model, sample_repo, random_m
         ([*runs, runs[0]], "each named once"),
         ([quick_model, runs[0]], "started from random weights"),
         ([runs[0], further], "started from different checkpoints"),
-        ([runs[0], random_model("4-class")], "holds no trained detector"),
+        ([runs[0], random_model("4-class")], "has no record of its training, run.json; a soup needs single runs"),
         ([runs[0], other], "have different shapes, labels or views"),
         ([runs[0], changed], "have different tokenizers"),
         ([runs[0], shorter], "read 64 and 256 tokens; a soup needs equal limits"),
@@ -129,6 +129,26 @@ def test_incompatible_runs_are_rejected(runs, quick_model, sample_repo, random_m
     with pytest.raises(InputError, match="exists already"):
         soup(runs, runs[0], data=sample_repo)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"soup": [{}, {}]}, "is a soup itself, the mean of 2 runs; name single runs, or .* `cdconv ensemble`"),
+        ({"request": {"recipe": {}, "data": "rows"}, "epochs": []}, r"run\.json: has no 'minutes'; .* `cdconv train`"),
+        ({"request": {"recipe": {}}, "epochs": [], "minutes": 1, "parameters": 1, "hardware": "CPU"}, "no 'data'"),
+        (None, "has no model.safetensors; a soup needs single runs of one checkpoint"),
+    ],
+    ids=["soup", "older record", "record without data", "no weights"],
+)
+def test_the_error_says_why_a_model_cannot_be_in_a_soup(random_model, tmp_path, values, message):
+    model = shutil.copytree(random_model("4-class"), tmp_path / "model")
+    if values is None:
+        (model / "model.safetensors").unlink()
+    else:
+        write_json(model / "run.json", values)
+    with pytest.raises(InputError, match=message):
+        soup([model, tmp_path / "other"], tmp_path / "out", data="cdconv")
 
 
 def test_data_that_the_runs_were_not_trained_on_is_rejected(runs, other_repo, tmp_path):

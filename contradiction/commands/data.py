@@ -76,7 +76,7 @@ def build(
     raw, out = find(source), out or Path(DATA)
     content = "six configs and four checklists" if checklists else "six configs"
     build.build(raw, out, checklists, baseline_table())
-    typer.echo(f"{out}: {content} from {raw.path}, and the config crossed")
+    typer.echo(f"{out}: {content} from {raw.path}, and the configs crossed and crossed-long")
 
 
 @app.command("nli")
@@ -112,12 +112,24 @@ def build_nli(
 
 
 @app.command("stats")
-def stats(source: SourceOption = None) -> None:
-    """Prints the paper's Table 3, the sizes of all configs and splits, and the overlap of the splits."""
+def stats(
+    folder: Annotated[
+        Path | None, typer.Argument(help="A folder that `cdconv data build` wrote.", show_default="the raw file")
+    ] = None,
+    source: SourceOption = None,
+) -> None:
+    """Prints the paper's Table 3, the sizes of all configs and splits, and the overlap of the splits.
+
+    Of the folder of another data set, it prints the sizes alone.
+    """
     import cdconv
     from contradiction.data import statistics
-    from contradiction.data.splits import both_splits
+    from contradiction.data.splits import both_splits, load_all
 
+    if folder and source:
+        raise InputError(f"--source names a raw file, and {folder} is a folder of built data; leave one of them out")
+    if folder:
+        return show(*statistics.of_repo(load_all(folder)))
     rows = cdconv.read_rows(find(source).path)
     splits = both_splits(rows)
     show(*statistics.table3(rows), statistics.split_sizes(splits), statistics.leaks(splits))
@@ -137,9 +149,10 @@ def check_crossed(
 
     rows = cdconv.read_rows(find(source, fall_back=True).path)
     passed = True
-    for place in [folder] if folder else crossed.FOLDERS.values():
+    places = {folder.resolve().name: folder} if folder else crossed.FOLDERS
+    for name, place in places.items():
         checks = crossed_checks.check(place, rows)
-        show(crossed_checks.size_table(crossed.read_all(place), place.name), crossed_checks.check_table(checks))
+        show(crossed_checks.size_table(crossed.read_all(place), name), crossed_checks.check_table(checks, name))
         passed = passed and all(check.passed for check in checks)
     if not passed:
         raise typer.Exit(1)

@@ -123,7 +123,7 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
             infos[name] = _info(splits)
         for name, info in infos.items():
             info.download_size = sum(file.stat().st_size for file in (folder / name).iterdir())
-        sizes = {name: crossed_checks.size_table(items) for name, items in quadruples.items()}
+        sizes = {name: crossed_checks.size_table(items, name) for name, items in quadruples.items()}
         card = data_set_card(source, infos, files, with_turns, sizes, baselines)
         card.save(folder / "README.md")
         (folder / MARKER).write_text("`cdconv data build` wrote this folder, and may replace it.\n", encoding="utf-8")

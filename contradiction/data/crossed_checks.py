@@ -14,7 +14,7 @@ from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.crossed import FOLDER, Item, Pair, Quadruple, read_all
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, percent
-from contradiction.labels import CROSSED, NON_CONTRADICTION
+from contradiction.labels import NON_CONTRADICTION
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -80,13 +80,18 @@ def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] 
     return checks
 
 
-def check_table(checks: Iterable[Check]) -> Table:
-    """A table with a row for each check."""
+def check_table(checks: Iterable[Check], name: str) -> Table:
+    """A table with a row for each check.
+
+    Args:
+        checks: the result of :func:`check`.
+        name: the name of the corpus, for the title.
+    """
     rows = [(check.name, check.value, check.limit, "yes" if check.passed else "NO") for check in checks]
-    return Table("Checks of the crossed corpus", ("check", "value", "limit", "passed"), rows, texts=4)
+    return Table(f"Checks of the corpus {name}", ("check", "value", "limit", "passed"), rows, texts=4)
 
 
-def size_table(splits: Mapping[str, Sequence[Item]], name: str = CROSSED) -> Table:
+def size_table(splits: Mapping[str, Sequence[Item]], name: str) -> Table:
     """Batches, quadruples, pairs and judged replies of each split.
 
     Args:

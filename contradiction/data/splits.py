@@ -17,7 +17,7 @@ from contradiction.io.quiet import no_data_bars
 from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED_CONFIGS, GROUPED, LABELS, task_of
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    from datasets import Dataset, DatasetDict
     from huggingface_hub import DatasetCardData
 
     import cdconv
@@ -88,6 +88,31 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
         raise InputError(f"{data}: config {config!r} cannot be loaded ({first_line(why)})") from error
     _check_label_names(rows, data, config)
     return rows
+
+
+def load_all(folder: str | Path) -> "dict[str, DatasetDict]":
+    """All splits of every config that the card of a data repo names.
+
+    Raises:
+        InputError: there is no such folder, it has no card that names configs, or a config cannot be loaded.
+    """
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetsError
+
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder}: no such folder; `cdconv data build --out {folder}` builds a data repo")
+    configs = _metadata(folder).get("configs")
+    names = [str(config["config_name"]) for config in configs or [] if "config_name" in config]
+    if not names:
+        raise InputError(f"{folder}: its card names no configs, so it is no data repo; `cdconv data build` writes one")
+    loaded = {}
+    for name in names:
+        try:
+            with no_data_bars():
+                loaded[name] = load_dataset(str(folder), name)
+        except (DatasetsError, ValueError, OSError) as error:
+            raise InputError(f"{folder}: config {name!r} cannot be loaded ({first_line(error)})") from error
+    return loaded
 
 
 def _check_label_names(rows: "Dataset", data: str | Path, config: str) -> None:

@@ -3,11 +3,17 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import mean
+from typing import TYPE_CHECKING
 
 import cdconv
 from contradiction.io.tables import Table, percent
+from contradiction.labels import GROUPED
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 TOTAL = "all"
+CLASSES = ("label", "trigger", "bot")  # the columns of CDConv that hold class ids
 
 
 def table3(rows: Sequence[cdconv.Row]) -> list[Table]:
@@ -55,6 +61,49 @@ def _share(count: int, total: int) -> str:
     return f"{count:,} ({percent(count / total)} %)" if total else "0"
 
 
+def of_repo(configs: Mapping[str, Mapping[str, "Dataset"]]) -> list[Table]:
+    """What is in a data repo: the rows of each config by label; for CDConv also Table 3 and the overlap of the splits.
+
+    Args:
+        configs: see :func:`contradiction.data.splits.load_all`.
+    """
+    body = [
+        (config, side, *counted(rows["label"][:] if "label" in rows.column_names else [None] * len(rows), _names(rows)))
+        for config, sides in configs.items()
+        for side, rows in sides.items()
+    ]
+    sizes = _sizes(body)
+    splits = {suffix: configs[name] for suffix in ("", GROUPED) if _is_cdconv(configs, name := f"4-class{suffix}")}
+    if "" not in splits:
+        return [sizes]
+    personas = {row["id"]: row["label"] for rows in configs["persona"].values() for row in rows.to_list()}
+    return [*table3([row for rows in splits[""].values() for row in _raw(rows, personas)]), sizes, leaks(splits)]
+
+
+def _is_cdconv(configs: Mapping[str, Mapping[str, "Dataset"]], name: str) -> bool:
+    """Whether a config has the splits and the columns of CDConv, beside the config of the personas."""
+    sides = configs.get(name, {})
+    return (
+        {"train", "test"} <= {*sides}
+        and "persona" in configs
+        and all(all(_names(rows, column) for column in CLASSES) for rows in sides.values())
+    )
+
+
+def _names(rows: "Dataset", column: str = "label") -> Sequence[str]:
+    """The names of the classes of a column; empty if it has none."""
+    return getattr(rows.features.get(column), "names", None) or ()
+
+
+def _raw(rows: "Dataset", personas: Mapping[int, int]) -> list[cdconv.Row]:
+    """Rows of the config 4-class as :func:`cdconv.read_rows` gives them."""
+    triggers, bots = _names(rows, "trigger"), _names(rows, "bot")
+    return [
+        {**row, "persona": personas.get(row["id"]), "trigger": triggers[row["trigger"]], "bot": bots[row["bot"]]}
+        for row in rows.to_list()
+    ]
+
+
 def split_sizes(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Table:
     """Rows of each config and split, by label.
 
@@ -67,10 +116,14 @@ def split_sizes(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Tab
             for side, rows in sides.items():
                 labels = [label for row in rows if (label := cdconv.label_of(row, task)) is not None]
                 body.append((task + suffix, side, *counted(labels, names)))
+    return _sizes(body)
+
+
+def _sizes(body: Sequence[tuple[str, ...]]) -> Table:
     return Table("Configs and splits", ("config", "split", "rows", "labels"), body)
 
 
-def counted(labels: Sequence[int], names: Sequence[str]) -> tuple[str, str]:
+def counted(labels: Sequence[int | None], names: Sequence[str]) -> tuple[str, str]:
     """The number of rows, and of the rows of each label, as cells of a table."""
     counts = Counter(labels)
     return f"{len(labels):,}", ", ".join(f"{name} {counts[index]:,}" for index, name in enumerate(names))

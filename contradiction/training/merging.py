@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 TOKENIZER = "tokenizer.json"
+# The keys of a record, and of its request, that the record of a soup is made of.
+RUN_KEYS, REQUEST_KEYS = ("request", "epochs", "minutes", "parameters", "hardware"), ("recipe", "data")
 # Keys of a configuration in which the members of a soup may differ.
 INCIDENTAL = {"_name_or_path", "dtype", "transformers_version", KEY}
 
@@ -73,10 +75,7 @@ def _soup_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
     """
     if len(models) < 2 or len({model.resolve() for model in models}) < len(models):
         raise InputError("a soup needs at least two models, each named once")
-    for model in models:
-        if not all((model / file).is_file() for file in (WEIGHTS, TOKENIZER)) or "epochs" not in record.read(model):
-            raise InputError(f"{model}: holds no trained detector of one checkpoint; `cdconv train` writes one")
-    runs = [record.read(model) for model in models]
+    runs = [_single_run(model) for model in models]
     backbones = [record.recipe(run["request"]).model.backbone for run in runs]
     first, backbone = models[0], backbones[0]
     if not backbone:
@@ -99,6 +98,28 @@ def _soup_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
         if limit != limits[0]:
             raise InputError(f"{both}: read {limit} and {limits[0]} tokens; a soup needs equal limits")
     return runs
+
+
+def _single_run(model: Path) -> dict[str, Any]:
+    """The record of a folder that one run wrote.
+
+    Raises:
+        InputError: it is not such a folder; the message says what is missing.
+    """
+    single = "a soup needs single runs of one checkpoint, as `cdconv train` writes them"
+    if missing := [file for file in (WEIGHTS, TOKENIZER) if not (model / file).is_file()]:
+        raise InputError(f"{model}: has no {missing[0]}; {single}")
+    if not (run := record.read(model)):
+        raise InputError(f"{model}: has no record of its training, {RECORD}; {single}")
+    if members := record.members(run):
+        raise InputError(
+            f"{model}: is a soup itself, the mean of {len(members)} runs; name single runs, or combine detectors with "
+            "`cdconv ensemble`"
+        )
+    for keys, values in ((RUN_KEYS, run), (REQUEST_KEYS, run.get("request", {}))):
+        if unrecorded := [key for key in keys if key not in values]:
+            raise InputError(f"{model / RECORD}: has no {unrecorded[0]!r}; {single}")
+    return run
 
 
 def _shape(model: Path) -> dict[str, Any]:

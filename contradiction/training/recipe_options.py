@@ -224,7 +224,8 @@ class AugmentationOptions(Options):
         crossed_batches: only these batches of that split or of ``crossed-long``; by default all of that split.
         other_endings: the share of the messages whose full stop at the end is added or removed, see
             ``contradiction.training.rewriting``.
-        long_replies: the share of the rows in which other sentences are added to replies.
+        long_replies: the share of the rows in which other sentences are added to replies; with crossed chats or a
+            ranking loss, the share of the groups of rows.
     """
 
     nli: str | None = None

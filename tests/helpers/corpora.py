@@ -95,12 +95,12 @@ def copies(tmp_path_factory):
         folder / "mutual" / "data" / "mutual_plus" / "test" / "test_1.txt", [{**ITEM, "id": "test_1", "answers": " "}]
     )
     write_jsonl(folder / "written" / "w1.jsonl", [WRITTEN])
-    splits = {"l1": "train", "t1": "validation", "t2": "test"}
-    (folder / "crossed").mkdir()
-    for batch in splits:
-        shutil.copy(crossed.FOLDER / f"{batch}.jsonl", folder / "crossed")
-    lines = [f"{batch},{split},short," for batch, split in splits.items()]
-    (folder / "crossed" / "batches.csv").write_text("\n".join(["batch,split,style,brief", *lines]), encoding="utf-8")
+    for name, chosen in (("crossed", ("l1", "t1", "t2")), ("crossed-long", ("lr1", "lv1", "lt1"))):
+        (folder / name).mkdir()
+        for batch in chosen:
+            shutil.copy(crossed.FOLDERS[name] / f"{batch}.jsonl", folder / name)
+        lines = [f"{batch},{split},short," for batch, split in zip(chosen, crossed.SPLITS, strict=True)]
+        (folder / name / "batches.csv").write_text("\n".join(["batch,split,style,brief", *lines]), encoding="utf-8")
     return folder
 
 

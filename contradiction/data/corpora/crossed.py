@@ -344,7 +344,7 @@ def training_files(names: Sequence[str] = ()) -> list[Path]:
 
 
 CORPUS = Corpus(
-    name="crossed",
+    name=CROSSED,
     title="Crossed chats",
     languages=("zh",),
     license="cc0-1.0",
@@ -353,7 +353,7 @@ CORPUS = Corpus(
     size="train 87,190, validation 2,650, test 2,332",
     configs=(
         Config(
-            "crossed",
+            CROSSED,
             CHATS,
             LABELS["4-class"],
             files=dict.fromkeys(SPLITS, (BATCHES_FILE,)),
