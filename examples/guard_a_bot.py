@@ -2,7 +2,7 @@
 
 Any server that speaks the OpenAI chat format will do, a local one included:
 
-    python examples/guard_a_bot.py --base-url http://127.0.0.1:8000/v1 --bot NAME --detector models/e5-small-long-replies
+    python examples/guard_a_bot.py --base-url http://127.0.0.1:8000/v1 --bot NAME
 
 The detector runs here, on the CPU; only the bot is asked over the network.
 """
@@ -14,6 +14,7 @@ import sys
 import httpx
 
 from contradiction import ContradictionDetector
+from contradiction.paths import SHIPPED
 
 
 def candidates(client: httpx.Client, bot: str, messages: list[dict[str, str]], n: int) -> list[str]:
@@ -32,7 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--base-url", required=True, help="of the endpoint, including /v1")
     parser.add_argument("--bot", required=True, help="the model that the endpoint serves")
-    parser.add_argument("--detector", required=True, help="a model folder or Hub id")
+    parser.add_argument("--detector", default=SHIPPED, help="a model folder or Hub id")
     parser.add_argument("--candidates", type=int, default=4, help="replies to choose from")
     options = parser.parse_args()
 
