@@ -29,6 +29,7 @@ SHOWN = {
         "e5-small-ngram-student": "e5-small-ngram-student",
         "e5-small-student": "e5-small-student",
         paths.SHIPPED.name: f"{paths.SHIPPED.name} (shipped)",
+        "e5-small-balanced": "e5-small-balanced",
         "e5-small-cdconv-soup": "e5-small-cdconv-soup",
         "hierarchical-4-class-e5-small-nli-seed23": "hierarchical, three encoders",
         "e5-small-cdconv": "e5-small-cdconv",

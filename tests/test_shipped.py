@@ -44,7 +44,7 @@ def test_the_pipeline_gives_the_calibrated_probabilities_of_the_facade(detector)
 
 def test_a_detector_of_the_repository_has_its_name_in_every_folder(detector, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for names in ((), ("e5-small-balanced",), ("models/e5-small-balanced",)):
+    for names in ((), ("e5-small-long-replies",), ("models/e5-small-long-replies",)):
         assert ContradictionDetector.from_pretrained(*names).name == detector.name
     with pytest.raises(InputError, match=f"^models/e5-small: no such folder in {tmp_path}"):
         ContradictionDetector.from_pretrained("models/e5-small")
@@ -77,17 +77,17 @@ def test_the_earlier_reply_counts_also_before_a_long_question(detector):
 @pytest.mark.parametrize(
     ("texts", "label", "score"),
     [
-        (CHAT, "history", 0.4368),
-        (("你会开车吗？", "我会开车，开了十年", "带我去兜风吧", "我不会开车"), "history", 0.9181),
-        (("你好", "我是北京人", "北京好玩吗？", "我是上海人，没去过北京"), "history", 0.3784),
-        # A contradiction, but of the wrong kind: the reply contradicts itself.
-        ((*BALL, "打了十年，上个月才第一次摸篮球"), "history", 0.5936),
-        ((*BALL, "你从小学打到大学，这还用问我呀"), "role-confusion", 0.3336),
-        (("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子"), "non-contradiction", 0.9620),
-        (("你喜欢吃辣吗？", "喜欢，我是四川人", "我也喜欢吃辣", "我不吃辣"), "history", 0.2555),
-        (("你好", "我没养过猫，我养了一只猫"), "intra-sentence", 0.5865),
-        # A known error. It is here so that a better detector is noticed.
-        (("你有对象吗？", "我单身很多年了", "周末干嘛？", "周末陪我老公逛街"), "non-contradiction", 0.9984),
+        (CHAT, "history", 0.2994),
+        (("你会开车吗？", "我会开车，开了十年", "带我去兜风吧", "我不会开车"), "history", 0.9999),
+        # Contradictions, but of the wrong kinds: the first is of the history, and the reply of the second contradicts itself.
+        (("你好", "我是北京人", "北京好玩吗？", "我是上海人，没去过北京"), "intra-sentence", 0.5178),
+        ((*BALL, "打了十年，上个月才第一次摸篮球"), "history", 0.4505),
+        ((*BALL, "你从小学打到大学，这还用问我呀"), "role-confusion", 0.3799),
+        (("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子"), "non-contradiction", 0.9837),
+        (("你好", "我没养过猫，我养了一只猫"), "intra-sentence", 0.8388),
+        # Known errors. They are here so that a better detector is noticed.
+        (("你喜欢吃辣吗？", "喜欢，我是四川人", "我也喜欢吃辣", "我不吃辣"), "non-contradiction", 0.6570),
+        (("你有对象吗？", "我单身很多年了", "周末干嘛？", "周末陪我老公逛街"), "non-contradiction", 0.9975),
     ],
 )
 def test_verdicts_on_a_few_chats_have_not_changed(detector, texts, label, score):
@@ -96,14 +96,14 @@ def test_verdicts_on_a_few_chats_have_not_changed(detector, texts, label, score)
 
 
 def test_a_precision_can_be_requested(detector):
-    assert detector.with_settings(threshold="precision>=0.8")(chat(*CHAT)).label == "history"
+    assert detector.with_settings(threshold="precision>=0.7")(chat(*CHAT)).label == "history"
     assert detector.with_settings(threshold="precision>=0.5", prior=0.03)(chat(*CHAT)).label == "non-contradiction"
-    with pytest.raises(InputError, match=r"precision 0\.9 .*prior of 0\.03; the best was 0\.86"):
+    with pytest.raises(InputError, match=r"precision 0\.9 .*prior of 0\.03; the best was 0\.50"):
         detector.with_settings(threshold="precision>=0.9", prior=0.03)
 
 
 @pytest.mark.parametrize(
-    "name", [Path(SHIPPED).name, "e5-small-cdconv-soup", "e5-small-crossed-cdconv", "e5-small-long-replies"]
+    "name", [Path(SHIPPED).name, "e5-small-balanced", "e5-small-cdconv-soup", "e5-small-crossed-cdconv"]
 )
 def test_every_sixteenth_test_row_is_classified_as_the_saved_result_says(name, release):
     detector = ContradictionDetector.from_pretrained(CHECKOUT / "models" / name)
