@@ -67,9 +67,10 @@ def test_spaces_and_line_breaks_change_no_verdict(detector, release):
 
 def test_the_earlier_reply_counts_also_before_a_long_question(detector):
     article = "今天给大家介绍一种水果的种植方法，它需要充足的阳光和水分，" * 40
-    question = article + CHAT[2]
+    question = article + "带我去兜风吧"
     probabilities = [
-        detector(chat("你养猫吗？", earlier, question, CHAT[3])).probability for earlier in (CHAT[1], "我从来没养过猫")
+        detector(chat("你会开车吗？", earlier, question, "我不会开车")).probability
+        for earlier in ("我会开车，开了十年", "我从来没学过开车")
     ]
     assert probabilities[0] != pytest.approx(probabilities[1], abs=0.01)
 
