@@ -24,7 +24,7 @@ from contradiction.serving.review_store import LabelStore
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
 SIZE = {"width": 1180, "height": 1070}
-CHAT = ("你养宠物吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子", "能带来给我看看吗？", "我没养过猫呀")
+CHAT = ("你养宠物吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子", "能带来给我看看吗？", "我从来没养过猫")
 LANGUAGES = {"page.png": "en-US", "page.zh.png": "zh-CN"}  # of the browser
 
 
