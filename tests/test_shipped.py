@@ -80,7 +80,7 @@ def test_the_earlier_reply_counts_also_before_a_long_question(detector):
     [
         (CHAT, "history", 0.2994),
         (("你会开车吗？", "我会开车，开了十年", "带我去兜风吧", "我不会开车"), "history", 0.9999),
-        # Contradictions, but of the wrong kinds: the first is of the history, and the reply of the second contradicts itself.
+        # Contradictions of the wrong kind: the first is of the history, the second reply contradicts itself.
         (("你好", "我是北京人", "北京好玩吗？", "我是上海人，没去过北京"), "intra-sentence", 0.5178),
         ((*BALL, "打了十年，上个月才第一次摸篮球"), "history", 0.4505),
         ((*BALL, "你从小学打到大学，这还用问我呀"), "role-confusion", 0.3799),
