@@ -132,12 +132,10 @@ def test_a_two_class_detector_shows_two_classes(random_model, repo):
     assert {label for labels in evaluation["predictions"].values() for label in labels} == {none, history}
 
 
-@pytest.mark.parametrize(
-    ("view", "message"), [("reply-only", "reads b2; evidence needs b1"), ("nli", "reads premise, hypothesis; evidence")]
-)
-def test_a_detector_that_reads_no_earlier_reply_is_rejected(random_model, repo, view, message):
-    with pytest.raises(InputError, match=message):
-        checklists.evaluate(ContradictionDetector.from_pretrained(random_model("4-class"), view=view), data=repo)
+def test_a_detector_that_reads_no_earlier_reply_is_rejected(random_model, repo):
+    detector = ContradictionDetector.from_pretrained(random_model("4-class"), view="reply-only")
+    with pytest.raises(InputError, match="reads b2; evidence needs b1"):
+        checklists.evaluate(detector, data=repo)
 
 
 def test_a_detector_with_other_labels_is_rejected(random_model, repo):
