@@ -88,7 +88,7 @@ licences: setup .venv-audit/.ready
 	touch $@
 
 # Trains the shipped detector from BALANCED, and BALANCED from one of two published detectors. Both are distilled from an ensemble
-# of these two. This takes two hours on a CPU with bf16 instructions. Finished steps are skipped.
+# of these two. This takes one and a half hours on a CPU with bf16 instructions. Finished steps are skipped.
 BALANCED = e5-small-balanced
 SHIPPED = e5-small-long-replies
 ENSEMBLE = runs/e5-small-with-crossed

@@ -100,7 +100,7 @@ def load_all(folder: str | Path) -> "dict[str, DatasetDict]":
     from datasets.exceptions import DatasetsError
 
     if not Path(folder).is_dir():
-        raise InputError(f"{folder}: no such folder; `cdconv data build --out {folder}` builds a data repo")
+        raise InputError(f"{folder}: no such folder; `cdconv data build --out DIR` builds a data repo")
     configs = _metadata(folder).get("configs")
     names = [str(config["config_name"]) for config in configs or [] if "config_name" in config]
     if not names:
