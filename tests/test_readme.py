@@ -2,12 +2,12 @@
 
 import json
 import re
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 import typer
 from helpers.chats import chat
+from helpers.pages import ROOT, anchors, blocks, by_path, tables, text_of
 
 from contradiction.cli import app
 from contradiction.evaluation import figures, paired_tests, results
@@ -17,8 +17,7 @@ from contradiction.methods import loading
 from contradiction.paths import SHIPPED
 from evaluate_metric import evaluate_metric
 
-ROOT = Path(__file__).resolve().parents[1]
-MANUAL = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+MANUAL = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*MANUAL, ROOT / "models" / "README.md", *sorted((ROOT / "models" / "results").rglob("*.md"))]
 COMMANDS = typer.main.get_command(app)
 # Names in the tables of README -> names of kept results.
@@ -35,18 +34,6 @@ COLUMNS = {
     "2-class, argmax": ("2-class", False),
     "2-class, rule": ("2-class", True),
 }
-
-
-def text_of(page):
-    return page.read_text(encoding="utf-8")
-
-
-def blocks(page, language):
-    return re.findall(rf"```{language}\n(.*?)```", text_of(page), flags=re.DOTALL)
-
-
-def by_path(pages):
-    return {"argvalues": pages, "ids": [page.relative_to(ROOT).as_posix() for page in pages]}
 
 
 @pytest.fixture(scope="module")
@@ -122,12 +109,6 @@ def test_every_link_into_the_repository_resolves(page):
             assert place in anchors(target), link
 
 
-def anchors(page):
-    """The anchors that GitHub generates for the headings of a page."""
-    titles = re.findall(r"^#+ (.+)$", text_of(page), flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
-
-
 @pytest.mark.parametrize("page", **by_path(MANUAL))
 def test_every_file_that_a_page_names_exists(page):
     folders = "contradiction|evaluate_metric|space|models|bench|experiments|docs|examples|tests"
@@ -155,20 +136,6 @@ def test_the_training_page_names_every_recipe_key_with_its_default():
         group = title or group
         named[group, key] = default
     assert named == defaults
-
-
-def plain_cell(cell):
-    return cell.replace("`", "").replace("**", "")
-
-
-def tables(text):
-    """The header and rows of each Markdown table, without cell formatting."""
-    for match in re.finditer(r"^\|.+\|\n\|[-:| ]+\|\n(?:\|.*\|\n?)*", text, flags=re.MULTILINE):
-        header, _, *rows = (
-            [plain_cell(cell.strip()) for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-            for line in match[0].strip().splitlines()
-        )
-        yield header, rows
 
 
 @pytest.fixture(scope="module")
