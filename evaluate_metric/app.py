@@ -45,21 +45,21 @@ ENGLISH = {
     '`evaluate.load("USER/evaluate_metric", "4-class")` computes the same in Python.',
 }
 CHINESE = {
-    "lead": "# CDConv 指标\n中文对话矛盾检测的准确率、macro-F1 与各类别的数值。"
+    "lead": "# CDConv 指标\n计算中文对话矛盾检测的准确率、宏平均 F1（macro-F1）和各类别的分数。"
     "请粘贴类别编号或标签名，每行一个，或用逗号分隔。",
     "task": "任务",
-    "references": "标准答案",
-    "predictions": "预测",
-    "baseline": "基线的预测（可不填）",
-    "resamples": "自助法的重采样次数",
+    "references": "参考标签",
+    "predictions": "预测标签",
+    "baseline": "基线的预测标签（选填）",
+    "resamples": "自助法（bootstrap）重采样次数",
     "score": "计算",
     "scores": "得分",
     "classes": "各类别",
     "confusion": "混淆矩阵",
     "comparison": "比较",
-    "notes": "数值均为百分比。low 与 high 是自助法 95 % 区间的两端。"
-    "比较的 p 值：macro-F1 用配对自助法，准确率用 McNemar 精确检验。"
-    '在 Python 中，`evaluate.load("USER/evaluate_metric", "4-class")` 的结果相同。',
+    "notes": "数值均为百分比。low 与 high 是自助法 95 % 置信区间的两端。"
+    "比较的 p 值：宏平均 F1 用配对自助法，准确率用 McNemar 精确检验。"
+    '在 Python 中用 `evaluate.load("USER/evaluate_metric", "4-class")`，结果相同。',
 }
 # The browser chooses. Gradio has texts of its own, some of which have the same names.
 LOCALES = {"en": ENGLISH, **dict.fromkeys(("zh", "zh-CN", "zh-TW", "zh-HK"), CHINESE)}
