@@ -31,8 +31,8 @@ def test_one_verdict_per_line_in_order(detect, tmp_path):
     assert {**first, "line": 4, "id": "c"} == third
     assert (second["label"], second["checked"]) == (None, False)
     clashes = 2 * (first["label"] != "non-contradiction")
-    summary = "cdconv: 3 chats, 3 verdicts: 2 checked, 1 unchecked (1 of them without a label); "
-    assert err == [f"{summary}{clashes} contradictions; 0 rejected"]
+    read = "2 checked, 1 unchecked (1 without a label); 0 inputs rejected"
+    assert err == [f"cdconv: 3 chats, 3 verdicts: {clashes} contradictions; {read}"]
     assert [path.name for path in tmp_path.iterdir()] == ["chats.jsonl"]
 
 

@@ -150,7 +150,7 @@ def test_a_run_with_a_killed_driver_and_worker_ends_with_each_verdict_once(
     code, _, err = detect(folder, *arguments, "--workers", "2", "--resume")
     killer.join()
     assert killed
-    assert (code, err[-1].split(": ")[-1].split("; ")[-1]) == (1, f"1 rejected → {out}"), err
+    assert (code, err[-1].split(": ")[-1].split("; ")[-1]) == (1, f"1 input rejected → {out}"), err
     assert {path: path.stat().st_mtime_ns for path in finished} == finished, "finished files are not written again"
     assert sorted(path.name for path in out.iterdir()) == ["_request.json", *(part.output for part in parts)]
     rows = parquet.read_table(out).to_pylist()

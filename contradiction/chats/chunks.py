@@ -80,11 +80,13 @@ class Tally:
     def __str__(self) -> str:
         openings = self.verdicts - self.checked - self.unchecked
         silent = f"{_count(self.silent, 'chat')} without a reply; " if self.silent else ""
+        # What the user asked for comes first, then on how much of the input it rests.
         return (
-            f"{_count(self.chats, 'chat')}, {_count(self.verdicts, 'verdict')}: {self.checked:,} checked, "
+            f"{_count(self.chats, 'chat')}, {_count(self.verdicts, 'verdict')}: "
+            f"{_count(self.contradictions, 'contradiction')}; {self.checked:,} checked, "
             f"{f'{openings:,} on opening replies, ' if openings else ''}{self.unchecked:,} unchecked "
-            f"({self.verdicts - self.judged - openings:,} of them without a label); "
-            f"{silent}{_count(self.contradictions, 'contradiction')}; {self.rejected:,} rejected"
+            f"({self.verdicts - self.judged - openings:,} without a label); "
+            f"{silent}{_count(self.rejected, 'input')} rejected"
         )
 
 

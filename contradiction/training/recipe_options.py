@@ -130,7 +130,9 @@ class ModelOptions(Options):
 
 
 class OptimizerOptions(Options):
-    """The table ``[optimizer]``: AdamW with a linear schedule. The defaults are the paper's (section 5.3).
+    """The table ``[optimizer]``: AdamW with a linear schedule.
+
+    Epochs, batch size, peak rate and warm-up are by default those of the authors' code, which has no weight decay.
 
     Attributes:
         epochs: passes over the training rows.

@@ -1,6 +1,6 @@
 """Writes training messages in other ways that leave their labels as they are.
 
-The replies of CDConv have 11 characters on average and at most 40. Half of them end without punctuation. A detector
+The replies of CDConv have 12 characters on average and at most 38. Half of them end without punctuation. A detector
 that was trained on them alone changes some decisions if a full stop is added, and misses most contradictions in the
 long replies of language models.
 """
