@@ -12,14 +12,18 @@ from contradiction.labels import CATEGORIES, CONTRADICTIONS, HISTORY, INTRA, ROL
 from contradiction.methods.base import Prediction
 from contradiction.verdict import Verdict
 
+# "Tell me about yourself". The detector was trained on replies to a user, so a fact is read as the answer to this
+# message. With an empty message, it finds a third as many contradictions (``experiments/persona_facts.py``).
+INTRODUCTION = "跟我说说你吧"
+
 
 def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") -> Verdict:
     """Judges a reply against sentences that are true of the bot.
 
-    Each fact is read as an earlier reply, in a window of its own: (, fact, question, reply). To contradict a
-    fact is to contradict the history, so all other labels count as no contradiction. The settings apply, except
-    ``windowing`` and ``max_turns``: every fact is read. ``experiments/persona_facts.py`` measures how much the verdict
-    depends on the fact, and how much on the reply alone.
+    Each fact is read as an earlier reply, in a window of its own: (``INTRODUCTION``, fact, question, reply). To
+    contradict a fact is to contradict the history, so all other labels count as no contradiction. The settings apply,
+    except ``windowing`` and ``max_turns``: every fact is read. ``experiments/persona_facts.py`` measures how many
+    contradictions are found.
 
     Args:
         judge: the detector.
@@ -43,7 +47,7 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
         problem = None if is_blank(fact) else judge.why_unreadable(fact)
         turns.append(Turn("", fact, (), (index,), problem and f"facts[{index}] {problem}"))
         if not is_blank(fact) and not problem and fact.strip() != reply.strip():
-            windows.append(Window(dict(zip(CONVERSATION, ("", fact, question, reply), strict=True)), (index,)))
+            windows.append(Window(dict(zip(CONVERSATION, (INTRODUCTION, fact, question, reply), strict=True)), (index,)))
     reason = None
     if problem := judge.why_unreadable(reply):
         reason = f"the reply {problem}"

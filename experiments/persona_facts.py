@@ -1,51 +1,80 @@
-"""Does a persona check read the fact? Checks replies against the fact that they contradict, and against another fact.
+"""Does a persona check compare reply and fact? Checks replies against facts that they contradict, and against others.
 
     .venv/bin/python experiments/persona_facts.py models/e5-small-long-replies --rows 400
 
-The rows are labelled *history* and are of a validation split. Each reply, with its question, is checked against the
-earlier reply that it contradicts, and against that of another such row, which it does not contradict. A check that went
-by the reply alone would call as many in both cases, and would rank the true fact first in half of the pairs.
+A fact is the first reply of a conversation (b1), and the checked reply is the second one (b2) with its question (u2).
+The checks of one row give these measures:
+
+- *found*: a reply labelled *history* is called a contradiction of its own b1.
+- *consistent*: a reply labelled *non-contradiction* is called a contradiction of its own b1, which is a false alarm.
+- *another fact*: a reply is called a contradiction of the b1 of another conversation, which it does not contradict.
+- *ten other facts*: the same with ten of them at once, as in the description of a bot.
+- *first of two*, *first of eleven*: the probability is higher for the contradicted fact than for one or for each of ten
+  other facts. Chance is a half and one in eleven.
 """
 
 import argparse
 
 import numpy as np
-from scipy.stats import bootstrap
+from rich.progress import track
 
 from contradiction import ContradictionDetector
 from contradiction.data.splits import load_split
-from contradiction.io.tables import interval, percent
-from contradiction.labels import HISTORY
+from contradiction.evaluation.figures import wilson
+from contradiction.io.tables import Table, interval, percent
+from contradiction.labels import HISTORY, NON_CONTRADICTION
+
+OTHERS = 10  # facts of other conversations beside the contradicted one
 
 
 def main() -> None:
-    """Parses the arguments, checks, prints three lines."""
+    """Parses the arguments, checks, prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("model", help="a model folder or Hub id")
     parser.add_argument("--data", default="cdconv")
     parser.add_argument("--config", default="4-class")
-    parser.add_argument("--rows", type=int, default=400, help="at most")
+    parser.add_argument("--split", default="validation")
+    parser.add_argument("--rows", type=int, default=400, help="at most, of each label")
+    parser.add_argument("--threshold", type=float, help="by default the model's")
     options = parser.parse_args()
 
-    detector = ContradictionDetector.from_pretrained(options.model)
-    split = load_split(options.data, options.config, "validation")
-    rows = [row for row in split if split.features["label"].int2str(row["label"]) == HISTORY][: options.rows]
-    others = [rows[place] for place in np.random.default_rng(0).permutation(len(rows))]
-    pairs = [
-        tuple(detector.check([source["b1"]], row["b2"], row["u2"]) for source in (row, other))
-        for row, other in zip(rows, others, strict=True)
-        if other["b1"] != row["b1"]
+    detector = ContradictionDetector.from_pretrained(options.model, threshold=options.threshold)
+    split = load_split(options.data, options.config, options.split)
+    generator = np.random.default_rng(0)
+    name = split.features["label"].int2str
+    rows = [split[int(place)] for place in generator.permutation(len(split))]
+    contradicting, consistent = (
+        [row for row in rows if name(row["label"]) == label][: options.rows] for label in (HISTORY, NON_CONTRADICTION)
+    )
+    facts = [row["b1"] for row in contradicting]
+
+    def called(row: dict, facts: list[str]) -> bool:
+        return detector.check(facts, row["b2"], row["u2"]).contradiction
+
+    def probability(row: dict, fact: str) -> float:
+        return detector.check([fact], row["b2"], row["u2"]).probability or 0.0
+
+    results: dict[str, list[bool]] = {}
+
+    def add(measure: str, value: bool) -> None:
+        results.setdefault(measure, []).append(value)
+
+    for row in track(contradicting, "contradicting replies"):
+        others = [str(fact) for fact in generator.choice([fact for fact in facts if fact != row["b1"]], OTHERS, False)]
+        own, *rest = (probability(row, fact) for fact in (row["b1"], *others))
+        add("found", called(row, [row["b1"]]))
+        add("another fact", called(row, others[:1]))
+        add("ten other facts", called(row, others))
+        add("first of two", own > rest[0])
+        add("first of eleven", own > max(rest))
+    for row in track(consistent, "consistent replies"):
+        add("consistent", called(row, [row["b1"]]))
+    body = [
+        (measure, str(len(values)), percent(np.mean(values)), interval(wilson(sum(values), len(values))))
+        for measure, values in results.items()
     ]
-    pairs = [(true, other) for true, other in pairs if true.label and other.label]
-    print(f"{options.model}: {len(pairs)} replies of the validation split of {options.config}")
-    for measure, values in (
-        ("called against the fact that it contradicts", [true.contradiction for true, _ in pairs]),
-        ("called against the fact of another row", [other.contradiction for _, other in pairs]),
-        ("the true fact ranks first", [(true.probability or 0) > (other.probability or 0) for true, other in pairs]),
-    ):
-        share = np.array(values, dtype=float)
-        bounds = bootstrap((share,), np.mean, method="percentile", rng=0).confidence_interval
-        print(f"{measure:46} {percent(share.mean())} % ({interval(bounds)})")
+    print(f"{options.model}, {options.split} split of {options.config}, threshold {detector.settings.threshold}")
+    print(Table("", ("measure", "n", "%", "95 % interval"), body).markdown())
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, OTHER
 from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.persona import INTRODUCTION
 from contradiction.verdict import UNSURE
 
 FACTS = ("我养了一只橘猫", "我天天喝茶", "我住在北京", "我是一名老师")
@@ -17,7 +18,7 @@ def contradiction_probability(verdict):
 
 def history(judge, question, reply):
     """P(history) of the reply against each fact, straight from the classifier."""
-    rows = [{"u1": "", "b1": fact, "u2": question, "b2": reply} for fact in FACTS]
+    rows = [{"u1": INTRODUCTION, "b1": fact, "u2": question, "b2": reply} for fact in FACTS]
     return [
         judge.classifier.history_probability(prediction.probabilities) for prediction in judge.classifier.predict(rows)
     ]
@@ -57,7 +58,7 @@ def test_a_verdict_without_the_question_is_never_sure(detector):
 def test_a_contradiction_within_the_reply_does_not_contradict_a_fact(detector, replies):
     verdicts = [detector.check(FACTS[:1], reply) for reply in replies]
     assert {verdict.label for verdict in verdicts} <= {NON_CONTRADICTION, HISTORY}
-    rows = [{"u1": "", "b1": FACTS[0], "u2": "", "b2": reply} for reply in replies]
+    rows = [{"u1": INTRODUCTION, "b1": FACTS[0], "u2": "", "b2": reply} for reply in replies]
     read = [prediction.probabilities for prediction in detector.classifier.predict(rows)]
     assert any(max(probabilities, key=probabilities.get) == INTRA for probabilities in read), (
         "otherwise the test could not fail"
