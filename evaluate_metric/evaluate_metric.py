@@ -31,6 +31,8 @@ CROSSED, DECODE, SELECTION, RETRIEVAL = "crossed", "decode", "selection", "retri
 DEPTHS = (1, 5, 10)  # the k of recall@k in "retrieval"
 # Each config of the data set has a twin with this ending; the labels are the same.
 GROUPED = "-grouped"
+# Configs of the data set that are scored as another config.
+SCORED_AS = {"4-class-a2t": "4-class", "4-class-rct": "4-class", "crossed-long": CROSSED}
 
 # The merge rule of the paper as a 4 x 2 matrix: each kind of contradiction is a contradiction.
 MERGE = np.array([[label == "non-contradiction", label != "non-contradiction"] for label in LABELS["4-class"]], int)
@@ -248,10 +250,11 @@ def score_rows(
     `threshold`; and "all_right", the items with all chats right. "n" counts items, and the intervals resample them.
 
     "decode", after DECODE (Nie et al., 2021): both lists hold a dict for each chat, with "label" (an id or name of
-    "2-class") and "evidence" (the indices of the messages that the reply contradicts). The figures are "accuracy";
-    "precision", "recall" and "f1" of contradictions; "evidence_precision", "evidence_recall" and "evidence_f1" over all
-    messages of the contradictions whose reference has evidence; and "strict_accuracy", label and evidence both exactly
-    right, over all chats but contradictions whose reference has none.
+    "2-class") and "evidence" (the indices of the messages that the reply contradicts; in a reference also None, if
+    they are not marked). The figures are "accuracy"; "precision", "recall" and "f1" of contradictions;
+    "evidence_precision", "evidence_recall" and "evidence_f1" over all messages of the contradictions whose reference
+    has evidence; and "strict_accuracy", label and evidence both exactly right, over all chats but contradictions whose
+    reference has none.
 
     "selection", as in MuTual (Cui et al., 2020): a prediction is the scores of the replies of an item, a reference the
     index of the right one. The figures are recall at 1 and 2 ("r1", "r2") and the mean reciprocal rank ("mrr"). Among
@@ -283,6 +286,7 @@ def score_rows(
         >>> figures["accuracy"], figures["evidence_recall"], figures["strict_accuracy"]
         (1.0, 0.5, 0.5)
     """
+    task = _scored_as(task)
     if task not in ROW_TASKS:
         raise ValueError(f"the task is {short(task)}; allowed are {', '.join(map(repr, ROW_TASKS))}")
     resampling = Bootstrap(bootstrap, seed, confidence_level)
@@ -385,7 +389,7 @@ SHARES: dict[str, abc.Callable[[Any, Any], Shares]] = {
 
 
 def _task(name: str) -> str:
-    task = name.removesuffix(GROUPED) if isinstance(name, str) else name
+    task = _scored_as(name.removesuffix(GROUPED)) if isinstance(name, str) else name
     if not isinstance(task, str) or task not in LABELS:
         allowed = ", ".join(map(repr, LABELS))
         raise ValueError(
@@ -393,6 +397,10 @@ def _task(name: str) -> str:
             f"{', '.join(map(repr, ROW_TASKS))}"
         )
     return task
+
+
+def _scored_as(name: str) -> str:
+    return SCORED_AS.get(name, name)
 
 
 def _is_integer(value: object) -> bool:
@@ -440,6 +448,13 @@ def _decode_row(row: object, where: str) -> dict[str, Any]:
     return {"label": label, "evidence": _indices(row["evidence"], f"{where}['evidence']")}
 
 
+def _decode_reference(row: object, where: str) -> dict[str, Any]:
+    """A row of DECODE as in the data set, where evidence that nobody marked is null."""
+    if isinstance(row, abc.Mapping) and "evidence" in row and row["evidence"] is None:
+        row = {**row, "evidence": []}
+    return _decode_row(row, where)
+
+
 def _indices(values: Any, where: str) -> list[int]:
     """The indices of messages or passages."""
     listed = _plain(values)
@@ -477,7 +492,7 @@ def _right(row: Any, where: str) -> int:
 # How the predictions and the references of a task are read.
 READERS: dict[str, tuple[Reader, Reader]] = {
     CROSSED: (_probability, _crossed_row),
-    DECODE: (_decode_row, _decode_row),
+    DECODE: (_decode_row, _decode_reference),
     SELECTION: (_scores, _right),
     RETRIEVAL: (_indices, _relevant),
 }
@@ -596,11 +611,11 @@ def _contrast(counts: np.ndarray, draws: np.ndarray, resampling: Bootstrap) -> d
 class CDConvMetric(evaluate.Metric):
     """The configs are "4-class" (the default), the other keys of `LABELS`, and the names in `ROW_TASKS`.
 
-    Those of labels also have a twin with "-grouped" at its end.
+    Those of labels also have a twin with "-grouped" at its end. Other configs of the data set are in `SCORED_AS`.
     """
 
     def _info(self) -> evaluate.MetricInfo:
-        name = "4-class" if self.config_name == "default" else self.config_name
+        name = "4-class" if self.config_name == "default" else _scored_as(self.config_name)
         self.task = name if name in ROW_TASKS else _task(name)
         integer, text, number = map(datasets.Value, ("int64", "string", "float64"))
         pairs = {  # predictions and references

@@ -81,7 +81,7 @@ def test_stats_of_another_data_set_are_the_sizes_alone(run, copies, tmp_path):
     assert "nli validation 1 entailment 0, neutral 1, contradiction 0" in table_rows(out)
     for arguments, message in (
         ([tmp_path / "none"], "no such folder; `cdconv data build"),
-        ([tmp_path], "card of the data set cannot be read"),
+        ([tmp_path], "is a folder without a data set card; `cdconv data build"),
         ([tmp_path / "ocnli", "--source", "sample"], "leave one of them out"),
     ):
         code, _, err = run("data", "stats", *arguments)

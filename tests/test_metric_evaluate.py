@@ -9,6 +9,8 @@ import pytest
 from helpers import processes
 from helpers.evaluations import noisy, sample
 
+import cdconv
+from contradiction.labels import CHECKLISTS, CROSSED, CROSSED_CONFIGS, task_of
 from contradiction.paths import METRIC
 from evaluate_metric.evaluate_metric import LABELS, CDConvMetric, compare, score
 
@@ -67,6 +69,12 @@ def test_the_error_for_bad_input_names_the_allowed_values(arguments: dict, messa
         score(**{**valid, **arguments})
     with pytest.raises(ValueError, match=re.escape(message.split(" are empty")[0])):
         compare(**{**valid, "baseline_predictions": arguments.get("references", valid["references"]), **arguments})
+
+
+def test_every_config_of_the_data_set_names_a_metric(tmp_path) -> None:
+    configs = [*(config.name for config in cdconv.CDConv.BUILDER_CONFIGS), *CHECKLISTS, *CROSSED_CONFIGS]
+    tasks = {name: CDConvMetric(config_name=name, cache_dir=str(tmp_path)).task for name in configs}
+    assert tasks == {name: CROSSED if name in CROSSED_CONFIGS else task_of(name) for name in configs}
 
 
 def test_a_bad_baseline_is_named_and_a_comparison_needs_resamples() -> None:

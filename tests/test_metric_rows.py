@@ -54,6 +54,19 @@ def test_a_contradiction_without_marked_evidence_counts_only_for_its_label():
     assert (scores["evidence_f1"], scores["strict_accuracy"], scores["recall"]) == (None, None, 1.0)
 
 
+def test_a_reference_without_marked_evidence_may_say_none_as_the_data_set_does(tmp_path):
+    predictions = [{"label": 1, "evidence": [3]}, {"label": 1, "evidence": [0]}, {"label": 0, "evidence": []}]
+    unmarked, empty = (
+        [{"label": 1, "evidence": none}, {"label": 1, "evidence": [0]}, {"label": 0, "evidence": none}]
+        for none in (None, [])
+    )
+    metric = CDConvMetric(config_name="decode", cache_dir=str(tmp_path))
+    scores = metric.compute(predictions=predictions, references=unmarked)
+    assert scores == score_rows(empty, predictions, "decode") and scores["strict_accuracy"] == 1
+    with pytest.raises(ValueError, match=r"predictions\[0\]\['evidence'\] is None; allowed are lists"):
+        metric.compute(predictions=unmarked, references=empty)
+
+
 def test_selection_figures_equal_scikit_learns():
     draw = np.random.default_rng(1)
     scores, rights = draw.random((200, 4)), draw.integers(4, size=200)
@@ -153,6 +166,9 @@ def test_evaluate_loads_the_config_of_crossed_chats(tmp_path):
     for row, probability in zip(rows, probabilities, strict=True):
         metric.add(prediction=probability, reference=row)
     assert metric.compute() == score_rows(rows, probabilities, "crossed")
+    longer = CDConvMetric(config_name="crossed-long", cache_dir=str(tmp_path))
+    assert longer.compute(predictions=probabilities, references=rows, threshold=0.7) == expected
+    assert score_rows(rows, probabilities, "crossed-long", threshold=0.7) == expected
     with pytest.raises(ValueError, match="threshold is 50; allowed are probabilities"):
         metric.compute(predictions=probabilities, references=rows, threshold=50)
     with pytest.raises(TypeError, match="threshold .*arguments are "):

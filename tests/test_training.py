@@ -157,6 +157,12 @@ def test_labels_that_are_never_predicted_are_named():
     assert training._summary(0, 2, 0.5, all_of_them) == line
 
 
+def test_the_bar_says_when_the_model_is_validated(sample_repo, tmp_path, capsys):
+    train(QUICK.with_changes(epochs=1), data=sample_repo, out=tmp_path / "run")
+    shown = re.findall("training quick|validating quick", capsys.readouterr().err)
+    assert shown.index("validating quick") > 0 and shown[-1] == "training quick"
+
+
 def test_training_does_not_read_the_test_split(sample_repo, tmp_path, monkeypatch):
     splits = []
     real = data_splits.load_split

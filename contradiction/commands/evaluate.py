@@ -61,7 +61,10 @@ def evaluate(
     windowing: Annotated[str, typer.Option(help="With --evidence: windowed, structured, unstructured, or all.")] = ALL,
     limit: Annotated[int | None, typer.Option(min=1, help="With --evidence: the maximum number of rows.")] = None,
 ) -> None:
-    """Evaluates a detector and shows the baselines on the same rows, with 95 % bootstrap intervals."""
+    """Evaluates a detector, with 95 % bootstrap intervals, and shows the baselines that are saved for the same rows.
+
+    For rows of your own, `cdconv baselines` scores the baselines.
+    """
     from contradiction.data import labelled
     from contradiction.detector import ContradictionDetector
 

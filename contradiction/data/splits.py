@@ -101,6 +101,8 @@ def load_all(folder: str | Path) -> "dict[str, DatasetDict]":
 
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: no such folder; `cdconv data build --out DIR` builds a data repo")
+    if not (Path(folder) / "README.md").is_file():
+        raise InputError(f"{folder} is a folder without a data set card; `cdconv data build --out DIR` builds one")
     configs = _metadata(folder).get("configs")
     names = [str(config["config_name"]) for config in configs or [] if "config_name" in config]
     if not names:

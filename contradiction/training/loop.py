@@ -230,7 +230,10 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
             epoch = len(progress.epochs)
             loss, seconds = _one_epoch(run, epoch, position, bar, tracker, after_step)
             with averaged(model, run.average):
+                # With few training rows, validation takes longer than the epoch, and the bar stands still.
+                bar.set_description(f"validating {recipe.name}")
                 scores = evaluate_epoch(run.accelerator, run.model, run.validation_batches, recipe)
+                bar.set_description(f"training {recipe.name}", refresh=False)
                 progress.epochs.append({"train_loss": loss, "seconds": round(seconds, 1), "validation": scores})
                 if run.accelerator.is_main_process:
                     bar.write(_summary(epoch, recipe.optimizer.epochs, loss, scores))
