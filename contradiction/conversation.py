@@ -94,6 +94,8 @@ def list_messages(messages: object) -> list[Any]:
     """The messages of a chat as a list, which may be empty; raises InputError for a value that is no list of them."""
     if isinstance(messages, Mapping) and "messages" in messages:
         raise InputError("messages is an object with the key 'messages'; pass its value: chat['messages']")
+    if isinstance(messages, Mapping) and "role" in messages:
+        raise InputError(f"messages is one message; it must be a list of {MESSAGE}; `batch` takes a list of such lists")
     if (values := _items(messages)) is None:
         raise InputError(f"messages is {kind_of(messages)}; it must be a list of {MESSAGE}")
     return values

@@ -94,10 +94,11 @@ class Settings:
     def _one_half(self, rule: Rule, name: str) -> float:
         """The threshold of one half at the operator's prior; raises InputError if hardly any reply reaches it."""
         if self.prior is not None and rule.curve and self.at_prior(rule.curve[0].threshold, rule) < 0.5:
-            most = max(point.precision(self.prior) for point in rule.curve)
+            most = math.floor(1000 * max(point.precision(self.prior) for point in rule.curve)) / 1000
             raise InputError(
                 f"{name}: at a prior of {self.prior:.3g} hardly any validation reply reaches 0.5, the threshold that "
-                f"applies then; set a threshold, for instance precision>=0.3 (at most {math.floor(100 * most) / 100:g})"
+                f"applies then; set a threshold, for instance precision>={min(0.3, most):g}; the highest precision "
+                f"that a threshold reaches is {most:g}"
             )
         return 0.5
 

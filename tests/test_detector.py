@@ -189,6 +189,14 @@ def test_the_error_names_a_value_that_is_not_a_list_of_chats(detector, chats, ki
             ask(chats)
 
 
+def test_a_message_instead_of_a_list_is_named_so(detector):
+    for ask in (detector.batch, detector.scan_batch):
+        with pytest.raises(
+            InputError, match=r"chats\[0\]: messages is one message; .*`batch` takes a list of such lists"
+        ):
+            ask(chat(*CHAT))
+
+
 def test_progress_counts_every_chat_once(detector, chats):
     done = []
     detector.batch(chats, batch_size=16, on_batch=done.append)

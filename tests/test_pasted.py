@@ -24,6 +24,8 @@ def test_without_speakers_lines_alternate_and_empty_ones_are_skipped():
         ("user:", "AI:"),
         ("u1:", "b1:"),
         ("问：", "答："),
+        ("买家：", "卖家："),
+        ("客户：", "坐席："),
         ("Q：", "A："),
         ("human:", "assistant："),
         ("**用户**：", "**助手**: "),

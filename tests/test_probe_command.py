@@ -1,5 +1,7 @@
 """`cdconv probe run` before it calls a bot: the expected cost, and invalid options."""
 
+import re
+
 import pytest
 from helpers.bot_server import Endpoint, serving
 
@@ -9,6 +11,12 @@ def test_a_dry_run_prints_the_cost_and_calls_nothing(tmp_path, run):
         code, out, err = run("probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--dry-run")
     assert code == 0 and not endpoint.seen and not (tmp_path / "run").exists()
     assert "1,000 conversations, 3,200 calls" in err and len(out.splitlines()) == 10
+
+
+def test_the_expected_time_of_a_short_run_is_in_seconds(tmp_path, run):
+    for conversations, expected in ((4, r"; [1-9] s if a call"), (1000, r"; 1\d min if a call")):
+        _, _, err = run("probe", "run", "--conversations", conversations, "--out", tmp_path / "run", "--dry-run")
+        assert re.search(expected, err)
 
 
 @pytest.mark.parametrize(

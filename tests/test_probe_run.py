@@ -92,8 +92,9 @@ def test_a_failed_conversation_is_reported_and_retried_by_the_next_run(tmp_path)
 @pytest.mark.parametrize("status", ["401", "404"])
 def test_a_wrong_key_or_address_ends_the_run_immediately(status, tmp_path):
     with serving(Endpoint(fault=lambda messages, before: status)) as endpoint:
-        with pytest.raises(InputError, match=f"HTTP {status}"):
+        with pytest.raises(InputError, match=f"HTTP {status}") as error:
             run_probes(endpoint, tmp_path, probes(50))
+        assert ("must have the model" in str(error.value)) == (status == "404")
         assert sum(endpoint.seen.values()) <= 2 * QUICK.at_once
 
 

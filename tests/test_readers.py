@@ -81,7 +81,7 @@ def test_json_is_one_chat_or_a_list_of_chats(detect, content):
 
 
 BAD = {
-    b"{": "not JSON (",
+    b"{": "not JSON (Expecting property name enclosed in double quotes, column 2)",
     b"[]": "messages is empty",
     b'{"text": "", "lang": "zh"}': 'an object with the keys text, lang; a chat must be {"messages": [...]}, ',
     b"{}": "an object with no keys; a chat must be",
@@ -157,6 +157,12 @@ def test_rejected_lines_that_cannot_be_saved_are_only_reported(detect, tmp_path)
         ),
         ("a.jsonl", b'"u1","b1","u2","b2"\na,b,c,d\n', "names columns (u1, b1, u2, b2); --format csv reads it"),
         ("a.json", line().encode() + b"\n" + line().encode(), "has the format jsonl"),
+        ("a.json", b"[\n1,\n", "not JSON (Expecting value, line 3, column 1)"),
+        (
+            "a.jsonl",
+            "用户：你好\n客服：在的\n".encode(),
+            "begins with a speaker, as of a transcript; --format text reads it",
+        ),
         ("a.parquet", b"PAR1", "a.parquet: no Parquet file"),
         ("a.xlsx", b"", ".xlsx is no known type of file; "),
     ],

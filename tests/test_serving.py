@@ -134,6 +134,15 @@ def test_a_detector_that_does_not_exist_is_rejected_with_the_names_of_the_others
         chosen({"one": None, "two": None}, name)
 
 
+def test_a_body_in_another_encoding_and_a_wrong_path_or_method_are_rejected_with_what_is_right(client):
+    body = '{"messages": "你好"}'.encode("gb18030")  # what curl sends in a Chinese terminal of Windows
+    answer = client.post("/v1/judge", content=body, headers={"content-type": "application/json"})
+    assert refusal(answer) == (400, "the body is not in UTF-8 (from byte 14 on)")
+    status, error = refusal(client.post("/v1/judges", json={"messages": CHAT}))
+    assert (status, "'/v1/judges'" in error, "/docs" in error) == (404, True, True)
+    assert refusal(client.get("/v1/judge")) == (405, "GET is not allowed for this path; use POST")
+
+
 def test_invalid_json_and_large_bodies_are_rejected_with_a_reason(client):
     status, error = refusal(client.post("/v1/judge", content=b"{bad", headers={"content-type": "application/json"}))
     assert (status, "JSON" in error, error[0].isdigit()) == (422, True, False)
@@ -145,8 +154,9 @@ def test_invalid_json_and_large_bodies_are_rejected_with_a_reason(client):
 def test_a_configured_token_is_required(detector):
     with bounded(detector, token="geheim") as client:
         assert client.get("/healthz").status_code == 200
-        for headers in ({}, {"authorization": "Bearer other"}):
-            assert client.post("/v1/judge", json={"messages": CHAT}, headers=headers).status_code == 401
+        for headers, message in (({}, "is needed"), ({"authorization": "Bearer other"}, "is wrong")):
+            status, error = refusal(client.post("/v1/judge", json={"messages": CHAT}, headers=headers))
+            assert (status, message in error) == (401, True)
         right = {"authorization": "Bearer geheim"}
         assert client.post("/v1/judge", json={"messages": CHAT}, headers=right).status_code == 200
 

@@ -29,6 +29,9 @@ def parse_json(text: bytes | str) -> Any:
         raise
     except UnicodeDecodeError as error:
         raise InputError(f"not in UTF-8 (from byte {error.start} on); --encoding gb18030 reads that encoding") from None
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if "\n" in error.doc else ""  # of one line, the caller names the number
+        raise InputError(f"not JSON ({error.msg}, {line}column {error.colno})") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON ({error})") from None
 

@@ -45,6 +45,12 @@ def read_pasted(text: str) -> list[Any]:
     return _messages(lines, roles)
 
 
+def begins_transcript(line: str) -> bool:
+    """Whether a line is the first one of a transcript: it begins with a known speaker, as in ``用户：你好``."""
+    match = SPEAKER.match(line)
+    return match is not None and _name(match) in _roles([line])
+
+
 def read_transcripts(file: Iterable[bytes], where: str) -> Iterator[Entry]:
     """The chats of a transcript: each message begins with its speaker, and an empty line ends a chat.
 
@@ -77,14 +83,19 @@ def read_transcripts(file: Iterable[bytes], where: str) -> Iterator[Entry]:
 
 def _from_transcript(text: str) -> NamedChat:
     lines = text.split("\n")
-    names = Counter(_name(match) for line in lines if (match := SPEAKER.match(line)))
-    roles = {name: role for name in names if (role := _role(name, names, TEXT_ROLES | SYSTEM_ROLES))}
+    roles = _roles(lines)
     first = SPEAKER.match(lines[0])
     if not first or _name(first) not in roles:
         raise InputError(
             f"{lines[0][:20]!r} names no known speaker; a chat begins with 用户： or 机器人：, as in 用户：你好"
         )
     return _messages(lines, roles), None
+
+
+def _roles(lines: list[str]) -> dict[str, str]:
+    """The roles of the known speakers in the lines of a transcript."""
+    names = Counter(_name(match) for line in lines if (match := SPEAKER.match(line)))
+    return {name: role for name in names if (role := _role(name, names, TEXT_ROLES | SYSTEM_ROLES))}
 
 
 def _messages(lines: list[str], roles: Mapping[str, str]) -> list[dict[str, str]]:

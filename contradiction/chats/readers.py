@@ -24,7 +24,7 @@ from contradiction.chats.formats import (
     parse_json,
 )
 from contradiction.chats.harnesses import HARNESSES, read_harness
-from contradiction.chats.pasted import JSON, read_pasted, read_transcripts
+from contradiction.chats.pasted import JSON, begins_transcript, read_pasted, read_transcripts
 from contradiction.errors import InputError, first_line
 
 FORMATS = {
@@ -180,6 +180,8 @@ def _check_first_line(line: bytes, where: str) -> None:
         raise InputError(f"{where}:1: {NOT_UTF8}") from None
     if hint := hint_at_format(text):
         raise InputError(f"{where}: {hint}")
+    if begins_transcript(text):
+        raise InputError(f"{where}: its first line begins with a speaker, as of a transcript; --format text reads it")
     if text in BRACKETS:
         raise InputError(f"{where}: its first line is {text} alone, as of JSON over many lines; --format json reads it")
 

@@ -9,7 +9,8 @@ SHAREGPT_ROLES = {
 }  # fmt: skip
 _USERS = ("用户", "顾客", "客户", "访客", "买家", "问", "user", "human", "customer", "client", "visitor", "u", "q")
 _ASSISTANTS = (
-    "机器人", "助手", "助理", "客服", "智能客服", "答", "ai", "assistant", "bot", "chatbot", "agent", "b", "a",
+    "机器人", "助手", "助理", "客服", "智能客服", "坐席", "座席", "卖家", "商家", "答",
+    "ai", "assistant", "bot", "chatbot", "agent", "b", "a",
 )  # fmt: skip
 # The name of a speaker in a text -> the role.
 TEXT_ROLES = {**dict.fromkeys(_USERS, USER), **dict.fromkeys(_ASSISTANTS, ASSISTANT)}

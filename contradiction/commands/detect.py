@@ -97,7 +97,8 @@ def detect(
     backend: BackendOption = "torch",
     device: DeviceOption = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the verdicts to this file, and rejected inputs to OUT.rejected.jsonl.")
+        Path | None,
+        typer.Option(help="Write the verdicts to this file as JSON lines, and rejected inputs to OUT.rejected.jsonl."),
     ] = None,
     workers: Annotated[
         int | None,
@@ -310,6 +311,9 @@ def _check_output(out: Path, where: str, path: Path | None, resume: bool) -> Non
     from contradiction.chats.writers import check_can_begin
     from contradiction.io.files import locked
 
+    folder = next(parent for parent in out.absolute().parents if parent.exists())
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"--out {out}: no file can be written in {folder}; name another folder")
     if resume and path is None:
         raise InputError(f"{where}: --resume needs a file, because a pipe cannot be compared with the earlier one")
     if out.exists():

@@ -242,10 +242,11 @@ def _turns(after: str) -> list[int]:
 
 
 def _cost(estimate: "Estimate", at_once: int, per_minute: float | None) -> str:
-    minutes = estimate.seconds(PER_CALL, at_once, per_minute) / 60
+    seconds = estimate.seconds(PER_CALL, at_once, per_minute)
+    expected = f"{seconds / 60:,.0f} min" if seconds >= 120 else f"{seconds:,.0f} s"
     return (
         f"{estimate.conversations:,} conversations, {estimate.calls:,} calls, about {estimate.tokens_in:,} tokens in "
-        f"and {estimate.tokens_out:,} out; {minutes:,.0f} min if a call takes {PER_CALL:g} s"
+        f"and {estimate.tokens_out:,} out; {expected} if a call takes {PER_CALL:g} s"
     )
 
 

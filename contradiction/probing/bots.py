@@ -108,6 +108,9 @@ class EndpointBot(Bot):
         except NoAnswerError as error:
             raise BotError(f"{self._endpoint.url}: {error}", wait=error.wait) from None
         except RefusedError as error:
+            if error.status == 404:  # servers answer so if either is wrong, and few say which
+                hint = f"the address must include /v1, and the server must have the model {self._endpoint.model!r}"
+                raise RefusedError(f"{error}; {hint}", error.status) from None
             if error.status in self.HOPELESS:
                 raise
             raise BotError(str(error), again=False) from None

@@ -286,6 +286,16 @@ def _in_words(error: Exception, request: Request) -> str:
     return f"{place}: {first['msg']}" if place else str(first["msg"])
 
 
+def _http_error_in_words(error: HTTPException, request: Request) -> str:
+    if isinstance(error.__cause__, UnicodeDecodeError):
+        return f"the body is not in UTF-8 (from byte {error.__cause__.start} on)"
+    if error.status_code == 404:
+        return f"{shown(request.url.path)} is no path of this service; /docs lists the paths"
+    if error.status_code == 405 and error.headers:
+        return f"{request.method} is not allowed for this path; use {error.headers['Allow']}"
+    return str(error.detail)
+
+
 def _about_a_field(error: RequestValidationError, request: Request) -> str | None:
     """The message about a field that is unknown or missing, with the right names; None if there is none."""
     body = getattr(request.scope.get("route"), "body_field", None)
@@ -315,7 +325,7 @@ def handlers(paths: tuple[str, ...] = ("/",)) -> dict[type[Exception], Any]:
     async def http_error(request: Request, error: HTTPException) -> Response:
         if not request.url.path.startswith(paths):
             return await http_exception_handler(request, error)
-        return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+        return JSONResponse({"error": _http_error_in_words(error, request)}, error.status_code, error.headers)
 
     async def failure(request: Request, error: Exception) -> Response:
         if not request.url.path.startswith(paths):

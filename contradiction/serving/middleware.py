@@ -62,6 +62,7 @@ HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"
 NOT_STORED = {"cache-control": "no-store"}
 SERVICE_PATHS = ("/v1/", "/healthz", "/metrics")
 NEEDED = "a token is needed: Authorization: Bearer TOKEN"
+WRONG = "the token is wrong, or the header does not have the form Authorization: Bearer TOKEN"
 OPEN = ("/", "/healthz", "/docs", "/openapi.json")  # answered without a token
 
 
@@ -99,7 +100,8 @@ class Guard:
 
         try:
             if not self._is_authorized(scope["path"], headers):
-                await _refusal(401, NEEDED, {"www-authenticate": "Bearer"})(scope, receive, answer)
+                reason = WRONG if "authorization" in headers else NEEDED
+                await _refusal(401, reason, {"www-authenticate": "Bearer"})(scope, receive, answer)
             elif not _fits(headers.get("content-length"), most):
                 await _refusal(413, _too_large(most))(scope, receive, answer)
             else:
