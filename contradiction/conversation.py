@@ -17,6 +17,9 @@ MESSAGE = '{"role": "user" or "assistant", "content": text}'
 # The type of a content part -> the key of its text.
 TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 
+# The tags around what a reasoning model writes before its answer.
+THOUGHTS = ("<think>", "</think>")
+
 Messages = Sequence[Mapping[str, Any]]
 
 
@@ -64,8 +67,8 @@ def chat_to_text(messages: Iterable[Mapping[str, str]]) -> str:
 def read_turns(messages: Messages) -> list[Turn]:
     """Splits a chat of any length into turns.
 
-    Messages of the system and of tools, assistant messages that only call a tool, and user messages after the last
-    reply are skipped.
+    Messages of the system and of tools, assistant messages that only call a tool, user messages after the last reply,
+    and what the assistant wrote within ``<think>`` and ``</think>`` are skipped.
 
     Args:
         messages: dicts with ``role`` (one of ``ROLES``) and ``content``: text, a list of parts (only parts of text are
@@ -123,8 +126,25 @@ def add_message(turns: list[Turn], message: Utterance, index: int) -> None:
     if message.role == USER:
         turns[-1] = Turn(_join(last.user, message.text), "", (*last.user_messages, index), (), unread)
     else:
-        reply = _join(last.reply, message.text)
+        reply = _join(last.reply, answer_of(message.text))
         turns[-1] = Turn(last.user, reply, last.user_messages, (*last.reply_messages, index), unread)
+
+
+def answer_span(text: str) -> tuple[int, int]:
+    """Start and end of the answer in the text of a reasoning model, which may hold a ``<think>`` block.
+
+    Some servers leave out the first tag. A text that was cut while the model was thinking has no last tag, and no answer.
+    """
+    opening, closing = THOUGHTS
+    start = text.rfind(closing) + len(closing) if closing in text else 0
+    start = len(text) - len(text[start:].lstrip()) if start else 0
+    end = text.find(opening, start)
+    return start, end if end >= 0 else len(text)
+
+
+def answer_of(text: str) -> str:
+    """The text of a reasoning model without its ``<think>`` block."""
+    return text[slice(*answer_span(text))]
 
 
 def _join(before: str, text: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from contradiction.conversation import Turn, check_text, check_texts, is_blank
+from contradiction.conversation import Turn, answer_of, check_text, check_texts, is_blank
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION
 from contradiction.inputs.windows import STRUCTURED, Window
@@ -41,13 +41,15 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
         InputError: a text is not usable, or the model cannot compare a reply with an earlier one.
     """
     _check_compares_replies(judge)
-    reply, question = check_text(reply, "reply"), check_text(question, "question")
+    reply, question = answer_of(check_text(reply, "reply")), check_text(question, "question")
     turns, windows = [], []
     for index, fact in enumerate(check_texts(facts, "facts")):
         problem = None if is_blank(fact) else judge.why_unreadable(fact)
         turns.append(Turn("", fact, (), (index,), problem and f"facts[{index}] {problem}"))
         if not is_blank(fact) and not problem and fact.strip() != reply.strip():
-            windows.append(Window(dict(zip(CONVERSATION, (INTRODUCTION, fact, question, reply), strict=True)), (index,)))
+            windows.append(
+                Window(dict(zip(CONVERSATION, (INTRODUCTION, fact, question, reply), strict=True)), (index,))
+            )
     reason = None
     if problem := judge.why_unreadable(reply):
         reason = f"the reply {problem}"

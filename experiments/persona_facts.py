@@ -49,7 +49,7 @@ def main() -> None:
     facts = [row["b1"] for row in contradicting]
 
     def called(row: dict, facts: list[str]) -> bool:
-        return detector.check(facts, row["b2"], row["u2"]).contradiction
+        return bool(detector.check(facts, row["b2"], row["u2"]).contradiction)
 
     def probability(row: dict, fact: str) -> float:
         return detector.check([fact], row["b2"], row["u2"]).probability or 0.0
@@ -70,7 +70,7 @@ def main() -> None:
     for row in track(consistent, "consistent replies"):
         add("consistent", called(row, [row["b1"]]))
     body = [
-        (measure, str(len(values)), percent(np.mean(values)), interval(wilson(sum(values), len(values))))
+        (measure, str(len(values)), percent(sum(values) / len(values)), interval(wilson(sum(values), len(values))))
         for measure, values in results.items()
     ]
     print(f"{options.model}, {options.split} split of {options.config}, threshold {detector.settings.threshold}")

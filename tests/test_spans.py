@@ -185,6 +185,12 @@ def test_spans_lie_in_the_message_that_holds_the_clause(detector):
     assert places == {2, 5}, "both places must be tried"
 
 
+def test_spans_count_the_thoughts_of_a_reasoning_model(detector):
+    messages = chat("你养猫吗？", "<think>猫，</think>\n养了一只橘猫", "它叫什么？", "我想想</think>没养过<think>猫，")
+    clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
+    assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == ("养了一只橘猫", "没养过")
+
+
 PARTS = st.sampled_from(["我养猫", "没有，", "。真的！", "", " ", "好 的", "，，", "\n是的\n"])
 RUN = st.lists(PARTS, min_size=1, max_size=4)
 

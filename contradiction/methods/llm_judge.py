@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from contradiction import guidelines
-from contradiction.conversation import ASSISTANT, USER
+from contradiction.conversation import ASSISTANT, USER, answer_of
 from contradiction.decision import KEY as RULE
 from contradiction.decision import Rule
 from contradiction.errors import InputError
@@ -33,8 +33,6 @@ SMOOTHING = 0.1  # votes that each label has before the first answer
 DOUBT = 0.49  # the probability of a contradiction where the model gave no usable answer
 OF_ONE_ROW = (400, 413, 422)  # refusals that may concern one row alone
 REFUSALS = 20  # after so many of them without an answer, the fault lies in the requests
-# Some servers leave out the first tag, and an answer that is cut lacks the last.
-THOUGHTS = re.compile(r"^.*</think>|<think>.*$", flags=re.DOTALL)
 # What may surround the label of an answer that is not JSON: quotes and emphasis, and "The label is" before it.
 MARKS = re.compile(r"[\"'`*“”‘’「」{}]")
 BEFORE = r"(?:(?:(?:the|my|final|correct) )*(?:label|answer|it|this|标签|答案|这)\s*(?:is|是|为|[:：=])[\s:：=]*)?"
@@ -281,7 +279,7 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
 
     A label within other words does not count: "no contradiction" is not a contradiction.
     """
-    text = THOUGHTS.sub("", text)
+    text = answer_of(text)
     for candidate in re.findall(r"\{[^{}]*\}", text):
         try:
             label = json.loads(candidate).get("label")
