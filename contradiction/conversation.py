@@ -133,7 +133,7 @@ def add_message(turns: list[Turn], message: Utterance, index: int) -> None:
 def answer_span(text: str) -> tuple[int, int]:
     """Start and end of the answer in the text of a reasoning model, which may hold a ``<think>`` block.
 
-    Some servers leave out the first tag. A text that was cut while the model was thinking has no last tag, and no answer.
+    Some servers leave out the first tag. A text that was cut within the block has no last tag, and no answer.
     """
     opening, closing = THOUGHTS
     start = text.rfind(closing) + len(closing) if closing in text else 0
