@@ -106,11 +106,9 @@ def _show(value: object) -> str:
 
 
 def _model_digest(model: str) -> str:
-    folder = Path(model)
-    if not folder.is_dir():
-        # All files of a model that is loaded are in one folder of the cache.
-        cached = next(filter(None, (fetch_file(model, method.MARKER) for method in METHODS)), None)
-        folder = cached.parent if cached else folder
+    # All files of a model that is loaded are in one folder, which may be in the cache.
+    marker = next(filter(None, (fetch_file(model, method.MARKER) for method in METHODS)), None)
+    folder = marker.parent if marker else Path(model)
     files = (file for file in folder.rglob("*") if file.suffix in MODEL_FILES and file.name != RECORD)
     return _digest(sorted(files))
 

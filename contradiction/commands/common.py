@@ -103,10 +103,9 @@ def build_corpus(name: str, out: Path, source: Path | None = None, folder: Path 
 def limit_threads(backend: str) -> None:
     """Keeps PyTorch, where it may be the backend, to the cores that this process may use."""
     from contradiction.inference.base import AUTO
-    from contradiction.inference.choice import TORCH
-    from contradiction.inference.torch_backend import use_allowed_cores
+    from contradiction.inference.torch_backend import TorchBackend, use_allowed_cores
 
-    if backend in (TORCH, AUTO):
+    if backend in (TorchBackend.NAME, AUTO):
         use_allowed_cores()
 
 

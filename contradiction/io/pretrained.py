@@ -74,8 +74,7 @@ def load_without_torch(name: str | Path) -> tuple[dict[str, Any], "PreTrainedTok
     ``AutoTokenizer`` always imports PyTorch, which takes a second and is not needed to run an exported file. Only
     tokenizers with a class of their own are loaded with it.
     """
-    files = {file: Path(name) / file if Path(name).is_dir() else fetch_file(str(name), file) for file in CONFIGS}
-    config, tokenizer = (read_json(file) if file and file.is_file() else {} for file in files.values())
+    config, tokenizer = (read_json(file) if file else {} for file in (fetch_file(name, own) for own in CONFIGS))
     if tokenizer.get("tokenizer_class") not in GENERIC_TOKENIZERS or "auto_map" in tokenizer:
         return config, load_tokenizer(name)
     from transformers import PreTrainedTokenizerFast

@@ -118,7 +118,5 @@ def save_view(folder: Path, view: str) -> None:
 
 def _legacy_rule(name: str | Path) -> Rule:
     """The rule of an older model, which is in a file of its own."""
-    if Path(name).is_dir():
-        return Rule.load_legacy(Path(name))
-    file = fetch_file(str(name), LEGACY_FILE)
+    file = fetch_file(name, LEGACY_FILE)
     return Rule.load_legacy(file.parent) if file else NO_RULE
