@@ -77,12 +77,24 @@ def read_turns(messages: Messages) -> list[Turn]:
     messages = list_messages(messages)
     if not messages:
         raise InputError(f"messages is empty; it must be a list of {MESSAGE}")
-    turns: list[Turn] = []
-    for index, message in enumerate(messages):
-        add_message(turns, read_message(message, f"messages[{index}]"), index)
+    turns = unfinished_turns(messages)
     if turns and not turns[-1].reply_messages:
         turns.pop()
     return turns
+
+
+def unfinished_turns(messages: Messages) -> list[Turn]:
+    """Like :func:`read_turns`, of a list that may be empty; the last turn may lack its reply."""
+    turns: list[Turn] = []
+    for index, message in enumerate(messages):
+        add_message(turns, read_message(message, f"messages[{index}]"), index)
+    return turns
+
+
+def spoken_messages(messages: Messages) -> list[dict[str, str]]:
+    """The messages by the user and the assistant as text; raises InputError for one that is not usable."""
+    read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
+    return [{"role": message.role, "content": message.text} for message in read if not message.skipped]
 
 
 def alternating(texts: Iterable[str]) -> list[dict[str, str]]:

@@ -21,7 +21,7 @@ from web import Page, Uploads
 
 from contradiction import ContradictionDetector
 from contradiction.chats import pasted
-from contradiction.conversation import read_message
+from contradiction.conversation import spoken_messages
 from contradiction.errors import InputError
 from contradiction.inference.torch_backend import use_allowed_cores
 from contradiction.paths import CHECKOUT, SHIPPED
@@ -150,11 +150,9 @@ def _shown(name: str, detector: ContradictionDetector) -> dict[str, Any]:
 def read_pasted(text: str) -> dict[str, Any]:
     """The messages of a pasted chat that the user or the bot says, or why it is none."""
     try:
-        messages = pasted.read_pasted(str(text)[:LONGEST_PASTED])
-        read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
+        return {"messages": spoken_messages(pasted.read_pasted(str(text)[:LONGEST_PASTED]))}
     except InputError as error:
         return {"error": str(error)}
-    return {"messages": [{"role": message.role, "content": message.text} for message in read if not message.skipped]}
 
 
 def functions(services: Mapping[str, Service]) -> None:

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from contradiction.chats.formats import NOT_UTF8, Entry, NamedChat, chat_from_json, make_entry, parse_json
+from contradiction.chats.encodings import decode
+from contradiction.chats.formats import Entry, NamedChat, chat_from_json, make_entry, parse_json
 from contradiction.chats.speakers import SYSTEM_ROLES, TEXT_ROLES
 from contradiction.conversation import alternating
 from contradiction.errors import InputError, kind_of
@@ -58,10 +59,7 @@ def read_transcripts(file: Iterable[bytes], where: str) -> Iterator[Entry]:
     block: list[str] = []
     first = end = 0
     for number, line in enumerate(file, 1):
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-        except UnicodeDecodeError:
-            raise InputError(f"{where}:{number}: {NOT_UTF8}") from None
+        text = decode(line, f"{where}:{number}", number == 1).strip()
         if number == 1 and JSON.match(text):
             raise InputError(f"{where}: its first line is JSON; --format jsonl reads one chat in each line")
         if not text and block:

@@ -11,9 +11,8 @@ from typing import Any
 
 from contradiction.chats.columns import DELIMITERS, ID, chat_columns, hint_at_format, usual_case
 from contradiction.chats.csv_files import read_csv
-from contradiction.chats.encodings import as_utf8
+from contradiction.chats.encodings import as_utf8, decode
 from contradiction.chats.formats import (
-    NOT_UTF8,
     UNREADABLE,
     Chats,
     Entry,
@@ -174,10 +173,7 @@ def _lines(lines: Iterable[bytes], where: str, numbers: Iterator[int] | None = N
 
 def _check_first_line(line: bytes, where: str) -> None:
     """Raises one InputError, and not one for each line, if the first line shows that the file has another format."""
-    try:
-        text = line.decode("utf-8-sig").strip()
-    except UnicodeDecodeError:
-        raise InputError(f"{where}:1: {NOT_UTF8}") from None
+    text = decode(line, f"{where}:1").strip()
     if hint := hint_at_format(text):
         raise InputError(f"{where}: {hint}")
     if text in BRACKETS:
@@ -193,10 +189,9 @@ def _from_argument(text: str) -> NamedChat:
 
 
 def _json(content: bytes, where: str) -> list[Entry]:
+    text = decode(content, where)
     try:
-        value = parse_json(content.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise InputError(f"{where}: {NOT_UTF8}") from None
+        value = parse_json(text)
     except InputError as error:
         raise InputError(f"{where}: {error}; a file with one chat per line has the format jsonl") from None
     first = value[0] if isinstance(value, list) and value else None

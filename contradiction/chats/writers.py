@@ -128,7 +128,7 @@ class ShownOutput(ABC):
         only: shows only verdicts that pass one of these tests; all if empty.
     """
 
-    def __init__(self, rejected: RejectedFile | None, only: Sequence[Test] = ()) -> None:
+    def __init__(self, rejected: RejectedFile | None, only: Sequence[Test]) -> None:
         self._rejected, self._only = rejected, only
 
     @property
@@ -154,7 +154,7 @@ class ShownOutput(ABC):
 class StreamOutput(ShownOutput):
     """Writes verdicts as JSON lines to a stream."""
 
-    def __init__(self, stream: BinaryIO, rejected: RejectedFile | None, only: Sequence[Test] = ()) -> None:
+    def __init__(self, stream: BinaryIO, rejected: RejectedFile | None, only: Sequence[Test]) -> None:
         super().__init__(rejected, only)
         self._stream = stream
 
@@ -167,7 +167,7 @@ class StreamOutput(ShownOutput):
 class TableOutput(ShownOutput):
     """Collects verdicts as rows of a table for the terminal."""
 
-    def __init__(self, rejected: RejectedFile | None, only: Sequence[Test] = ()) -> None:
+    def __init__(self, rejected: RejectedFile | None, only: Sequence[Test]) -> None:
         super().__init__(rejected, only)
         self._rows: list[tuple[str, ...]] = []
 

@@ -1,7 +1,6 @@
 """``cdconv corpora``: the corpora that ask the same question, and data repos of them."""
 
 from collections.abc import Callable
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -101,7 +100,8 @@ def augment(
 
     from contradiction.data import made_claims
     from contradiction.io.endpoint import Endpoint
-    from contradiction.io.files import check_file, write_text
+    from contradiction.io.files import check_file
+    from contradiction.io.lines import write_lines
     from contradiction.io.tables import Table
 
     check_file(out)
@@ -113,7 +113,7 @@ def augment(
     if endpoint and model:
         with Endpoint(model, url=endpoint) as writer, progress("asking for claims") as bar:
             claims += made_claims.generated(bar.track(rows), writer, answers)
-    write_text(out, "".join(dumps(made_claims.line_of(claim), ensure_ascii=False) + "\n" for claim in claims))
+    write_lines(out, map(made_claims.line_of, claims))
     if endpoint:
         answers.unlink(missing_ok=True)
     counts = Counter((claim.extra["made"], str(claim.label)) for claim in claims)

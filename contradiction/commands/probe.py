@@ -305,8 +305,9 @@ def _judge(
 ) -> None:
     from contradiction.io.files import RECORD, read_json, write_json
     from contradiction.io.hub import model_name
+    from contradiction.io.lines import write_lines
     from contradiction.probing import verdicts
-    from contradiction.probing.run import TRANSCRIPT, read_transcript, write_transcript
+    from contradiction.probing.run import TRANSCRIPT, read_transcript
 
     rows, begun = read_transcript(out / TRANSCRIPT), time.monotonic()
     with counting("verdicts", len(rows), shown=not quiet) as bar:
@@ -317,7 +318,7 @@ def _judge(
     # Without a detector in its record a run counts as not judged. So a run that is killed here has no verdicts of one
     # detector under the name of another.
     write_json(out / RECORD, {key: value for key, value in record.items() if key != "detector"})
-    write_transcript(out / TRANSCRIPT, judged)
+    write_lines(out / TRANSCRIPT, judged)
     if judged:
         verdicts.write_data(out / verdicts.DATA, judged, detector.task, name)
     write_json(out / RECORD, record | {"detector": name, "detector_seconds": round(seconds, 2), "accuracy": accuracy})

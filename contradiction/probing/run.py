@@ -1,7 +1,5 @@
 """Runs the conversations of a plan with a bot, and saves each as soon as it is complete."""
 
-import json
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +13,8 @@ from contradiction.conversation import alternating
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.endpoint import LONGEST_WAIT, backoff
-from contradiction.io.files import RECORD, new_file, read_json, write_json, write_text
-from contradiction.io.lines import LineFile
+from contradiction.io.files import RECORD, read_json, write_json
+from contradiction.io.lines import LineFile, write_lines
 from contradiction.probing.bots import Bot, BotError, CommandBot, Reply
 from contradiction.probing.plan import Message, Probe
 from contradiction.probing.triggers import PERSONA, lists
@@ -115,14 +113,6 @@ def two_turns(row: Row) -> list[Message]:
 def _lines(path: Path) -> LineFile:
     wrong = "not a conversation that `cdconv probe run` wrote"
     return LineFile(path, itemgetter("id", "trigger", "b2"), wrong, durable=True)
-
-
-def write_transcript(path: Path, rows: Sequence[Row]) -> None:
-    """Replaces a transcript by one with the same conversations, for instance with verdicts."""
-    with new_file(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 class Caller:
@@ -291,8 +281,7 @@ def run(
             writer.stop()
         pool.shutdown(cancel_futures=True)
         transcript.close(time.monotonic() - started, caller.calls)
-        lines = [json.dumps({"id": key, "error": why}, ensure_ascii=False) for key, why in outcome.failed.items()]
-        write_text(folder / FAILED, "".join(f"{line}\n" for line in lines))
+        write_lines(folder / FAILED, [{"id": key, "error": why} for key, why in outcome.failed.items()])
     return outcome
 
 

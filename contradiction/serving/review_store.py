@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contradiction.conversation import ASSISTANT, Messages, check_text, read_message, read_turns
+from contradiction.conversation import ASSISTANT, Messages, check_text, read_turns, spoken_messages
 from contradiction.errors import InputError, shown
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION
 
@@ -325,9 +325,7 @@ def text_messages(messages: Messages) -> list[dict[str, str]]:
     """
     if not (turns := read_turns(messages)):
         raise InputError("the chat holds no message by the assistant")
-    last = turns[-1].reply_messages[-1]
-    read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages[: last + 1])]
-    return [{"role": message.role, "content": message.text} for message in read if not message.skipped]
+    return spoken_messages(messages[: turns[-1].reply_messages[-1] + 1])
 
 
 def earlier_replies(messages: Sequence[Mapping[str, str]]) -> list[int]:
