@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import DeviceOption, build_corpus, counting, progress, say, show
+from contradiction.commands.common import DeviceOption, FolderOutOption, build_corpus, counting, progress, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
 @app.command("build")
 def build(
     name: NameArgument,
-    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    out: FolderOutOption,
     source: SourceOption = None,
     folder: FolderOption = None,
 ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import DATA, build_corpus, say, show
+from contradiction.commands.common import DATA, FolderOutOption, build_corpus, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def build_nli(
         typer.Option(help="Corpora of the training split: files of OCNLI, CMNLI, XNLI, CNLI or DECODE, or ID:CONFIG."),
     ],
     validation: Annotated[list[str], typer.Option(help="Corpora of the validation split.")],
-    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("nli"),
+    out: FolderOutOption = Path("nli"),
     exclude: Annotated[
         list[str] | None, typer.Option(help="Corpora whose pairs the training split must not contain.")
     ] = None,
