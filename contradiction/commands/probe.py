@@ -343,10 +343,11 @@ def _write_report(runs: list[Path], out: Path, *, labels: Path | None = None, qu
 
 def _is_above(report: dict[str, Any], rate: float | None) -> bool:
     from contradiction.probing import pages
+    from contradiction.probing.shares import ANY
 
     if rate is None:
         return False
-    shares = pages.overall(report)
+    shares = [bot["all"][ANY] for bot in report["bots"] if bot["all"]]
     if not shares:
         say("no reply could be judged; --fail-above needs the share of contradictions")
         return True

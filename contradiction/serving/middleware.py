@@ -101,7 +101,7 @@ class Guard:
             if not self._is_authorized(scope["path"], headers):
                 await _refusal(401, NEEDED, {"www-authenticate": "Bearer"})(scope, receive, answer)
             elif not _fits(headers.get("content-length"), most):
-                await _refusal(413, _too_large(most))(scope, receive, answer)
+                await _too_large(most)(scope, receive, answer)
             else:
                 await self._read(scope, receive, answer, most)
         finally:
@@ -129,7 +129,7 @@ class Guard:
         with suppress(_TooLarge):
             await self.app(scope, bounded, watched)
         if refused:
-            await _refusal(413, _too_large(most))(scope, receive, send)
+            await _too_large(most)(scope, receive, send)
 
     def _is_authorized(self, path: str, headers: Headers) -> bool:
         if self.token is None or path in OPEN:
@@ -143,10 +143,6 @@ class Guard:
         return hmac.compare_digest(secret.encode("latin-1"), token)
 
 
-def _too_large(most: int) -> str:
-    return f"the request is too large; at most {most:,} bytes are read"
-
-
 class _TooLarge(Exception):
     pass
 
@@ -157,3 +153,7 @@ def _fits(length: str | None, most: int) -> bool:
 
 def _refusal(status: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": reason}, status, {"connection": "close", **(headers or {})})
+
+
+def _too_large(most: int) -> JSONResponse:
+    return _refusal(413, f"the request is too large; at most {most:,} bytes are read")

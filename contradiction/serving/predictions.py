@@ -152,7 +152,7 @@ class JoinedPredictions:
                 if ticket:
                     _charge(ticket, missing.values(), self._columns)
                 job = _Job(deque(missing.items()), ticket)
-                if self._waiting() and self._waiting() + len(missing) > self._most:
+                if (waiting := self._waiting()) and waiting + len(missing) > self._most:
                     raise BusyError
                 self._jobs.setdefault(ticket.visitor if ticket else "", deque()).append(job)
                 self._start()
