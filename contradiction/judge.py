@@ -48,10 +48,7 @@ class Judge:
         settings: the settings of the operator.
 
     Attributes:
-        name: the name of the classifier.
-        task: the task of the classifier.
-        labels: the labels of the classifier.
-        columns: the utterances that the classifier reads.
+        name, task, labels, columns: those of the classifier.
 
     Raises:
         InputError: the settings do not fit this classifier.

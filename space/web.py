@@ -1,11 +1,11 @@
 """Between the page and the web: its headers, the first script in its HTML, and a bound on uploaded files."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
+from starlette.responses import JSONResponse
 
 ROOM = 500  # megabytes that the files of all visitors may take; a further upload is refused
 UPLOAD = "/gradio_api/upload"
@@ -75,9 +75,8 @@ class Uploads:
         """Answers one request."""
         if scope["type"] != "http" or scope["path"] != UPLOAD or size(self.folder) < self.room * 1_000_000:
             return await self.app(scope, receive, send)
-        headers = [(b"content-type", b"application/json"), (b"retry-after", b"3600"), (b"connection", b"close")]
-        await send({"type": "http.response.start", "status": 503, "headers": headers})
-        await send({"type": "http.response.body", "body": json.dumps(FULL).encode()})
+        refusal = JSONResponse(FULL, 503, {"retry-after": "3600", "connection": "close"})
+        await refusal(scope, receive, send)
 
 
 def size(folder: str | Path) -> int:

@@ -31,15 +31,13 @@ def read_pasted(text: str) -> list[Any]:
         raise InputError("the chat is empty; it must be lines of text, the user's first, or JSON")
     if JSON.match("\n".join(lines)):
         return _from_json(lines)
-    matches = [SPEAKER.match(line) for line in lines]
-    names = Counter(_name(match) for match in matches if match)
-    roles = {name: role for name in names if (role := _role(name, names, TEXT_ROLES))}
+    names, roles = _speakers(lines, TEXT_ROLES)
     if not roles:
         unknown = [name for name, count in names.items() if count > 1]
         if len(unknown) > 1 and sum(names.values()) == len(lines):
             raise InputError(f"unknown speakers {', '.join(unknown[:4])}; write 用户： or 机器人： before each message")
         return alternating(lines)
-    if not (matches[0] and _name(matches[0]) in roles):
+    if not _has_speaker(lines[0], roles):
         raise InputError(
             f"{lines[0][:20]!r} does not say who speaks, but later lines do ({min(roles)}); say it in every line"
         )
@@ -75,10 +73,8 @@ def read_transcripts(file: Iterable[bytes], where: str) -> Iterator[Entry]:
 
 def _from_transcript(text: str) -> NamedChat:
     lines = text.split("\n")
-    names = Counter(_name(match) for line in lines if (match := SPEAKER.match(line)))
-    roles = {name: role for name in names if (role := _role(name, names, TEXT_ROLES | SYSTEM_ROLES))}
-    first = SPEAKER.match(lines[0])
-    if not first or _name(first) not in roles:
+    _, roles = _speakers(lines, TEXT_ROLES | SYSTEM_ROLES)
+    if not _has_speaker(lines[0], roles):
         raise InputError(
             f"{lines[0][:20]!r} names no known speaker; a chat begins with 用户： or 机器人：, as in 用户：你好"
         )
@@ -95,6 +91,17 @@ def _messages(lines: list[str], roles: Mapping[str, str]) -> list[dict[str, str]
         else:
             messages[-1]["content"] += f"\n{line}"
     return messages
+
+
+def _speakers(lines: list[str], known: Mapping[str, str]) -> tuple[Counter[str], dict[str, str]]:
+    """How often each name stands where a speaker would, and the roles of the known names."""
+    names = Counter(_name(match) for line in lines if (match := SPEAKER.match(line)))
+    return names, {name: role for name in names if (role := _role(name, names, known))}
+
+
+def _has_speaker(line: str, roles: Mapping[str, str]) -> bool:
+    match = SPEAKER.match(line)
+    return match is not None and _name(match) in roles
 
 
 def _name(match: re.Match[str]) -> str:

@@ -253,13 +253,14 @@ class KernelClassifier(SoftmaxClassifier):
         """Loads what :meth:`save` wrote, and the decision rule; see :meth:`Classifier.load`."""
         folder = Path(folder)
         encoder, *_ = cls.parts(folder)
-        labels = cls.describe(folder).get("labels")
+        description = cls.describe(folder)
+        labels = description.get("labels")
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise InputError(f"{folder / cls.MARKER}: names no labels")
         embed = Embedder(encoder, precision, device=device, bar=False)
         rule = Rule.load(folder / cls.MARKER)
         classifier = cls(KernelRegression.load(folder, embed), embed, labels, str(folder), rule)
-        classifier.chinese_only = cls.describe(folder).get(CHINESE_ONLY_KEY, True) is True
+        classifier.chinese_only = description.get(CHINESE_ONLY_KEY, True) is True
         return classifier
 
     def save(self, folder: str | Path) -> None:

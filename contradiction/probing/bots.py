@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.errors import InputError, first_line, kind_of, shown
+from contradiction.inference.torch_backend import best_device
 from contradiction.io.endpoint import KEY, MAX_TOKENS, Endpoint, NoAnswerError, RefusedError
 from contradiction.io.pretrained import check_weights, load_model, load_tokenizer, loading
 
@@ -288,7 +289,7 @@ class TransformersBot(Bot):
     def __init__(self, name: str, *, max_new_tokens: int = MAX_TOKENS, temperature: float | None = None) -> None:
         import torch
 
-        self._device = "cuda" if torch.cuda.is_available() else "cpu"
+        self._device = best_device()
         with loading(name, f"{name}: no chat model that transformers loads"):
             from transformers import AutoModelForCausalLM
 
