@@ -142,15 +142,7 @@ def _join(before: str, text: str) -> str:
 
 
 def read_message(message: object, where: str) -> Utterance:
-    """Reads one message.
-
-    Args:
-        message: a dict as :func:`read_turns` takes it.
-        where: the place of the message, with which an error begins.
-
-    Raises:
-        InputError: the message is not usable.
-    """
+    """Reads one message; raises InputError, which begins with ``where``, for one that is not usable."""
     if hasattr(message, "model_dump"):  # a message object of an SDK
         message = message.model_dump()
     if not isinstance(message, Mapping):

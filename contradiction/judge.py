@@ -124,12 +124,7 @@ class Judge:
                 yield self.verdict(case, list(islice(predictions, len(case.windows))))
 
     def verdict(self, case: Case, predictions: Sequence[Prediction]) -> Verdict:
-        """The verdict on a reply.
-
-        Args:
-            case: the reply.
-            predictions: the prediction for each window of the case.
-        """
+        """The verdict on a reply, from the prediction for each of its windows."""
         reply = case.turns[case.place].reply_messages if case.turns else ()
         if case.reason:
             return Verdict(None, None, {}, checked=False, reason=case.reason, reply=reply)

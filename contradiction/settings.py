@@ -61,10 +61,6 @@ class Settings:
     def threshold_for(self, rule: Rule, name: str = "the detector") -> float:
         """The threshold on the corrected probabilities, as a number.
 
-        Args:
-            rule: the decision rule of the detector, which holds what was measured on validation.
-            name: the name of the detector in error messages.
-
         Raises:
             InputError: the setting asks for a precision that was never reached, or no precision was measured.
         """
@@ -105,11 +101,6 @@ class Settings:
         """Corrects probabilities for the operator's prior: each odds times the ratio of the odds of the priors.
 
         Source: Saerens et al., 2002, *Adjusting the outputs of a classifier to new a priori probabilities*, eq. 2.4.
-
-        Args:
-            scores: the probability of every label.
-            task: the task of the labels, a key of ``contradiction.labels.CONTRADICTIONS``.
-            rule: the decision rule of the detector.
 
         Raises:
             InputError: the prior of the data that the probabilities were calibrated on is not known.

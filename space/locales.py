@@ -48,8 +48,7 @@ def text_key(key: str) -> str:
 def translations(**values: dict[str, Any]) -> gr.I18n:
     """The words of the page by language, under the keys that :func:`text_key` gives; the browser chooses.
 
-    Args:
-        values: key -> the values for the placeholders of its text.
+    ``values`` fill the placeholders of the text of each key.
     """
 
     def filled(words: dict[str, str]) -> dict[str, str]:

@@ -29,11 +29,7 @@ FULL = {"error": "the page keeps too many files at the moment; try again in an h
 
 
 class Page:
-    """ASGI middleware that puts ``SCRIPT`` at the start of the page's HTML, and ``POLICY`` on its answers.
-
-    Args:
-        app: the application that serves the page.
-    """
+    """ASGI middleware that puts ``SCRIPT`` at the start of the page's HTML, and ``POLICY`` on its answers."""
 
     def __init__(self, app: Any) -> None:
         self.app = app
@@ -60,13 +56,7 @@ class Page:
 
 
 class Uploads:
-    """ASGI middleware that refuses uploads while the stored files take too much room.
-
-    Args:
-        app: the application that stores the files.
-        folder: the folder of the files.
-        room: the maximum size of all files in megabytes.
-    """
+    """ASGI middleware that refuses uploads while the files in a folder take more than ``room`` megabytes."""
 
     def __init__(self, app: Any, folder: str | Path, room: int = ROOM) -> None:
         self.app, self.folder, self.room = app, folder, room

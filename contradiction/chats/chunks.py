@@ -139,15 +139,9 @@ def judge_in_turn(
     on_chunk: OnChunk | None = None,
     **options: Any,
 ) -> Iterator[JudgedChunk]:
-    """Judges chunks one after another.
+    """Judges chunks one after another by :func:`judge_chunk`.
 
-    Args:
-        detector: the detector.
-        key: see :func:`judge_chunk`.
-        chunks: the chunks.
-        on_chunk: called with the entries of each chunk before it is judged; returns the ``on_batch`` of
-            :func:`judge_chunk`.
-        options: ``scan`` and ``batch_size``, see there.
+    ``on_chunk`` is called with the entries of each chunk before it is judged, and returns the ``on_batch`` for it.
     """
     for entries in chunks:
         yield judge_chunk(detector, entries, key, on_batch=on_chunk(entries) if on_chunk else None, **options)

@@ -33,12 +33,7 @@ NOT_CLOSED = "a quote that is not closed; only this line is rejected"
 
 
 def read_csv(file: Iterable[bytes], where: str, format: str) -> Iterator[Entry]:
-    """The entries of CSV or TSV.
-
-    Args:
-        file: its lines.
-        where: its name in error messages.
-        format: ``csv`` or ``tsv``.
+    """The entries of the lines of CSV or TSV.
 
     Raises:
         InputError: there is no header, or no chat in the columns.
@@ -112,12 +107,6 @@ def _group_messages(rows: Iterable[Row], header: list[str], columns: MessageColu
 
     The rows of a chat need not follow one another, so all rows are read before the first chat is complete. The number
     of a chat is that of its first row. A row that cannot be read is an entry of its own.
-
-    Args:
-        rows: the rows after the header.
-        header: the names of all columns.
-        columns: the columns that are read.
-        where: the name of the table in error messages.
 
     Raises:
         InputError: the chats are named by ``id``, and no two rows have the same one.

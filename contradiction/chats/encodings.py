@@ -11,12 +11,10 @@ NOT_UTF8 = "not in UTF-8; save it as UTF-8, or name its encoding, for instance w
 
 
 def decode(content: bytes, where: str, first: bool = True) -> str:
-    """The text of bytes in UTF-8; raises InputError, which begins with ``where``, for other bytes.
+    """The text of bytes in UTF-8; the ``first`` ones of a file may begin with a byte order mark.
 
-    Args:
-        content: the bytes.
-        where: their place, for the error.
-        first: whether a file begins with them, where a byte order mark may stand.
+    Raises:
+        InputError: the bytes are not in UTF-8; the message begins with ``where``.
     """
     try:
         return content.decode("utf-8-sig" if first else "utf-8")
@@ -36,11 +34,6 @@ def check_encoding(name: str) -> None:
 
 def as_utf8(stream: BufferedIOBase, encoding: str | None, where: str) -> BufferedIOBase:
     """A stream of bytes as UTF-8; the same stream if no encoding is named.
-
-    Args:
-        stream: the bytes.
-        encoding: their encoding.
-        where: the name of the input in error messages.
 
     Raises:
         InputError: the encoding is unknown, or, while the stream is read, the bytes are not in it.

@@ -175,14 +175,7 @@ class Chats:
 
 
 def make_entry(number: int, end: int, read: Callable[[Any], NamedChat], source: Any) -> Entry:
-    """Reads one input.
-
-    Args:
-        number: see :class:`Entry`.
-        end: see :class:`Entry`.
-        read: returns the messages and the id of the source, or raises InputError.
-        source: the input, for instance a line.
-    """
+    """Reads one input, for instance a line, by a function that returns its messages and id, or raises InputError."""
     try:
         messages, name = read(source)
         turns = len(read_turns(messages))

@@ -45,11 +45,7 @@ def read_pasted(text: str) -> list[Any]:
 
 
 def read_transcripts(file: Iterable[bytes], where: str) -> Iterator[Entry]:
-    """The chats of a transcript: each message begins with its speaker, and an empty line ends a chat.
-
-    Args:
-        file: its lines.
-        where: its name in error messages.
+    """The chats of the lines of a transcript: each message begins with its speaker, and an empty line ends a chat.
 
     Raises:
         InputError: it is not in UTF-8, or it is JSON.

@@ -97,13 +97,8 @@ def _size(path: Path, encoding: str | None) -> int:
 def open_stream(stream: BufferedIOBase, where: str, format: str | None = None, encoding: str | None = None) -> Chats:
     """The chats of standard input or of another pipe.
 
-    JSON lines form groups as they arrive, so that each line can be answered at once.
-
-    Args:
-        stream: buffered bytes.
-        where: its name in messages.
-        format: see :func:`open_file`; by default ``jsonl``.
-        encoding: see :func:`open_file`.
+    JSON lines, the default, form groups as they arrive, so that each line can be answered at once. See
+    :func:`open_file` for the formats and encodings.
 
     Raises:
         InputError: the format cannot be read from a pipe, or the encoding is unknown.

@@ -108,8 +108,7 @@ class Workers:
                         return
                     done: Queue[int | None] = Queue()
                     future = self._threads.submit(self._judge, entries, done.put)
-                    # Ends the counts of the windows, also where the chunk failed or was cancelled.
-                    future.add_done_callback(lambda _, done=done: done.put(None))
+                    future.add_done_callback(partial(_end, done))
                     pending.put((entries, future, done))
             except BaseException as error:  # raised after the results of the chunks before it
                 end = error
@@ -158,6 +157,11 @@ class Workers:
         with suppress(*GONE):
             worker.wait()
         return worker
+
+
+def _end(done: "Queue[int | None]", _: Future[JudgedChunk]) -> None:
+    """Ends the counts of the windows of a chunk, also where it failed or was cancelled."""
+    done.put(None)
 
 
 def _memory(count: int) -> str:

@@ -294,15 +294,9 @@ def record_path(path: Path) -> Path:
 
 
 def check_not_the_input(files: Iterable[Path], source: os.stat_result, option: str) -> None:
-    """Makes sure that a run does not overwrite its own input.
+    """Raises InputError if one of the files that a run writes is its input, under any name.
 
-    Args:
-        files: the files that the run writes.
-        source: ``os.stat`` of the input, which may be an open file without a name.
-        option: the option that names the output, with its value.
-
-    Raises:
-        InputError: one of the files is the input, under any name.
+    The input is known by its ``os.stat``, because it may be an open file without a name.
     """
     for file in files:
         if file.exists() and os.path.samestat(file.stat(), source):

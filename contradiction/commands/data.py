@@ -23,9 +23,7 @@ SourceOption = Annotated[
 def find(source: str | None, fall_back: bool = False) -> "Source":
     """The raw file that an option names; a note on stderr says if it is not the released file.
 
-    Args:
-        source: the value of the option.
-        fall_back: use the embedded sample if the released file is not available.
+    With ``fall_back``, it is the embedded sample if the released file is not available.
     """
     from contradiction.data import build
 

@@ -84,12 +84,7 @@ def load_without_torch(name: str | Path) -> tuple[dict[str, Any], "PreTrainedTok
 
 
 def load_model(kind: Any, name: str | Path, **options: Any) -> tuple["PreTrainedModel", dict[str, Any]]:
-    """Loads a model from safetensors; inside :func:`loading`.
-
-    Args:
-        kind: a class of transformers, for instance ``AutoModel``.
-        name: a folder or Hub id.
-        options: other arguments of ``from_pretrained``.
+    """Loads a model of a class of transformers from safetensors; inside :func:`loading`.
 
     Returns:
         The model, and which weights its checkpoint lacks or has in addition.
@@ -101,11 +96,7 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> tuple["PreTrained
 
 
 def load_weights(file: Path) -> dict[str, "torch.Tensor"]:
-    """The weights in a safetensors file, by name.
-
-    Raises:
-        InputError: the file is damaged.
-    """
+    """The weights in a safetensors file, by name; raises InputError for a damaged file."""
     from safetensors.torch import load_file
 
     with weight_errors(file.parent):
@@ -114,14 +105,7 @@ def load_weights(file: Path) -> dict[str, "torch.Tensor"]:
 
 @contextmanager
 def weight_errors(name: str | Path) -> Iterator[None]:
-    """Turns the errors of loading bad weights inside the block into one line.
-
-    Args:
-        name: folder or Hub id of the checkpoint.
-
-    Raises:
-        InputError: a file of weights is damaged, or the weights have other shapes than the configuration says.
-    """
+    """Turns the errors of damaged weights, and of weights with wrong shapes, inside the block into an InputError."""
     from safetensors import SafetensorError
 
     try:

@@ -54,13 +54,8 @@ class CheckpointClassifier(SoftmaxClassifier):
     def load(cls, folder: str | Path, *, view: str | None = None, backend: str = "torch", **options: Any) -> Self:
         """Loads a checkpoint and its decision rule.
 
-        A rule holds for the view that it was chosen with; for another view the default rule is used.
-
-        Args:
-            folder: a folder or Hub id.
-            view: see :class:`CheckpointClassifier`.
-            backend: see ``contradiction.methods.loading.load_classifier``.
-            options: the device and the precision, see there.
+        A rule holds for the view that it was chosen with; for another view the default rule is used. The arguments are
+        those of :func:`contradiction.methods.loading.load_classifier`.
 
         Raises:
             InputError: there is no such checkpoint, or it is not a classifier of this project.

@@ -56,11 +56,7 @@ class KernelRegression:
         return tuple(self._weights)
 
     def fit(self, rows: Sequence[Mapping[str, Any]], labels: Sequence[int]) -> Self:
-        """Fits the regression.
-
-        Args:
-            rows: utterances by column name.
-            labels: the class id of each row.
+        """Fits the regression to utterances by column name, and to the class id of each row.
 
         Raises:
             InputError: there are more than ``MAX_ROWS`` rows, or all are blank.
@@ -116,11 +112,7 @@ class KernelRegression:
 
     @classmethod
     def load(cls, folder: str | Path, embed: Callable[[Sequence[str]], np.ndarray] | None = None) -> Self:
-        """Loads what :meth:`save` wrote.
-
-        Args:
-            folder: the folder.
-            embed: the embedder of the fit.
+        """Loads what :meth:`save` wrote, with the embedder of the fit.
 
         Raises:
             InputError: a file is missing or damaged, or scikit-learn is not installed (the demo page has none).

@@ -130,11 +130,7 @@ def _judged(rows: Sequence[Row]) -> list[Row]:
 
 
 def build(sources: Sequence[Source]) -> dict[str, Any]:
-    """The report as an object for JSON.
-
-    Args:
-        sources: one for each bot. The second and further ones are compared with the first on the probes that both had.
-    """
+    """The report as an object for JSON; each further bot is compared with the first on the probes that both had."""
     sources = _with_names(sources)
     triggers = list(dict.fromkeys(row["trigger"] for source in sources for row in source.rows))
     return {

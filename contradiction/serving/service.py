@@ -105,10 +105,7 @@ class Service:
     ) -> T:
         """Answers one request in a thread, when it is the visitor's turn; raises what :meth:`answer` raises.
 
-        Args:
-            call: what to answer.
-            visitor: who asks.
-            gone: says whether the visitor has gone, which ends the request.
+        ``gone`` says whether the visitor has gone, which ends the request.
         """
         ticket = self.ticket(visitor)
         with self.place(visitor):
