@@ -110,14 +110,9 @@ def judge_chats(
     scan: bool,
     on_rejected: Callable[[Record], Any],
 ) -> Tally:
-    """Judges an input of chats chunk by chunk.
+    """Judges an input of chats chunk by chunk, with :func:`judge_in_turn` or several processes.
 
-    Args:
-        judge: judges chunks, in their order: :func:`judge_in_turn`, or several processes.
-        chats: the input.
-        output: takes the verdicts.
-        scan: whether every reply is judged instead of the last one.
-        on_rejected: called with the record of each rejected input.
+    ``on_rejected`` is called with the record of each rejected input.
 
     Raises:
         InputError: the model does not judge replies, or the input cannot be read further.

@@ -109,7 +109,7 @@ def open_stream(stream: BufferedIOBase, where: str, format: str | None = None, e
         raise InputError(f"{where}: {format} is read from a file; name it")
     stream = as_utf8(stream, encoding, where)
     if format == "json":
-        return Chats(where, format, [_json(b"".join(iter(partial(stream.read1, PIPE_BYTES), b"")), where)])
+        return Chats(where, format, [_json(stream.read(), where)])
     if format == "text" or format in DELIMITERS:
         return Chats(where, format, [_text_entries(stream, where, format)])
     numbers = count(1)
@@ -200,11 +200,7 @@ ROWS_AT_ONCE = 1024  # rows of Parquet in memory
 
 
 def open_parquet(path: Path, rows: range | None = None) -> Chats:
-    """The chats of a Parquet file.
-
-    Args:
-        path: the file.
-        rows: consecutive row numbers, counted from 1; only these rows are read.
+    """The chats of a Parquet file, or of consecutive ``rows`` of it, counted from 1.
 
     Raises:
         InputError: it is not a Parquet file, or there is no chat in the columns.
@@ -231,10 +227,6 @@ def unpacked_size(path: Path, limit: int) -> int:
 
     Compression makes a file smaller, and so does the dictionary of a column: a text that stands in many cells is
     stored once. The dictionaries are kept while the texts are counted, so counting does not fill the memory.
-
-    Args:
-        path: the file.
-        limit: no more rows are read once the size is larger.
 
     Raises:
         InputError: the file is damaged.

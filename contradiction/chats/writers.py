@@ -76,12 +76,9 @@ MODEL_FILES = (".bin", ".json", ".model", ".onnx", ".safetensors", ".txt")
 
 
 def output_request(model: str, file: Path | None, **options: Any) -> dict[str, Any]:
-    """The request of a run. The model and the input are identified by their content, not by their place.
+    """The request of a run: the model, the input and all options that affect the verdicts.
 
-    Args:
-        model: a folder or Hub id.
-        file: the input file; None if the input is no file.
-        options: everything else that affects the verdicts.
+    The model and the input, which may be no file, are identified by their content, not by their place.
     """
     return {"model": _model_digest(model), "input": _digest([file]) if file else None, **options}
 

@@ -123,10 +123,6 @@ def batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
     A batch holds at most ``batch_size`` inputs and ``TOKENS`` times as many tokens, padding included. It ends where
     the next input would make more than ``MOST_PADDING`` of it padding, unless it is still ``SMALL``.
 
-    Args:
-        lengths: the number of tokens of each input.
-        batch_size: the number of inputs in a batch at most.
-
     Yields:
         The positions of the inputs of a batch.
     """

@@ -122,13 +122,9 @@ def weight_errors(name: str | Path) -> Iterator[None]:
 
 
 def check_weights(name: str, model: "PreTrainedModel", report: dict[str, Any], optional: Iterable[str] = ()) -> None:
-    """Checks that all weights of a model came from its checkpoint, and that they are numbers.
+    """Checks that all weights of a model came from its checkpoint, by the report of :func:`load_model`.
 
-    Args:
-        name: the name of the model in messages.
-        model: the model.
-        report: of :func:`load_model`.
-        optional: parts of the model that a checkpoint may lack; it may then have other weights in addition.
+    A checkpoint may lack the ``optional`` parts of a model, and may then have other weights in addition.
 
     Raises:
         InputError: a weight is missing, there is one too many, or one is not finite.

@@ -80,10 +80,8 @@ def _read_data(path: Path) -> list[Source]:
 def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
     """Adds the detector's accuracy to each source, measured on the conversations that people labelled.
 
-    Args:
-        sources: one for each bot. One without labels stays as it is.
-        path: JSON lines with ``id`` and ``label``; a random sample of the conversations of each bot. They are those of
-            the first bot unless a line names another ``bot``.
+    The file has JSON lines with ``id`` and ``label``: a random sample of the conversations of each bot. They are those
+    of the first bot unless a line names another ``bot``.
 
     Raises:
         InputError: the file is not in UTF-8, a line has no label or names another bot, no conversation has one of them,

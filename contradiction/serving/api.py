@@ -149,12 +149,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 def application(service: Service, token: str | None = None) -> FastAPI:
-    """The service as an application of its own.
-
-    Args:
-        service: what judges.
-        token: what callers have to send as ``Authorization: Bearer TOKEN``; None for no token.
-    """
+    """The service as an application of its own; callers send the token, if there is one, as a bearer token."""
     metrics = Metrics(PATHS)
     app = FastAPI(
         docs_url=None,  # the pages of FastAPI fetch scripts from another host; the router has one that does not
