@@ -12,10 +12,10 @@ from typing import Any
 from contradiction.conversation import alternating
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION
-from contradiction.io.endpoint import LONGEST_WAIT, backoff
+from contradiction.io.endpoint import LONGEST_WAIT, Answer, backoff
 from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.lines import LineFile, write_lines
-from contradiction.probing.bots import Bot, BotError, CommandBot, Reply
+from contradiction.probing.bots import Bot, BotError, CommandBot
 from contradiction.probing.plan import Message, Probe
 from contradiction.probing.triggers import PERSONA, lists
 
@@ -131,7 +131,7 @@ class Caller:
         self._next, self._lock, self._stopped = 0.0, threading.Lock(), threading.Event()
         self.calls = 0
 
-    def ask(self, messages: Sequence[Message]) -> Reply:
+    def ask(self, messages: Sequence[Message]) -> Answer:
         """One reply; raises BotError if no call succeeds, or if the run was stopped."""
         for attempt in range(self._limits.retries + 1):
             self._wait_for_turn()
