@@ -139,7 +139,8 @@ def detect(
     130 interrupted; 141 the output was closed.
     """
     _check_options(file, text, out, resume=resume, table=table, only=bool(only))
-    _check_engine(engine, address, text, format, encoding, out, device)
+    if engine == "local":
+        _check_local(out, address)
     if sys.stdout is None:
         raise InputError("standard output is closed; write > /dev/null if nobody reads it")
     model = existing_model(model, revision)
@@ -147,7 +148,7 @@ def detect(
         threshold=threshold, prior=prior, categories=category, windowing=windowing, max_turns=max_turns
     )
     if engine == "ray":
-        assert out
+        out = _check_ray(out, text, format, encoding, device)
         tally = _detect_folder(
             Path(file), out, model, settings, {"backend": backend, "precision": precision}, quiet,
             scan=scan, batch_size=batch_size, workers=workers, address=address, resume=resume, gpu=device == "cuda",
@@ -216,27 +217,22 @@ def _check_options(file: str, text: str | None, out: Path | None, *, resume: boo
         raise InputError("--only filters what is shown, and --out keeps every verdict; give only one of them")
 
 
-def _check_engine(
-    engine: str,
-    address: str | None,
-    text: str | None,
-    format: str,
-    encoding: str | None,
-    out: Path | None,
-    device: str | None,
-) -> None:
-    """Raises InputError for options that do not go with the engine."""
-    if engine == "ray":
-        from contradiction.io.cluster import check_ray
+def _check_ray(out: Path | None, text: str | None, format: str, encoding: str | None, device: str | None) -> Path:
+    """Returns the folder to write; raises InputError for options that do not go with ``--engine ray``."""
+    from contradiction.io.cluster import check_ray
 
-        check_ray()
-        if out is None:
-            raise InputError("--engine ray writes a folder of Parquet files; name it with --out")
-        if text is not None or format not in ("auto", "parquet") or encoding is not None:
-            raise InputError("--engine ray reads a folder of Parquet files; leave --text, --format and --encoding out")
-        if device not in (None, "cpu", "cuda"):
-            raise InputError(f"--device {device}: with --engine ray it must be cpu or cuda; Ray chooses the GPUs")
-        return
+    check_ray()
+    if out is None:
+        raise InputError("--engine ray writes a folder of Parquet files; name it with --out")
+    if text is not None or format not in ("auto", "parquet") or encoding is not None:
+        raise InputError("--engine ray reads a folder of Parquet files; leave --text, --format and --encoding out")
+    if device not in (None, "cpu", "cuda"):
+        raise InputError(f"--device {device}: with --engine ray it must be cpu or cuda; Ray chooses the GPUs")
+    return out
+
+
+def _check_local(out: Path | None, address: str | None) -> None:
+    """Raises InputError for options that do not go with ``--engine local``."""
     if address is not None:
         raise InputError("--address names a Ray cluster; it goes with --engine ray")
     if out and out.is_dir():
