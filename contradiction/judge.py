@@ -41,11 +41,7 @@ class Case:
 
 
 class Judge:
-    """Turns the probabilities of a classifier into verdicts on replies.
-
-    Args:
-        classifier: classifies rows of two turns.
-        settings: the settings of the operator.
+    """Turns the probabilities of a classifier of two turns into verdicts on replies.
 
     Attributes:
         name, task, labels, columns: those of the classifier.

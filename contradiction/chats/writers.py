@@ -38,11 +38,6 @@ class RejectedFile:
     A file of an earlier run is replaced, but only if something is rejected. If the file cannot be written, the run goes
     on without it.
 
-    Args:
-        source: the input file.
-        key: ``line`` or ``row``, what the numbers of the input count.
-        on_note: called with a message for the user.
-
     Attributes:
         path: the file; None if it cannot be written.
     """
@@ -118,12 +113,7 @@ def _digest(files: Iterable[Path]) -> str:
 
 
 class ShownOutput(ABC):
-    """Shows verdicts and stores none.
-
-    Args:
-        rejected: takes the rejected inputs.
-        only: shows only verdicts that pass one of these tests; all if empty.
-    """
+    """Shows verdicts and stores none: all, or ``only`` those that pass one of these tests."""
 
     def __init__(self, rejected: RejectedFile | None, only: Sequence[Test]) -> None:
         self._rejected, self._only = rejected, only

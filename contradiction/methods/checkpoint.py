@@ -25,8 +25,7 @@ class CheckpointClassifier(SoftmaxClassifier):
         backend: the loaded checkpoint, whose configuration names the labels.
         view: the utterances that it reads, a key of ``contradiction.inputs.views.VIEWS``; by default the one that its
             configuration names.
-        name: the name of the model in messages.
-        rule: the decision rule.
+        name, rule: see :class:`SoftmaxClassifier`.
 
     Raises:
         InputError: the labels or the view are unknown.

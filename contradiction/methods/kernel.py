@@ -214,8 +214,7 @@ class KernelClassifier(SoftmaxClassifier):
         model: the fitted regression.
         embed: the embedder that the model was fitted with.
         labels: the names of the labels by class id.
-        name: the name of the model in messages.
-        rule: the decision rule.
+        name, rule: see :class:`SoftmaxClassifier`.
 
     Raises:
         InputError: the labels are not those of a task.

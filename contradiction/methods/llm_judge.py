@@ -114,11 +114,6 @@ class LLMJudge(SoftmaxClassifier):
 
     Answers are kept in the file ``answers.sqlite`` of the folder, so an evaluation that was killed continues where it
     stopped, and equal rows are asked about once.
-
-    Args:
-        options: what ``judge.json`` says.
-        folder: the folder.
-        rule: the decision rule.
     """
 
     MARKER = "judge.json"

@@ -118,10 +118,6 @@ def _lines(path: Path) -> LineFile:
 class Caller:
     """Calls a bot at a limited rate, and again after temporary errors. All threads share it.
 
-    Args:
-        bot: the bot.
-        limits: how it is called.
-
     Attributes:
         calls: how many calls were made.
     """
@@ -238,7 +234,8 @@ def run(
     """
     transcript, caller, started = Transcript(folder, request), Caller(bot, limits), time.monotonic()
     missing = [probe for probe in probes if probe.id not in transcript.done]
-    outcome = Outcome(len(probes) - len(missing), len(probes) - len(missing))
+    earlier = len(probes) - len(missing)
+    outcome = Outcome(earlier, done=earlier)
     remaining, hopeless = iter(missing), min(HOPELESS, len(probes))
     at_once = min(limits.at_once, bot.at_once or limits.at_once)
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="probe")

@@ -69,7 +69,6 @@ class Guard:
     """ASGI middleware around the service.
 
     Args:
-        app: the service.
         body: the maximum size of a request in bytes.
         token: what a caller has to send as ``Authorization: Bearer TOKEN``; None for no token.
         metrics: counts the answers.

@@ -26,10 +26,6 @@ WATCH = 0.25  # seconds between checks that the caller is still connected
 class Service:
     """Judges chats for many callers at a time. Its methods may be called from any thread.
 
-    Args:
-        detector: the detector.
-        limits: the limits of one request.
-
     Attributes:
         predictions: joins the requests, and counts them.
         pool: the threads in which requests wait.
