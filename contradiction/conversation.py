@@ -80,12 +80,24 @@ def read_turns(messages: Messages) -> list[Turn]:
     messages = list_messages(messages)
     if not messages:
         raise InputError(f"messages is empty; it must be a list of {MESSAGE}")
-    turns: list[Turn] = []
-    for index, message in enumerate(messages):
-        add_message(turns, read_message(message, f"messages[{index}]"), index)
+    turns = unfinished_turns(messages)
     if turns and not turns[-1].reply_messages:
         turns.pop()
     return turns
+
+
+def unfinished_turns(messages: Messages) -> list[Turn]:
+    """Like :func:`read_turns`, of a list that may be empty; the last turn may lack its reply."""
+    turns: list[Turn] = []
+    for index, message in enumerate(messages):
+        add_message(turns, read_message(message, f"messages[{index}]"), index)
+    return turns
+
+
+def spoken_messages(messages: Messages) -> list[dict[str, str]]:
+    """The messages by the user and the assistant as text; raises InputError for one that is not usable."""
+    read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
+    return [{"role": message.role, "content": message.text} for message in read if not message.skipped]
 
 
 def alternating(texts: Iterable[str]) -> list[dict[str, str]]:
@@ -152,15 +164,7 @@ def _join(before: str, text: str) -> str:
 
 
 def read_message(message: object, where: str) -> Utterance:
-    """Reads one message.
-
-    Args:
-        message: a dict as :func:`read_turns` takes it.
-        where: the place of the message, with which an error begins.
-
-    Raises:
-        InputError: the message is not usable.
-    """
+    """Reads one message; raises InputError, which begins with ``where``, for one that is not usable."""
     if hasattr(message, "model_dump"):  # a message object of an SDK
         message = message.model_dump()
     if not isinstance(message, Mapping):

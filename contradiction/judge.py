@@ -41,17 +41,10 @@ class Case:
 
 
 class Judge:
-    """Turns the probabilities of a classifier into verdicts on replies.
-
-    Args:
-        classifier: classifies rows of two turns.
-        settings: the settings of the operator.
+    """Turns the probabilities of a classifier of two turns into verdicts on replies.
 
     Attributes:
-        name: the name of the classifier.
-        task: the task of the classifier.
-        labels: the labels of the classifier.
-        columns: the utterances that the classifier reads.
+        name, task, labels, columns: those of the classifier.
 
     Raises:
         InputError: the settings do not fit this classifier.
@@ -127,12 +120,7 @@ class Judge:
                 yield self.verdict(case, list(islice(predictions, len(case.windows))))
 
     def verdict(self, case: Case, predictions: Sequence[Prediction]) -> Verdict:
-        """The verdict on a reply.
-
-        Args:
-            case: the reply.
-            predictions: the prediction for each window of the case.
-        """
+        """The verdict on a reply, from the prediction for each of its windows."""
         reply = case.turns[case.place].reply_messages if case.turns else ()
         if case.reason:
             return Verdict(None, None, {}, checked=False, reason=case.reason, reply=reply)

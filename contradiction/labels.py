@@ -95,4 +95,4 @@ def merge_label(label: str) -> str:
 
 def merge_id(task: str, label: int) -> int:
     """The class id of ``2-class`` for a class id of a task."""
-    return LABELS["2-class"].index(CONTRADICTION if LABELS[task][label] in CONTRADICTIONS[task] else NON_CONTRADICTION)
+    return LABELS["2-class"].index(merge_label(LABELS[task][label]))

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from contradiction.conversation import Turn, answer_of, check_text, check_texts, is_blank
 from contradiction.errors import InputError
-from contradiction.inputs.views import CONVERSATION
-from contradiction.inputs.windows import STRUCTURED, Window
+from contradiction.inputs.windows import STRUCTURED, Window, row_of
 from contradiction.judge import Case, Judge
 from contradiction.labels import CATEGORIES, CONTRADICTIONS, HISTORY, INTRA, ROLE
 from contradiction.methods.base import Prediction
@@ -47,9 +46,7 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
         problem = None if is_blank(fact) else judge.why_unreadable(fact)
         turns.append(Turn("", fact, (), (index,), problem and f"facts[{index}] {problem}"))
         if not is_blank(fact) and not problem and fact.strip() != reply.strip():
-            windows.append(
-                Window(dict(zip(CONVERSATION, (INTRODUCTION, fact, question, reply), strict=True)), (index,))
-            )
+            windows.append(Window(row_of(INTRODUCTION, fact, question, reply), (index,)))
     reason = None
     if problem := judge.why_unreadable(reply):
         reason = f"the reply {problem}"

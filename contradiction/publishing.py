@@ -93,12 +93,9 @@ def code_on_the_hub(card: str, names: Iterable[str], repo_id: str, place: str = 
 def dataset(folder: str | Path = "cdconv", *, any_data: bool = False) -> Upload:
     """The repo of a data set: the Parquet files of every config, and the card.
 
-    Args:
-        folder: a folder that ``cdconv data build`` wrote.
-        any_data: also publish data whose card says that it is not the released CDConv.
-
     Raises:
-        InputError: the folder is not a complete data repo, or its data is not CDConv.
+        InputError: the folder is not a complete data repo, or holds other data than the released CDConv and
+            ``any_data`` is false.
     """
     from huggingface_hub import DatasetCard
 

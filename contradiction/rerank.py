@@ -12,7 +12,7 @@ from contradiction.conversation import (
     add_message,
     check_texts,
     list_messages,
-    read_message,
+    unfinished_turns,
 )
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
@@ -68,7 +68,11 @@ def rerank(
         InputError: the chat or a candidate is not usable, or the model does not judge replies.
     """
     messages = list_messages(messages)
-    turns = _read_history(messages)
+    turns, last = unfinished_turns(messages), len(messages) - 1
+    if turns and last in turns[-1].reply_messages:
+        raise InputError(
+            f"messages[{last}] is the assistant's; the last message before a reply must be the {USER}'s or a tool's"
+        )
     texts = check_texts(candidates, "candidates")
     if not texts:
         raise InputError("candidates is empty; name at least one reply")
@@ -78,19 +82,6 @@ def rerank(
     verdicts = judge.judge_last_replies(list(chats.values()), batch_size=batch_size, on_batch=on_batch)
     verdict_of = dict(zip(chats, verdicts, strict=True))
     return _sort([Ranked(index, text, verdict_of[text]) for index, text in enumerate(texts)])
-
-
-def _read_history(messages: Messages) -> list[Turn]:
-    turns: list[Turn] = []
-    for index, message in enumerate(messages):
-        utterance = read_message(message, f"messages[{index}]")
-        add_message(turns, utterance, index)
-        if index == len(messages) - 1 and utterance.role == ASSISTANT and not utterance.skipped:
-            raise InputError(
-                f"messages[{index}] is the assistant's; "
-                f"the last message before a reply must be the {USER}'s or a tool's"
-            )
-    return turns
 
 
 def _sort(candidates: Sequence[Ranked]) -> list[Ranked]:

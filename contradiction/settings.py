@@ -51,19 +51,15 @@ class Settings:
             raise InputError(f"max_turns {shown(self.max_turns)}; it must be a whole number, 1 or more")
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise InputError(f"categories is {shown(self.categories)}; it must be a list of {', '.join(CATEGORIES)}")
-        object.__setattr__(self, "categories", tuple(self.categories))
-        if unknown := [name for name in self.categories if not isinstance(name, str) or name not in CATEGORIES]:
+        categories = list(self.categories)
+        if unknown := [name for name in categories if not isinstance(name, str) or name not in CATEGORIES]:
             raise InputError(f"category {shown(unknown[0])}; allowed are {', '.join(CATEGORIES)}")
-        if not self.categories:
+        if not categories:
             raise InputError(f"categories is empty; name at least one of {', '.join(CATEGORIES)}")
-        object.__setattr__(self, "categories", tuple(name for name in CATEGORIES if name in self.categories))
+        object.__setattr__(self, "categories", tuple(name for name in CATEGORIES if name in categories))
 
     def threshold_for(self, rule: Rule, name: str = "the detector") -> float:
         """The threshold on the corrected probabilities, as a number.
-
-        Args:
-            rule: the decision rule of the detector, which holds what was measured on validation.
-            name: the name of the detector in error messages.
 
         Raises:
             InputError: the setting asks for a precision that was never reached, or no precision was measured.
@@ -77,7 +73,7 @@ class Settings:
             raise InputError(
                 f"{name}: no precision was measured; run `cdconv calibrate`, or give a number as the threshold"
             )
-        if set(self.categories) != set(CATEGORIES):
+        if self.categories != CATEGORIES:
             raise InputError(
                 f"threshold {self.threshold}: precision was measured with all categories; give a number instead"
             )
@@ -106,11 +102,6 @@ class Settings:
         """Corrects probabilities for the operator's prior: each odds times the ratio of the odds of the priors.
 
         Source: Saerens et al., 2002, *Adjusting the outputs of a classifier to new a priori probabilities*, eq. 2.4.
-
-        Args:
-            scores: the probability of every label.
-            task: the task of the labels, a key of ``contradiction.labels.CONTRADICTIONS``.
-            rule: the decision rule of the detector.
 
         Raises:
             InputError: the prior of the data that the probabilities were calibrated on is not known.

@@ -15,14 +15,9 @@ CERTAINTIES = {SURE: 0.8, LIKELY: 0.6, UNSURE: 0.0}
 
 
 def is_unchecked(checked: bool, reason: str | None, replies: int) -> bool:
-    """Whether a verdict left something unchecked that could have been checked.
+    """Whether a verdict, by its ``checked`` and ``reason``, left something unchecked that could have been checked.
 
-    An opening reply that the model does not judge counts as checked, unless it is the only reply of the chat.
-
-    Args:
-        checked: ``checked`` of the verdict.
-        reason: ``reason`` of the verdict.
-        replies: how many replies of the chat were judged.
+    An opening reply that the model does not judge counts as checked, unless it is the only one of the judged replies.
     """
     return not checked and (reason != NOTHING_BEFORE or replies == 1)
 

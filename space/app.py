@@ -11,7 +11,7 @@ import bot as bots
 import gradio as gr
 import samples
 from gradio.utils import get_upload_folder
-from locales import CHINESE, ENGLISH, for_browser, text_key, translations
+from locales import CHINESE, ENGLISH, LANGUAGES, for_browser, text_key, translations
 from starlette.middleware import Middleware
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
@@ -21,7 +21,7 @@ from web import Page, Uploads
 
 from contradiction import ContradictionDetector
 from contradiction.chats import pasted
-from contradiction.conversation import read_message
+from contradiction.conversation import spoken_messages
 from contradiction.errors import InputError
 from contradiction.inference.torch_backend import use_allowed_cores
 from contradiction.paths import CHECKOUT, SHIPPED
@@ -50,15 +50,13 @@ TITLE = """() => { if (/^zh(-|$)/i.test(navigator.language)) document.title = "%
 Chat = list[dict[str, str]]
 
 
-def build(service: Service, others: Mapping[str, Service] | None = None, bot: bots.Bot | None = None) -> gr.Blocks:
-    """The page around a detector. Its public functions are /judge, /scan, /rerank and /check.
+def build(services: Mapping[str, Service], bot: bots.Bot | None = None) -> gr.Blocks:
+    """The page around detectors. Its public functions are /judge, /scan, /rerank and /check.
 
     Args:
-        service: judges with the detector that is chosen first.
-        others: name -> more detectors that a visitor can choose.
+        services: name -> a detector that a visitor can choose; by default the first.
         bot: the chatbot that visitors can chat with.
     """
-    services = {name_of(service): service, **(others or {})}
     texts = page_texts(services)
     shown = [_shown(name, member.detector) for name, member in services.items()]
 
@@ -130,7 +128,7 @@ def words_by_language(*beginnings: str) -> dict[str, dict[str, str]]:
     """The words by language, or those of them whose keys begin so."""
     return {
         language: {key: text for key, text in words.items() if key.startswith(beginnings or ("",))}
-        for language, words in (("en", ENGLISH), ("zh", CHINESE))
+        for language, words in LANGUAGES.items()
     }
 
 
@@ -150,11 +148,9 @@ def _shown(name: str, detector: ContradictionDetector) -> dict[str, Any]:
 def read_pasted(text: str) -> dict[str, Any]:
     """The messages of a pasted chat that the user or the bot says, or why it is none."""
     try:
-        messages = pasted.read_pasted(str(text)[:LONGEST_PASTED])
-        read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
+        return {"messages": spoken_messages(pasted.read_pasted(str(text)[:LONGEST_PASTED]))}
     except InputError as error:
         return {"error": str(error)}
-    return {"messages": [{"role": message.role, "content": message.text} for message in read if not message.skipped]}
 
 
 def functions(services: Mapping[str, Service]) -> None:
@@ -261,13 +257,13 @@ def serve(
         button_primary_background_fill="*primary_700",
         button_primary_background_fill_hover="*primary_800",
     )
-    service, *rest = [Service(member, LIMITS) for member in (detector, *others)]
-    more = {name_of(member): member for member in rest}
-    if len({name_of(service), *more}) <= len(rest):
-        names = ", ".join(name_of(member) for member in (service, *rest))
+    members = [Service(each, LIMITS) for each in (detector, *others)]
+    services = {name_of(member): member for member in members}
+    if len(services) < len(members):
+        names = ", ".join(map(name_of, members))
         raise InputError(f"{names}: visitors choose a detector by its name, so each needs a name of its own")
     metrics = Metrics((*PATHS, bots.PATH))
-    page = build(service, more, bot)
+    page = build(services, bot)
     plots = StaticFiles(directory=ANALYSIS, check_dir=False)
     upload = (batch.MEGABYTES + 1) * 1_000_000
     # Quiet, because the messages of Gradio are for programmers.
@@ -277,16 +273,16 @@ def serve(
         css_paths=[FOLDER / "page.css"],
         theme=theme,
         footer_links=["api"],
-        i18n=page_texts({name_of(service): service, **more}),
+        i18n=page_texts(services),
         app_kwargs={
             "routes": [
-                *router(service, metrics, more).routes,
+                *router(services, metrics).routes,
                 *(bots.router(bot).routes if bot else ()),
                 Mount("/analysis", plots),
             ],
             "exception_handlers": handlers(SERVICE_PATHS),
             "middleware": [
-                Middleware(Guard, body=service.limits.body, elsewhere=upload, metrics=metrics),
+                Middleware(Guard, body=LIMITS.body, elsewhere=upload, metrics=metrics),
                 Middleware(Page),
                 Middleware(Uploads, folder=get_upload_folder()),
             ],
@@ -301,15 +297,9 @@ def serve(
     return page, address
 
 
-def launch(
-    detector: ContradictionDetector,
-    host: str | None = None,
-    port: int | None = None,
-    others: Sequence[ContradictionDetector] = (),
-    bot: bots.Bot | None = None,
-) -> None:
-    """Serves the page until interrupted."""
-    page, address = serve(detector, host, port, others, bot)
+def launch(detector: ContradictionDetector, **options: Any) -> None:
+    """Serves the page until interrupted; the options are those of :func:`serve`."""
+    page, address = serve(detector, **options)
     print(f"The page is at {address} (Ctrl+C ends it)", flush=True)
     page.block_thread()
 

@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from contradiction.conversation import USER
 from contradiction.errors import InputError
 from contradiction.serving.api import visitor_of
+from contradiction.serving.service import WATCH
 
 PATH = "/v1/reply"
 SECONDS = 30.0  # until a reply is too late
@@ -28,7 +29,6 @@ BYTES = 256 * 1024  # of an answer
 MESSAGES, CHARACTERS = 60, 8000  # of a chat
 LONGEST = 2000  # characters of a reply; the rest is left out
 TOKENS = 300  # the maximum number of tokens of a reply
-WATCH = 0.25  # seconds between checks that the visitor is still connected
 URL, MODEL, KEY = "CDCONV_BOT_URL", "CDCONV_BOT_MODEL", "CDCONV_BOT_KEY"
 
 

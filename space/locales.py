@@ -10,6 +10,7 @@ import gradio as gr
 _TABLES = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 ENGLISH: dict[str, str] = _TABLES["en"]
 CHINESE: dict[str, str] = _TABLES["zh"]
+LANGUAGES = {"en": ENGLISH, "zh": CHINESE}
 REASONS: dict[str, str] = _TABLES["reasons"]
 COOKIE = "cdconv-language"  # the language that a visitor chose: zh or en
 # The two forms of Chinese that Gradio's own words come in. To a browser set to zh, zh-HK or zh-Hans-CN Gradio shows
@@ -20,8 +21,8 @@ LOCALES = ("zh-CN", "zh-TW")
 def words_of(request: gr.Request) -> dict[str, str]:
     """The words in the language in which this visitor reads the page."""
     chosen = request.cookies.get(COOKIE) if request.cookies else None
-    if chosen in ("zh", "en"):
-        return CHINESE if chosen == "zh" else ENGLISH
+    if chosen in LANGUAGES:
+        return LANGUAGES[chosen]
     first = request.headers.get("accept-language", "").split(",")[0].split(";")[0].strip()
     return CHINESE if re.match(r"zh(-|$)", first, flags=re.IGNORECASE) else ENGLISH
 
@@ -47,8 +48,7 @@ def text_key(key: str) -> str:
 def translations(**values: dict[str, Any]) -> gr.I18n:
     """The words of the page by language, under the keys that :func:`text_key` gives; the browser chooses.
 
-    Args:
-        values: key -> the values for the placeholders of its text.
+    ``values`` fill the placeholders of the text of each key.
     """
 
     def filled(words: dict[str, str]) -> dict[str, str]:

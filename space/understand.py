@@ -8,7 +8,7 @@ import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from locales import CHINESE, ENGLISH
+from locales import ENGLISH, LANGUAGES
 
 FOLDER = Path(__file__).with_name("analysis")
 PLOTS = ("confusion", "reliability", "precision-recall", "slices")
@@ -60,9 +60,7 @@ def _lead(tables: Mapping[str, Rows], detectors: Sequence[str]) -> str:
 
 def _both(key: str, **values: str) -> str:
     """A text in both languages, of which the page shows one."""
-    filled = {
-        language: html.escape(words[key].format(**values)) for language, words in (("en", ENGLISH), ("zh", CHINESE))
-    }
+    filled = {language: html.escape(words[key].format(**values)) for language, words in LANGUAGES.items()}
     return "".join(f'<span class="cd-{language}">{text}</span>' for language, text in filled.items())
 
 

@@ -1,11 +1,11 @@
 """Between the page and the web: its headers, the first script in its HTML, and a bound on uploaded files."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
+from starlette.responses import JSONResponse
 
 ROOM = 500  # megabytes that the files of all visitors may take; a further upload is refused
 UPLOAD = "/gradio_api/upload"
@@ -29,11 +29,7 @@ FULL = {"error": "the page keeps too many files at the moment; try again in an h
 
 
 class Page:
-    """ASGI middleware that puts ``SCRIPT`` at the start of the page's HTML, and ``POLICY`` on its answers.
-
-    Args:
-        app: the application that serves the page.
-    """
+    """ASGI middleware that puts ``SCRIPT`` at the start of the page's HTML, and ``POLICY`` on its answers."""
 
     def __init__(self, app: Any) -> None:
         self.app = app
@@ -60,13 +56,7 @@ class Page:
 
 
 class Uploads:
-    """ASGI middleware that refuses uploads while the stored files take too much room.
-
-    Args:
-        app: the application that stores the files.
-        folder: the folder of the files.
-        room: the maximum size of all files in megabytes.
-    """
+    """ASGI middleware that refuses uploads while the files in a folder take more than ``room`` megabytes."""
 
     def __init__(self, app: Any, folder: str | Path, room: int = ROOM) -> None:
         self.app, self.folder, self.room = app, folder, room
@@ -75,9 +65,8 @@ class Uploads:
         """Answers one request."""
         if scope["type"] != "http" or scope["path"] != UPLOAD or size(self.folder) < self.room * 1_000_000:
             return await self.app(scope, receive, send)
-        headers = [(b"content-type", b"application/json"), (b"retry-after", b"3600"), (b"connection", b"close")]
-        await send({"type": "http.response.start", "status": 503, "headers": headers})
-        await send({"type": "http.response.body", "body": json.dumps(FULL).encode()})
+        refusal = JSONResponse(FULL, 503, {"retry-after": "3600", "connection": "close"})
+        await refusal(scope, receive, send)
 
 
 def size(folder: str | Path) -> int:

@@ -243,7 +243,7 @@ def test_a_model_failure_is_the_fault_of_the_service_and_its_cause_is_only_in_th
 
 def test_the_service_leaves_errors_of_other_paths_to_the_surrounding_app(detector):
     page = FastAPI(exception_handlers=handlers(SERVICE_PATHS))
-    page.include_router(router(Service(detector), Metrics(PATHS)))
+    page.include_router(router({"quick": Service(detector)}, Metrics(PATHS)))
     client = TestClient(page)
     assert list(client.get("/v1/judge").json()) == ["error"]
     assert list(client.get("/nowhere").json()) == ["detail"]

@@ -112,14 +112,9 @@ def judge_chats(
     scan: bool,
     on_rejected: Callable[[Record], Any],
 ) -> Tally:
-    """Judges an input of chats chunk by chunk.
+    """Judges an input of chats chunk by chunk, with :func:`judge_in_turn` or several processes.
 
-    Args:
-        judge: judges chunks, in their order: :func:`judge_in_turn`, or several processes.
-        chats: the input.
-        output: takes the verdicts.
-        scan: whether every reply is judged instead of the last one.
-        on_rejected: called with the record of each rejected input.
+    ``on_rejected`` is called with the record of each rejected input.
 
     Raises:
         InputError: the model does not judge replies, or the input cannot be read further.
@@ -141,15 +136,9 @@ def judge_in_turn(
     on_chunk: OnChunk | None = None,
     **options: Any,
 ) -> Iterator[JudgedChunk]:
-    """Judges chunks one after another.
+    """Judges chunks one after another by :func:`judge_chunk`.
 
-    Args:
-        detector: the detector.
-        key: see :func:`judge_chunk`.
-        chunks: the chunks.
-        on_chunk: called with the entries of each chunk before it is judged; returns the ``on_batch`` of
-            :func:`judge_chunk`.
-        options: ``scan`` and ``batch_size``, see there.
+    ``on_chunk`` is called with the entries of each chunk before it is judged, and returns the ``on_batch`` for it.
     """
     for entries in chunks:
         yield judge_chunk(detector, entries, key, on_batch=on_chunk(entries) if on_chunk else None, **options)

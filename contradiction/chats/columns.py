@@ -42,11 +42,7 @@ def usual_case(names: Sequence[str]) -> list[str]:
 
 
 def chat_columns(names: Sequence[str], where: str) -> tuple[str, ...]:
-    """The columns of a table that hold a chat.
-
-    Args:
-        names: the names of all columns, as :func:`usual_case` gives them.
-        where: the name of the table in error messages.
+    """The columns of a table that hold a chat, among names as :func:`usual_case` gives them.
 
     Raises:
         InputError: there are none, or one that is read occurs twice.
@@ -64,10 +60,6 @@ def chat_columns(names: Sequence[str], where: str) -> tuple[str, ...]:
 
 def message_columns(names: Sequence[str], where: str) -> MessageColumns | None:
     """The columns of a table with one message in each row; None if it is another table.
-
-    Args:
-        names: the names of all columns.
-        where: the name of the table in error messages.
 
     Raises:
         InputError: there are speakers and texts but no chats, or a column that is read occurs twice.
@@ -118,12 +110,7 @@ _HINTS = {
 
 
 def hint_at_format(first_line: str, read_with: str | None = None) -> str | None:
-    """A hint if the first line of an input is the header of a table in another format; else None.
-
-    Args:
-        first_line: the line.
-        read_with: the delimiter that it was read with already.
-    """
+    """A hint if the first line of an input is the header of a table with another delimiter; else None."""
     for delimiter, hint in _HINTS.items():
         names = [name.strip().strip('"') for name in first_line.split(delimiter)]
         if delimiter != read_with and _is_header(names):

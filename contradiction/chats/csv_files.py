@@ -16,7 +16,8 @@ from contradiction.chats.columns import (
     message_columns,
     usual_case,
 )
-from contradiction.chats.formats import NOT_UTF8, Entry, NamedChat, chat_from_row, make_entry
+from contradiction.chats.encodings import decode
+from contradiction.chats.formats import Entry, NamedChat, chat_from_row, make_entry
 from contradiction.chats.speakers import CELL_ROLES, SPEAKERS
 from contradiction.errors import InputError, shown
 
@@ -32,12 +33,7 @@ NOT_CLOSED = "a quote that is not closed; only this line is rejected"
 
 
 def read_csv(file: Iterable[bytes], where: str, format: str) -> Iterator[Entry]:
-    """The entries of CSV or TSV.
-
-    Args:
-        file: its lines.
-        where: its name in error messages.
-        format: ``csv`` or ``tsv``.
+    """The entries of the lines of CSV or TSV.
 
     Raises:
         InputError: there is no header, or no chat in the columns.
@@ -72,13 +68,13 @@ def _csv_rows(file: Iterable[bytes], where: str, delimiter: str) -> Iterator[Row
     row_lines: list[tuple[int, bytes]] = []
     unclosed = end = 0  # in lines before this one, a quote that is open at the end is never closed
 
+    def text_of(number: int, line: bytes) -> str:
+        return decode(line, f"{where}:{number}", number == 1)
+
     def lines() -> Iterator[str]:
         while line := again.popleft() if again else next(numbered, None):
             row_lines.append(line)
-            try:
-                yield _decode(line[1], line[0])
-            except UnicodeDecodeError:
-                raise InputError(f"{where}:{line[0]}: {NOT_UTF8}") from None
+            yield text_of(*line)
             if row_lines and row_lines[-1][0] < unclosed:
                 raise csv.Error(NOT_CLOSED)
 
@@ -99,11 +95,7 @@ def _csv_rows(file: Iterable[bytes], where: str, delimiter: str) -> Iterator[Row
                 reader = csv.reader(lines(), delimiter=delimiter, strict=True)
         end += sum(len(line) for _, line in row_lines)
         if cells:
-            yield "".join(_decode(line, number) for number, line in row_lines).rstrip("\r\n"), cells, end
-
-
-def _decode(line: bytes, number: int) -> str:
-    return line.decode("utf-8-sig" if number == 1 else "utf-8")
+            yield "".join(text_of(*line) for line in row_lines).rstrip("\r\n"), cells, end
 
 
 def _from_cells(header: list[str], keys: tuple[str, ...], cells: list[str] | InputError, _: object) -> NamedChat:
@@ -115,12 +107,6 @@ def _group_messages(rows: Iterable[Row], header: list[str], columns: MessageColu
 
     The rows of a chat need not follow one another, so all rows are read before the first chat is complete. The number
     of a chat is that of its first row. A row that cannot be read is an entry of its own.
-
-    Args:
-        rows: the rows after the header.
-        header: the names of all columns.
-        columns: the columns that are read.
-        where: the name of the table in error messages.
 
     Raises:
         InputError: the chats are named by ``id``, and no two rows have the same one.

@@ -1,4 +1,4 @@
-"""Text in other encodings than UTF-8, such as GB18030, which many Chinese programs write."""
+"""Text in UTF-8, and in other encodings such as GB18030, which many Chinese programs write."""
 
 import codecs
 from io import BufferedIOBase, BufferedReader, RawIOBase
@@ -7,6 +7,19 @@ from typing import Any
 from contradiction.errors import InputError
 
 PIECE = 1 << 16  # bytes that are converted at once
+NOT_UTF8 = "not in UTF-8; save it as UTF-8, or name its encoding, for instance with --encoding gb18030 (or utf-16)"
+
+
+def decode(content: bytes, where: str, first: bool = True) -> str:
+    """The text of bytes in UTF-8; the ``first`` ones of a file may begin with a byte order mark.
+
+    Raises:
+        InputError: the bytes are not in UTF-8; the message begins with ``where``.
+    """
+    try:
+        return content.decode("utf-8-sig" if first else "utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{where}: {NOT_UTF8}") from None
 
 
 def check_encoding(name: str) -> None:
@@ -22,20 +35,13 @@ def check_encoding(name: str) -> None:
 def as_utf8(stream: BufferedIOBase, encoding: str | None, where: str) -> BufferedIOBase:
     """A stream of bytes as UTF-8; the same stream if no encoding is named.
 
-    Args:
-        stream: the bytes.
-        encoding: their encoding.
-        where: the name of the input in error messages.
-
     Raises:
         InputError: the encoding is unknown, or, while the stream is read, the bytes are not in it.
     """
     if encoding is None:
         return stream
     check_encoding(encoding)
-    converted: Any = BufferedReader(
-        _Converter(stream, encoding, where), PIECE
-    )  # which mypy takes for no BufferedIOBase
+    converted: Any = BufferedReader(_Converter(stream, encoding, where), PIECE)  # to mypy no BufferedIOBase
     return converted
 
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from contradiction.chats.columns import ID, MESSAGES, chat_keys, list_names, usual_case
 from contradiction.chats.speakers import SHAREGPT_ROLES
-from contradiction.conversation import ASSISTANT, CALLS, USER, Messages, read_turns
+from contradiction.conversation import CALLS, Messages, alternating, read_turns
 from contradiction.errors import InputError, kind_of
 from contradiction.inputs.views import CONVERSATION
 
 CHAT = '{"messages": [...]}, {"conversations": [...]}, an object with u1, b1, u2 and b2, or a list of messages'
-NOT_UTF8 = "not in UTF-8; save it as UTF-8, or name its encoding, for instance with --encoding gb18030 (or utf-16)"
 
 NamedChat = tuple[Any, Any]  # messages that are not yet checked, and the id of the chat
 
@@ -88,8 +87,7 @@ def _answer(choices: object) -> list[Any]:
 def chat_from_row(keys: tuple[str, ...], row: Mapping[str, Any]) -> NamedChat:
     """The chat of a row, from the columns that ``chat_keys`` or ``chat_columns`` found."""
     if keys == CONVERSATION:
-        roles = (USER, ASSISTANT) * (len(keys) // 2)
-        return [{"role": role, "content": row[name]} for role, name in zip(roles, keys, strict=True)], row.get(ID)
+        return alternating(row[name] for name in keys), row.get(ID)
     messages = row[keys[0]]
     if isinstance(messages, str):  # as in a cell of CSV
         try:
@@ -180,14 +178,7 @@ class Chats:
 
 
 def make_entry(number: int, end: int, read: Callable[[Any], NamedChat], source: Any) -> Entry:
-    """Reads one input.
-
-    Args:
-        number: see :class:`Entry`.
-        end: see :class:`Entry`.
-        read: returns the messages and the id of the source, or raises InputError.
-        source: the input, for instance a line.
-    """
+    """Reads one input, for instance a line, by a function that returns its messages and id, or raises InputError."""
     try:
         messages, name = read(source)
         turns = len(read_turns(messages))

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from contradiction.chats.formats import NOT_UTF8, Entry, NamedChat, make_entry, parse_json
-from contradiction.conversation import ASSISTANT, USER
+from contradiction.chats.encodings import decode
+from contradiction.chats.formats import Entry, NamedChat, make_entry, parse_json
+from contradiction.conversation import ASSISTANT, USER, alternating
 from contradiction.errors import InputError, kind_of
 
 DEEPEVAL, GARAK = "deepeval", "garak"
@@ -24,11 +25,7 @@ def read_harness(content: bytes, where: str, format: str) -> list[Entry]:
     Raises:
         InputError: the file is not in UTF-8 or not JSON, or the conversations or outputs of an attempt are not a list.
     """
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(f"{where}: {NOT_UTF8}") from None
-    values = list(_values(text, where))
+    values = list(_values(decode(content, where), where))
     if format == DEEPEVAL:
         return [make_entry(number, number, _test_case, value) for number, (_, value) in enumerate(values, 1)]
     outputs = _outputs(values, where)
@@ -63,7 +60,7 @@ def _test_case(value: Any) -> NamedChat:
     reply = value.get("actual_output", value.get("actualOutput"))
     if "input" not in value or reply is None:
         raise InputError("a test case with neither turns, nor input and actual_output")
-    return [{"role": USER, "content": value["input"]}, {"role": ASSISTANT, "content": reply}], name
+    return alternating((value["input"], reply)), name
 
 
 def _outputs(values: list[tuple[int, Any]], where: str) -> list[NamedChat]:

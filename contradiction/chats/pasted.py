@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from contradiction.chats.formats import NOT_UTF8, Entry, NamedChat, chat_from_json, make_entry, parse_json
+from contradiction.chats.encodings import decode
+from contradiction.chats.formats import Entry, NamedChat, chat_from_json, make_entry, parse_json
 from contradiction.chats.speakers import SYSTEM_ROLES, TEXT_ROLES
 from contradiction.conversation import alternating
 from contradiction.errors import InputError, kind_of
@@ -30,15 +31,13 @@ def read_pasted(text: str) -> list[Any]:
         raise InputError("the chat is empty; it must be lines of text, the user's first, or JSON")
     if JSON.match("\n".join(lines)):
         return _from_json(lines)
-    matches = [SPEAKER.match(line) for line in lines]
-    names = Counter(_name(match) for match in matches if match)
-    roles = {name: role for name in names if (role := _role(name, names, TEXT_ROLES))}
+    names, roles = _speakers(lines, TEXT_ROLES)
     if not roles:
         unknown = [name for name, count in names.items() if count > 1]
         if len(unknown) > 1 and sum(names.values()) == len(lines):
             raise InputError(f"unknown speakers {', '.join(unknown[:4])}; write 用户： or 机器人： before each message")
         return alternating(lines)
-    if not (matches[0] and _name(matches[0]) in roles):
+    if not _has_speaker(lines[0], roles):
         raise InputError(
             f"{lines[0][:20]!r} does not say who speaks, but later lines do ({min(roles)}); say it in every line"
         )
@@ -47,16 +46,12 @@ def read_pasted(text: str) -> list[Any]:
 
 def begins_transcript(line: str) -> bool:
     """Whether a line is the first one of a transcript: it begins with a known speaker, as in ``用户：你好``."""
-    match = SPEAKER.match(line)
-    return match is not None and _name(match) in _roles([line])
+    _, roles = _speakers([line], TEXT_ROLES | SYSTEM_ROLES)
+    return _has_speaker(line, roles)
 
 
 def read_transcripts(file: Iterable[bytes], where: str) -> Iterator[Entry]:
-    """The chats of a transcript: each message begins with its speaker, and an empty line ends a chat.
-
-    Args:
-        file: its lines.
-        where: its name in error messages.
+    """The chats of the lines of a transcript: each message begins with its speaker, and an empty line ends a chat.
 
     Raises:
         InputError: it is not in UTF-8, or it is JSON.
@@ -64,10 +59,7 @@ def read_transcripts(file: Iterable[bytes], where: str) -> Iterator[Entry]:
     block: list[str] = []
     first = end = 0
     for number, line in enumerate(file, 1):
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-        except UnicodeDecodeError:
-            raise InputError(f"{where}:{number}: {NOT_UTF8}") from None
+        text = decode(line, f"{where}:{number}", number == 1).strip()
         if number == 1 and JSON.match(text):
             raise InputError(f"{where}: its first line is JSON; --format jsonl reads one chat in each line")
         if not text and block:
@@ -83,19 +75,12 @@ def read_transcripts(file: Iterable[bytes], where: str) -> Iterator[Entry]:
 
 def _from_transcript(text: str) -> NamedChat:
     lines = text.split("\n")
-    roles = _roles(lines)
-    first = SPEAKER.match(lines[0])
-    if not first or _name(first) not in roles:
+    _, roles = _speakers(lines, TEXT_ROLES | SYSTEM_ROLES)
+    if not _has_speaker(lines[0], roles):
         raise InputError(
             f"{lines[0][:20]!r} names no known speaker; a chat begins with 用户： or 机器人：, as in 用户：你好"
         )
     return _messages(lines, roles), None
-
-
-def _roles(lines: list[str]) -> dict[str, str]:
-    """The roles of the known speakers in the lines of a transcript."""
-    names = Counter(_name(match) for line in lines if (match := SPEAKER.match(line)))
-    return {name: role for name in names if (role := _role(name, names, TEXT_ROLES | SYSTEM_ROLES))}
 
 
 def _messages(lines: list[str], roles: Mapping[str, str]) -> list[dict[str, str]]:
@@ -108,6 +93,17 @@ def _messages(lines: list[str], roles: Mapping[str, str]) -> list[dict[str, str]
         else:
             messages[-1]["content"] += f"\n{line}"
     return messages
+
+
+def _speakers(lines: list[str], known: Mapping[str, str]) -> tuple[Counter[str], dict[str, str]]:
+    """How often each name stands where a speaker would, and the roles of the known names."""
+    names = Counter(_name(match) for line in lines if (match := SPEAKER.match(line)))
+    return names, {name: role for name in names if (role := _role(name, names, known))}
+
+
+def _has_speaker(line: str, roles: Mapping[str, str]) -> bool:
+    match = SPEAKER.match(line)
+    return match is not None and _name(match) in roles
 
 
 def _name(match: re.Match[str]) -> str:

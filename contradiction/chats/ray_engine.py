@@ -124,7 +124,7 @@ def judge_folder(
                 size = _pool_size(len(todo), workers, gpu)
                 write_json(out / REQUEST, request)
                 in_worker = partial(load, device="cuda") if gpu else load
-                results = _run(_Judge(in_worker, folder, out, scan, batch_size), todo, size, gpu)
+                results = _run((in_worker, folder, out, scan, batch_size), todo, size, gpu)
                 for done, result in enumerate(results, len(parts) - len(todo) + 1):
                     if result["error"]:
                         raise InputError(result["error"])
@@ -158,15 +158,15 @@ def _pool_size(parts: int, workers: int | None, gpu: bool) -> int:
     return min(workers or gpus, gpus, parts)  # Ray would wait forever for more GPUs than there are
 
 
-def _run(judge: "_Judge", parts: list[Part], size: int, gpu: bool) -> Iterator[dict[str, Any]]:
-    """The results of parts, in any order."""
+def _run(arguments: tuple[Any, ...], parts: list[Part], size: int, gpu: bool) -> Iterator[dict[str, Any]]:
+    """The results of parts, in any order; ``arguments`` are those of :class:`_Worker`."""
     import ray
 
     ray.data.DataContext.get_current().enable_progress_bars = False
     items = ray.data.from_items([asdict(part) for part in parts], override_num_blocks=len(parts))
     results = items.map(
         _Worker,  # type: ignore[arg-type]  # a class is called with each row
-        fn_constructor_args=(judge,),
+        fn_constructor_args=arguments,
         # One part at a time, so that none waits behind a chat of many turns while other workers are idle.
         compute=ray.data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=1),
         num_cpus=1,
@@ -175,56 +175,44 @@ def _run(judge: "_Judge", parts: list[Part], size: int, gpu: bool) -> Iterator[d
     yield from results.iter_rows()
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """What a worker needs."""
-
-    load: Load
-    folder: Path
-    out: Path
-    scan: bool
-    batch_size: int
-
-
 class _Worker:
     """Judges parts in a process of Ray."""
 
-    def __init__(self, judge: _Judge) -> None:
-        self._judge = judge
+    def __init__(self, load: Load, folder: Path, out: Path, scan: bool, batch_size: int) -> None:
+        self._load, self._folder, self._out, self._scan, self._batch_size = load, folder, out, scan, batch_size
         self._detector: ContradictionDetector | None = None  # loaded with the first part, so that its error is a result
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """Judges a part and writes its verdicts; returns its number, and its error or an empty text."""
         part = Part(**row)
         try:
-            self._detector = self._detector or self._judge.load()
-            write_part(self._detector, part, self._judge)
+            self._detector = self._detector or self._load()
+            self._write(part, self._detector)
         except InputError as error:
             return {"number": part.number, "error": str(error)}
         return {"number": part.number, "error": ""}
 
+    def _write(self, part: Part, detector: ContradictionDetector) -> None:
+        """Judges the rows of a part and writes them as one Parquet file, completely or not at all."""
+        import pyarrow
+        from pyarrow import parquet
 
-def write_part(detector: ContradictionDetector, part: Part, judge: _Judge) -> None:
-    """Judges the rows of a part and writes them as one Parquet file, completely or not at all."""
-    import pyarrow
-    from pyarrow import parquet
-
-    chats = open_parquet(judge.folder / part.file, range(part.first, part.last + 1))
-    rows: list[dict[str, Any]] = []
-    tally = Tally()
-    for entries in split_chunks(chats, judge.scan):
-        chunk = judge_chunk(detector, entries, chats.key, scan=judge.scan, batch_size=judge.batch_size)
-        tally.add(chunk.records, len(chunk.rejected))
-        for record in [*chunk.records, *chunk.rejected]:
-            name = record.get("id")
-            named = {"file": part.file, "row": record[chats.key], "id": None if name is None else str(name)}
-            verdicts = record.get("verdicts", [record])  # of a chat that was scanned, one for each reply
-            rows += [{**verdict, **named} for verdict in verdicts]
-    rows.sort(key=lambda row: row["row"])
-    metadata = {TALLY: json.dumps(asdict(tally)).encode()}
-    table = pyarrow.Table.from_pylist(rows, _schema().with_metadata(metadata))
-    with new_file(judge.out / part.output) as partial:
-        parquet.write_table(table, partial)
+        chats = open_parquet(self._folder / part.file, range(part.first, part.last + 1))
+        rows: list[dict[str, Any]] = []
+        tally = Tally()
+        for entries in split_chunks(chats, self._scan):
+            chunk = judge_chunk(detector, entries, chats.key, scan=self._scan, batch_size=self._batch_size)
+            tally.add(chunk.records, len(chunk.rejected))
+            for record in [*chunk.records, *chunk.rejected]:
+                name = record.get("id")
+                named = {"file": part.file, "row": record[chats.key], "id": None if name is None else str(name)}
+                verdicts = record.get("verdicts", [record])  # of a chat that was scanned, one for each reply
+                rows += [{**verdict, **named} for verdict in verdicts]
+        rows.sort(key=lambda row: row["row"])
+        metadata = {TALLY: json.dumps(asdict(tally)).encode()}
+        table = pyarrow.Table.from_pylist(rows, _schema().with_metadata(metadata))
+        with new_file(self._out / part.output) as partial:
+            parquet.write_table(table, partial)
 
 
 def _schema() -> "pyarrow.Schema":

@@ -11,9 +11,8 @@ from typing import Any
 
 from contradiction.chats.columns import DELIMITERS, ID, chat_columns, hint_at_format, usual_case
 from contradiction.chats.csv_files import read_csv
-from contradiction.chats.encodings import as_utf8
+from contradiction.chats.encodings import as_utf8, decode
 from contradiction.chats.formats import (
-    NOT_UTF8,
     UNREADABLE,
     Chats,
     Entry,
@@ -98,13 +97,8 @@ def _size(path: Path, encoding: str | None) -> int:
 def open_stream(stream: BufferedIOBase, where: str, format: str | None = None, encoding: str | None = None) -> Chats:
     """The chats of standard input or of another pipe.
 
-    JSON lines form groups as they arrive, so that each line can be answered at once.
-
-    Args:
-        stream: buffered bytes.
-        where: its name in messages.
-        format: see :func:`open_file`; by default ``jsonl``.
-        encoding: see :func:`open_file`.
+    JSON lines, the default, form groups as they arrive, so that each line can be answered at once. See
+    :func:`open_file` for the formats and encodings.
 
     Raises:
         InputError: the format cannot be read from a pipe, or the encoding is unknown.
@@ -115,7 +109,7 @@ def open_stream(stream: BufferedIOBase, where: str, format: str | None = None, e
         raise InputError(f"{where}: {format} is read from a file; name it")
     stream = as_utf8(stream, encoding, where)
     if format == "json":
-        return Chats(where, format, [_json(b"".join(iter(partial(stream.read1, PIPE_BYTES), b"")), where)])
+        return Chats(where, format, [_json(stream.read(), where)])
     if format == "text" or format in DELIMITERS:
         return Chats(where, format, [_text_entries(stream, where, format)])
     numbers = count(1)
@@ -174,10 +168,7 @@ def _lines(lines: Iterable[bytes], where: str, numbers: Iterator[int] | None = N
 
 def _check_first_line(line: bytes, where: str) -> None:
     """Raises one InputError, and not one for each line, if the first line shows that the file has another format."""
-    try:
-        text = line.decode("utf-8-sig").strip()
-    except UnicodeDecodeError:
-        raise InputError(f"{where}:1: {NOT_UTF8}") from None
+    text = decode(line, f"{where}:1").strip()
     if hint := hint_at_format(text):
         raise InputError(f"{where}: {hint}")
     if begins_transcript(text):
@@ -195,10 +186,9 @@ def _from_argument(text: str) -> NamedChat:
 
 
 def _json(content: bytes, where: str) -> list[Entry]:
+    text = decode(content, where)
     try:
-        value = parse_json(content.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise InputError(f"{where}: {NOT_UTF8}") from None
+        value = parse_json(text)
     except InputError as error:
         raise InputError(f"{where}: {error}; a file with one chat per line has the format jsonl") from None
     first = value[0] if isinstance(value, list) and value else None
@@ -212,11 +202,7 @@ ROWS_AT_ONCE = 1024  # rows of Parquet in memory
 
 
 def open_parquet(path: Path, rows: range | None = None) -> Chats:
-    """The chats of a Parquet file.
-
-    Args:
-        path: the file.
-        rows: consecutive row numbers, counted from 1; only these rows are read.
+    """The chats of a Parquet file, or of consecutive ``rows`` of it, counted from 1.
 
     Raises:
         InputError: it is not a Parquet file, or there is no chat in the columns.
@@ -243,10 +229,6 @@ def unpacked_size(path: Path, limit: int) -> int:
 
     Compression makes a file smaller, and so does the dictionary of a column: a text that stands in many cells is
     stored once. The dictionaries are kept while the texts are counted, so counting does not fill the memory.
-
-    Args:
-        path: the file.
-        limit: no more rows are read once the size is larger.
 
     Raises:
         InputError: the file is damaged.

@@ -38,9 +38,7 @@ class Workers:
     Args:
         count: the number of processes.
         load: loads the detector; it is sent to each process.
-        key: see :func:`contradiction.chats.chunks.judge_chunk`.
-        scan: see there.
-        batch_size: see there.
+        key, scan, batch_size: see :func:`contradiction.chats.chunks.judge_chunk`.
         on_note: called with a message where a worker was killed.
 
     Raises:

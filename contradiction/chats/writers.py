@@ -38,11 +38,6 @@ class RejectedFile:
     A file of an earlier run is replaced, but only if something is rejected. If the file cannot be written, the run goes
     on without it.
 
-    Args:
-        source: the input file.
-        key: ``line`` or ``row``, what the numbers of the input count.
-        on_note: called with a message for the user.
-
     Attributes:
         path: the file; None if it cannot be written.
     """
@@ -76,12 +71,9 @@ MODEL_FILES = (".bin", ".json", ".model", ".onnx", ".safetensors", ".txt")
 
 
 def output_request(model: str, file: Path | None, **options: Any) -> dict[str, Any]:
-    """The request of a run. The model and the input are identified by their content, not by their place.
+    """The request of a run: the model, the input and all options that affect the verdicts.
 
-    Args:
-        model: a folder or Hub id.
-        file: the input file; None if the input is no file.
-        options: everything else that affects the verdicts.
+    The model and the input, which may be no file, are identified by their content, not by their place.
     """
     return {"model": _model_digest(model), "input": _digest([file]) if file else None, **options}
 
@@ -106,11 +98,9 @@ def _show(value: object) -> str:
 
 
 def _model_digest(model: str) -> str:
-    folder = Path(model)
-    if not folder.is_dir():
-        # All files of a model that is loaded are in one folder of the cache.
-        cached = next(filter(None, (fetch_file(model, method.MARKER) for method in METHODS)), None)
-        folder = cached.parent if cached else folder
+    # All files of a model that is loaded are in one folder, which may be in the cache.
+    marker = next(filter(None, (fetch_file(model, method.MARKER) for method in METHODS)), None)
+    folder = marker.parent if marker else Path(model)
     files = (file for file in folder.rglob("*") if file.suffix in MODEL_FILES and file.name != RECORD)
     return _digest(sorted(files))
 
@@ -123,14 +113,9 @@ def _digest(files: Iterable[Path]) -> str:
 
 
 class ShownOutput(ABC):
-    """Shows verdicts and stores none.
+    """Shows verdicts and stores none: all, or ``only`` those that pass one of these tests."""
 
-    Args:
-        rejected: takes the rejected inputs.
-        only: shows only verdicts that pass one of these tests; all if empty.
-    """
-
-    def __init__(self, rejected: RejectedFile | None, only: Sequence[Test] = ()) -> None:
+    def __init__(self, rejected: RejectedFile | None, only: Sequence[Test]) -> None:
         self._rejected, self._only = rejected, only
 
     @property
@@ -156,7 +141,7 @@ class ShownOutput(ABC):
 class StreamOutput(ShownOutput):
     """Writes verdicts as JSON lines to a stream."""
 
-    def __init__(self, stream: BinaryIO, rejected: RejectedFile | None, only: Sequence[Test] = ()) -> None:
+    def __init__(self, stream: BinaryIO, rejected: RejectedFile | None, only: Sequence[Test]) -> None:
         super().__init__(rejected, only)
         self._stream = stream
 
@@ -169,7 +154,7 @@ class StreamOutput(ShownOutput):
 class TableOutput(ShownOutput):
     """Collects verdicts as rows of a table for the terminal."""
 
-    def __init__(self, rejected: RejectedFile | None, only: Sequence[Test] = ()) -> None:
+    def __init__(self, rejected: RejectedFile | None, only: Sequence[Test]) -> None:
         super().__init__(rejected, only)
         self._rows: list[tuple[str, ...]] = []
 
@@ -296,15 +281,9 @@ def record_path(path: Path) -> Path:
 
 
 def check_not_the_input(files: Iterable[Path], source: os.stat_result, option: str) -> None:
-    """Makes sure that a run does not overwrite its own input.
+    """Raises InputError if one of the files that a run writes is its input, under any name.
 
-    Args:
-        files: the files that the run writes.
-        source: ``os.stat`` of the input, which may be an open file without a name.
-        option: the option that names the output, with its value.
-
-    Raises:
-        InputError: one of the files is the input, under any name.
+    The input is known by its ``os.stat``, because it may be an open file without a name.
     """
     for file in files:
         if file.exists() and os.path.samestat(file.stat(), source):

@@ -10,6 +10,7 @@ import typer
 from contradiction import paths
 from contradiction.errors import InputError
 from contradiction.inputs.windows import WINDOWED, WINDOWINGS
+from contradiction.io.hub import pinned
 from contradiction.labels import CATEGORIES
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ SHIPPED = str(paths.SHIPPED)
 SHOWN_RESULTS = "models/results"  # the default in help texts, relative to the checkout
 SECONDS_BETWEEN_LINES = 30  # of progress in a file
 
+ModelArgument = Annotated[str, typer.Argument(help="A model folder or Hub id.")]
+TrainedModelArgument = Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")]
 ModelOption = Annotated[
     str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.", show_default="the shipped detector")
 ]
@@ -38,6 +41,10 @@ DeviceOption = Annotated[
     str | None,
     typer.Option(help="The device, as in torch: cpu, cuda, cuda:1 or mps.", show_default="a CUDA GPU if there is one"),
 ]
+EncodingOption = Annotated[
+    str | None, typer.Option(help="The encoding of the file, for instance gb18030.", show_default="utf-8")
+]
+ScanOption = Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")]
 # The settings of an operator, see ``contradiction.settings.Settings``; ``given_settings`` reads them.
 ThresholdOption = Annotated[
     str | None,
@@ -65,6 +72,14 @@ DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub 
 DataOrLabelsOption = Annotated[
     str, typer.Option(help="The data repo: a folder or a Hub id. Or a file of your own labelled chats.")
 ]
+ConfigOption = Annotated[
+    str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
+]
+ResultsOption = Annotated[Path, typer.Option(help="The folder of saved results.", show_default=SHOWN_RESULTS)]
+SaveStepsOption = Annotated[
+    int | None, typer.Option(min=1, help="Save the training state after each N steps. By default after each epoch.")
+]
+FolderOutOption = Annotated[Path, typer.Option(help="The folder to write.")]
 
 
 def data_option(data: str) -> str:
@@ -103,21 +118,21 @@ def build_corpus(name: str, out: Path, source: Path | None = None, folder: Path 
 def limit_threads(backend: str) -> None:
     """Keeps PyTorch, where it may be the backend, to the cores that this process may use."""
     from contradiction.inference.base import AUTO
-    from contradiction.inference.choice import TORCH
-    from contradiction.inference.torch_backend import use_allowed_cores
+    from contradiction.inference.torch_backend import TorchBackend, use_allowed_cores
 
-    if backend in (TORCH, AUTO):
+    if backend in (TorchBackend.NAME, AUTO):
         use_allowed_cores()
 
 
-def demand_model(model: str) -> None:
-    """Raises InputError if the shipped detector is requested and missing."""
+def existing_model(model: str, revision: str | None = None) -> str:
+    """The model with its revision; raises InputError if the shipped detector is requested and missing."""
     # Otherwise the path would be read as a Hub id.
     if model == SHIPPED and not Path(model).exists():
         raise InputError(
             f"{model}: the shipped detector is missing; only the repository contains it, not the installed package. "
             "--model takes a model folder or a Hub id"
         )
+    return pinned(model, revision)
 
 
 def given_settings(**options: Any) -> dict[str, Any]:

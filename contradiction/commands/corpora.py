@@ -1,13 +1,12 @@
 """``cdconv corpora``: the corpora that ask the same question, and data repos of them."""
 
 from collections.abc import Callable
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import DeviceOption, build_corpus, counting, progress, say, show
+from contradiction.commands.common import DeviceOption, FolderOutOption, build_corpus, counting, progress, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
 @app.command("build")
 def build(
     name: NameArgument,
-    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    out: FolderOutOption,
     source: SourceOption = None,
     folder: FolderOption = None,
 ) -> None:
@@ -101,7 +100,8 @@ def augment(
 
     from contradiction.data import made_claims
     from contradiction.io.endpoint import Endpoint
-    from contradiction.io.files import check_file, write_text
+    from contradiction.io.files import check_file
+    from contradiction.io.lines import write_lines
     from contradiction.io.tables import Table
 
     check_file(out)
@@ -113,7 +113,7 @@ def augment(
     if endpoint and model:
         with Endpoint(model, url=endpoint) as writer, progress("asking for claims") as bar:
             claims += made_claims.generated(bar.track(rows), writer, answers)
-    write_text(out, "".join(dumps(made_claims.line_of(claim), ensure_ascii=False) + "\n" for claim in claims))
+    write_lines(out, map(made_claims.line_of, claims))
     if endpoint:
         answers.unlink(missing_ok=True)
     counts = Counter((claim.extra["made"], str(claim.label)) for claim in claims)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import DATA, build_corpus, say, show
+from contradiction.commands.common import DATA, FolderOutOption, build_corpus, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,9 +23,7 @@ SourceOption = Annotated[
 def find(source: str | None, fall_back: bool = False) -> "Source":
     """The raw file that an option names; a note on stderr says if it is not the released file.
 
-    Args:
-        source: the value of the option.
-        fall_back: use the embedded sample if the released file is not available.
+    With ``fall_back``, it is the embedded sample if the released file is not available.
     """
     from contradiction.data import build
 
@@ -86,7 +84,7 @@ def build_nli(
         typer.Option(help="Corpora of the training split: files of OCNLI, CMNLI, XNLI, CNLI or DECODE, or ID:CONFIG."),
     ],
     validation: Annotated[list[str], typer.Option(help="Corpora of the validation split.")],
-    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("nli"),
+    out: FolderOutOption = Path("nli"),
     exclude: Annotated[
         list[str] | None, typer.Option(help="Corpora whose pairs the training split must not contain.")
     ] = None,

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -18,13 +19,15 @@ from contradiction.commands.common import (
     BackendOption,
     CategoryOption,
     DeviceOption,
+    EncodingOption,
     MaxTurnsOption,
     ModelOption,
     PriorOption,
     RevisionOption,
+    ScanOption,
     ThresholdOption,
     WindowingOption,
-    demand_model,
+    existing_model,
     given_settings,
     limit_threads,
     progress,
@@ -32,14 +35,13 @@ from contradiction.commands.common import (
 )
 from contradiction.errors import InputError
 from contradiction.inputs.windows import MAX_TURNS
-from contradiction.io.hub import pinned
 from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
     from contradiction.chats.chunks import JudgedChunk, Tally
     from contradiction.chats.formats import Chats, Entry
+    from contradiction.chats.writers import StreamOutput, TableOutput
     from contradiction.inference.base import OnBatch
-    from contradiction.settings import Settings
     from contradiction.verdict import Verdict
 
 
@@ -77,10 +79,8 @@ def detect(
             "begin with 用户： or 机器人：, and an empty line after each chat. deepeval: test cases. garak: a report."
         ),
     ] = "auto",
-    encoding: Annotated[
-        str | None, typer.Option(help="The encoding of the file, for instance gb18030.", show_default="utf-8")
-    ] = None,
-    scan: Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")] = False,
+    encoding: EncodingOption = None,
+    scan: ScanOption = False,
     threshold: ThresholdOption = None,
     prior: PriorOption = None,
     category: CategoryOption = None,
@@ -140,41 +140,31 @@ def detect(
     130 interrupted; 141 the output was closed.
     """
     _check_options(file, text, out, resume=resume, table=table, only=bool(only))
-    _check_engine(engine, address, text, format, encoding, out, device)
+    if engine == "local":
+        _check_local(out, address)
     if sys.stdout is None:
         raise InputError("standard output is closed; write > /dev/null if nobody reads it")
-    demand_model(model)
-    model = pinned(model, revision)
+    model = existing_model(model, revision)
     settings = given_settings(
         threshold=threshold, prior=prior, categories=category, windowing=windowing, max_turns=max_turns
     )
     if engine == "ray":
-        assert out
+        out = _check_ray(out, text, format, encoding, device)
         tally = _detect_folder(
             Path(file), out, model, settings, {"backend": backend, "precision": precision}, quiet,
             scan=scan, batch_size=batch_size, workers=workers, address=address, resume=resume, gpu=device == "cuda",
         )  # fmt: skip
-        _end(tally, fail_on or [], quiet, out)
-        return
-    from contradiction.chats.readers import check_begin
-    from contradiction.chats.writers import check_not_the_input, record_path, rejected_path
-
-    if file == "-" and text is None and not quiet and sys.stdin and sys.stdin.buffer.isatty():
-        say("reading chats from standard input, one as JSON on each line; Ctrl+D ends the input")
-    chats = _open(file, text, None if format == "auto" else format, encoding, in_thread=(workers or 1) > 1)
-    path = Path(file) if text is None and Path(file).is_file() else None
+        return _end(tally, fail_on or [], quiet, out)
     # Loading a model takes seconds, so what is wrong with the files is found before it.
-    chats = check_begin(chats) if path else chats
-    if out and text is None:
-        source = os.fstat(0) if file == "-" else Path(file).stat()
-        check_not_the_input((out, rejected_path(out), record_path(out)), source, f"--out {out}")
+    path = Path(file) if text is None and Path(file).is_file() else None
+    chats = _open(file, text, None if format == "auto" else format, encoding, workers, quiet)
     if out:
-        _check_output(out, chats.where, path, resume)
+        source = None if text is not None else os.fstat(0) if file == "-" else Path(file).stat()
+        _check_output(out, source, chats.where, path, resume)
     from contradiction.chats.chunks import judge_chats, judge_in_turn
     from contradiction.chats.workers import Workers
-    from contradiction.chats.writers import RejectedFile, ResumableOutput, StreamOutput, TableOutput
+    from contradiction.chats.writers import ResumableOutput, TableOutput, output_request
     from contradiction.detector import ContradictionDetector
-    from contradiction.settings import Settings
 
     load = partial(
         ContradictionDetector.from_pretrained, model, device=device, precision=precision, backend=backend, **settings
@@ -182,27 +172,23 @@ def detect(
     options: dict[str, Any] = {"scan": scan, "batch_size": batch_size}
     with ExitStack() as stack:
         judge: Callable[..., Iterator[JudgedChunk]]
-        if (workers or 1) > 1:
-            judge = stack.enter_context(Workers(workers or 1, load, chats.key, on_note=say, **options)).judge
+        if workers and workers > 1:
+            judge = stack.enter_context(Workers(workers, load, chats.key, on_note=say, **options)).judge
         else:
             limit_threads(backend)
             detector = load()
             detector.check_judges_replies()
             judge = partial(judge_in_turn, detector, chats.key, **options)
-        rejected = RejectedFile(path, chats.key, say) if path and not out else None
-        tests = [TESTS[kind] for kind in only or ()]
         output: ResumableOutput | TableOutput | StreamOutput
         if out:
-            request = _request(
-                chats, path, model=model, backend=backend, precision=precision, scan=scan, encoding=encoding,
-                settings=Settings(**settings),
+            request = output_request(
+                model, path, format=chats.format, backend=backend, precision=precision, scan=scan, encoding=encoding,
+                **_all_settings(settings),
             )  # fmt: skip
             output = ResumableOutput(out, chats.key, request, resume, on_note=say)
             stack.callback(output.release)
-        elif table:
-            output = TableOutput(rejected, tests)
         else:
-            output = StreamOutput(sys.stdout.buffer, rejected, tests)
+            output = _shown_output(path, chats.key, only or [], table)
         has_bar = not quiet and (out is not None or table or not sys.stdout.isatty())
         with _progress_bar(chats, scan, shown=has_bar) as on_chunk:
             tally = judge_chats(
@@ -232,27 +218,22 @@ def _check_options(file: str, text: str | None, out: Path | None, *, resume: boo
         raise InputError("--only filters what is shown, and --out keeps every verdict; give only one of them")
 
 
-def _check_engine(
-    engine: str,
-    address: str | None,
-    text: str | None,
-    format: str,
-    encoding: str | None,
-    out: Path | None,
-    device: str | None,
-) -> None:
-    """Raises InputError for options that do not go with the engine."""
-    if engine == "ray":
-        from contradiction.io.cluster import check_ray
+def _check_ray(out: Path | None, text: str | None, format: str, encoding: str | None, device: str | None) -> Path:
+    """Returns the folder to write; raises InputError for options that do not go with ``--engine ray``."""
+    from contradiction.io.cluster import check_ray
 
-        check_ray()
-        if out is None:
-            raise InputError("--engine ray writes a folder of Parquet files; name it with --out")
-        if text is not None or format not in ("auto", "parquet") or encoding is not None:
-            raise InputError("--engine ray reads a folder of Parquet files; leave --text, --format and --encoding out")
-        if device not in (None, "cpu", "cuda"):
-            raise InputError(f"--device {device}: with --engine ray it must be cpu or cuda; Ray chooses the GPUs")
-        return
+    check_ray()
+    if out is None:
+        raise InputError("--engine ray writes a folder of Parquet files; name it with --out")
+    if text is not None or format not in ("auto", "parquet") or encoding is not None:
+        raise InputError("--engine ray reads a folder of Parquet files; leave --text, --format and --encoding out")
+    if device not in (None, "cpu", "cuda"):
+        raise InputError(f"--device {device}: with --engine ray it must be cpu or cuda; Ray chooses the GPUs")
+    return out
+
+
+def _check_local(out: Path | None, address: str | None) -> None:
+    """Raises InputError for options that do not go with ``--engine local``."""
     if address is not None:
         raise InputError("--address names a Ray cluster; it goes with --engine ray")
     if out and out.is_dir():
@@ -268,12 +249,11 @@ def _detect_folder(
     from contradiction.chats import ray_engine
     from contradiction.chats.writers import output_request
     from contradiction.detector import ContradictionDetector
-    from contradiction.settings import Settings
 
     if out.resolve().is_relative_to(folder.resolve()):  # a continued run would take it for input
         raise InputError(f"--out {out}: lies in {folder}; name a folder outside of it")
-    parts, values = ray_engine.parts_of(folder), _values(Settings(**settings))
-    request = output_request(model, None, **loaded, scan=options["scan"], **values)
+    parts = ray_engine.parts_of(folder)
+    request = output_request(model, None, **loaded, scan=options["scan"], **_all_settings(settings))
     request["input"] = ray_engine.digest_of(folder, parts)
     # Workers have a working folder of their own.
     model = str(Path(model).resolve()) if Path(model).is_dir() else model
@@ -289,28 +269,35 @@ def _detect_folder(
         )  # fmt: skip
 
 
-def _open(file: str, text: str | None, format: str | None, encoding: str | None, in_thread: bool) -> "Chats":
+def _open(
+    file: str, text: str | None, format: str | None, encoding: str | None, workers: int | None, quiet: bool
+) -> "Chats":
     from contradiction.chats import readers
 
     if text is not None:
         return readers.from_text(text)
-    if file == "-":
-        if sys.stdin is None:
-            raise InputError("<stdin>: is closed; name a file of chats")
-        stdin: Any = sys.stdin.buffer  # a buffered reader, which a pipe needs, and BinaryIO does not promise
-        if in_thread:
-            # A reader of its own: Python cannot end while a thread waits inside the reader of sys.stdin.
-            with suppress(OSError):  # not a file of the operating system
-                stdin = open(stdin.fileno(), "rb", closefd=False)
-        return readers.open_stream(stdin, "<stdin>", format, encoding)
-    return readers.open_file(file, format, encoding)
+    if file != "-":
+        chats = readers.open_file(file, format, encoding)
+        return readers.check_begin(chats) if Path(file).is_file() else chats
+    if sys.stdin is None:
+        raise InputError("<stdin>: is closed; name a file of chats")
+    stdin: Any = sys.stdin.buffer  # a buffered reader, which a pipe needs, and BinaryIO does not promise
+    if stdin.isatty() and not quiet:
+        say("reading chats from standard input, one as JSON on each line; Ctrl+D ends the input")
+    if workers and workers > 1:
+        # A reader of its own: Python cannot end while a thread waits inside the reader of sys.stdin.
+        with suppress(OSError):  # not a file of the operating system
+            stdin = open(stdin.fileno(), "rb", closefd=False)
+    return readers.open_stream(stdin, "<stdin>", format, encoding)
 
 
-def _check_output(out: Path, where: str, path: Path | None, resume: bool) -> None:
-    """Raises InputError if the run cannot begin to write ``out``."""
-    from contradiction.chats.writers import check_can_begin
+def _check_output(out: Path, source: os.stat_result | None, where: str, path: Path | None, resume: bool) -> None:
+    """Raises InputError if ``out`` is the input, whose status is ``source``, or if the run cannot begin to write it."""
+    from contradiction.chats.writers import check_can_begin, check_not_the_input, record_path, rejected_path
     from contradiction.io.files import locked
 
+    if source:
+        check_not_the_input((out, rejected_path(out), record_path(out)), source, f"--out {out}")
     folder = next(parent for parent in out.absolute().parents if parent.exists())
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"--out {out}: no file can be written in {folder}; name another folder")
@@ -321,17 +308,21 @@ def _check_output(out: Path, where: str, path: Path | None, resume: bool) -> Non
             check_can_begin(out, resume)
 
 
-def _request(chats: "Chats", path: Path | None, *, model: str, settings: "Settings", **options: Any) -> dict[str, Any]:
-    from contradiction.chats.writers import output_request
+def _all_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """The given settings and the defaults of the others, as JSON values."""
+    from contradiction.settings import Settings
 
-    return output_request(model, path, format=chats.format, **options, **_values(settings))
-
-
-def _values(settings: "Settings") -> dict[str, Any]:
-    """Settings as JSON values."""
-    from dataclasses import asdict
-
+    settings = Settings(**given)
     return {**asdict(settings), "categories": [*settings.categories]}
+
+
+def _shown_output(path: Path | None, key: str, only: list[Kind], table: bool) -> "TableOutput | StreamOutput":
+    """What shows the verdicts on standard output, and writes the rejected inputs beside the file that is read."""
+    from contradiction.chats.writers import RejectedFile, StreamOutput, TableOutput
+
+    rejected = RejectedFile(path, key, say) if path else None
+    tests = [TESTS[kind] for kind in only]
+    return TableOutput(rejected, tests) if table else StreamOutput(sys.stdout.buffer, rejected, tests)
 
 
 @contextmanager

@@ -10,9 +10,12 @@ from contradiction.commands.common import (
     DATA,
     SHOWN_RESULTS,
     BackendOption,
+    ConfigOption,
     DataOption,
     DataOrLabelsOption,
     DeviceOption,
+    FolderOutOption,
+    ModelArgument,
     RevisionOption,
     counting,
     data_repo,
@@ -28,16 +31,13 @@ if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
 
 ALL = "all"
-ConfigOption = Annotated[
-    str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
-]
 ViewOption = Annotated[
     str | None, typer.Option(help="The utterances to read (the view), if the model does not name them.")
 ]
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
+    model: ModelArgument,
     data: DataOrLabelsOption = DATA,
     config: ConfigOption = None,
     split: Annotated[str, typer.Option(metavar="<train|validation|test>", help="The split.")] = "test",
@@ -220,7 +220,7 @@ def _warn_of_leakage(result: Mapping[str, Any]) -> None:
 
 
 def contrast(
-    model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
+    model: ModelArgument,
     wrong: Annotated[bool, typer.Option("--wrong", help="Also print each wrong verdict.")] = False,
     json: Annotated[Path | None, typer.Option(help="Also write the counts to this file.")] = None,
     device: DeviceOption = None,
@@ -289,7 +289,7 @@ def analyze(
         str,
         typer.Argument(help="A model folder or Hub id; or an evaluation: a JSON file, or a name in the saved results."),
     ],
-    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    out: FolderOutOption,
     data: DataOption = DATA,
     config: ConfigOption = None,
     split: Annotated[

@@ -5,14 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from contradiction.commands.common import SHOWN_RESULTS
+from contradiction.commands.common import ResultsOption, TrainedModelArgument
 from contradiction.errors import InputError
 from contradiction.paths import RESULTS
 
 
 def card(
-    model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
-    results: Annotated[Path, typer.Option(help="The folder of saved results.", show_default=SHOWN_RESULTS)] = RESULTS,
+    model: TrainedModelArgument,
+    results: ResultsOption = RESULTS,
     data: Annotated[
         str | None, typer.Option(help="The data repo of the model, to add scores on parts of the test split.")
     ] = None,
@@ -29,7 +29,7 @@ def card(
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
+    model: TrainedModelArgument,
     out: Annotated[Path | None, typer.Option(help="The folder to write. Only for --backend torch.")] = None,
     backend: Annotated[
         str,

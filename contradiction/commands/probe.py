@@ -4,6 +4,7 @@ import json
 import os
 import time
 from contextlib import ExitStack
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,10 +20,11 @@ from contradiction.commands.common import (
     ModelOption,
     PriorOption,
     RevisionOption,
+    ScanOption,
     ThresholdOption,
     WindowingOption,
     counting,
-    demand_model,
+    existing_model,
     given_settings,
     progress,
     say,
@@ -45,6 +47,7 @@ FailAboveOption = Annotated[
     float | None,
     typer.Option(min=0, max=1, help="Exit with 1 if the share of contradictions is above this rate, for instance 0.1."),
 ]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Show errors only.")]
 
 
 @app.command("run")
@@ -117,7 +120,7 @@ def run_probe(
     max_turns: MaxTurnsOption = MAX_TURNS,
     backend: BackendOption = "torch",
     device: DeviceOption = None,
-    scan: Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")] = False,
+    scan: ScanOption = False,
     evaluation: Annotated[
         Path | None,
         typer.Option(
@@ -126,7 +129,7 @@ def run_probe(
         ),
     ] = None,
     fail_above: FailAboveOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show errors only.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Talks to a bot, tries to make it contradict itself, judges its replies, and writes a report.
 
@@ -153,7 +156,7 @@ def run_probe(
             if probe:
                 typer.echo(f"{trigger}: {probe.u1} → {probe.u2 or '(from the reply)'}")
         return
-    demand_model(model)
+    model = existing_model(model, revision)
     limits = CallLimits(at_once, per_minute, retries, backoff)
     options = {"temperature": temperature, "max_tokens": max_tokens}
     kinds = {"endpoint": endpoint, "chat_model": chat_model, "function": function, "command": command}
@@ -173,21 +176,19 @@ def run_probe(
     }  # fmt: skip
     from contradiction.detector import ContradictionDetector
     from contradiction.io.files import locked
-    from contradiction.io.hub import pinned
     from contradiction.probing import verdicts
     from contradiction.probing.bots import EndpointBot
 
     with ExitStack() as stack:
         stack.enter_context(locked(out))
         # A wrong option is found before the detector is loaded. A chat model takes longer to load than the detector.
-        bot = None if chat_model else _bot(chosen_bot, key_variable=key_variable, timeout=timeout, **options)
+        load_bot = partial(_bot, chosen_bot, key_variable=key_variable, timeout=timeout, **options)
+        bot = None if chat_model else load_bot()
         # Before the bot is called, so that a mistake here costs no conversation.
-        detector = ContradictionDetector.from_pretrained(
-            pinned(model, revision), device=device, backend=backend, **settings
-        )
+        detector = ContradictionDetector.from_pretrained(model, device=device, backend=backend, **settings)
         detector.check_judges_replies()
         accuracy = verdicts.accuracy_record(verdicts.find_accuracy(detector, evaluation, on_note=say))
-        bot = bot or _bot(chosen_bot, key_variable=key_variable, timeout=timeout, **options)
+        bot = bot or load_bot()
         stack.callback(bot.close)
         endpoint_writer = None
         if writer:
@@ -220,7 +221,7 @@ def report_probe(
         ),
     ] = None,
     fail_above: FailAboveOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show errors only.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Shows bots side by side, and compares each with the first one on the probes that both runs have.
 
@@ -306,8 +307,9 @@ def _judge(
 ) -> None:
     from contradiction.io.files import RECORD, read_json, write_json
     from contradiction.io.hub import model_name
+    from contradiction.io.lines import write_lines
     from contradiction.probing import verdicts
-    from contradiction.probing.run import TRANSCRIPT, read_transcript, write_transcript
+    from contradiction.probing.run import TRANSCRIPT, read_transcript
 
     rows, begun = read_transcript(out / TRANSCRIPT), time.monotonic()
     with counting("verdicts", len(rows), shown=not quiet) as bar:
@@ -318,7 +320,7 @@ def _judge(
     # Without a detector in its record a run counts as not judged. So a run that is killed here has no verdicts of one
     # detector under the name of another.
     write_json(out / RECORD, {key: value for key, value in record.items() if key != "detector"})
-    write_transcript(out / TRANSCRIPT, judged)
+    write_lines(out / TRANSCRIPT, judged)
     if judged:
         verdicts.write_data(out / verdicts.DATA, judged, detector.task, name)
     write_json(out / RECORD, record | {"detector": name, "detector_seconds": round(seconds, 2), "accuracy": accuracy})
@@ -342,10 +344,11 @@ def _write_report(runs: list[Path], out: Path, *, labels: Path | None = None, qu
 
 def _is_above(report: dict[str, Any], rate: float | None) -> bool:
     from contradiction.probing import pages
+    from contradiction.probing.shares import ANY
 
     if rate is None:
         return False
-    shares = pages.overall(report)
+    shares = [bot["all"][ANY] for bot in report["bots"] if bot["all"]]
     if not shares:
         say("no reply could be judged; --fail-above needs the share of contradictions")
         return True

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import DATA, say
+from contradiction.commands.common import DATA, TrainedModelArgument, say
 
 if TYPE_CHECKING:
     from contradiction.io.upload import Upload
@@ -35,7 +35,7 @@ def push_dataset(
 
 @app.command("model")
 def push_model(
-    folder: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
+    folder: TrainedModelArgument,
     repo_id: RepoOption,
     dataset: Annotated[str | None, typer.Option(help="The Hub id of the training data, for the card to link.")] = None,
     private: PrivateOption = False,

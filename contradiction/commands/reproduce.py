@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from contradiction.commands.common import DATA, DataOption, say, show
+from contradiction.commands.common import DATA, DataOption, SaveStepsOption, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,10 +58,7 @@ def reproduce(
         typer.Option(help="ray: run several cells at the same time with Ray, one on each core."),
     ] = "local",
     address: Annotated[str | None, typer.Option(help="The address of a Ray cluster, for --engine ray.")] = None,
-    save_steps: Annotated[
-        int | None,
-        typer.Option(min=1, help="Save the training state after each N steps. By default after each epoch."),
-    ] = None,
+    save_steps: SaveStepsOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the cells and their time, and train nothing.")
     ] = False,

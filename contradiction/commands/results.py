@@ -5,20 +5,19 @@ from typing import Annotated
 
 import typer
 
-from contradiction.commands.common import SHOWN_RESULTS
+from contradiction.commands.common import SHOWN_RESULTS, ResultsOption
 from contradiction.errors import InputError
 from contradiction.paths import RESULTS
 
 app = typer.Typer(help="Writes the page of results from the saved results, or adds evaluations to them.")
 PAGE = Path("models/README.md")
-FolderOption = Annotated[Path, typer.Option(help="The folder of saved results.", show_default=SHOWN_RESULTS)]
 
 
 @app.callback(invoke_without_command=True)
 def results(
     context: typer.Context,
     out: Annotated[Path | None, typer.Option(help="The page to write.", show_default=f"{PAGE}, in a checkout")] = None,
-    folder: FolderOption = RESULTS,
+    folder: ResultsOption = RESULTS,
 ) -> None:
     """Writes the page of results and its plot from the saved results."""
     if context.invoked_subcommand:
@@ -50,7 +49,7 @@ def add(
             help="Files that `cdconv evaluate --json` or `cdconv contrast --json` wrote, or folders of them."
         ),
     ],
-    folder: FolderOption = RESULTS,
+    folder: ResultsOption = RESULTS,
     page: Annotated[
         str,
         typer.Option(

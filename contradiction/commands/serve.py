@@ -2,7 +2,6 @@
 
 import ipaddress
 import os
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,13 +12,14 @@ from contradiction.commands.common import (
     BackendOption,
     CategoryOption,
     DeviceOption,
+    EncodingOption,
     MaxTurnsOption,
     ModelOption,
     PriorOption,
     RevisionOption,
     ThresholdOption,
     WindowingOption,
-    demand_model,
+    existing_model,
     given_settings,
     limit_threads,
     say,
@@ -27,7 +27,6 @@ from contradiction.commands.common import (
 )
 from contradiction.errors import InputError
 from contradiction.inputs.windows import MAX_TURNS
-from contradiction.io.hub import pinned
 from contradiction.serving.limits import Limits
 
 if TYPE_CHECKING:
@@ -39,12 +38,15 @@ DEFAULT = Limits()
 LOOPBACK = "127.0.0.1"
 TOKEN = "CDCONV_TOKEN"
 
+HostOption = Annotated[str, typer.Option(help="The address to listen on.")]
+PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
+
 
 def serve(
     model: ModelOption = SHIPPED,
     revision: RevisionOption = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = LOOPBACK,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 8000,
+    host: HostOption = LOOPBACK,
+    port: PortOption = 8000,
     token: Annotated[
         str | None,
         typer.Option(envvar=TOKEN, help="A secret that callers must send as Authorization: Bearer TOKEN."),
@@ -79,8 +81,7 @@ def serve(
     settings = given_settings(
         threshold=threshold, prior=prior, categories=category, windowing=windowing, max_turns=max_turns
     )
-    demand_model(model)
-    model = pinned(model, revision)
+    model = existing_model(model, revision)
     if token is None and not _is_loopback(host):
         where = address(host, port)
         say(f"no token is set, so anyone who reaches {where} can use the service; set one with --token or {TOKEN}")
@@ -141,8 +142,8 @@ def space(
     bot_model: Annotated[
         str | None, typer.Option(envvar="CDCONV_BOT_MODEL", help="The model that the endpoint serves.")
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = LOOPBACK,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7860,
+    host: HostOption = LOOPBACK,
+    port: PortOption = 7860,
     device: DeviceOption = None,
 ) -> None:
     """Starts the demo page, on which people try a detector."""
@@ -150,9 +151,8 @@ def space(
 
     if bool(bot_url) != bool(bot_model):
         raise InputError("a bot needs both: --bot-url, the address of the endpoint, and --bot-model, what it serves")
-    demand_model(model)
     bot = (bot_url, bot_model) if bot_url and bot_model else None
-    serve(model, host=host, port=port, others=other or (), bot=bot, device=device)
+    serve(existing_model(model), host=host, port=port, others=other or (), bot=bot, device=device)
 
 
 def review(
@@ -166,17 +166,15 @@ def review(
             help="A file of chats with known labels, as --export writes it. The page mixes them in without a mark."
         ),
     ] = None,
-    encoding: Annotated[
-        str | None, typer.Option(help="The encoding of the file, for instance gb18030.", show_default="utf-8")
-    ] = None,
+    encoding: EncodingOption = None,
     annotators: Annotated[
         int, typer.Option(min=1, max=2, help="How many people label each chat. 1: the label of one person is final.")
     ] = 2,
     export: Annotated[
         Path | None, typer.Option(help="Write the final labels to this file as JSON lines. The page is not started.")
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = LOOPBACK,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7861,
+    host: HostOption = LOOPBACK,
+    port: PortOption = 7861,
 ) -> None:
     """Starts a page on which people label the last reply of each chat: two people, and a third where they differ.
 
@@ -189,26 +187,8 @@ def review(
     if not file.is_file():
         raise InputError(f"{file}: no such file of chats")
     labels = labels or file.with_name(f"{file.name}.labels.sqlite")
-    if export and not labels.is_file():
-        raise InputError(f"{labels}: there are no labels yet; without --export this command starts the page")
     if export:
-        from contradiction.chats.writers import check_not_the_input
-        from contradiction.io.files import write_text
-
-        for source in filter(None, (file, labels, spot_checks)):
-            if source.exists():
-                check_not_the_input([export], source.stat(), f"--export {export}")
-        store = LabelStore(labels, annotators)
-        show(_agreement(store.report(), annotators))
-        if not (records := list(store.export())):
-            raise InputError(
-                f"{labels}: nothing to export yet, because no chat has a final label; {_NEEDED[annotators]}"
-            )
-        write_text(export, "".join(dumps(record, ensure_ascii=False) + "\n" for record in records))
-        typer.echo(
-            f"{export}: {len(records):,} labelled chats; next: cdconv calibrate MODEL --on {export} --out FOLDER"
-        )
-        return
+        return _export(export, file, labels, spot_checks, annotators)
     _check_installed("the page")
     check_address(host, port)
     chats, checks = _chats(file, encoding), _spot_checks(spot_checks)
@@ -224,6 +204,25 @@ def review(
         say(f"whoever reaches {address(host, port)} can read the chats and label them")
     typer.echo(f"The page is at http://{address(host, port)}/ (Ctrl+C ends it)")
     uvicorn.run(application(store, hosts), host=host, port=port, log_level="warning")
+
+
+def _export(export: Path, file: Path, labels: Path, spot_checks: Path | None, annotators: int) -> None:
+    """Shows the agreement, and writes the final labels."""
+    from contradiction.chats.writers import check_not_the_input
+    from contradiction.io.lines import write_lines
+    from contradiction.serving.review_store import LabelStore
+
+    if not labels.is_file():
+        raise InputError(f"{labels}: there are no labels yet; without --export this command starts the page")
+    for source in filter(None, (file, labels, spot_checks)):
+        if source.exists():
+            check_not_the_input([export], source.stat(), f"--export {export}")
+    store = LabelStore(labels, annotators)
+    show(_agreement(store.report(), annotators))
+    if not (records := list(store.export())):
+        raise InputError(f"{labels}: nothing to export yet, because no chat has a final label; {_NEEDED[annotators]}")
+    write_lines(export, records)
+    typer.echo(f"{export}: {len(records):,} labelled chats; next: cdconv calibrate MODEL --on {export} --out FOLDER")
 
 
 def _chats(file: Path, encoding: str | None) -> list[tuple[str, "Messages"]]:

@@ -11,9 +11,12 @@ import typer
 
 from contradiction.commands.common import (
     DATA,
+    ConfigOption,
     DataOption,
     DataOrLabelsOption,
     DeviceOption,
+    FolderOutOption,
+    SaveStepsOption,
     counting,
     data_option,
     data_repo,
@@ -51,10 +54,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an unfinished run. If the run is finished, train nothing.")
     ] = False,
-    save_steps: Annotated[
-        int | None,
-        typer.Option(min=1, help="Save the training state after each N steps. By default after each epoch."),
-    ] = None,
+    save_steps: SaveStepsOption = None,
     track: Annotated[
         str | None, typer.Option(help="Send curves to tensorboard, trackio, wandb or another tracker of accelerate.")
     ] = None,
@@ -81,10 +81,10 @@ def train(
     )
     require_folders(chosen, recipe)
     data = data_repo(data)
-    fast = fast_precision(chosen) if precision is None else chosen
-    if fast != chosen and processes().is_main_process:
-        say("this CPU has no instructions for bf16, so this run uses fp32; --precision bf16 keeps the recipe's")
-    chosen = fast
+    if precision is None and (fast := fast_precision(chosen)) != chosen:
+        chosen = fast
+        if processes().is_main_process:
+            say("this CPU has no instructions for bf16, so this run uses fp32; --precision bf16 keeps the recipe's")
     out = out or Path("runs") / f"{chosen.name}-seed{chosen.seed}"
     run(chosen, data, out, resume=resume, save_steps=save_steps, track=track, deterministic=deterministic)
 
@@ -213,9 +213,7 @@ def calibrate(
         Path | None, typer.Option(help="A file of your own labelled chats, as `cdconv review --export` writes it.")
     ] = None,
     data: DataOption = DATA,
-    config: Annotated[
-        str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
-    ] = None,
+    config: ConfigOption = None,
     view: Annotated[
         str | None,
         typer.Option(
@@ -332,7 +330,7 @@ def _backbone_help() -> None:
 def prune(
     backbone: Annotated[str, typer.Argument(help="Folder or Hub id of an encoder.")],
     corpus: Annotated[list[Path], typer.Option(help="A text file, JSON lines, or a data repo; can be repeated.")],
-    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    out: FolderOutOption,
     max_pieces: Annotated[
         int | None, typer.Option("--keep", min=1, help="The maximum number of pieces. The most frequent ones remain.")
     ] = None,

@@ -102,12 +102,10 @@ class Backend(ABC):
         if not inputs:
             return Scores(np.zeros((0, classes)), [])
         keys = [(entry["text"], entry.get("text_pair")) for entry in inputs]
-        positions: dict[tuple[str, str | None], int] = {}
-        for key in keys:
-            positions.setdefault(key, len(positions))
+        distinct = dict(zip(keys, inputs, strict=True))
+        positions = {key: position for position, key in enumerate(distinct)}
         position_of = np.array([positions[key] for key in keys])
-        distinct = [inputs[index] for index in np.unique(position_of, return_index=True)[1]]
-        encodings, truncations = encode(self.tokenizer, distinct, self.max_length)
+        encodings, truncations = encode(self.tokenizer, list(distinct.values()), self.max_length)
         copies = np.bincount(position_of)
         logits = np.empty((len(distinct), classes))
         for batch in batches([len(encoding["input_ids"]) for encoding in encodings], batch_size):
@@ -124,10 +122,6 @@ def batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
 
     A batch holds at most ``batch_size`` inputs and ``TOKENS`` times as many tokens, padding included. It ends where
     the next input would make more than ``MOST_PADDING`` of it padding, unless it is still ``SMALL``.
-
-    Args:
-        lengths: the number of tokens of each input.
-        batch_size: the number of inputs in a batch at most.
 
     Yields:
         The positions of the inputs of a batch.

@@ -12,12 +12,11 @@ from contradiction.errors import InputError
 from contradiction.inference.base import AUTO, BACKENDS, Backend, check_backend, threads
 from contradiction.inference.onnx_backend import OnnxBackend
 from contradiction.inference.openvino_backend import OpenVinoBackend
-from contradiction.inference.torch_backend import best_device
+from contradiction.inference.torch_backend import TorchBackend, best_device
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import cached_file, fetch_file
 
-TORCH = "torch"
 EXACT = (OnnxBackend, OpenVinoBackend)  # the backends of an exported file that give the verdicts of PyTorch
 ROUNDS = 3
 # As long as most windows of CDConv, of several lengths.
@@ -44,11 +43,11 @@ def load_backend(name: str | Path, backend: str, *, device: str | None, precisio
     """
     if check_backend(backend) != AUTO:
         return BACKENDS[backend].load(name, device=device, precision=precision)
-    candidates = (TORCH, *(kind.NAME for kind in EXACT if all(map(util.find_spec, kind.PACKAGES))))
+    candidates = (TorchBackend.NAME, *(kind.NAME for kind in EXACT if all(map(util.find_spec, kind.PACKAGES))))
     file = _exported(name) if len(candidates) > 1 else None
     # Only the CPU has a choice. A choice that was measured there must not hold where a GPU is the best device.
     if precision != "fp32" or (device or best_device()) != "cpu" or file is None:
-        return BACKENDS[TORCH].load(name, device=device, precision=precision)
+        return TorchBackend.load(name, device=device, precision=precision)
     cache, key = _cache(), _key(file, candidates)
     known = _read(cache)
     if (chosen := known.get(key)) in candidates:
@@ -70,13 +69,10 @@ def load_backend(name: str | Path, backend: str, *, device: str | None, precisio
 
 def _exported(name: str | Path) -> Path | None:
     """The exported file of the model, if there is one."""
-    if Path(name).is_dir():
-        file = Path(name) / OnnxBackend.FILE
-        return file if file.is_file() else None
     try:
-        return fetch_file(str(name), OnnxBackend.FILE)
+        return fetch_file(name, OnnxBackend.FILE)
     except InputError:
-        return cached_file(str(name), OnnxBackend.FILE)
+        return cached_file(name, OnnxBackend.FILE)
 
 
 def _key(file: Path, candidates: Sequence[str]) -> str:

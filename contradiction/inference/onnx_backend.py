@@ -82,8 +82,8 @@ class OnnxBackend(Backend):
             raise InputError(f"{name}: the backend {cls.NAME} runs on the CPU, not on {device!r}")
         check_installed(cls.PACKAGES)
         with loading(name, f"{name}: neither a model folder nor a model on the Hub that can be reached"):
-            file = Path(name) / cls.FILE if Path(name).is_dir() else fetch_file(str(name), cls.FILE)
-            if file is None or not file.is_file():
+            file = fetch_file(name, cls.FILE)
+            if file is None:
                 raise InputError(f"{name}: has no {cls.FILE}; `cdconv export {name} --backend {cls.NAME}` writes it")
             config, tokenizer = load_without_torch(name)
             check_tokenizer(str(name), tokenizer, config.get("vocab_size"))

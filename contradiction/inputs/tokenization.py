@@ -28,12 +28,7 @@ def encode(
     the last one, which the reply answers, is cut before the others, down to ``1 / LAST_UTTERANCE`` of ``max_length``.
     So a long question does not hide the earlier reply that the judged one may contradict. Of a very long text only the
     end is tokenized; if both texts are very long, the history may get one token less than its share. Safe to call from
-    several threads.
-
-    Args:
-        tokenizer: the tokenizer of the model.
-        inputs: dicts with ``text`` and, in all or none of them, ``text_pair``.
-        max_length: how many tokens the model reads.
+    several threads. Inputs are dicts with ``text`` and, in all or none of them, ``text_pair``.
 
     Returns:
         For each input its token ids and masks; and for each input what was cut, in words, or None.
@@ -133,12 +128,8 @@ def text_end(text: str, tokens: int, count: Callable[[str], int]) -> str:
 
     The end has twice as many tokens and a margin, because a cut changes the tokens behind it up to the next word or,
     where a tokenizer does not split words first, for some pieces. In a text that repeats itself without end all tokens
-    may change. The end of a text with hardly any tokens may hold fewer tokens than the model could read.
-
-    Args:
-        text: a text of any length.
-        tokens: how many tokens the model reads.
-        count: a function from a text to its number of tokens.
+    may change. The end of a text with hardly any tokens may hold fewer tokens than the model could read. ``count`` is a
+    function from a text to its number of tokens.
     """
     wanted = 2 * tokens + MARGIN
     for end in text_ends(text, wanted):

@@ -103,14 +103,8 @@ def model_input(utterances: Row, columns: tuple[str, ...], tokenizer: "PreTraine
     ``text`` is the earlier utterances joined by the tokenizer's separator token, without empty ones; ``text_pair`` is
     the last utterance. A view of one column has no ``text_pair``. The texts are normalized, see :func:`normalize`. A
     space is put into whatever looks like a special token, so that no message can forge the border between two speakers.
-
-    Args:
-        utterances: a row that holds at least the columns.
-        columns: the utterances to read, see ``VIEWS``.
-        tokenizer: the tokenizer of the model.
     """
     special_tokens = [token for token in tokenizer.all_special_tokens if len(token) > 1]
-
     normalizer = getattr(getattr(tokenizer, "backend_tokenizer", None), "normalizer", None)
 
     def clean(text: str) -> str:

@@ -71,18 +71,18 @@ def windows(turns: Sequence[Turn], place: int, windowing: str = WINDOWED, max_tu
     earlier = [number for number in range(first, place) if not is_blank(turns[number].reply)]
     user = {number: _user_text(turns, first, number) for number in (*earlier, place)}
     if not earlier:
-        return [Window(_row("", "", user[place], reply), ())]
+        return [Window(row_of("", "", user[place], reply), ())]
     if windowing == UNSTRUCTURED:
         *before, last = [text for number in earlier for text in (user[number], turns[number].reply)]
-        return [Window(_row(tuple(before), last, user[place], reply), tuple(earlier))]
+        return [Window(row_of(tuple(before), last, user[place], reply), tuple(earlier))]
     if windowing == STRUCTURED:
-        return [Window(_row("", turns[number].reply, "", reply), (number,)) for number in earlier]
+        return [Window(row_of("", turns[number].reply, "", reply), (number,)) for number in earlier]
     read = []
     for number in earlier:
         pairs = [(turns[number].reply, reply)]
         if windowing == SENTENCES and max(map(len, pairs[0])) > LONG_REPLY:
             pairs = [*product(sentences_of(turns[number].reply), sentences_of(reply)), *pairs]
-        read += [Window(_row(user[number], one, user[place], other), (number,)) for one, other in pairs]
+        read += [Window(row_of(user[number], one, user[place], other), (number,)) for one, other in pairs]
     return read
 
 
@@ -110,7 +110,8 @@ def _user_text(turns: Sequence[Turn], first: int, place: int) -> str:
     return "\n".join(filter(None, (turn.user for turn in turns[since : place + 1])))
 
 
-def _row(*utterances: str | tuple[str, ...]) -> Row:
+def row_of(*utterances: str | tuple[str, ...]) -> Row:
+    """The row of the utterances of a conversation."""
     return dict(zip(CONVERSATION, utterances, strict=True))
 
 

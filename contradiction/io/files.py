@@ -36,15 +36,7 @@ def check_folder(path: str | Path) -> None:
 
 
 def check_new(path: str | Path, copied: Iterable[str | Path] = ()) -> None:
-    """Checks that a folder can be written.
-
-    Args:
-        path: the folder.
-        copied: the folders that it will hold a copy of.
-
-    Raises:
-        InputError: the path exists, or is inside one of these folders, so that its copy would hold itself.
-    """
+    """Raises InputError if the path exists, or is inside one of the folders that are ``copied`` into it."""
     if Path(path).exists():
         raise InputError(f"{path}: exists already; remove it, or name another folder")
     for folder in copied:

@@ -1,4 +1,4 @@
-"""Single files of a model repo on the Hugging Face Hub, also when the Hub cannot be reached."""
+"""Single files of a model: in its folder or on the Hugging Face Hub, also when the Hub cannot be reached."""
 
 import sys
 import threading
@@ -110,8 +110,8 @@ class HubUnavailableError(InputError):
     """The Hub cannot be asked whether a repo holds a file, and the cache does not know it."""
 
 
-def fetch_file(repo_id: str, file: str) -> Path | None:
-    """Downloads a file of a model repo into the cache; None if there is no such file or no such repo.
+def fetch_file(name: str | Path, file: str) -> Path | None:
+    """A file of a model: in its folder, or downloaded into the cache; None if there is no such file or no such repo.
 
     It also gives None if the Hub cannot be reached and the cache holds no model of that name. Loading the name as a
     checkpoint then reports the error. ``@`` and a revision may follow the id of the repo.
@@ -120,6 +120,8 @@ def fetch_file(repo_id: str, file: str) -> Path | None:
         HubUnavailableError: the file may exist, because the cache holds the model or the Hub refuses for the moment.
         InputError: the repo has no such revision.
     """
+    if Path(name).is_dir():
+        return Path(name) / file if (Path(name) / file).is_file() else None
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import (
         HfHubHTTPError,
@@ -130,7 +132,7 @@ def fetch_file(repo_id: str, file: str) -> Path | None:
         RevisionNotFoundError,
     )
 
-    repo, revision = split_revision(repo_id)
+    repo, revision = split_revision(name)
     try:
         with quick_hub():
             return Path(hf_hub_download(repo, file, revision=revision))
@@ -143,30 +145,29 @@ def fetch_file(repo_id: str, file: str) -> Path | None:
     except (HfHubHTTPError, LocalEntryNotFoundError) as error:
         refusal = error if isinstance(error, HfHubHTTPError) else error.__cause__
         answered = isinstance(refusal, HfHubHTTPError) and not isinstance(refusal, RepositoryNotFoundError)
-        if _known_absent(repo_id, file) or not (answered or cached_file(repo_id, CONFIG)):
+        if _known_absent(repo, revision, file) or not (answered or cached_file(name, CONFIG)):
             return None
         reason = f"the Hub answers {refusal.response.status_code}" if isinstance(refusal, HfHubHTTPError) else "offline"
         raise HubUnavailableError(
-            f"{repo_id}: the cache holds no {file}, and the Hub cannot be asked whether the repo has one ({reason}); "
+            f"{name}: the cache holds no {file}, and the Hub cannot be asked whether the repo has one ({reason}); "
             f"run `hf download {repo}` once there is a connection"
         ) from error
 
 
-def cached_file(repo_id: str, file: str) -> Path | None:
+def cached_file(name: str | Path, file: str) -> Path | None:
     """A file of a model repo in the cache; None if it is not there."""
     from huggingface_hub import try_to_load_from_cache
 
-    repo, revision = split_revision(repo_id)
+    repo, revision = split_revision(name)
     path = try_to_load_from_cache(repo, file, revision=revision)
     return Path(path) if isinstance(path, str) else None
 
 
-def _known_absent(repo_id: str, file: str) -> bool:
+def _known_absent(repo: str, revision: str | None, file: str) -> bool:
     """Whether the cache knows that a repo has no such file: the Hub said so before, or listed all files."""
     from huggingface_hub import get_cached_repo_tree, try_to_load_from_cache
     from huggingface_hub.errors import CachedRepoTreeNotFoundError
 
-    repo, revision = split_revision(repo_id)
     path = try_to_load_from_cache(repo, file, revision=revision)
     if path is not None:
         return not isinstance(path, str)

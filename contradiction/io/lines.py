@@ -1,4 +1,4 @@
-"""Files of JSON lines that grow line by line and that survive a kill of the process that writes them."""
+"""Files of JSON lines: written whole, or grown line by line so that they survive a kill of the writing process."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from contradiction.errors import InputError
-from contradiction.io.files import errors_with_path
+from contradiction.io.files import errors_with_path, new_file
 
 
 class LineFile:
@@ -78,6 +78,14 @@ class LineFile:
             yield value
         with self.path.open("r+b") as file:
             file.truncate(kept_bytes)
+
+
+def write_lines(path: str | Path, values: Iterable[Any]) -> None:
+    """Writes a whole file of JSON values, one per line, and puts it on the disk."""
+    with new_file(path) as partial, partial.open("wb") as file:
+        file.writelines(map(to_json_line, values))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def to_json_line(value: Any) -> bytes:

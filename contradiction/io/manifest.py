@@ -20,12 +20,7 @@ _LINE = re.compile(r"(?P<digest>[0-9a-f]{64})  (?P<name>(onnx/)?[^/\\]+)")
 
 
 def write(folder: Path, more: Iterable[str] = ()) -> None:
-    """Writes the manifest of a folder.
-
-    Args:
-        folder: the folder.
-        more: the names of files that its method reads besides ``READ``.
-    """
+    """Writes the manifest of a folder; ``more`` are the names of files that its method reads besides ``READ``."""
     _save(folder, {name: sha256(folder / name) for name in sorted(_read_files(folder, more))})
 
 
@@ -47,9 +42,7 @@ def forget(folder: Path, beginning: str) -> None:
 def check(folder: Path, partial: bool = False) -> None:
     """Raises InputError for a file that does not match the manifest; a folder without a manifest passes.
 
-    Args:
-        folder: the folder.
-        partial: passes missing files, as in a cache that holds only the requested files.
+    With ``partial``, missing files pass too, as in a cache that holds only the requested files.
     """
     if not (folder / NAME).is_file():
         return

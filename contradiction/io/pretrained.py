@@ -74,8 +74,7 @@ def load_without_torch(name: str | Path) -> tuple[dict[str, Any], "PreTrainedTok
     ``AutoTokenizer`` always imports PyTorch, which takes a second and is not needed to run an exported file. Only
     tokenizers with a class of their own are loaded with it.
     """
-    files = {file: Path(name) / file if Path(name).is_dir() else fetch_file(str(name), file) for file in CONFIGS}
-    config, tokenizer = (read_json(file) if file and file.is_file() else {} for file in files.values())
+    config, tokenizer = (read_json(file) if file else {} for file in (fetch_file(name, own) for own in CONFIGS))
     if tokenizer.get("tokenizer_class") not in GENERIC_TOKENIZERS or "auto_map" in tokenizer:
         return config, load_tokenizer(name)
     from transformers import PreTrainedTokenizerFast
@@ -85,12 +84,7 @@ def load_without_torch(name: str | Path) -> tuple[dict[str, Any], "PreTrainedTok
 
 
 def load_model(kind: Any, name: str | Path, **options: Any) -> tuple["PreTrainedModel", dict[str, Any]]:
-    """Loads a model from safetensors; inside :func:`loading`.
-
-    Args:
-        kind: a class of transformers, for instance ``AutoModel``.
-        name: a folder or Hub id.
-        options: other arguments of ``from_pretrained``.
+    """Loads a model of a class of transformers from safetensors; inside :func:`loading`.
 
     Returns:
         The model, and which weights its checkpoint lacks or has in addition.
@@ -102,11 +96,7 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> tuple["PreTrained
 
 
 def load_weights(file: Path) -> dict[str, "torch.Tensor"]:
-    """The weights in a safetensors file, by name.
-
-    Raises:
-        InputError: the file is damaged.
-    """
+    """The weights in a safetensors file, by name; raises InputError for a damaged file."""
     from safetensors.torch import load_file
 
     with weight_errors(file.parent):
@@ -115,14 +105,7 @@ def load_weights(file: Path) -> dict[str, "torch.Tensor"]:
 
 @contextmanager
 def weight_errors(name: str | Path) -> Iterator[None]:
-    """Turns the errors of loading bad weights inside the block into one line.
-
-    Args:
-        name: folder or Hub id of the checkpoint.
-
-    Raises:
-        InputError: a file of weights is damaged, or the weights have other shapes than the configuration says.
-    """
+    """Turns the errors of damaged weights, and of weights with wrong shapes, inside the block into an InputError."""
     from safetensors import SafetensorError
 
     try:
@@ -139,13 +122,9 @@ def weight_errors(name: str | Path) -> Iterator[None]:
 
 
 def check_weights(name: str, model: "PreTrainedModel", report: dict[str, Any], optional: Iterable[str] = ()) -> None:
-    """Checks that all weights of a model came from its checkpoint, and that they are numbers.
+    """Checks that all weights of a model came from its checkpoint, by the report of :func:`load_model`.
 
-    Args:
-        name: the name of the model in messages.
-        model: the model.
-        report: of :func:`load_model`.
-        optional: parts of the model that a checkpoint may lack; it may then have other weights in addition.
+    A checkpoint may lack the ``optional`` parts of a model, and may then have other weights in addition.
 
     Raises:
         InputError: a weight is missing, there is one too many, or one is not finite.

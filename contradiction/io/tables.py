@@ -50,8 +50,7 @@ class Table:
 def console(wraps: bool = False) -> "Console":
     """The console on stdout, as wide as the terminal; in a file it is wide enough for every table.
 
-    Args:
-        wraps: in a file, be as wide as $COLUMNS says. Only for tables whose cells are wrapped: others would be cut.
+    If the cells of a table are wrapped (``wraps``), and not cut, $COLUMNS says how wide a file is.
     """
     from rich.console import Console
 

@@ -68,13 +68,8 @@ def push(upload: Upload, repo_id: str, *, private: bool = False, code: str | Non
 
     The same commit deletes the files of an earlier push that loaders would still read (``LOADED``), for instance the
     ``stages.json`` of another kind of detector. The history keeps them, and other files of the user stay. If nothing
-    has changed, there is no commit. The variables of a Space are set first, so that its new files start with them.
-
-    Args:
-        upload: what to send.
-        repo_id: the repo, ``user/name``.
-        private: whether nobody else may see it.
-        code: the commit of the code that made the files, for the commit's description.
+    has changed, there is no commit. The variables of a Space are set first, so that its new files start with them. The
+    description of the commit names the commit of the ``code`` that made the files.
 
     Raises:
         InputError: the Hub cannot be reached, does not know the user, or refuses. Nothing is committed then.

@@ -149,12 +149,9 @@ def _best_offsets(
 
 
 def with_curve(rule: Rule, probabilities: np.ndarray, truth: "ArrayLike") -> Rule:
-    """Adds the threshold, the prior and the curve, which follow from the probabilities of a contradiction.
+    """Adds the threshold, the prior and the curve.
 
-    Args:
-        rule: the rule so far.
-        probabilities: the probability of a contradiction, shape (rows,).
-        truth: whether each row is a contradiction, shape (rows,).
+    They follow from the probability that each row is a contradiction, and from whether it is, both of shape (rows,).
     """
     contradictions = np.asarray(truth, dtype=bool)
     if contradictions.all() or not contradictions.any():  # rows of one kind show nothing

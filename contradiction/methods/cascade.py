@@ -29,8 +29,7 @@ class CascadeClassifier(SoftmaxClassifier):
         detector: of any method.
         judge: of any method, with the same labels.
         low, high: the probabilities of a contradiction between which the judge is asked.
-        name: the name of the model in messages.
-        rule: the decision rule.
+        name, rule: see :class:`SoftmaxClassifier`.
 
     Raises:
         InputError: their labels differ or have no contradictions, or the bounds are not probabilities.

@@ -25,8 +25,7 @@ class CheckpointClassifier(SoftmaxClassifier):
         backend: the loaded checkpoint, whose configuration names the labels.
         view: the utterances that it reads, a key of ``contradiction.inputs.views.VIEWS``; by default the one that its
             configuration names.
-        name: the name of the model in messages.
-        rule: the decision rule.
+        name, rule: see :class:`SoftmaxClassifier`.
 
     Raises:
         InputError: the labels or the view are unknown.
@@ -54,13 +53,8 @@ class CheckpointClassifier(SoftmaxClassifier):
     def load(cls, folder: str | Path, *, view: str | None = None, backend: str = "torch", **options: Any) -> Self:
         """Loads a checkpoint and its decision rule.
 
-        A rule holds for the view that it was chosen with; for another view the default rule is used.
-
-        Args:
-            folder: a folder or Hub id.
-            view: see :class:`CheckpointClassifier`.
-            backend: see ``contradiction.methods.loading.load_classifier``.
-            options: the device and the precision, see there.
+        A rule holds for the view that it was chosen with; for another view the default rule is used. The arguments are
+        those of :func:`contradiction.methods.loading.load_classifier`.
 
         Raises:
             InputError: there is no such checkpoint, or it is not a classifier of this project.
@@ -118,7 +112,5 @@ def save_view(folder: Path, view: str) -> None:
 
 def _legacy_rule(name: str | Path) -> Rule:
     """The rule of an older model, which is in a file of its own."""
-    if Path(name).is_dir():
-        return Rule.load_legacy(Path(name))
-    file = fetch_file(str(name), LEGACY_FILE)
+    file = fetch_file(name, LEGACY_FILE)
     return Rule.load_legacy(file.parent) if file else NO_RULE

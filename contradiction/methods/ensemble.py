@@ -32,8 +32,7 @@ class EnsembleClassifier(SoftmaxClassifier):
 
     Args:
         members: classifiers with the same labels; only the calibration of their decision rules is used.
-        name: the name of the model in messages.
-        rule: the decision rule.
+        name, rule: see :class:`SoftmaxClassifier`.
         calibrate: whether the members are calibrated. Older ensembles have a rule for uncalibrated members.
 
     Raises:

@@ -119,17 +119,11 @@ class HierarchicalClassifier(Classifier):
 
     def choose_label(self, probabilities: Mapping[str, float], rule: Rule) -> str:
         """The category of the first stage that fires, after the offsets."""
-        log_odds = self._log_odds(probabilities, rule)
-        return next((stage for stage in log_odds if log_odds[stage] >= 0), NON_CONTRADICTION)
-
-    def _log_odds(self, probabilities: Mapping[str, float], rule: Rule) -> dict[str, float]:
-        """The log-odds of the stages after the offsets, in the order in which the stages decide."""
-        clipped = np.clip([probabilities[stage.task] for stage in self.stages], TINY, 1 - TINY)
-        log_odds = np.log(clipped / (1 - clipped)).tolist()
-        return {
-            stage.task: value + rule.offsets.get(stage.task, 0.0)
-            for stage, value in zip(self.stages, log_odds, strict=True)
-        }
+        for category in (stage.task for stage in self.stages):
+            clipped = np.clip(probabilities[category], TINY, 1 - TINY)
+            if np.log(clipped / (1 - clipped)) + rule.offsets.get(category, 0.0) >= 0:
+                return category
+        return NON_CONTRADICTION
 
 
 def _both_labels(stage: CheckpointClassifier, probability: float) -> dict[str, float]:

@@ -56,11 +56,7 @@ class KernelRegression:
         return tuple(self._weights)
 
     def fit(self, rows: Sequence[Mapping[str, Any]], labels: Sequence[int]) -> Self:
-        """Fits the regression.
-
-        Args:
-            rows: utterances by column name.
-            labels: the class id of each row.
+        """Fits the regression to utterances by column name, and to the class id of each row.
 
         Raises:
             InputError: there are more than ``MAX_ROWS`` rows, or all are blank.
@@ -116,11 +112,7 @@ class KernelRegression:
 
     @classmethod
     def load(cls, folder: str | Path, embed: Callable[[Sequence[str]], np.ndarray] | None = None) -> Self:
-        """Loads what :meth:`save` wrote.
-
-        Args:
-            folder: the folder.
-            embed: the embedder of the fit.
+        """Loads what :meth:`save` wrote, with the embedder of the fit.
 
         Raises:
             InputError: a file is missing or damaged, or scikit-learn is not installed (the demo page has none).
@@ -222,8 +214,7 @@ class KernelClassifier(SoftmaxClassifier):
         model: the fitted regression.
         embed: the embedder that the model was fitted with.
         labels: the names of the labels by class id.
-        name: the name of the model in messages.
-        rule: the decision rule.
+        name, rule: see :class:`SoftmaxClassifier`.
 
     Raises:
         InputError: the labels are not those of a task.
@@ -253,13 +244,14 @@ class KernelClassifier(SoftmaxClassifier):
         """Loads what :meth:`save` wrote, and the decision rule; see :meth:`Classifier.load`."""
         folder = Path(folder)
         encoder, *_ = cls.parts(folder)
-        labels = cls.describe(folder).get("labels")
+        description = cls.describe(folder)
+        labels = description.get("labels")
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise InputError(f"{folder / cls.MARKER}: names no labels")
         embed = Embedder(encoder, precision, device=device, bar=False)
         rule = Rule.load(folder / cls.MARKER)
         classifier = cls(KernelRegression.load(folder, embed), embed, labels, str(folder), rule)
-        classifier.chinese_only = cls.describe(folder).get(CHINESE_ONLY_KEY, True) is True
+        classifier.chinese_only = description.get(CHINESE_ONLY_KEY, True) is True
         return classifier
 
     def save(self, folder: str | Path) -> None:

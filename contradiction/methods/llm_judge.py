@@ -24,9 +24,10 @@ from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.io.endpoint import KEY, URL, Answer, Endpoint, RefusedError, in_threads
 from contradiction.io.files import read_json
-from contradiction.labels import LABELS, NON_CONTRADICTION
+from contradiction.labels import LABELS, NON_CONTRADICTION, merge_id
 from contradiction.methods.loading import register
 from contradiction.methods.softmax import SoftmaxClassifier
+from contradiction.paths import SAMPLE
 
 CACHE = "answers.sqlite"
 SMOOTHING = 0.1  # votes that each label has before the first answer
@@ -111,11 +112,6 @@ class LLMJudge(SoftmaxClassifier):
 
     Answers are kept in the file ``answers.sqlite`` of the folder, so an evaluation that was killed continues where it
     stopped, and equal rows are asked about once.
-
-    Args:
-        options: what ``judge.json`` says.
-        folder: the folder.
-        rule: the decision rule.
     """
 
     MARKER = "judge.json"
@@ -335,8 +331,6 @@ def _opening_messages(options: JudgeOptions) -> list[dict[str, str]]:
 def _examples(task: str, count: int) -> list[tuple[Row, str]]:
     """Training rows of the embedded sample with their labels, the labels in turn, each from another context."""
     import cdconv
-    from contradiction.labels import merge_id
-    from contradiction.paths import SAMPLE
 
     by_label: dict[str, list[Row]] = {name: [] for name in LABELS[task]}
     contexts = set()

@@ -9,13 +9,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.inference.base import AUTO, check_backend, check_precision
 from contradiction.inference.torch_backend import TorchBackend, check_device
 from contradiction.io import manifest
-from contradiction.io.hub import (
-    CONFIG,
-    fetch_file,
-    pinned,
-    quick_hub,
-    split_revision,
-)
+from contradiction.io.hub import CONFIG, fetch_file, pinned, quick_hub, split_revision
 from contradiction.methods.base import Classifier
 from contradiction.paths import SHIPPED
 
@@ -99,12 +93,9 @@ def method_of(name: str | Path) -> type[Classifier]:
     """
     checkpoint = next(method for method in METHODS if method.MARKER == CONFIG)
     composites = [method for method in METHODS if method is not checkpoint]
-    folder = Path(name)
-    if folder.is_dir():
-        return next((method for method in composites if (folder / method.MARKER).is_file()), checkpoint)
-    if fetch_file(str(name), CONFIG):  # only a repo of a plain checkpoint has one at its root
+    if not Path(name).is_dir() and fetch_file(name, CONFIG):  # only a repo of a plain checkpoint has one at its root
         return checkpoint
-    return next((method for method in composites if fetch_file(str(name), method.MARKER)), checkpoint)
+    return next((method for method in composites if fetch_file(name, method.MARKER)), checkpoint)
 
 
 def method_named(name: str) -> type[Classifier]:

@@ -19,10 +19,9 @@ def vectorizer(**options: Any) -> "TfidfVectorizer":
 
 
 def written_columns(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> list[str]:
-    """The columns that have text in some row; the chats of a file may all be without an earlier turn.
+    """The columns that have text in some row; raises InputError if none has.
 
-    Raises:
-        InputError: no column has text.
+    The chats of a file may all be without an earlier turn.
     """
     columns = list(columns)
     written = [column for column in columns if any(row[column].strip() for row in rows)]

@@ -11,12 +11,12 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from contradiction.errors import InputError, first_line, kind_of, shown
-from contradiction.io.endpoint import KEY, MAX_TOKENS, Endpoint, NoAnswerError, RefusedError
+from contradiction.inference.torch_backend import best_device
+from contradiction.io.endpoint import KEY, MAX_TOKENS, Answer, Endpoint, NoAnswerError, RefusedError
 from contradiction.io.pretrained import check_weights, load_model, load_tokenizer, loading
 
 Messages = Sequence[dict[str, str]]
@@ -33,19 +33,6 @@ class BotError(Exception):
     def __init__(self, message: str, *, again: bool = True, wait: float | None = None) -> None:
         super().__init__(message)
         self.again, self.wait = again, wait
-
-
-@dataclass(frozen=True)
-class Reply:
-    """A reply of a bot.
-
-    Attributes:
-        text: the text.
-        cut: whether it ends because it may not be longer.
-    """
-
-    text: str
-    cut: bool = False
 
 
 class Bot:
@@ -66,9 +53,9 @@ class Bot:
         """
         return self.ask(messages).text
 
-    def ask(self, messages: Messages) -> Reply:
+    def ask(self, messages: Messages) -> Answer:
         """The same, and whether the reply was cut."""
-        return Reply(self.reply(messages))
+        return Answer(self.reply(messages))
 
     def close(self) -> None:
         """Ends what the bot runs on."""
@@ -100,11 +87,10 @@ class EndpointBot(Bot):
         self._endpoint = Endpoint(model, url=url, key=key, timeout=timeout)
         self._options = {name: value for name, value in options.items() if value is not None}
 
-    def ask(self, messages: Messages) -> Reply:
+    def ask(self, messages: Messages) -> Answer:
         """Asks for one completion."""
         try:
-            answer = self._endpoint.ask_once(messages, **self._options)
-            return Reply(answer.text, answer.cut)
+            return self._endpoint.ask_once(messages, **self._options)
         except NoAnswerError as error:
             raise BotError(f"{self._endpoint.url}: {error}", wait=error.wait) from None
         except RefusedError as error:
@@ -291,7 +277,7 @@ class TransformersBot(Bot):
     def __init__(self, name: str, *, max_new_tokens: int = MAX_TOKENS, temperature: float | None = None) -> None:
         import torch
 
-        self._device = "cuda" if torch.cuda.is_available() else "cpu"
+        self._device = best_device()
         with loading(name, f"{name}: no chat model that transformers loads"):
             from transformers import AutoModelForCausalLM
 
@@ -307,7 +293,7 @@ class TransformersBot(Bot):
         if temperature:
             self._options["temperature"] = temperature
 
-    def ask(self, messages: Messages) -> Reply:
+    def ask(self, messages: Messages) -> Answer:
         """Generates one reply, however long it takes. A model without a chat template continues a plain dialogue."""
         import torch
 
@@ -324,8 +310,8 @@ class TransformersBot(Bot):
         reply = self._tokenizer.decode(written, skip_special_tokens=True)
         if not self._tokenizer.chat_template:
             reply, ended, _ = reply.partition("\n")
-            return Reply(reply.strip(), self._is_cut(written) and not ended)
-        return Reply(reply.strip(), self._is_cut(written))
+            return Answer(reply.strip(), cut=self._is_cut(written) and not ended)
+        return Answer(reply.strip(), cut=self._is_cut(written))
 
     def _is_cut(self, written: Any) -> bool:
         ends = self._model.generation_config.eos_token_id

@@ -19,11 +19,6 @@ TOO_MANY = (
 )
 
 
-def overall(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """For each bot the share of contradictions of any kind in all its conversations."""
-    return [bot["all"][ANY] for bot in report["bots"] if bot["all"]]
-
-
 def cell(value: Mapping[str, Any] | None, unit: str = "") -> str:
     """A share with its interval, in percent; the unit follows each share."""
     if not value:

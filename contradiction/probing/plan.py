@@ -191,15 +191,7 @@ def _sources(trigger: str, openings: Sequence[str], persona: Persona | None) -> 
 
 
 def _probe(trigger: str, text: str, turn: int, seed: int, persona: Persona | None) -> Probe | None:
-    """The probe of an opening or a fact; None if the rules of the trigger find nothing in it.
-
-    Args:
-        trigger: the trigger.
-        text: the opening or the fact.
-        turn: how often it was used before.
-        seed: of the plan.
-        persona: what the bot is told.
-    """
+    """The probe of an opening or a fact that was used ``turn`` times before; None if the rules find nothing in it."""
     key = f"{trigger}/{hashlib.sha256(text.encode()).hexdigest()[:10]}/{turn}"
     u1, u2, chance = text, None, Random(f"{seed}/{key}")
     fillers: tuple[str, ...] = ()

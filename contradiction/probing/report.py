@@ -1,7 +1,7 @@
 """The figures of a report: how often each bot contradicted itself, by trigger and by kind, with examples."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class Source:
     bot: str
     rows: Sequence[Row]
     detector: str | None = None
-    accuracy: Mapping[str, Accuracy] | None = None
+    accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
     measured_on: str | None = None
 
 
@@ -80,10 +80,8 @@ def _read_data(path: Path) -> list[Source]:
 def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
     """Adds the detector's accuracy to each source, measured on the conversations that people labelled.
 
-    Args:
-        sources: one for each bot. One without labels stays as it is.
-        path: JSON lines with ``id`` and ``label``; a random sample of the conversations of each bot. They are those of
-            the first bot unless a line names another ``bot``.
+    The file has JSON lines with ``id`` and ``label``: a random sample of the conversations of each bot. They are those
+    of the first bot unless a line names another ``bot``.
 
     Raises:
         InputError: the file is not in UTF-8, a line has no label or names another bot, no conversation has one of them,
@@ -130,11 +128,7 @@ def _judged(rows: Sequence[Row]) -> list[Row]:
 
 
 def build(sources: Sequence[Source]) -> dict[str, Any]:
-    """The report as an object for JSON.
-
-    Args:
-        sources: one for each bot. The second and further ones are compared with the first on the probes that both had.
-    """
+    """The report as an object for JSON; each further bot is compared with the first on the probes that both had."""
     sources = _with_names(sources)
     triggers = list(dict.fromkeys(row["trigger"] for source in sources for row in source.rows))
     return {
@@ -165,7 +159,7 @@ def _bot(source: Source, triggers: Sequence[str]) -> dict[str, Any]:
         "detector": source.detector,
         "accuracy": {
             kind: {"sensitivity": round(counts.sensitivity, 5), "specificity": round(counts.specificity, 5)}
-            for kind, counts in (source.accuracy or {}).items()
+            for kind, counts in source.accuracy.items()
         },
         "measured_on": source.measured_on,
         "all": _shares(judged, source),
@@ -183,13 +177,9 @@ def _shares(rows: Sequence[Row], source: Source) -> dict[str, Any] | None:
     openings, shares = [opening_of(row) for row in rows], {}
     for kind in KINDS if has_kinds else (ANY,):
         called = [is_contradiction(row["label"]) if kind == ANY else row["label"] == kind for row in rows]
-        if figures := share(called, openings, _accuracy(source, kind)):
+        if figures := share(called, openings, source.accuracy.get(kind)):
             shares[kind] = figures.to_record()
     return shares or None
-
-
-def _accuracy(source: Source, kind: str = ANY) -> Accuracy | None:
-    return (source.accuracy or {}).get(kind)
 
 
 def opening_of(row: Row) -> str:
@@ -206,7 +196,7 @@ def _replies(rows: Sequence[Row], source: Source) -> dict[str, Any]:
         flags += [True] * called + [False] * (judged - called)
         openings += [opening_of(row)] * judged
     counts = {"judged": len(flags), "called": sum(flags)}
-    called_share = share(flags, openings, _accuracy(source))
+    called_share = share(flags, openings, source.accuracy.get(ANY))
     if called_share is None:
         return counts | {"consistent": None, "low": 0.0, "high": 100.0}
     shares = {"consistent": called_share.estimate, "low": called_share.high, "high": called_share.low}
@@ -221,7 +211,7 @@ def _comparison(first: Source, second: Source, triggers: Sequence[str]) -> dict[
     pairs = [(before[key], row) for row in _judged(second.rows) if (key := (row["id"], opening_of(row))) in before]
     if not pairs:
         return None
-    accuracies = _accuracy(first), _accuracy(second)
+    accuracies = first.accuracy.get(ANY), second.accuracy.get(ANY)
 
     def difference(chosen: Sequence[tuple[Row, Row]]) -> dict[str, Any] | None:
         called = [[is_contradiction(row["label"]) for row in side] for side in zip(*chosen, strict=True)] or [[], []]

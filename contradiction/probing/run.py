@@ -1,7 +1,5 @@
 """Runs the conversations of a plan with a bot, and saves each as soon as it is complete."""
 
-import json
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +12,10 @@ from typing import Any
 from contradiction.conversation import alternating
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION
-from contradiction.io.endpoint import LONGEST_WAIT, backoff
-from contradiction.io.files import RECORD, new_file, read_json, write_json, write_text
-from contradiction.io.lines import LineFile
-from contradiction.probing.bots import Bot, BotError, CommandBot, Reply
+from contradiction.io.endpoint import LONGEST_WAIT, Answer, backoff
+from contradiction.io.files import RECORD, read_json, write_json
+from contradiction.io.lines import LineFile, write_lines
+from contradiction.probing.bots import Bot, BotError, CommandBot
 from contradiction.probing.plan import Message, Probe
 from contradiction.probing.triggers import PERSONA, lists
 
@@ -117,20 +115,8 @@ def _lines(path: Path) -> LineFile:
     return LineFile(path, itemgetter("id", "trigger", "b2"), wrong, durable=True)
 
 
-def write_transcript(path: Path, rows: Sequence[Row]) -> None:
-    """Replaces a transcript by one with the same conversations, for instance with verdicts."""
-    with new_file(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 class Caller:
     """Calls a bot at a limited rate, and again after temporary errors. All threads share it.
-
-    Args:
-        bot: the bot.
-        limits: how it is called.
 
     Attributes:
         calls: how many calls were made.
@@ -141,7 +127,7 @@ class Caller:
         self._next, self._lock, self._stopped = 0.0, threading.Lock(), threading.Event()
         self.calls = 0
 
-    def ask(self, messages: Sequence[Message]) -> Reply:
+    def ask(self, messages: Sequence[Message]) -> Answer:
         """One reply; raises BotError if no call succeeds, or if the run was stopped."""
         for attempt in range(self._limits.retries + 1):
             self._wait_for_turn()
@@ -248,7 +234,8 @@ def run(
     """
     transcript, caller, started = Transcript(folder, request), Caller(bot, limits), time.monotonic()
     missing = [probe for probe in probes if probe.id not in transcript.done]
-    outcome = Outcome(len(probes) - len(missing), len(probes) - len(missing))
+    earlier = len(probes) - len(missing)
+    outcome = Outcome(earlier, done=earlier)
     remaining, hopeless = iter(missing), min(HOPELESS, len(probes))
     at_once = min(limits.at_once, bot.at_once or limits.at_once)
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="probe")
@@ -291,8 +278,7 @@ def run(
             writer.stop()
         pool.shutdown(cancel_futures=True)
         transcript.close(time.monotonic() - started, caller.calls)
-        lines = [json.dumps({"id": key, "error": why}, ensure_ascii=False) for key, why in outcome.failed.items()]
-        write_text(folder / FAILED, "".join(f"{line}\n" for line in lines))
+        write_lines(folder / FAILED, [{"id": key, "error": why} for key, why in outcome.failed.items()])
     return outcome
 
 

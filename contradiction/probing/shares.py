@@ -44,12 +44,7 @@ class Accuracy:
 
 
 def accuracy_of(references: Sequence[str], called: Sequence[str]) -> dict[str, Accuracy]:
-    """The accuracy for every kind that occurs among the labels.
-
-    Args:
-        references: the true labels.
-        called: the labels that the detector gave, by the same decision as in use.
-    """
+    """The accuracy for every kind that occurs among the true labels, of those that a detector gave."""
     truth, given = np.array(references), np.array(called)
     accuracies = {}
     for kind in KINDS:

@@ -12,6 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import rjieba
+
 SHORT, INQUIRING_BOT, INQUIRING_USER, MEMORY = "short", "inquiring-bot", "inquiring-user", "inquiring-user-m"
 PARAPHRASING, SYNONYM, ANTONYM, NEGATIVE = "paraphrasing", "perturb-synonym", "perturb-antonym", "perturb-negative"
 REPEAT, PERSONA = "repeat", "persona"  # beyond the paper
@@ -27,20 +29,6 @@ _NOT_BEFORE_IS = f"{_PEOPLE}|是|头发|脾气|身体"  # 是不是 does not fit
 def lists() -> dict[str, Any]:
     """The lists of ``words.toml``, by name."""
     return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
-
-
-def _tag(text: str) -> list[tuple[str, str]]:
-    """The words of a sentence, each with the tag of its word class as jieba names it (n, v, nr, ns, …)."""
-    import rjieba
-
-    return rjieba.tag(text)
-
-
-def _segment(text: str) -> list[str]:
-    """The words of a sentence; together they are the sentence."""
-    import rjieba
-
-    return rjieba.cut(text)
 
 
 def short(u1: str, b1: str, chance: Random) -> str:
@@ -101,7 +89,7 @@ def negate(u1: str, b1: str, chance: Random) -> str | None:
     before, rest = match.groups()
     if owner := re.match(_PEOPLE, rest):  # the verb is about somebody else, who comes first
         before, rest = before + owner[0], rest[owner.end() :]
-    words = _segment(rest)
+    words = rjieba.cut(rest)
     edges = {0, *accumulate(map(len, words))}
     for pattern, replacement in rules["patterns"]:
         for occurrence in re.finditer(pattern, rest):
@@ -114,7 +102,7 @@ def negate(u1: str, b1: str, chance: Random) -> str | None:
 
 def _replace(text: str, words: Mapping[str, list[str]], chance: Random, most: int) -> str | None:
     """Replaces words of a text by words of a list; whole words, or else the longest that occurs."""
-    parts = _segment(text)
+    parts = rjieba.cut(text)
     places = [index for index, part in enumerate(parts) if part in words]
     if not places:
         longest = max((word for word in words if len(word) > 1 and word in text), key=len, default=None)
@@ -179,12 +167,12 @@ def _ask_clause(clause: str) -> str | None:
 
 
 def _is_place(text: str) -> bool:
-    return bool(_any_of("places").search(text)) or any(kind == "ns" for _, kind in _tag(text))
+    return bool(_any_of("places").search(text)) or any(kind == "ns" for _, kind in rjieba.tag(text))
 
 
 def _ask_word(clause: str) -> str | None:
     """A question about the first word that names a person, a place, a thing or an activity."""
-    tagged = _tag(clause)
+    tagged = rjieba.tag(clause)  # words with their classes as jieba names them: n, v, nr, ns, …
     for word, kind in tagged:
         if kind == "ns" and len(word) > 1:
             return "我是哪里人？" if re.search(f"是大?{word}.*的$", clause) else f"{word}在哪里？"

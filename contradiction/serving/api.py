@@ -149,12 +149,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 def application(service: Service, token: str | None = None) -> FastAPI:
-    """The service as an application of its own.
-
-    Args:
-        service: what judges.
-        token: what callers have to send as ``Authorization: Bearer TOKEN``; None for no token.
-    """
+    """The service as an application of its own; callers send the token, if there is one, as a bearer token."""
     metrics = Metrics(PATHS)
     app = FastAPI(
         docs_url=None,  # the pages of FastAPI fetch scripts from another host; the router has one that does not
@@ -164,7 +159,7 @@ def application(service: Service, token: str | None = None) -> FastAPI:
         version=__version__,
         middleware=[Middleware(Guard, body=service.limits.body, metrics=metrics, token=token)],
     )
-    app.include_router(router(service, metrics))
+    app.include_router(router({name_of(service): service}, metrics))
     app.add_api_route("/", lambda: RedirectResponse("/docs"), include_in_schema=False)
     for kind, handler in handlers().items():
         app.add_exception_handler(kind, handler)
@@ -183,16 +178,14 @@ def _describe_token(description: dict[str, Any]) -> None:
             operation["responses"]["401"] = {**answer, "description": "The token is missing or wrong."}
 
 
-def router(service: Service, metrics: Metrics, others: Mapping[str, Service] | None = None) -> APIRouter:
+def router(services: Mapping[str, Service], metrics: Metrics) -> APIRouter:
     """The routes of the service.
 
     Args:
-        service: what judges.
+        services: name -> a detector that a request can choose; by default the first. No request can load another one.
         metrics: the counts of the answers.
-        others: more detectors that a request can name. No request can make the service load one.
     """
     routes = APIRouter(responses=REFUSALS)
-    services = {name_of(service): service, **(others or {})}
 
     async def answer(request: Request, body: RequestOptions, call: Callable[..., T]) -> T:
         options = body.model_dump(exclude_none=True)
@@ -223,7 +216,7 @@ def router(service: Service, metrics: Metrics, others: Mapping[str, Service] | N
 
     @routes.get("/healthz", summary="Whether the service answers")
     async def healthz() -> dict[str, Any]:
-        return {"status": "ok", "model": name_of(service), "version": __version__, "detectors": [*services]}
+        return {"status": "ok", "model": next(iter(services)), "version": __version__, "detectors": [*services]}
 
     @routes.get("/metrics", summary="Counts for Prometheus", response_class=PlainTextResponse)
     async def measured() -> str:

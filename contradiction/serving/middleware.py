@@ -70,7 +70,6 @@ class Guard:
     """ASGI middleware around the service.
 
     Args:
-        app: the service.
         body: the maximum size of a request in bytes.
         token: what a caller has to send as ``Authorization: Bearer TOKEN``; None for no token.
         metrics: counts the answers.
@@ -103,7 +102,7 @@ class Guard:
                 reason = WRONG if "authorization" in headers else NEEDED
                 await _refusal(401, reason, {"www-authenticate": "Bearer"})(scope, receive, answer)
             elif not _fits(headers.get("content-length"), most):
-                await _refusal(413, _too_large(most))(scope, receive, answer)
+                await _too_large(most)(scope, receive, answer)
             else:
                 await self._read(scope, receive, answer, most)
         finally:
@@ -131,7 +130,7 @@ class Guard:
         with suppress(_TooLarge):
             await self.app(scope, bounded, watched)
         if refused:
-            await _refusal(413, _too_large(most))(scope, receive, send)
+            await _too_large(most)(scope, receive, send)
 
     def _is_authorized(self, path: str, headers: Headers) -> bool:
         if self.token is None or path in OPEN:
@@ -145,10 +144,6 @@ class Guard:
         return hmac.compare_digest(secret.encode("latin-1"), token)
 
 
-def _too_large(most: int) -> str:
-    return f"the request is too large; at most {most:,} bytes are read"
-
-
 class _TooLarge(Exception):
     pass
 
@@ -159,3 +154,7 @@ def _fits(length: str | None, most: int) -> bool:
 
 def _refusal(status: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": reason}, status, {"connection": "close", **(headers or {})})
+
+
+def _too_large(most: int) -> JSONResponse:
+    return _refusal(413, f"the request is too large; at most {most:,} bytes are read")

@@ -94,7 +94,7 @@ def serving(ticket: Ticket) -> Iterator[None]:
         _TICKET.reset(token)
 
 
-@dataclass
+@dataclass(eq=False)  # two jobs are never the same
 class _Job:
     rows: deque[tuple[Key, Row]]
     ticket: Ticket | None
@@ -152,7 +152,7 @@ class JoinedPredictions:
                 if ticket:
                     _charge(ticket, missing.values(), self._columns)
                 job = _Job(deque(missing.items()), ticket)
-                if self._waiting() and self._waiting() + len(missing) > self._most:
+                if (waiting := self._waiting()) and waiting + len(missing) > self._most:
                     raise BusyError
                 self._jobs.setdefault(ticket.visitor if ticket else "", deque()).append(job)
                 self._start()
@@ -211,10 +211,10 @@ class JoinedPredictions:
     def _remove(self, job: _Job) -> None:
         """Takes a request out of those that wait."""
         visitor = job.ticket.visitor if job.ticket else ""
-        others = deque(other for other in self._jobs.get(visitor, ()) if other is not job)
-        if others:
-            self._jobs[visitor] = others
-        else:
+        jobs = self._jobs.get(visitor, deque())
+        if job in jobs:
+            jobs.remove(job)
+        if not jobs:
             self._jobs.pop(visitor, None)
 
     def _answer(self, taken: list[tuple[_Job, Key, Row]]) -> None:
@@ -222,9 +222,9 @@ class JoinedPredictions:
         try:
             self._pass(taken)
         except BaseException as error:  # a panic in tokenizers is no Exception, and must not end this thread
-            jobs = {id(job): job for job, _, _ in taken}
+            jobs = dict.fromkeys(job for job, _, _ in taken)
             if len(jobs) > 1:
-                for job in jobs.values():
+                for job in jobs:
                     # Where the model is a service that does not answer, the callers stop waiting one after another.
                     if ended := _no_longer_wanted(job):
                         with self._change:
@@ -252,7 +252,7 @@ class JoinedPredictions:
                 self._known.popitem(last=False)
         for job, key, _ in taken:
             job.results[key] = predicted[key]
-        for job in {id(job): job for job, _, _ in taken}.values():
+        for job in dict.fromkeys(job for job, _, _ in taken):
             if not job.rows:
                 job.done.set()
 

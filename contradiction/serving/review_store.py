@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contradiction.conversation import ASSISTANT, Messages, check_text, read_message, read_turns
+from contradiction.conversation import ASSISTANT, Messages, check_text, read_turns, spoken_messages
 from contradiction.errors import InputError, shown
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION
 
@@ -221,19 +221,13 @@ class LabelStore:
         reviewed = list(self._reviewed())
         names = self._people()  # after the labels, so that it holds everybody who gave one
         spot_checks = {name: (0, 0) for name in names.values()}
-        pairs, final, waiting, unclear, chats = [], 0, 0, 0, 0
-        for item, labels, decided in reviewed:
-            if item.truth is not None:
-                for person, (label, _) in labels.items():
-                    right, count = spot_checks[names[person]]
-                    spot_checks[names[person]] = (right + (label == item.truth), count + 1)
-                continue
-            chats += 1
-            if {1, 2} <= labels.keys():
-                pairs.append((labels[1][0], labels[2][0]))
-            final += decided is not None
-            unclear += decided == UNCLEAR
-            waiting += {1, 2} <= labels.keys() and decided is None
+        for item, labels, _ in reviewed:
+            for person, (label, _) in labels.items() if item.truth is not None else ():
+                right, count = spot_checks[names[person]]
+                spot_checks[names[person]] = (right + (label == item.truth), count + 1)
+        chats = [(labels, decided) for item, labels, decided in reviewed if item.truth is None]
+        both = [(labels, decided) for labels, decided in chats if {1, 2} <= labels.keys()]
+        pairs = [(labels[1][0], labels[2][0]) for labels, _ in both]
 
         def kappa(merge: bool) -> float | None:
             merged = {label: label if label in (NON_CONTRADICTION, UNCLEAR) else CONTRADICTION for label in CHOICES}
@@ -242,9 +236,18 @@ class LabelStore:
                 return None
             return float(cohen_kappa_score(*columns))
 
-        counts = {name: sum(person in labels for _, labels, _ in reviewed) for person, name in names.items()}
-        same = sum(first == second for first, second in pairs)
-        return Report(chats, len(pairs), same, waiting, final, unclear, kappa(False), kappa(True), counts, spot_checks)
+        return Report(
+            chats=len(chats),
+            both=len(both),
+            same=sum(first == second for first, second in pairs),
+            waiting=sum(decided is None for _, decided in both),
+            final=sum(decided is not None for _, decided in chats),
+            unclear=sum(decided == UNCLEAR for _, decided in chats),
+            kappa=kappa(False),
+            kappa_merged=kappa(True),
+            people={name: sum(person in labels for _, labels, _ in reviewed) for person, name in names.items()},
+            spot_checks=spot_checks,
+        )
 
     def export(self) -> Iterator[dict[str, Any]]:
         """Each chat with a final label as a JSON object: id, messages, label, evidence where known, and annotators."""
@@ -310,9 +313,7 @@ def decide(labels: Sequence[str], annotators: int = ANNOTATORS) -> str | None:
     """
     if len(labels) < annotators:
         return None
-    if annotators == 1:
-        return labels[0]
-    if labels[0] == labels[1]:
+    if annotators == 1 or labels[0] == labels[1]:
         return labels[0]
     return labels[-1] if len(labels) > ANNOTATORS else None
 
@@ -325,9 +326,7 @@ def text_messages(messages: Messages) -> list[dict[str, str]]:
     """
     if not (turns := read_turns(messages)):
         raise InputError("the chat holds no message by the assistant")
-    last = turns[-1].reply_messages[-1]
-    read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages[: last + 1])]
-    return [{"role": message.role, "content": message.text} for message in read if not message.skipped]
+    return spoken_messages(messages[: turns[-1].reply_messages[-1] + 1])
 
 
 def earlier_replies(messages: Sequence[Mapping[str, str]]) -> list[int]:

@@ -26,10 +26,6 @@ WATCH = 0.25  # seconds between checks that the caller is still connected
 class Service:
     """Judges chats for many callers at a time. Its methods may be called from any thread.
 
-    Args:
-        detector: the detector.
-        limits: the limits of one request.
-
     Attributes:
         predictions: joins the requests, and counts them.
         pool: the threads in which requests wait.
@@ -105,10 +101,7 @@ class Service:
     ) -> T:
         """Answers one request in a thread, when it is the visitor's turn; raises what :meth:`answer` raises.
 
-        Args:
-            call: what to answer.
-            visitor: who asks.
-            gone: says whether the visitor has gone, which ends the request.
+        ``gone`` says whether the visitor has gone, which ends the request.
         """
         ticket = self.ticket(visitor)
         with self.place(visitor):

@@ -213,7 +213,7 @@ def test_the_page_needs_only_its_requirements(model):
     others = dict.fromkeys("accelerate cdconv datasets evaluate scipy sklearn".split())
     code = (
         f"import sys; sys.modules.update({others}); sys.path.insert(0, {str(SPACE)!r}); "
-        f"import app; app.build(app.Service(app.ContradictionDetector.from_pretrained({str(model)!r})))"
+        f"import app; app.build({{'quick': app.Service(app.ContradictionDetector.from_pretrained({str(model)!r}))}})"
     )
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
