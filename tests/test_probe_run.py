@@ -140,6 +140,19 @@ def test_a_reply_that_is_cut_inside_an_emoji_is_kept(tmp_path):
     assert outcome.done == 3 and {row["b2"] for row in rows} == {"我养了3只猫?"}
 
 
+def test_thoughts_of_a_reasoning_model_are_neither_kept_nor_sent_back(tmp_path):
+    read = []
+
+    def reply(messages):
+        read.extend(message["content"] for message in messages)
+        return "<think>问我几只</think>\n\n我养了3只猫"
+
+    with serving(Endpoint(reply=reply)) as endpoint:
+        _, rows, _ = run_probes(endpoint, tmp_path, probes(3))
+    assert {row["b2"] for row in rows} == {"我养了3只猫"}
+    assert "我养了3只猫" in read and not any("think" in text for text in read)
+
+
 def test_the_rate_limit_holds_across_all_conversations(tmp_path):
     begun = time.monotonic()
     with serving(Endpoint()) as endpoint:

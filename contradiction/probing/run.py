@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from contradiction.conversation import alternating
+from contradiction.conversation import alternating, answer_of
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.endpoint import LONGEST_WAIT, Answer, backoff
@@ -134,7 +134,7 @@ class Caller:
             try:
                 # A reply that is cut inside an emoji may end with half of a surrogate pair, which is not valid text.
                 reply = self._bot.ask(messages)
-                return replace(reply, text=reply.text.encode("utf-8", "replace").decode())
+                return replace(reply, text=answer_of(reply.text).encode("utf-8", "replace").decode())
             except BotError as error:
                 if not error.again:
                     raise
