@@ -91,14 +91,8 @@ def kernel_ridge(
 ) -> dict[str, Any]:
     """Fits and scores kernel ridge regression on all four utterances.
 
-    Its decision rule is chosen on validation, like that of a trained detector. Deterministic; see
-    :mod:`contradiction.methods.kernel`.
-
-    Args:
-        data: the data repo.
-        config: for instance ``4-class``.
-        embedder: an encoder that was not trained on these rows; None uses only n-grams.
-        split: the split to score.
+    Its decision rule is chosen on validation, like that of a trained detector. Without an embedder, it reads only
+    n-grams. Deterministic; see :mod:`contradiction.methods.kernel`.
 
     Raises:
         InputError: there is no such config of conversations, or the encoder was trained on these rows.

@@ -272,11 +272,7 @@ def mistakes(evaluated: EvaluatedRows) -> Records:
 
 
 def kinds(evaluated: EvaluatedRows, errors: Records) -> Records:
-    """Mistakes grouped by label and prediction, the most frequent group first, with a sentence on each.
-
-    Args:
-        evaluated: the evaluation.
-        errors: the result of :func:`mistakes`.
+    """The result of :func:`mistakes` by label and prediction, the most frequent group first, with a sentence on each.
 
     Returns:
         A record for each kind: label, predicted, errors, of (rows with that label), share, among_worst, sentence.
@@ -337,14 +333,7 @@ def judge_without_first_turn(
     *,
     on_batch: Callable[[int], Any] | None = None,
 ) -> list[int]:
-    """The class ids that a detector predicts with empty u1 and b1.
-
-    Args:
-        detector: the detector.
-        rows: with u1, b1, u2 and b2.
-        task: the task of the labels; ``2-class`` also for a detector whose labels can be merged.
-        on_batch: called with the number of rows of each forward pass.
-    """
+    """The class ids that a detector predicts with empty u1 and b1; for the task ``2-class``, its labels are merged."""
     emptied = [{**row, **dict.fromkeys(FIRST_TURN, "")} for row in rows]
     classifications = detector.classify(emptied, batch_size=64, on_batch=on_batch)
     labels = [result.label if detector.task == task else str(result.binary_label) for result in classifications]
@@ -356,11 +345,8 @@ def removal(evaluated: EvaluatedRows, without: Sequence[int]) -> Records:
 
     A history contradiction then contradicts nothing, so its verdict should change (``turn``). The verdicts of
     intra-sentence contradictions and of consistent replies do not depend on the first turn, so they should ``stay``.
-    Role confusion often depends on the first turn, so the right verdict is unknown.
-
-    Args:
-        evaluated: the evaluation.
-        without: class ids without the first turn, from :func:`judge_without_first_turn`.
+    Role confusion often depends on the first turn, so the right verdict is unknown. ``without`` is the result of
+    :func:`judge_without_first_turn`.
 
     Returns:
         A record for each category: label, should (``turn``, ``stay``, or None where it is unknown), n, called (the

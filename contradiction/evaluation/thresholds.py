@@ -178,12 +178,7 @@ def unsupported_reason(name: str, config: str, split: str, rule: Rule) -> str | 
 
 
 def missing_reason(result: Mapping[str, Any], rule: Rule) -> str | None:
-    """Why an evaluation has no outcomes; None where it has.
-
-    Args:
-        result: an evaluation.
-        rule: the current rule of the detector.
-    """
+    """Why an evaluation has no outcomes; None where it has."""
     name = result["name"]
     if reason := unsupported_reason(name, result["config"], result["split"], rule):
         return reason

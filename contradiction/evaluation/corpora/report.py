@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from contradiction.inference.embedding import Embedder
     from contradiction.methods.base import Classifier
 
+WORDS = {"token_pattern": r"(?u)\b\w+\b"}  # for scikit-learn, whose default skips words of one letter
+CHARACTERS = {"analyzer": "char"}  # for text without spaces
+
 
 @dataclass(frozen=True)
 class Request:
