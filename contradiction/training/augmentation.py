@@ -108,23 +108,23 @@ class TrainingRows:
 
 def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
     """The rows that a recipe trains on: a fraction of the rows of its bot, and the rows that it makes from them."""
+    options = recipe.augmentation
     fraction = items_of if recipe.loss.choice else fraction_of
     chosen = fraction(of_bot(rows, recipe.data.bot), recipe.data.train_fraction, recipe.seed)
     with_teacher, without_teacher = [chosen], []
     if recipe.distillation.transfer_per_row:
         with_teacher.append(transfer_rows(chosen, recipe.distillation.transfer_per_row))
-    if recipe.augmentation.context_negatives:
-        without_teacher.append(context_negative_rows(chosen, recipe.augmentation.context_negatives, recipe.seed))
-    if recipe.augmentation.nli:
-        pairs = load_split(recipe.augmentation.nli, "nli", "train")
-        without_teacher.append(nli_rows(chosen, pairs, recipe.augmentation.nli_pairs_per_row, recipe.seed))
+    if options.context_negatives:
+        without_teacher.append(context_negative_rows(chosen, options.context_negatives, recipe.seed))
+    if options.nli:
+        pairs = load_split(options.nli, "nli", "train")
+        without_teacher.append(nli_rows(chosen, pairs, options.nli_pairs_per_row, recipe.seed))
     parts = [*with_teacher, *without_teacher]
-    if recipe.loss.ranking or recipe.augmentation.crossed or recipe.loss.choice:
+    if recipe.loss.ranking or options.crossed or recipe.loss.choice:
         view = recipe.data.view
         columns = VIEWS[TWO_TEXTS[view]][:1] if view in TWO_TEXTS else CONVERSATION[:-1]
         parts, groups = _grouped(parts, ("source",) if recipe.loss.choice else columns)
-        if recipe.augmentation.crossed:
-            options = recipe.augmentation
+        if options.crossed:
             parts.append(
                 crossed_rows(parts[0], groups, recipe.seed, options.context_negatives, options.crossed_batches)
             )
@@ -156,11 +156,6 @@ def fraction_of(rows: "Dataset", fraction: float, seed: int) -> "Dataset":
 
     Samples with the same seed are nested: the 25 % sample contains the 10 % sample, so the next point of a learning
     curve only adds rows.
-
-    Args:
-        rows: the rows of a split, with a column ``label``.
-        fraction: above 0; 1 returns all rows.
-        seed: the random seed.
     """
     if fraction == 1:
         return rows
@@ -191,11 +186,6 @@ def context_negative_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
     These rows make that shortcut useless: the reply is the same, and the label differs. The idea is the check *remove
     contradicting turns* of DECODE (Nie et al., 2021, section 3.3), used for training. The new first turn may contradict
     the reply by chance.
-
-    Args:
-        rows: rows of the training split, with the labels of 4-class.
-        times: the number of copies of each row.
-        seed: the random seed.
 
     Returns:
         Rows with the same columns. Only ``u1``, ``b1`` and ``label`` differ from the row that was copied.
@@ -228,13 +218,8 @@ def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Datas
     A backbone that was fine-tuned on NLI forgets that task while it learns CDConv, where the reply alone, or the
     context alone, predicts much of the label. An NLI pair cannot be classified from one sentence. Training on both
     keeps what the backbone learned from NLI (rehearsal: Robins, 1995, *Catastrophic forgetting, rehearsal and
-    pseudorehearsal*).
-
-    Args:
-        rows: rows of the training split. Randomly chosen ones get a pair in place of b1 and b2.
-        pairs: NLI pairs with the columns premise, hypothesis and label. They are drawn without replacement.
-        times: the number of new rows for each training row.
-        seed: the random seed of both draws.
+    pseudorehearsal*). The pairs, ``times`` for each row, are drawn without replacement, and so are the rows that get
+    one of them in place of b1 and b2.
 
     Returns:
         Rows with the same columns. A contradicting pair gets the label history, or contradiction where there are two
@@ -281,10 +266,6 @@ def transfer_rows(rows: "Dataset", times: int) -> "Dataset":
     u2 takes up the topic of u1 or b1 (section 4.2). So each context (u1, b1) is continued by the turns (u2, b2) whose
     u2 is most similar to it, by the cosine of TF-IDF vectors of characters and character bigrams. A continuation comes
     from the same bot, and ``rows`` do not have its u2 after the same u1.
-
-    Args:
-        rows: rows of the training split. The new rows contain no other text.
-        times: the number of new rows for each training row.
 
     Returns:
         ``times`` x ``len(rows)`` rows with the same columns, fewer where a bot has too few turns. ``label`` is None;

@@ -78,9 +78,6 @@ def train(
         tracked_as: the name of the run in the tracker, by default the name of ``out``.
         deterministic: see ``contradiction.training.accelerators``.
 
-    Returns:
-        ``out``.
-
     Raises:
         InputError: the method does not fine-tune, ``out`` exists or has no name, another process trains there, the
             unfinished run has another recipe, the backbone or a teacher was trained on test rows, a batch cannot be
