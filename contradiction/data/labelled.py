@@ -149,11 +149,8 @@ class LabelledRepo:
 def build(path: str | Path, out: str | Path | None = None) -> LabelledRepo:
     """Writes a data repo of labelled chats: rows of two turns, split by chat, about 60/20/20.
 
-    The repo is written again only if the file or the rows that are made from it have changed.
-
-    Args:
-        path: the file of labelled chats.
-        out: the folder, by default beside the file: ``labels.jsonl`` becomes ``labels.data``.
+    The repo is written again only if the file or the rows that are made from it have changed. By default it is beside
+    the file: ``labels.jsonl`` becomes ``labels.data``.
 
     Raises:
         InputError: the file is not valid or has too few chats, or ``out`` is another folder.
@@ -239,10 +236,8 @@ def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen]
 def _splits_of(groups: Sequence[set[str]]) -> dict[str, str]:
     """The split of each context: that of its digest, so that it stays when chats are added to the file.
 
-    A small file may leave a split without a context of a group. Then one moves there from the split with the most.
-
-    Args:
-        groups: contexts of which each split gets at least one, the most important group first.
+    A small file may leave a split without a context of a group. Then one moves there from the split with the most. The
+    most important group is the first.
     """
     split_of = {context: _split_of(context) for group in groups for context in group}
 

@@ -69,16 +69,7 @@ class Item(ABC):
         evidence: tuple[int, ...] = (),
         clauses: Sequence[str | None] = (None, None),
     ) -> Row:
-        """A reply to a chat.
-
-        Args:
-            suffix: the end of the id.
-            messages: the chat before the reply.
-            reply: the judged reply.
-            label: the class of the reply.
-            evidence: the index of the message that the reply contradicts, if it contradicts one.
-            clauses: the two clauses that contradict each other, if they are marked.
-        """
+        """A reply to a chat."""
         extra = {
             "phenomenon": self.phenomenon,
             "inference": getattr(self, "inference", None),
