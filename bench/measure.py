@@ -1,6 +1,5 @@
 """Ways to do the same thing, measured side by side: in turn within each round, so that a slow moment slows all."""
 
-import math
 import platform
 import statistics
 import time
@@ -56,11 +55,6 @@ def in_turn(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, 
 def ratio(slow: Sequence[float], fast: Sequence[float]) -> float:
     """How many times faster one way is: the median of the ratios within the rounds."""
     return statistics.median(a / b for a, b in zip(slow, fast, strict=True))
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that a share of the values does not exceed."""
-    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def environment() -> dict[str, Any]:

@@ -208,20 +208,18 @@ Chosen = list[tuple[str, Row, str]]  # the id of the chat, a row of it, and its 
 
 def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen], Counter[str]]:
     """The rows of each split, in the order of the file. A context is in only one split."""
-    rows: Chosen = []
-    contexts = []
+    rows: list[tuple[str, tuple[str, Row, str]]] = []  # with the context of the chat
     left_out: Counter[str] = Counter()
     for chat in chats:
         chat_rows = chat.rows()
         if not chat_rows:
             left_out[NO_EVIDENCE.format(label=chat.label)] += 1
-        rows += [(chat.id, row, label) for row, label in chat_rows]
-        contexts += [chat.context] * len(chat_rows)
+        rows += [(chat.context, (chat.id, row, label)) for row, label in chat_rows]
     kinds: dict[bool, set[str]] = {True: set(), False: set()}
-    labels: dict[str, set[str]] = {label: set() for *_, label in rows}
-    for context, (*_, label) in zip(contexts, rows, strict=True):
+    labels: dict[str, set[str]] = {}
+    for context, (*_, label) in rows:
         kinds[is_contradiction(label)].add(context)
-        labels[label].add(context)
+        labels.setdefault(label, set()).add(context)
     # Rows that begin alike stay together, so each part needs another beginning.
     if min(map(len, kinds.values())) < FOLDS:
         raise InputError(
@@ -229,8 +227,7 @@ def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen]
             f"{len(kinds[False])} have none; training needs at least {FOLDS} of each, so label more chats"
         )
     split_of = _splits_of([*kinds.values(), *(group for group in labels.values() if len(group) >= FOLDS)])
-    placed = [(split_of[context], row) for context, row in zip(contexts, rows, strict=True)]
-    return {split: [row for place, row in placed if place == split] for split in SPLITS}, left_out
+    return {split: [row for context, row in rows if split_of[context] == split] for split in SPLITS}, left_out
 
 
 def _splits_of(groups: Sequence[set[str]]) -> dict[str, str]:

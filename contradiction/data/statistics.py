@@ -62,7 +62,7 @@ def _share(count: int, total: int) -> str:
 
 
 def of_repo(configs: Mapping[str, Mapping[str, "Dataset"]]) -> list[Table]:
-    """The rows of each config of :func:`contradiction.data.splits.load_all`; for CDConv also Table 3 and the overlap."""
+    """The rows of each config that ``splits.load_all`` read; for CDConv also Table 3 and the overlap of the splits."""
     body = [
         (config, side, *counted(rows["label"][:] if "label" in rows.column_names else [None] * len(rows), _names(rows)))
         for config, sides in configs.items()

@@ -72,7 +72,7 @@ def judge_items(
     Raises:
         InputError: the detector does not judge replies.
     """
-    chats = [[*row.messages, {"role": ASSISTANT, "content": row.reply}] for item in items for row in item.judged()]
+    chats = [row.chat() for item in items for row in item.judged()]
     verdicts = iter(detector.batch(chats, on_batch=on_batch))
     return [JudgedItem(item, tuple(next(verdicts) for _ in item.judged())) for item in items]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from contradiction.evaluation.figures import wilson
-from contradiction.io.tables import Table, interval, percent
+from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import CONTRADICTION, HISTORY, is_contradiction, merge_label
 
 # The counts of each row; every score is a ratio of their sums.
@@ -127,7 +127,7 @@ def _cells(result: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
         **{f"two_class_{name}": value for name, value in result["two_class"].items()},
     }
     bounds = result.get("interval")
-    return [percent(values[name]) + (f" ({interval(bounds[name])})" if bounds else "") for name in shown]
+    return [with_interval(values[name], bounds[name]) if bounds else percent(values[name]) for name in shown]
 
 
 def _count(reference: str, prediction: str, evidence: Iterable[int], predicted: Iterable[int]) -> tuple[int, ...]:

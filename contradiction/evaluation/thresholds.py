@@ -106,12 +106,19 @@ def operating_points(curve: Records, rows: int, prior: float, targets: tuple[flo
         point = curve[chosen]
         hits, alarms = wilson(point["true_positives"], positives), wilson(point["false_positives"], negatives)
         low, high = precision_at(prior, hits, alarms[::-1]).tolist()
-        record: dict[str, Any] = {"prior": prior, "wanted": target, "reached": bool(reaching.size)}
-        record |= {key: point[key] for key in ("threshold", "recall", "false_alarm_rate")}
-        record |= {key: point[key] for key in ("true_positives", "false_positives")}
-        record |= {"precision": float(precision[chosen]), "low": low, "high": high}
-        record["alarms_per_1000"] = 1000 * (prior * point["recall"] + (1 - prior) * point["false_alarm_rate"])
-        records.append(record)
+        taken = ("threshold", "recall", "false_alarm_rate", "true_positives", "false_positives")
+        records.append(
+            {
+                "prior": prior,
+                "wanted": target,
+                "reached": bool(reaching.size),
+                **{key: point[key] for key in taken},
+                "precision": float(precision[chosen]),
+                "low": low,
+                "high": high,
+                "alarms_per_1000": 1000 * (prior * point["recall"] + (1 - prior) * point["false_alarm_rate"]),
+            }
+        )
     return records
 
 

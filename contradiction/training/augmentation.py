@@ -16,7 +16,7 @@ from contradiction.inputs.windows import windows
 from contradiction.labels import CONTRADICTION, HISTORY, NON_CONTRADICTION
 from contradiction.training.losses import GROUP, UNLABELLED
 from contradiction.training.recipe import Recipe
-from contradiction.training.rewriting import rewritten_rows
+from contradiction.training.rewriting import rewritten_rows, with_values
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -70,7 +70,7 @@ def crossed_rows(
 
 def _labelled_windows(item: Item, draw: np.random.Generator) -> Iterator[tuple[Row, str]]:
     for judged in item.judged():
-        turns = read_turns([*judged.messages, {"role": "assistant", "content": judged.reply}])
+        turns = read_turns(judged.chat())
         rows = [window.row for window in windows(turns, len(turns) - 1)]
         # The last window, if the evidence is in the reply or in the last user message, which every window has.
         place = min(item.evidence // 2, len(rows) - 1) if isinstance(item, Quadruple) else len(rows) - 1
@@ -205,11 +205,8 @@ def context_negative_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
                 "augmentation.context_negatives: no row of another context and the same bot has a first turn"
             )
         others.append(draw.choice(candidates))
-    drawn = rows.select(others)
-    made = rows.select(chosen).to_dict()
-    made |= {"u1": list(drawn["u1"]), "b1": list(drawn["b1"])}
-    made["label"] = [names.str2int(NON_CONTRADICTION)] * len(chosen)
-    return type(rows).from_dict(made, features=rows.features)
+    first_turns = {name: list(rows.select(others)[name]) for name in ("u1", "b1")}
+    return with_values(rows.select(chosen), {**first_turns, "label": [names.str2int(NON_CONTRADICTION)] * len(chosen)})
 
 
 def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Dataset":
@@ -236,13 +233,11 @@ def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Datas
         )
     draw = np.random.default_rng(seed)
     drawn = pairs.select(draw.permutation(len(pairs))[:wanted])
-    made = rows.select(draw.permutation(np.repeat(np.arange(len(rows)), times))).to_dict()
-    labels = rows.features["label"]
-    contradiction = labels.str2int(HISTORY if HISTORY in labels.names else CONTRADICTION)
-    contradicts = _contradicts(drawn)
-    made |= {"b1": list(drawn["premise"]), "b2": list(drawn["hypothesis"])}
-    made["label"] = [contradiction if flag else labels.str2int(NON_CONTRADICTION) for flag in contradicts]
-    return type(rows).from_dict(made, features=rows.features)
+    chosen = rows.select(draw.permutation(np.repeat(np.arange(len(rows)), times)))
+    names = rows.features["label"]
+    contradiction = names.str2int(HISTORY if HISTORY in names.names else CONTRADICTION)
+    labels = [contradiction if flag else names.str2int(NON_CONTRADICTION) for flag in _contradicts(drawn)]
+    return with_values(chosen, {"b1": list(drawn["premise"]), "b2": list(drawn["hypothesis"]), "label": labels})
 
 
 def _contradicts(pairs: "Dataset") -> list[bool]:
@@ -290,10 +285,9 @@ def transfer_rows(rows: "Dataset", times: int) -> "Dataset":
         fitting = (turn for turn in near if keys[turn][2] == bot and keys[turn][0] not in used[u1])
         nearest = [turns[keys[turn]][0] for turn, _ in zip(fitting, range(times * len(members)), strict=False)]
         chosen += [(members[number // times], turn) for number, turn in enumerate(nearest)]
-    made = rows.select([context for context, _ in chosen]).to_dict()
-    second_turns = rows.select([turn for _, turn in chosen])
-    made |= {"u2": list(second_turns["u2"]), "b2": list(second_turns["b2"]), "label": [None] * len(chosen)}
-    return type(rows).from_dict(made, features=rows.features)
+    second_turns = {name: [columns[name][turn] for _, turn in chosen] for name in ("u2", "b2")}
+    made = rows.select([context for context, _ in chosen])
+    return with_values(made, {**second_turns, "label": [None] * len(chosen)})
 
 
 def _similarities(contexts: "csr_matrix", questions: "csr_matrix") -> Iterator[np.ndarray]:

@@ -46,6 +46,10 @@ class Row:
     source: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    def chat(self) -> list[Mapping[str, str]]:
+        """The messages of the chat, and the reply as the last one."""
+        return [*self.messages, {"role": ASSISTANT, "content": self.reply}]
+
     def whole(self, messages: slice = slice(None)) -> dict[str, str]:
         """The chat, or some of its messages, as one text, and the reply: the columns of the view ``chat``."""
         return {"chat": chat_to_text(self.messages[messages]), "reply": self.reply}
