@@ -26,13 +26,7 @@ clock: Callable[[], float] = time.perf_counter
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements of a module.
-
-    Attributes:
-        tables: for people.
-        values: the same for programs.
-        left_out: what could not be measured, and why.
-    """
+    """The measurements of a module: as tables for people, as values for programs, and what could not be measured."""
 
     tables: Sequence[Table]
     values: Mapping[str, Any]

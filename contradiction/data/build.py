@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """A verified raw file.
-
-    Attributes:
-        path: the file.
-        kind: ``release`` (byte for byte the published file), ``sample`` (the embedded one) or ``custom``.
-    """
+    """A verified raw file, of the kind ``release`` (byte for byte the published one), ``sample`` or ``custom``."""
 
     path: Path
     kind: str

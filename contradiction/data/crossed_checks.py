@@ -28,14 +28,7 @@ READINGS = "readings.csv"
 
 @dataclass(frozen=True)
 class Check:
-    """One measurement and its limit.
-
-    Attributes:
-        name: what is measured.
-        value: the figure as text.
-        limit: what it must be, as text; empty for a figure that is reported only.
-        passed: whether the limit holds.
-    """
+    """One measurement and its limit, both as text; a figure that is reported only has no limit, and passes."""
 
     name: str
     value: str

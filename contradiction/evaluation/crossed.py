@@ -26,12 +26,7 @@ RECALL = 0.4  # the least recall at which precision is reported
 
 @dataclass(frozen=True)
 class JudgedItem:
-    """The verdicts of a detector on one item of the corpus.
-
-    Attributes:
-        item: a quadruple, or a pair of self-contradictions.
-        verdicts: the verdicts on its judged replies, the consistent reply of each chat first.
-    """
+    """The verdicts of a detector on the judged replies of one item, the consistent reply of each chat first."""
 
     item: Item
     verdicts: tuple[Verdict, ...]

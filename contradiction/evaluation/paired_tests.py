@@ -17,15 +17,7 @@ COMPARISON = ("difference", "95 % interval", "p", "p, Holm")  # the columns of a
 
 @dataclass(frozen=True)
 class Run:
-    """The predictions of one seed on one split, as class ids, with their metrics.
-
-    Attributes:
-        seed: the seed; None without randomness.
-        ids: the ids of the rows.
-        references: class ids.
-        predictions: class ids.
-        metrics: the metrics of the predictions, with intervals.
-    """
+    """The predictions of one seed on one split, as class ids, and their metrics; the seed is None without randomness."""
 
     seed: int | None
     ids: Sequence[int]

@@ -43,16 +43,9 @@ MEANINGS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Panel:
-    """The results on a config, or on the replies of one bot in it.
+    """The results on the test split of a config, or on the replies of one bot in it.
 
-    Attributes:
-        config: the predicted config; the rows are its test split.
-        bot: the bot of the replies; empty for both.
-        n: the number of rows.
-        methods: the methods.
-        baselines: the baselines on the same rows.
-        tests: the paired tests between methods.
-        paper: the name and macro-F1 of the paper's best method, where the rows are those of the paper.
+    ``paper`` is the name and macro-F1 of the paper's best method, where the rows are those of the paper.
     """
 
     config: str

@@ -96,10 +96,8 @@ def _without_its_chat(item: Quadruple, other: Quadruple, draw: np.random.Generat
 class TrainingRows:
     """The rows of one training epoch.
 
-    Attributes:
-        rows: all of them.
-        teacher_rows: the number of rows, from the first on, for which the teachers give probabilities. The labels of
-            the remaining rows follow from how those rows were made, so no teacher predicts them.
+    The teachers give probabilities for the first ``teacher_rows``. The labels of the others follow from how those rows
+    were made, so no teacher predicts them.
     """
 
     rows: "Dataset"

@@ -115,14 +115,7 @@ class Quadruple(Item):
 
 @dataclass(frozen=True)
 class Pair(Item):
-    """A chat and two similar replies, one of which contradicts itself.
-
-    Attributes:
-        messages: the chat.
-        good: the consistent reply.
-        bad: the reply that contradicts itself.
-        clauses: the two clauses of ``bad`` that contradict each other.
-    """
+    """A chat and two similar replies, of which ``bad`` contradicts itself; its two clauses contradict each other."""
 
     messages: Chat
     good: str

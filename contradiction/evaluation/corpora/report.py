@@ -110,13 +110,7 @@ class Request:
 
 @dataclass
 class Report:
-    """The result of an evaluation.
-
-    Attributes:
-        figures: the figures of each scorer and split; fractions are unrounded.
-        tables: the same figures as tables.
-        notes: the parts that were not run, and why; a sentence for each.
-    """
+    """The result of an evaluation: figures of each scorer and split, the same as tables, and what was not run, and why."""
 
     figures: dict[str, Any] = field(default_factory=dict)
     tables: list[Table] = field(default_factory=list)
