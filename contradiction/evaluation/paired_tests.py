@@ -17,7 +17,7 @@ COMPARISON = ("difference", "95 % interval", "p", "p, Holm")  # the columns of a
 
 @dataclass(frozen=True)
 class Run:
-    """The predictions of one seed on one split, as class ids, and their metrics; the seed is None without randomness."""
+    """The predictions of one seed on one split as class ids, with their metrics; no seed means no randomness."""
 
     seed: int | None
     ids: Sequence[int]

@@ -110,7 +110,7 @@ class Request:
 
 @dataclass
 class Report:
-    """The result of an evaluation: figures of each scorer and split, the same as tables, and what was not run, and why."""
+    """The result of an evaluation: figures of each scorer and split, the same as tables, and why parts were not run."""
 
     figures: dict[str, Any] = field(default_factory=dict)
     tables: list[Table] = field(default_factory=list)
