@@ -224,11 +224,8 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
     check_task(str(evaluation["config"]), f"{path}: ")
     if "probabilities" not in evaluation:
         raise InputError(f"{path}: has no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
-    labels = LABELS[task_of(evaluation["config"])]
     check_numbers(path, evaluation)
-    check_list(path, evaluation, "probabilities")
-    if wrong := [value for value in evaluation["probabilities"] if not _are_probabilities(value, len(labels))]:
-        raise InputError(f"{path}: probabilities has {wrong[0]!r}; the file was changed")
+    _check_probabilities(path, evaluation)
     return evaluation
 
 
@@ -243,14 +240,11 @@ def check_complete(result: Mapping[str, Any]) -> None:
     if not result["ids"]:
         raise InputError(f"{name}: has no rows")
     if result.get("probabilities") is not None:
-        check_list(name, result, "probabilities")
+        _check_probabilities(name, result)
     if argmax := result.get("argmax"):
         if not isinstance(argmax, Mapping):
             raise InputError(f"{name}: argmax is {argmax!r}; it must be an object with metrics and predictions")
         check_numbers(f"{name}: argmax", {**result, "predictions": argmax.get("predictions")})
-    labels = LABELS[task_of(config)]
-    if any(not _are_probabilities(value, len(labels)) for value in result.get("probabilities") or ()):
-        raise InputError(f"{name}: probabilities must have {len(labels)} numbers from 0 to 1 for each row")
     if not record.is_record(result.get("run") or {}):
         raise InputError(f"{name}: run is not the record of a training")
     metrics = measure(config, result["references"], result["predictions"], result.get("probabilities"), bootstrap=0)
@@ -275,12 +269,14 @@ def check_numbers(place: str | Path, evaluation: Mapping[str, Any]) -> None:
             )
 
 
-def _are_probabilities(values: object, labels: int) -> bool:
-    return (
-        isinstance(values, list)
-        and len(values) == labels
-        and all(isinstance(value, int | float) and 0 <= value <= 1 for value in values)  # NaN is not
-    )
+def _check_probabilities(place: str | Path, evaluation: Mapping[str, Any]) -> None:
+    """Raises InputError unless an evaluation has a probability of each label for each row."""
+    labels = len(LABELS[task_of(evaluation["config"])])
+    check_list(place, evaluation, "probabilities")
+    for row in evaluation["probabilities"]:
+        are_numbers = isinstance(row, list) and all(isinstance(value, int | float) for value in row)
+        if not are_numbers or len(row) != labels or not all(0 <= value <= 1 for value in row):  # NaN is not
+            raise InputError(f"{place}: probabilities has {row!r}; each row needs {labels} numbers from 0 to 1")
 
 
 def check_task(config: str, where: str = "") -> None:
