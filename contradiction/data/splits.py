@@ -70,7 +70,7 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
         else:
             with no_data_bars(), quick_hub():
                 rows = load_dataset(str(data), config, split=split)
-    except (DatasetsError, ValueError, OSError, ConnectionError) as error:
+    except (DatasetsError, ValueError, OSError) as error:
         if config in CHECKLISTS and "not found" in str(error):
             raise InputError(
                 f"{data} has no config {config!r}; `cdconv data build --checklists` builds a data repo with it"
