@@ -133,7 +133,7 @@ def _chat(where: str, values: Mapping[str, Any]) -> LabelledChat:
 
 @dataclass(frozen=True)
 class LabelledRepo:
-    """A data repo of labelled chats, the rows of each label in each split, and why how many chats gave no rows."""
+    """A data repo of labelled chats, the rows of each label in each split, and why some chats gave no rows."""
 
     folder: Path
     sizes: Table

@@ -213,8 +213,7 @@ def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Datas
     A backbone that was fine-tuned on NLI forgets that task while it learns CDConv, where the reply alone, or the
     context alone, predicts much of the label. An NLI pair cannot be classified from one sentence. Training on both
     keeps what the backbone learned from NLI (rehearsal: Robins, 1995, *Catastrophic forgetting, rehearsal and
-    pseudorehearsal*). The pairs, ``times`` for each row, are drawn without replacement, and so are the rows that get
-    one of them in place of b1 and b2.
+    pseudorehearsal*). The pairs are drawn without replacement. Each row gets ``times`` of them, in as many copies.
 
     Returns:
         Rows with the same columns. A contradicting pair gets the label history, or contradiction where there are two

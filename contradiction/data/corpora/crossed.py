@@ -115,7 +115,7 @@ class Quadruple(Item):
 
 @dataclass(frozen=True)
 class Pair(Item):
-    """A chat and two similar replies, of which ``bad`` contradicts itself; its two clauses contradict each other."""
+    """A chat and two similar replies, of which ``bad`` contradicts itself: its two ``clauses`` do not agree."""
 
     messages: Chat
     good: str
