@@ -4,7 +4,7 @@ Evaluations, saved results, tables of scores and model cards show every entry. T
 comparisons and the plots use only macro-F1.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -130,13 +130,6 @@ def _interval(compute: Callable[[ScoredRows], float | None], rows: ScoredRows, b
         probabilities = None if rows.probabilities is None else rows.probabilities[drawn]
         values.append(compute(ScoredRows(rows.task, rows.references[drawn], rows.predictions[drawn], probabilities)))
     return np.nanquantile(np.array(values, dtype=float), [0.025, 0.975]).tolist()
-
-
-def value_of(metrics: Mapping[str, Any], figure: Figure) -> tuple[float, Sequence[float] | None] | None:
-    """A figure and its interval; None where the evaluation does not have it."""
-    if figure.key not in metrics:
-        return None
-    return metrics[figure.key], metrics.get("interval", {}).get(figure.key)
 
 
 def ratio_interval(parts: "ArrayLike", wholes: "ArrayLike", seed: int) -> tuple[float, float]:
