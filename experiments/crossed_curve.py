@@ -30,13 +30,8 @@ def nested_parts(
 ) -> list[list[str]]:
     """Names of batches for each wanted number of quadruples; each part contains the smaller ones.
 
-    The next batch is the smallest one of the style that is furthest below its share of the whole corpus.
-
-    Args:
-        sizes: batch -> quadruples.
-        styles: batch -> style.
-        wanted: numbers of quadruples; a part has at least this many.
-        seed: the seed of the order of batches of equal size.
+    ``sizes`` has the quadruples of each batch. A part has at least the wanted number. The next batch is the smallest
+    one of the style that is furthest below its share of the whole corpus; the seed orders batches of equal size.
     """
     draw = np.random.default_rng(seed)
     left = sorted(sizes, key=lambda name: (sizes[name], draw.random()))

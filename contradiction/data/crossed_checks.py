@@ -37,12 +37,7 @@ class Check:
 
 
 def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] = ()) -> list[Check]:
-    """Runs every check of the corpus.
-
-    Args:
-        folder: the batches and ``batches.csv``.
-        cdconv_rows: rows of CDConv with ``b1`` and ``b2``, to look for near-duplicates; without them that check is left
-            out.
+    """Runs every check of the corpus; without rows of CDConv, near-duplicates in it are not looked for.
 
     Raises:
         InputError: a batch is not valid, fewer than two hold quadruples, or the second reading is not valid.

@@ -193,10 +193,7 @@ class PairCounts:
 
 
 def build(
-    train: Iterable[str | Path],
-    validation: Iterable[str | Path],
-    out: str | Path,
-    exclude: Iterable[str | Path] = (),
+    train: Iterable[str | Path], validation: Iterable[str | Path], out: str | Path, exclude: Iterable[str | Path] = ()
 ) -> PairCounts:
     """Writes the data repo of NLI corpora.
 

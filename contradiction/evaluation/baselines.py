@@ -51,15 +51,8 @@ def tfidf(
 ) -> Iterator[dict[str, Any]]:
     """Fits and scores class-balanced logistic regression on TF-IDF of the character n-grams of each utterance.
 
-    Deterministic; see :mod:`contradiction.methods.ngrams`.
-
-    Args:
-        data: the data repo.
-        config: for instance ``4-class``.
-        split: the split to score.
-        views: keys of ``FEATURES``.
-        train_ids: the ids of the training rows; by default all.
-        more: further entries of the evaluations.
+    Deterministic; see :mod:`contradiction.methods.ngrams`. ``views`` are keys of ``FEATURES``, ``train_ids`` the ids of
+    the training rows (by default all), and ``more`` further entries of the evaluations.
 
     Raises:
         InputError: there is no such config of conversations.

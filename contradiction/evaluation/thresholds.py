@@ -80,13 +80,7 @@ def threshold_curve(truth: np.ndarray, probabilities: np.ndarray) -> Records:
 
 
 def operating_points(curve: Records, rows: int, prior: float, targets: tuple[float, ...] = TARGETS) -> Records:
-    """The threshold with the highest recall for each target precision, at a fraction of contradictions.
-
-    Args:
-        curve: the result of :func:`threshold_curve`.
-        rows: the number of rows of the split.
-        prior: the assumed fraction of contradictions.
-        targets: the target precisions.
+    """The threshold with the highest recall for each target precision, where ``prior`` of the replies contradict.
 
     Returns:
         A record for each target: prior, wanted, reached (whether any threshold reaches it), threshold, precision, low,

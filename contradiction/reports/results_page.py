@@ -226,9 +226,7 @@ class Ablation:
 
 
 def ablation(
-    evaluations: Sequence[Mapping[str, Any]],
-    split: str = "validation",
-    bootstrap: int = RESAMPLES,
+    evaluations: Sequence[Mapping[str, Any]], split: str = "validation", bootstrap: int = RESAMPLES
 ) -> Ablation | None:
     """Compares the 4-class evaluations on a split with the one of ``REFERENCE``.
 

@@ -124,10 +124,7 @@ class EpochSampler(Sampler[int]):
 
 
 def encode_rows(
-    rows: "Dataset",
-    recipe: Recipe,
-    tokenizer: "PreTrainedTokenizerBase",
-    soft: np.ndarray | None = None,
+    rows: "Dataset", recipe: Recipe, tokenizer: "PreTrainedTokenizerBase", soft: np.ndarray | None = None
 ) -> list[dict[str, Any]]:
     """The token ids and masks of each row, its ``labels`` (a class id, or ``UNLABELLED``), and its ``id``, or number.
 
