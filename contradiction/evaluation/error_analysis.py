@@ -280,18 +280,17 @@ def kinds(evaluated: EvaluatedRows, errors: Records) -> Records:
     labels = [evaluated.labels[index] for index in evaluated.references.tolist()]
     label_rows = Counter(labels)
     trigger_rows = Counter(zip(labels, evaluated.column("trigger"), strict=True))
-    worst_kinds = Counter((record["label"], record["predicted"]) for record in errors[:WORST])
+    trigger_errors = Counter((error["label"], error["predicted"], error["trigger"]) for error in errors)
+    worst_kinds = Counter((error["label"], error["predicted"]) for error in errors[:WORST])
     records = []
     for (label, predicted), number in Counter((error["label"], error["predicted"]) for error in errors).most_common():
-        of_kind = [error for error in errors if (error["label"], error["predicted"]) == (label, predicted)]
         rows, among_worst = label_rows[label], worst_kinds[label, predicted]
         sentence = (
             f"{number:,} of {rows:,} {label} rows ({percent(number / rows)} %) are called {predicted}. Of the "
             f"{min(WORST, len(errors))} worst mistakes {among_worst} are of this kind."
         )
-        triggers = Counter(error["trigger"] for error in of_kind)
         rates = {
-            trigger: (triggers[trigger], n)
+            trigger: (trigger_errors[label, predicted, trigger], n)
             for (label_of_rows, trigger), n in trigger_rows.items()
             if label_of_rows == label and n >= ENOUGH
         }
