@@ -138,16 +138,9 @@ def leaderboard(evaluations: Sequence[dict[str, Any]]) -> list[Panel]:
         return []
     data, _ = Counter(result["data"] for result in detectors).most_common(1)[0]  # some evaluations may be on other rows
     tests = results.best_first(result for result in tests if result["data"] == data)
+    n = tests[0]["metrics"]["n"]
     return [
-        Panel(
-            config,
-            "",
-            tests[0]["metrics"]["n"],
-            tuple(_method(result, merged) for result in tests),
-            (),
-            (),
-            PAPER[config],
-        )
+        Panel(config, "", n, tuple(_method(result, merged) for result in tests), (), (), PAPER[config])
         for config, merged in ((LEADERBOARD_CONFIG, False), ("2-class", True))
     ]
 
