@@ -276,7 +276,7 @@ def _check_probabilities(place: str | Path, evaluation: Mapping[str, Any]) -> No
     for row in evaluation["probabilities"]:
         are_numbers = isinstance(row, list) and all(isinstance(value, int | float) for value in row)
         if not are_numbers or len(row) != labels or not all(0 <= value <= 1 for value in row):  # NaN is not
-            raise InputError(f"{place}: probabilities has {row!r}; each row needs {labels} numbers from 0 to 1")
+            raise InputError(f"{place}: probabilities has {row!r}; each row must have {labels} numbers from 0 to 1")
 
 
 def check_task(config: str, where: str = "") -> None:

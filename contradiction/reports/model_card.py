@@ -125,7 +125,7 @@ def _languages_and_licence(run: Mapping[str, Any]) -> tuple[list[str], str]:
     return languages or (["zh", "en"] if data_name == nli.MIXED else ["zh"]), LICENSES.get(data_name, "other")
 
 
-def credits_sentence(backbones: Sequence[str], corpora: Sequence[str]) -> str | None:
+def credits_sentence(backbones: Sequence[str], corpora: Sequence[str] = ()) -> str | None:
     """The sources of a model with their licences, in Markdown with links; None where none is known.
 
     ``backbones`` are Hub ids, ``corpora`` the titles of the corpora of the NLI stage.
