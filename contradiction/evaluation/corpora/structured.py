@@ -154,7 +154,7 @@ def judge(scorer: PairScorer, rows: Sequence[Row]) -> list[Judged]:
     return [Judged(row, {index: float(next(scores)) for index in _own(row)}) for row in rows]
 
 
-def judge_by(classifier: "Classifier", on_batch: OnBatch | None) -> Judges:
+def judge_by(classifier: "Classifier", on_batch: OnBatch | None = None) -> Judges:
     """A function that judges chats with a model: whole chats if the model reads them, otherwise pairs.
 
     Raises:
