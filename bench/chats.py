@@ -1,16 +1,18 @@
 """The chats that are measured: conversations of CDConv, the crossed chats, and long chats put together from CDConv."""
 
-import json
 import os
 import random
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import cdconv
-from contradiction.paths import CHECKOUT, SAMPLE
+from contradiction.conversation import ASSISTANT, alternating
+from contradiction.data.corpora.crossed import FOLDER, Quadruple, read_batch
+from contradiction.paths import SAMPLE
 
-Chat = list[dict[str, str]]
+Chat = Sequence[Mapping[str, str]]
 
 
 @cache
@@ -19,22 +21,19 @@ def rows() -> list[dict[str, Any]]:
     return cdconv.read_rows(Path(os.environ.get("CDCONV_FILE") or SAMPLE))
 
 
-def conversations(count: int, first: int = 0) -> list[Chat]:
+def conversations(count: int) -> list[Chat]:
     """Conversations of two turns, each once."""
-    chosen = rows()[first : first + count]
-    return [_chat([row[column] for column in cdconv.UTTERANCES]) for row in chosen]
+    return [alternating(row[column] for column in cdconv.UTTERANCES) for row in rows()[:count]]
 
 
 def crossed() -> list[Chat]:
     """The crossed chats: each of two histories with each of two replies."""
-    chats = []
-    for file in sorted(Path(CHECKOUT or ".", "contradiction/data/crossed").glob("*.jsonl")):
-        for line in file.read_text(encoding="utf-8").splitlines():
-            item = json.loads(line)
-            if "a" not in item:  # a chat with a reply that contradicts itself, and one that does not
-                continue
-            replies = [{"role": "assistant", "content": item[reply]} for reply in ("reply_a", "reply_b")]
-            chats += [[*item[history], reply] for history in ("a", "b") for reply in replies]
+    chats: list[Chat] = []
+    for file in sorted(FOLDER.glob("*.jsonl")):
+        for item in read_batch(file):
+            if isinstance(item, Quadruple):
+                replies = [{"role": ASSISTANT, "content": reply} for reply in (item.reply_a, item.reply_b)]
+                chats += [[*history, reply] for history in (item.a, item.b) for reply in replies]
     return chats
 
 
@@ -42,8 +41,4 @@ def long_chat(turns: int, seed: int) -> Chat:
     """A chat of as many turns, made of the first turns of as many conversations, drawn by the seed."""
     firsts = list({row["u1"]: row for row in rows()}.values())
     chosen = random.Random(seed).sample(firsts, turns)
-    return _chat([text for row in chosen for text in (row["u1"], row["b1"])])
-
-
-def _chat(texts: list[str]) -> Chat:
-    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
+    return alternating(text for row in chosen for text in (row["u1"], row["b1"]))

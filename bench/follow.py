@@ -14,6 +14,7 @@ import time
 from itertools import product
 
 from chats import long_chat
+from measure import ratio
 
 from contradiction import ContradictionDetector
 
@@ -47,8 +48,7 @@ def main() -> None:
         cells = []
         for name in detectors:
             times, reference = seconds[turns, name], seconds[turns, first]
-            ratio = statistics.median(a / b for a, b in zip(times, reference, strict=True))
-            cells.append(f"{1000 * statistics.median(times):10.1f} ms ({ratio:5.2f} x)")
+            cells.append(f"{1000 * statistics.median(times):10.1f} ms ({ratio(times, reference):5.2f} x)")
         print(f"{turns:>6}" + "".join(f"{cell:>32}" for cell in cells))
 
 

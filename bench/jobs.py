@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import chats
 import numpy as np
@@ -118,16 +119,12 @@ def _seconds(job: Callable[[], object]) -> float:
 
 def _processes(load: partial, file: Path, count: int) -> float:
     """Conversations per second with ``--workers``."""
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = str(count)  # one thread for each
-    try:
-        opened = readers.open_file(file)
-        with Workers(count, load, opened.key) as pool:
-            started = time.perf_counter()
-            done = sum(len(chunk.records) for chunk in pool.judge(_small(opened)))
-            return done / (time.perf_counter() - started)
-    finally:
-        os.environ.pop("OMP_NUM_THREADS") if before is None else os.environ.update(OMP_NUM_THREADS=before)
+    opened = readers.open_file(file)
+    one_thread_each = patch.dict(os.environ, OMP_NUM_THREADS=str(count))
+    with one_thread_each, Workers(count, load, opened.key) as pool:
+        started = time.perf_counter()
+        done = sum(len(chunk.records) for chunk in pool.judge(_small(opened)))
+        return done / (time.perf_counter() - started)
 
 
 def _small(opened: Chats) -> Iterator[list[Entry]]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import chats
 import measure as timing
-from measure import Measured, percentile
+import numpy as np
+from measure import Measured
 from throughput import detectors
 
 from contradiction.io.tables import Table
@@ -29,7 +30,7 @@ def measure(model: Path, *, replies: int) -> Measured:
                 if number >= 0:
                     seconds[name].append(timing.clock() - started)
         for name, times in seconds.items():
-            half, most = (1000 * percentile(times, share) for share in (0.5, 0.95))
+            half, most = (1000 * np.quantile(times, (0.5, 0.95), method="inverted_cdf")).tolist()
             body.append((name, str(turns), f"{half:.0f}", f"{most:.0f}"))
             values[f"{name}, {turns} turns"] = {"p50 ms": half, "p95 ms": most}
     return Measured(

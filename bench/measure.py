@@ -1,6 +1,5 @@
 """Ways to do the same thing, measured side by side: in turn within each round, so that a slow moment slows all."""
 
-import math
 import platform
 import statistics
 import time
@@ -27,13 +26,7 @@ clock: Callable[[], float] = time.perf_counter
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements of a module.
-
-    Attributes:
-        tables: for people.
-        values: the same for programs.
-        left_out: what could not be measured, and why.
-    """
+    """The measurements of a module: as tables for people, as values for programs, and what could not be measured."""
 
     tables: Sequence[Table]
     values: Mapping[str, Any]
@@ -56,11 +49,6 @@ def in_turn(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, 
 def ratio(slow: Sequence[float], fast: Sequence[float]) -> float:
     """How many times faster one way is: the median of the ratios within the rounds."""
     return statistics.median(a / b for a, b in zip(slow, fast, strict=True))
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that a share of the values does not exceed."""
-    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def environment() -> dict[str, Any]:

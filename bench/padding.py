@@ -20,9 +20,7 @@ BATCH_SIZE = 32
 def measure(detector: ContradictionDetector, mixes: dict[str, list[Chat]]) -> dict[str, dict[str, float]]:
     """For each mix of chats: shares of useful tokens, and of windows that were in the chunk, or in the job, before.
 
-    Args:
-        detector: a fine-tuned checkpoint.
-        mixes: chats by the name of the mix; every reply is judged.
+    Every reply of the chats is judged.
     """
     figures = {}
     classifier = checkpoint_of(detector)

@@ -23,10 +23,10 @@ from collections import Counter
 from pathlib import Path
 
 from contradiction import paths
+from contradiction.conversation import alternating
 from contradiction.serving.limits import Limits
 
 ROWS = [json.loads(line) for line in paths.SAMPLE.read_text(encoding="utf-8").splitlines()]
-ROLES = ("user", "assistant") * 2
 POLITE = (503, 504)  # busy, or too late, each with a sentence
 ROOM = Limits().requests
 
@@ -35,8 +35,7 @@ def body(generator: random.Random) -> bytes:
     """A chat of two turns with a random number in its first reply, so that it is hardly ever repeated."""
     row = generator.choice(ROWS)
     texts = [row["u1"], f"{row['b1']}，{generator.randrange(10**9)}", row["u2"], row["b2"]]
-    messages = [{"role": role, "content": text} for role, text in zip(ROLES, texts, strict=True)]
-    return json.dumps({"messages": messages}).encode()
+    return json.dumps({"messages": alternating(texts)}).encode()
 
 
 def ask(url: str, content: bytes) -> tuple[int, float]:

@@ -51,14 +51,7 @@ def checkpoint_of(detector: ContradictionDetector) -> CheckpointClassifier:
 
 
 def measure(model: Path, *, rows: int, few: int, rounds: int) -> Measured:
-    """Measures all ways on the same conversations.
-
-    Args:
-        model: a model folder with exported files.
-        rows: conversations of each way.
-        few: conversations of the ways that take one at a time.
-        rounds: rounds.
-    """
+    """Measures all ways on the same ``rows`` conversations, and those that take one at a time on ``few`` of them."""
     ours, left_out = detectors(model)
     many = chats.conversations(rows)
     classifier = checkpoint_of(ours["torch"])

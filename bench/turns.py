@@ -12,6 +12,7 @@ import statistics
 import time
 
 from chats import long_chat
+from measure import ratio
 
 from contradiction import ContradictionDetector
 from contradiction.errors import InputError
@@ -51,8 +52,8 @@ def main() -> None:
         cells = []
         for windowing in ways:
             times, reference = seconds[turns, windowing], seconds[TURNS[0], windowing]
-            ratio = statistics.median(a / b for a, b in zip(times, reference, strict=True))
-            cells.append(f"{1000 * statistics.median(times) / options.chats:10.1f} ms ({ratio:5.1f} x)")
+            milliseconds = 1000 * statistics.median(times) / options.chats
+            cells.append(f"{milliseconds:10.1f} ms ({ratio(times, reference):5.1f} x)")
         print(f"{turns:>6}" + "".join(f"{cell:>24}" for cell in cells))
 
 

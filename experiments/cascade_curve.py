@@ -27,8 +27,6 @@ sys.path.insert(0, str((CHECKOUT or Path()) / "tests"))
 from helpers.chat_server import ChatServer  # the servers of the tests
 from helpers.scripted_judge import scripted
 
-COLUMNS = cdconv.UTTERANCES
-
 
 def main() -> None:
     """Measures one curve and prints it."""
@@ -52,10 +50,9 @@ def main() -> None:
 
 def measure(detector: Classifier, rows: list, right: float) -> tuple[list[cascades.Step], dict | None]:
     """The curve with a judge that is right on a share of the rows, and the requests to the judge."""
-    features = Features(
-        {**{name: Value("string") for name in COLUMNS}, "label": ClassLabel(names=list(LABELS["4-class"]))}
-    )
-    chosen = Dataset.from_list([{name: row[name] for name in (*COLUMNS, "label")} for row in rows], features=features)
+    texts = dict.fromkeys(cdconv.UTTERANCES, Value("string"))
+    features = Features(**texts, label=ClassLabel(names=list(LABELS["4-class"])))
+    chosen = Dataset.from_list([{name: row[name] for name in features} for row in rows], features=features)
     with tempfile.TemporaryDirectory() as folder, ChatServer(scripted(rows, right)) as server:
         os.environ.update(server.environment)
         write_json(Path(folder) / "judge.json", {"model": "scripted"})

@@ -30,7 +30,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation.contrast import in_order, pairs_of
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION, VIEWS
-from contradiction.io.tables import Table, interval, percent
+from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import LABELS
 from contradiction.methods import calibration
 from contradiction.methods.kernel import KernelRegression
@@ -84,8 +84,8 @@ def main() -> None:
         for predictions in (argmax, decided):
             result = score(labels.tolist(), predictions.tolist(), "4-class", bootstrap=RESAMPLES)
             for part in (result, result["two_class"]):
-                cells.append(f"{percent(part['macro_f1'])} ({interval(part['interval']['macro_f1'])})")
-        cells += [percent(roc_auc_score(labels > 0, contradiction)), f"{percent(share)} ({interval(bounds)})"]
+                cells.append(with_interval(part["macro_f1"], part["interval"]["macro_f1"]))
+        cells += [percent(roc_auc_score(labels > 0, contradiction)), with_interval(share, bounds)]
         lines.append(cells)
         print(" · ".join(cells), flush=True)
     header = ("", "4-class, argmax", "2-class, argmax", "4-class, rule", "2-class, rule", "AUC", "pairs in order")
@@ -151,11 +151,6 @@ def encoder(rows: Dataset, options: argparse.Namespace) -> tuple[str, Scorer]:
 
 def out_of_fold(scorer: Scorer, labels: np.ndarray, parts: Sequence[Fold]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Predicts each fold by a model that was trained on others.
-
-    Args:
-        scorer: trains a model for a fold and scores the fold with it.
-        labels: class ids, shape (rows,).
-        parts: the folds.
 
     Returns:
         Class ids by argmax and by the rule, shape (rows,), and calibrated probabilities, shape (rows, classes).

@@ -9,6 +9,7 @@ crossed`. A run that was stopped continues, and finished runs are kept: start th
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from contradiction import ContradictionDetector
 from contradiction.data.corpora.crossed import Quadruple, batches, read
 from contradiction.errors import InputError
 from contradiction.evaluation.crossed import ALL, judge_items, summary
-from contradiction.io.tables import Table, interval, percent
+from contradiction.io.tables import Table, percent, with_interval
 from contradiction.training.accelerators import fast_precision
 from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
@@ -29,13 +30,8 @@ def nested_parts(
 ) -> list[list[str]]:
     """Names of batches for each wanted number of quadruples; each part contains the smaller ones.
 
-    The next batch is the smallest one of the style that is furthest below its share of the whole corpus.
-
-    Args:
-        sizes: batch -> quadruples.
-        styles: batch -> style.
-        wanted: numbers of quadruples; a part has at least this many.
-        seed: the seed of the order of batches of equal size.
+    ``sizes`` has the quadruples of each batch. A part has at least the wanted number. The next batch is the smallest
+    one of the style that is furthest below its share of the whole corpus; the seed orders batches of equal size.
     """
     draw = np.random.default_rng(seed)
     left = sorted(sizes, key=lambda name: (sizes[name], draw.random()))
@@ -66,9 +62,7 @@ def main() -> None:
     options = parser.parse_args()
 
     items = [item for item in read("train") if isinstance(item, Quadruple)]
-    sizes: dict[str, int] = {}
-    for item in items:
-        sizes[item.batch] = sizes.get(item.batch, 0) + 1
+    sizes = Counter(item.batch for item in items)
     styles = {name: batch.style for name, batch in batches().items() if name in sizes}
     scored = read(options.split)
     rows = []
@@ -77,9 +71,7 @@ def main() -> None:
         recipe = fast_precision(load_recipe(options.recipe)).with_changes(crossed_batches=names, seed=options.seed)
         model = train(recipe, data=options.data, out=options.out / str(number), resume=True, save_steps=200)
         figures = summary(judge_items(ContradictionDetector.from_pretrained(model), scored))[ALL]
-        cells = (
-            f"{percent(figures[key])} ({interval(figures['interval'][key])})" for key in ("in_order", "both_right")
-        )
+        cells = (with_interval(figures[key], figures["interval"][key]) for key in ("in_order", "both_right"))
         rows.append((f"{number:,}", *cells, percent(figures["auc"])))
     header = ("quadruples", "in order, %", "both right, %", "AUC, %")
     print(Table(f"Crossed {options.split} split, by the number of quadruples in training", header, rows).markdown())

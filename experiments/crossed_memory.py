@@ -18,7 +18,7 @@ from contradiction import ContradictionDetector
 from contradiction.data.corpora.crossed import Item, read
 from contradiction.errors import InputError
 from contradiction.evaluation.crossed import ALL, JudgedItem, judge_items, summary
-from contradiction.io.tables import Table, interval, percent
+from contradiction.io.tables import Table, with_interval
 from contradiction.training import record
 from contradiction.training.recipe_files import recorded_recipe
 
@@ -44,9 +44,7 @@ def rows_of(split: str, judged: Sequence[JudgedItem]) -> list[tuple[str, ...]]:
     for name, answers in parts.items():
         if answers:
             figures = summary(answers)[ALL]
-            cells = (
-                f"{percent(figures[key])} ({interval(figures['interval'][key])})" for key in ("in_order", "both_right")
-            )
+            cells = (with_interval(figures[key], figures["interval"][key]) for key in ("in_order", "both_right"))
             rows.append((split, name, f"{len(answers):,}", *cells))
     return rows
 

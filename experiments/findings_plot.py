@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 
 from contradiction import paths
 from contradiction.evaluation import results
-from contradiction.reports.plots import COLOURS, save_png
+from contradiction.reports.plots import COLOURS, draw_grid, save_png
 from contradiction.reports.results_page import comparison_tables
 
 # Config -> name in the saved results -> label in the plot.
@@ -85,11 +85,8 @@ def draw(axes: Axes, rows: Sequence[tuple[str, Sequence[str]]]) -> None:
     axes.axvline(0, color=COLOURS["baseline"], linewidth=1.2, zorder=1)
     axes.set_yticks(range(len(rows)), [label for label, _ in reversed(rows)], fontsize=9.5)
     axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.grid(axis="x", color="#E5E5E5", linewidth=0.8)
-    axes.set_axisbelow(True)
+    draw_grid(axes, "x", ("top", "right", "left"))
     axes.tick_params(length=0)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
 
 
 if __name__ == "__main__":

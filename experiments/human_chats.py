@@ -20,11 +20,11 @@ from tqdm import tqdm
 
 from contradiction import ContradictionDetector
 from contradiction.conversation import ASSISTANT, alternating
-from contradiction.io.tables import Table, interval, percent
+from contradiction.evaluation.figures import ratio_interval
+from contradiction.io.tables import Table, with_interval
 from contradiction.verdict import Verdict
 
 SEED = 0
-RESAMPLES = 2000
 CHUNK = 20  # chats that are judged together
 EARLIER = ((1, 3), (4, 6), (7, None))  # ranges of the number of earlier turns
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -61,10 +61,8 @@ def changed_answers(chats: Sequence[Chat]) -> list[Chat]:
 
 def share(of_chats: Sequence[Sequence[bool]]) -> str:
     """The share of true values, in percent, with an interval over chats."""
-    sums, counts = np.array([sum(values) for values in of_chats]), np.array([len(values) for values in of_chats])
-    draws = np.random.default_rng(SEED).integers(len(sums), size=(RESAMPLES, len(sums)))
-    bounds = np.quantile(sums[draws].sum(axis=1) / counts[draws].sum(axis=1), [0.025, 0.975])
-    return f"{percent(sums.sum() / counts.sum())} ({interval(bounds.tolist())})"
+    sums, counts = [sum(values) for values in of_chats], [len(values) for values in of_chats]
+    return with_interval(sum(sums) / sum(counts), ratio_interval(sums, counts, SEED))
 
 
 def scan(detector: ContradictionDetector, chats: Sequence[Chat], title: str) -> list[list[Verdict]]:

@@ -35,11 +35,9 @@ SHORTEST = 4  # characters of a clause that can pass for a statement
 
 @dataclass(frozen=True)
 class BuiltReply:
-    """A reply that is built of parts.
+    """A reply that is built of parts: start, end and source of each.
 
-    Attributes:
-        text: the reply.
-        parts: start, end and source of each part; the source is a column, or empty for a distractor.
+    The source is a column, or empty for a distractor.
     """
 
     text: str

@@ -18,7 +18,7 @@ from grouped_bootstrap import group_draws
 from contradiction.data.splits import load_split
 from contradiction.evaluation import results
 from contradiction.evaluation.baselines import FEATURES
-from contradiction.io.tables import Table, interval, percent, signed, signed_interval
+from contradiction.io.tables import Table, signed, signed_interval, with_interval
 from contradiction.paths import RESULTS
 
 RESAMPLES = 2000
@@ -66,7 +66,7 @@ def _cells(
     values = scores[:, 0], scores[:, 0] - scores[:, 1]
     bounds = [np.quantile(value[1:], [0.025, 0.975]) for value in values]
     return (
-        f"{percent(values[0][0])} ({interval(bounds[0])})",
+        with_interval(values[0][0], bounds[0]),
         f"{signed(values[1][0])} ({signed_interval(bounds[1])})",
     )
 

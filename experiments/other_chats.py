@@ -16,8 +16,8 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 import cdconv
 from contradiction import ContradictionDetector
-from contradiction.conversation import ASSISTANT, USER
-from contradiction.io.tables import Table, interval, percent
+from contradiction.conversation import alternating
+from contradiction.io.tables import Table, with_interval
 from contradiction.labels import LABELS, NON_CONTRADICTION
 from contradiction.paths import SAMPLE
 
@@ -31,13 +31,7 @@ def main() -> None:
     options = parser.parse_args()
 
     rows = cdconv.read_rows(SAMPLE)
-    chats = [
-        [
-            {"role": role, "content": row[name]}
-            for role, name in zip((USER, ASSISTANT) * 2, cdconv.UTTERANCES, strict=True)
-        ]
-        for row in rows
-    ]
+    chats = [alternating(row[name] for name in cdconv.UTTERANCES) for row in rows]
     numbers = {first: number for number, first in enumerate(dict.fromkeys(row["u1"] for row in rows))}
     draws = group_draws(np.array([numbers[row["u1"]] for row in rows]), RESAMPLES)
     truth = np.array([row["label"] for row in rows])
@@ -46,10 +40,11 @@ def main() -> None:
         verdicts = ContradictionDetector.from_pretrained(model).batch(chats)
         probabilities = np.array([1 - verdict.scores[NON_CONTRADICTION] for verdict in verdicts])
         predictions = np.array([LABELS["4-class"].index(verdict.label) for verdict in verdicts])
-        cells = [
-            _with_interval(score, truth, values, draws)
-            for score, values in ((_auc, probabilities), (_macro_f1_merged, predictions), (_macro_f1, predictions))
-        ]
+        cells = (
+            _with_interval(roc_auc_score, truth > 0, probabilities, draws),
+            _with_interval(_macro_f1, truth > 0, predictions > 0, draws),
+            _with_interval(_macro_f1, truth, predictions, draws),
+        )
         lines.append((model, *cells))
     header = ("detector", "AUC", "macro-F1, 2-class", "macro-F1, 4-class")
     print(Table(f"{len(rows)} rows, {len(numbers)} first messages", header, lines).markdown())
@@ -59,15 +54,7 @@ def _with_interval(
     score: Callable[[np.ndarray, np.ndarray], float], truth: np.ndarray, values: np.ndarray, draws: list[np.ndarray]
 ) -> str:
     bounds = np.quantile([score(truth[draw], values[draw]) for draw in draws], [0.025, 0.975])
-    return f"{percent(score(truth, values))} ({interval(bounds.tolist())})"
-
-
-def _auc(truth: np.ndarray, probabilities: np.ndarray) -> float:
-    return roc_auc_score(truth > 0, probabilities)
-
-
-def _macro_f1_merged(truth: np.ndarray, predictions: np.ndarray) -> float:
-    return f1_score(truth > 0, predictions > 0, average="macro")
+    return with_interval(score(truth, values), bounds.tolist())
 
 
 def _macro_f1(truth: np.ndarray, predictions: np.ndarray) -> float:

@@ -32,8 +32,7 @@ from contradiction.data.corpora.crossed import Quadruple, read
 from contradiction.data.nli import read as read_pairs
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-
-UTTERANCES = ("u1", "b1", "u2", "b2")
+from contradiction.inputs.views import CONVERSATION
 
 
 class MaskedTokens(BertForMaskedLM):
@@ -51,7 +50,7 @@ def texts(data: str, nli: Sequence[str], chats: Sequence[Path]) -> Iterator[str]
     """Every conversation, chat, reply and NLI text once."""
     found: set[str] = set()
     for row in load_split(data, "4-class", "train"):
-        found.add("\n".join(row[name] for name in UTTERANCES))
+        found.add("\n".join(row[name] for name in CONVERSATION))
     for item in read("train"):
         if isinstance(item, Quadruple):
             found.update("\n".join(message["content"] for message in chat) for chat in (item.a, item.b))

@@ -14,7 +14,6 @@ are the 95 % bootstrap intervals over the rows of a test set.
 
 import argparse
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +23,14 @@ from sklearn.metrics import roc_auc_score
 from written_pairs import CORPUS as WRITTEN
 
 import cdconv
-from contradiction.conversation import ASSISTANT, USER, chat_to_text
+from contradiction.conversation import alternating, chat_to_text
 from contradiction.data.corpora import registry
 from contradiction.data.corpora.corpus import read_split
 from contradiction.data.splits import fingerprint, load_split, write_repo
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora.structured import model_scorer, pair_row
 from contradiction.io.files import read_json, write_json
-from contradiction.io.tables import Table, interval, percent
+from contradiction.io.tables import Table, with_interval
 from contradiction.labels import LABELS, is_contradiction
 from contradiction.methods.loading import load_classifier, name_with_digest
 from contradiction.probing.run import check_same
@@ -67,24 +66,19 @@ def examples(name: str, split: str, options: argparse.Namespace) -> list[Example
     config = {**SOURCES, **TEST_ONLY}[name][0]
     if name == CDCONV:
         rows = [
-            (chat_to_text(turns), row["b2"], bool(row["label"])) for row, turns in _conversations(options.data, split)
+            (chat_to_text(alternating(row[name] for name in cdconv.UTTERANCES[:-1])), row["b2"], bool(row["label"]))
+            for row in load_split(options.data, "2-class", split)
         ]
     else:
         corpus = CORPORA[name]
         read = read_split(corpus, registry.local_copy(corpus, options.corpora), config, split).rows
         rows = [
-            (chat_to_text(row.messages) if row.messages else row.premise, row.reply or row.hypothesis,
-             is_contradiction(row.label))
-            for row in read if row.label is not None
-        ]  # fmt: skip
+            (row.premise or chat_to_text(row.messages), row.reply or row.hypothesis, is_contradiction(row.label))
+            for row in read
+            if row.label is not None
+        ]
     order = np.random.default_rng(options.seed).permutation(len(rows))
     return [rows[index] for index in order]
-
-
-def _conversations(data: str, split: str) -> Iterator[tuple[dict, list[dict[str, str]]]]:
-    for row in load_split(data, "2-class", split):
-        roles = zip(cdconv.UTTERANCES[:-1], (USER, ASSISTANT, USER), strict=True)
-        yield row, [{"role": role, "content": row[column]} for column, role in roles]
 
 
 def build(name: str, options: argparse.Namespace) -> Path:
@@ -166,12 +160,11 @@ def main() -> None:
             if key not in cells:
                 cells[key] = cell(model, tested, options)
                 write_json(file, cells)
-    rows = [(name, *(_shown(cells[f"{name} -> {tested}"]) for tested in tests)) for name in [*models, *options.only]]
+    rows = []
+    for name in [*models, *options.only]:
+        scores = [cells[f"{name} -> {tested}"] for tested in tests]
+        rows.append((name, *(with_interval(score["auc"], score["interval"]) for score in scores)))
     print(Table("AUC, %: trained on (rows), tested on (columns)", ("trained on", *tests), rows).markdown())
-
-
-def _shown(score: dict) -> str:
-    return f"{percent(score['auc'])} ({interval(score['interval'])})"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from contradiction.errors import InputError
 from contradiction.evaluation.evidence import false_alarms, score_evidence, table, turns_of
 
 NONE, INTRA, ROLE, HISTORY = "non-contradiction", "intra-sentence", "role-confusion", "history"
@@ -138,21 +137,3 @@ def test_false_alarms_counted_by_hand():
     assert (counts["replaced"]["n"], counts["replaced"]["history"]) == (1, 0.0)
     # Wilson's formula at 2 of 4, z = 1.959964: 0.5 ± 0.349962.
     assert counts["removed"]["interval"]["history"] == pytest.approx([0.150039, 0.849961], abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"ids": [1]}, "lengths differ: 8 references, 8 predictions, 8 evidence, 8 predicted_evidence, 1 ids"),
-    ],
-)
-def test_inconsistent_input_is_rejected_with_a_reason(change, message):
-    with pytest.raises(InputError, match=message):
-        scored(**change)
-
-
-def test_unknown_labels_and_empty_input_are_rejected_with_a_reason():
-    with pytest.raises(InputError, match=r"predictions\[1\] is 3; allowed are non-contradiction, intra-sentence"):
-        score_evidence([NONE, NONE], [NONE, 3], [[], []], [[], []])
-    with pytest.raises(InputError, match="references, .* are empty; at least one row is needed"):
-        score_evidence([], [], [], [])

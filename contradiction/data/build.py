@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """A verified raw file.
-
-    Attributes:
-        path: the file.
-        kind: ``release`` (byte for byte the published file), ``sample`` (the embedded one) or ``custom``.
-    """
+    """A verified raw file, of the kind ``release`` (byte for byte the published one), ``sample`` or ``custom``."""
 
     path: Path
     kind: str
@@ -91,13 +86,8 @@ _DIGEST = re.compile(r"-[0-9a-f]{16}\.parquet$")
 def build(source: Source, out: str | Path, with_checklists: bool = False, baselines: Table | None = None) -> Path:
     """Writes the data repo that ``load_dataset(out, config)`` reads.
 
-    The folder gets its name once it is complete, and replaces an earlier data repo.
-
-    Args:
-        source: the raw file.
-        out: the folder.
-        with_checklists: also the configs of ``contradiction.data.checklists``.
-        baselines: the scores of the baselines on the released file, for the card; None leaves them out.
+    The folder gets its name once it is complete, and replaces an earlier data repo. ``baselines`` are the scores on the
+    released file, for the card.
 
     Raises:
         InputError: ``out`` is neither a data repo nor an empty folder, or the source is too small for checklists.
@@ -192,17 +182,12 @@ def data_set_card(
     files: Mapping[str, Mapping[str, str]],
     with_turns: Mapping[str, "Dataset"],
     crossed_sizes: Mapping[str, Table],
-    baselines: Table | None = None,
+    baselines: Table | None,
 ) -> "DatasetCard":
     """The card of a data repo; every number in it is counted from the source, or is in ``baselines``.
 
-    Args:
-        source: the raw file.
-        infos: the information of `datasets` on each config.
-        files: config -> split -> path in the repo.
-        with_turns: the checklists, by config; empty without checklists.
-        crossed_sizes: the sizes of each crossed corpus, by config.
-        baselines: the scores of the baselines on the released file; only its card shows them.
+    The arguments map each config to its information, its files by split, its checklist, and its sizes. Only the card of
+    the released file shows the baselines.
     """
     from huggingface_hub import DatasetCard, DatasetCardData
 

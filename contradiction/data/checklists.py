@@ -33,13 +33,10 @@ Row = dict[str, Any]
 
 
 def add_turns(rows: Sequence[cdconv.Row]) -> list[Row]:
-    """A2T: every row with one to five turns of other conversations between its two turns.
+    """A2T: every row of a split of CDConv with one to five turns of other conversations between its two turns.
 
     The row with n inserted turns has the turns of the row with n - 1 and one more, so only the distance differs. The
     turns come from the same bot, so that their style does not distinguish them from the contradicted turn.
-
-    Args:
-        rows: the rows of a split, from ``cdconv.official_split``.
 
     Returns:
         Five rows for each row: id, messages, inserted (1 to 5), label (class id), evidence (indices of the messages
@@ -66,13 +63,10 @@ def add_turns(rows: Sequence[cdconv.Row]) -> list[Row]:
 
 
 def remove_turn(rows: Sequence[cdconv.Row]) -> list[Row]:
-    """RCT: every row without its first turn, and once more with an unrelated turn in its place.
+    """RCT: every row of a split of CDConv without its first turn, and once more with an unrelated turn in its place.
 
     The second form is for detectors that read two turns; its turn is the first that ``add_turns`` inserts. Rows of role
     confusion are left out, because it often depends on the first turn, and their new labels are unknown.
-
-    Args:
-        rows: the rows of a split, from ``cdconv.official_split``.
 
     Returns:
         Two rows for each row: id, messages, form (class id of ``FORMS``), label (class id; history becomes
@@ -118,10 +112,7 @@ def messages(*turns: Pair) -> list[dict[str, str]]:
 
 
 def build(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> dict[str, "Dataset"]:
-    """All checklists, by config name.
-
-    Args:
-        splits: see :func:`contradiction.data.splits.both_splits`.
+    """All checklists of the result of :func:`contradiction.data.splits.both_splits`, by config name.
 
     Raises:
         InputError: a test split has too few conversations.

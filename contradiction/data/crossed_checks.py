@@ -15,6 +15,7 @@ from contradiction.data.corpora.crossed import FOLDER, Item, Pair, Quadruple, re
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, percent
 from contradiction.labels import NON_CONTRADICTION
+from contradiction.methods.ngrams import vectorizer
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -27,14 +28,7 @@ READINGS = "readings.csv"
 
 @dataclass(frozen=True)
 class Check:
-    """One measurement and its limit.
-
-    Attributes:
-        name: what is measured.
-        value: the figure as text.
-        limit: what it must be, as text; empty for a figure that is reported only.
-        passed: whether the limit holds.
-    """
+    """One measurement and its limit, both as text; a figure that is reported only has no limit, and passes."""
 
     name: str
     value: str
@@ -43,12 +37,7 @@ class Check:
 
 
 def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] = ()) -> list[Check]:
-    """Runs every check of the corpus.
-
-    Args:
-        folder: the batches and ``batches.csv``.
-        cdconv_rows: rows of CDConv with ``b1`` and ``b2``, to look for near-duplicates; without them that check is left
-            out.
+    """Runs every check of the corpus; without rows of CDConv, near-duplicates in it are not looked for.
 
     Raises:
         InputError: a batch is not valid, fewer than two hold quadruples, or the second reading is not valid.
@@ -81,23 +70,13 @@ def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] 
 
 
 def check_table(checks: Iterable[Check], name: str) -> Table:
-    """A table with a row for each check.
-
-    Args:
-        checks: the result of :func:`check`.
-        name: the name of the corpus, for the title.
-    """
+    """A table with a row for each check."""
     rows = [(check.name, check.value, check.limit, "yes" if check.passed else "NO") for check in checks]
     return Table(f"Checks of the corpus {name}", ("check", "value", "limit", "passed"), rows, texts=4)
 
 
 def size_table(splits: Mapping[str, Sequence[Item]], name: str) -> Table:
-    """Batches, quadruples, pairs and judged replies of each split.
-
-    Args:
-        splits: the quadruples and pairs of each split.
-        name: the name of the corpus, for the title.
-    """
+    """Batches, quadruples, pairs and judged replies of each split."""
     rows = []
     for split, items in splits.items():
         kinds = Counter(type(item) for item in items)
@@ -153,7 +132,6 @@ def ngram_auc(
         groups: rows of one group are never on both sides of a fold.
         seed: shuffles the groups before they are divided into folds; by default they are not shuffled.
     """
-    from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import GroupKFold, cross_val_predict
@@ -164,8 +142,7 @@ def ngram_auc(
     if not any(balance.values()):  # both labels have the same scores, whatever the model
         return CHANCE
     different = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    words = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), sublinear_tf=True)
-    vectors = words.fit_transform(different)[[different[text] for text in texts]]
+    vectors = vectorizer(sublinear_tf=True).fit_transform(different)[[different[text] for text in texts]]
     folds = GroupKFold(n_splits=min(5, len(set(groups))), shuffle=seed is not None, random_state=seed)
     scores = cross_val_predict(
         LogisticRegression(C=3), vectors, contradicts, groups=groups, cv=folds, method="decision_function"

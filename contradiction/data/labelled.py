@@ -133,13 +133,7 @@ def _chat(where: str, values: Mapping[str, Any]) -> LabelledChat:
 
 @dataclass(frozen=True)
 class LabelledRepo:
-    """A data repo of labelled chats.
-
-    Attributes:
-        folder: the data repo.
-        sizes: the rows of each label in each split.
-        left_out: why some chats gave no rows, and how many.
-    """
+    """A data repo of labelled chats, the rows of each label in each split, and why some chats gave no rows."""
 
     folder: Path
     sizes: Table
@@ -149,11 +143,8 @@ class LabelledRepo:
 def build(path: str | Path, out: str | Path | None = None) -> LabelledRepo:
     """Writes a data repo of labelled chats: rows of two turns, split by chat, about 60/20/20.
 
-    The repo is written again only if the file or the rows that are made from it have changed.
-
-    Args:
-        path: the file of labelled chats.
-        out: the folder, by default beside the file: ``labels.jsonl`` becomes ``labels.data``.
+    The repo is written again only if the file or the rows that are made from it have changed. By default it is beside
+    the file: ``labels.jsonl`` becomes ``labels.data``.
 
     Raises:
         InputError: the file is not valid or has too few chats, or ``out`` is another folder.
@@ -211,20 +202,18 @@ Chosen = list[tuple[str, Row, str]]  # the id of the chat, a row of it, and its 
 
 def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen], Counter[str]]:
     """The rows of each split, in the order of the file. A context is in only one split."""
-    rows: Chosen = []
-    contexts = []
+    rows: list[tuple[str, tuple[str, Row, str]]] = []  # with the context of the chat
     left_out: Counter[str] = Counter()
     for chat in chats:
         chat_rows = chat.rows()
         if not chat_rows:
             left_out[NO_EVIDENCE.format(label=chat.label)] += 1
-        rows += [(chat.id, row, label) for row, label in chat_rows]
-        contexts += [chat.context] * len(chat_rows)
+        rows += [(chat.context, (chat.id, row, label)) for row, label in chat_rows]
     kinds: dict[bool, set[str]] = {True: set(), False: set()}
-    labels: dict[str, set[str]] = {label: set() for *_, label in rows}
-    for context, (*_, label) in zip(contexts, rows, strict=True):
+    labels: dict[str, set[str]] = {}
+    for context, (*_, label) in rows:
         kinds[is_contradiction(label)].add(context)
-        labels[label].add(context)
+        labels.setdefault(label, set()).add(context)
     # Rows that begin alike stay together, so each part needs another beginning.
     if min(map(len, kinds.values())) < FOLDS:
         raise InputError(
@@ -232,17 +221,14 @@ def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen]
             f"{len(kinds[False])} have none; training needs at least {FOLDS} of each, so label more chats"
         )
     split_of = _splits_of([*kinds.values(), *(group for group in labels.values() if len(group) >= FOLDS)])
-    placed = [(split_of[context], row) for context, row in zip(contexts, rows, strict=True)]
-    return {split: [row for place, row in placed if place == split] for split in SPLITS}, left_out
+    return {split: [row for context, row in rows if split_of[context] == split] for split in SPLITS}, left_out
 
 
 def _splits_of(groups: Sequence[set[str]]) -> dict[str, str]:
     """The split of each context: that of its digest, so that it stays when chats are added to the file.
 
-    A small file may leave a split without a context of a group. Then one moves there from the split with the most.
-
-    Args:
-        groups: contexts of which each split gets at least one, the most important group first.
+    A small file may leave a split without a context of a group. Then one moves there from the split with the most. The
+    most important group is the first.
     """
     split_of = {context: _split_of(context) for group in groups for context in group}
 

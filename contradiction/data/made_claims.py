@@ -39,9 +39,8 @@ Change = Callable[[Row, Sequence[Row], Draw], str | None]
 def read_supported(path: Path) -> list[Row]:
     """Replies with the passages that support them.
 
-    Args:
-        path: claims in the format of DialFact (only the supported ones are read), or the chats of Wizard of Wikipedia
-            as one JSON list (only replies that rest on a sentence are read).
+    The file has claims in the format of DialFact, of which only the supported ones are read, or the chats of Wizard of
+    Wikipedia as one JSON list, of which only replies that rest on a sentence are read.
 
     Raises:
         InputError: the file is in neither format, or no reply has evidence.
@@ -118,9 +117,7 @@ CHANGES: dict[str, Change] = {"negation": negated, "number": other_number, "enti
 def made(rows: Sequence[Row], seed: int = 0) -> Iterator[Row]:
     """The claims made from supported replies: unchanged, refuted in each way that applies, and with other passages.
 
-    Args:
-        rows: see :func:`read_supported`; other passages come from a row of another ``source``.
-        seed: the random seed.
+    Other passages come from a row of another ``source``.
     """
     draw = np.random.default_rng(seed)
     has_others = len({row.source for row in rows}) > 1
@@ -148,10 +145,7 @@ GENERATED = {
 def generated(rows: Iterable[Row], endpoint: Endpoint, answers: Path) -> Iterator[Row]:
     """A reply of each kind to the chat of each claim, written by a language model.
 
-    Args:
-        rows: claims with evidence.
-        endpoint: the language model.
-        answers: a file to which each answer is appended. Only answers that it does not have yet are requested.
+    Each answer is appended to a file. Only answers that it does not have yet are requested.
 
     Raises:
         InputError: the endpoint gives no answer (earlier answers are kept), a line of the file is not an answer, or

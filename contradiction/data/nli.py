@@ -193,10 +193,7 @@ class PairCounts:
 
 
 def build(
-    train: Iterable[str | Path],
-    validation: Iterable[str | Path],
-    out: str | Path,
-    exclude: Iterable[str | Path] = (),
+    train: Iterable[str | Path], validation: Iterable[str | Path], out: str | Path, exclude: Iterable[str | Path] = ()
 ) -> PairCounts:
     """Writes the data repo of NLI corpora.
 
@@ -268,20 +265,19 @@ def _rows_of(pairs: list[Pair], config: str, two_way: bool) -> "Dataset":
     from datasets import ClassLabel, Dataset, Features, Value
 
     names = LABELS[task_of(config)]
-    labels = [label if config == "nli" else merge_label(label) for _, _, label in pairs]
+    premises, hypotheses, labels = map(list, zip(*pairs, strict=True))
+    merged = labels if config == "nli" else list(map(merge_label, labels))
     text = Value("string")
     features = Features(id=Value("int32"), premise=text, hypothesis=text, label=ClassLabel(names=list(names)))
     columns: dict[str, list[Any]] = {
         "id": list(range(1, len(pairs) + 1)),
-        "premise": [premise for premise, _, _ in pairs],
-        "hypothesis": [hypothesis for _, hypothesis, _ in pairs],
-        "label": [names.index(label) if label in names else UNKNOWN for label in labels],
+        "premise": premises,
+        "hypothesis": hypotheses,
+        "label": [names.index(label) if label in names else UNKNOWN for label in merged],
     }
     if two_way:  # only then, so that other rows keep the fingerprint of earlier versions
-        features["contradiction"], columns["contradiction"] = (
-            Value("bool"),
-            [label == CONTRADICTION for _, _, label in pairs],
-        )
+        features["contradiction"] = Value("bool")
+        columns["contradiction"] = [label == CONTRADICTION for label in labels]
     return Dataset.from_dict(columns, features=features)
 
 

@@ -40,12 +40,7 @@ def both_splits(rows: Sequence["cdconv.Row"]) -> dict[str, dict[str, list["cdcon
 
 
 def load_split(data: str | Path, config: str, split: str) -> "Dataset":
-    """One split of one config.
-
-    Args:
-        data: the folder that ``cdconv data build`` wrote, or a Hub id.
-        config: for instance ``4-class``, or a checklist, for instance ``4-class-a2t``.
-        split: train, validation or test; checklists have a test split only.
+    """One split of one config, of a folder that ``cdconv data build`` wrote or of a Hub repo.
 
     Raises:
         InputError: there is no such config or split, the folder is not a data repo or has no checklists, or the class
@@ -75,7 +70,7 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
         else:
             with no_data_bars(), quick_hub():
                 rows = load_dataset(str(data), config, split=split)
-    except (DatasetsError, ValueError, OSError, ConnectionError) as error:
+    except (DatasetsError, ValueError, OSError) as error:
         if config in CHECKLISTS and "not found" in str(error):
             raise InputError(
                 f"{data} has no config {config!r}; `cdconv data build --checklists` builds a data repo with it"
@@ -182,10 +177,6 @@ def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
 def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
     """The rows with replies of a bot, in their order; all rows for None.
 
-    Args:
-        rows: the rows of a split.
-        bot: a class name of their column ``bot``.
-
     Raises:
         InputError: the bot has no rows, or there is no such column.
     """
@@ -240,11 +231,7 @@ def write_splits(folder: Path, config: str, splits: "Mapping[str, Dataset]") -> 
 def write_repo(out: Path, configs: "Mapping[str, Mapping[str, Dataset]]", data: "DatasetCardData", body: str) -> None:
     """Writes a data repo: a Parquet file for each split, and a card. It replaces an earlier folder.
 
-    Args:
-        out: the folder.
-        configs: config -> split -> rows; ``load_dataset`` reads the first config if none is named.
-        data: the metadata of the card; the configs are added to it.
-        body: the text of the card in Markdown.
+    ``load_dataset`` reads the first config if none is named.
     """
     with no_data_bars(), new_folder(out) as folder:
         files = {config: write_splits(folder, config, splits) for config, splits in configs.items()}
@@ -256,11 +243,7 @@ def data_card(
 ) -> str:
     """The card of a data repo: its metadata with the files of each config, then its text.
 
-    Args:
-        data: the metadata; the configs are added to it.
-        files: config -> split -> path in the repo.
-        body: the text in Markdown.
-        default: the config that ``load_dataset`` reads if none is named; by default the first.
+    ``load_dataset`` reads the default config if none is named; by default it is the first.
     """
     from datasets.utils.metadata import MetadataConfigs
 

@@ -62,11 +62,7 @@ def _share(count: int, total: int) -> str:
 
 
 def of_repo(configs: Mapping[str, Mapping[str, "Dataset"]]) -> list[Table]:
-    """What is in a data repo: the rows of each config by label; for CDConv also Table 3 and the overlap of the splits.
-
-    Args:
-        configs: see :func:`contradiction.data.splits.load_all`.
-    """
+    """The rows of each config that ``splits.load_all`` read; for CDConv also Table 3 and the overlap of the splits."""
     body = [
         (config, side, *counted(rows["label"][:] if "label" in rows.column_names else [None] * len(rows), _names(rows)))
         for config, sides in configs.items()
@@ -105,11 +101,7 @@ def _raw(rows: "Dataset", personas: Mapping[int, int]) -> list[cdconv.Row]:
 
 
 def split_sizes(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Table:
-    """Rows of each config and split, by label.
-
-    Args:
-        splits: see :func:`contradiction.data.splits.both_splits`.
-    """
+    """Rows of each config and split of :func:`contradiction.data.splits.both_splits`, by label."""
     body = []
     for suffix, sides in splits.items():
         for task, names in cdconv.LABELS.items():

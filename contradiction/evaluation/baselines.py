@@ -51,15 +51,8 @@ def tfidf(
 ) -> Iterator[dict[str, Any]]:
     """Fits and scores class-balanced logistic regression on TF-IDF of the character n-grams of each utterance.
 
-    Deterministic; see :mod:`contradiction.methods.ngrams`.
-
-    Args:
-        data: the data repo.
-        config: for instance ``4-class``.
-        split: the split to score.
-        views: keys of ``FEATURES``.
-        train_ids: the ids of the training rows; by default all.
-        more: further entries of the evaluations.
+    Deterministic; see :mod:`contradiction.methods.ngrams`. ``views`` are keys of ``FEATURES``, ``train_ids`` the ids of
+    the training rows (by default all), and ``more`` further entries of the evaluations.
 
     Raises:
         InputError: there is no such config of conversations.
@@ -91,14 +84,8 @@ def kernel_ridge(
 ) -> dict[str, Any]:
     """Fits and scores kernel ridge regression on all four utterances.
 
-    Its decision rule is chosen on validation, like that of a trained detector. Deterministic; see
-    :mod:`contradiction.methods.kernel`.
-
-    Args:
-        data: the data repo.
-        config: for instance ``4-class``.
-        embedder: an encoder that was not trained on these rows; None uses only n-grams.
-        split: the split to score.
+    Its decision rule is chosen on validation, like that of a trained detector. Without an embedder, it reads only
+    n-grams. Deterministic; see :mod:`contradiction.methods.kernel`.
 
     Raises:
         InputError: there is no such config of conversations, or the encoder was trained on these rows.

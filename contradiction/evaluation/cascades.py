@@ -58,13 +58,6 @@ def curve(
     decided by the rule of the part that it goes to. The rows for which the detector is most unsure go to the judge
     first: those whose calibrated probability of a contradiction is nearest to its threshold, in log-odds.
 
-    Args:
-        detector: a detector of any method.
-        judge: a detector of any method, with the same labels.
-        rows: the validation split.
-        shares: the shares of the rows that go to the judge, from 0 to 1.
-        on_batch: called with the number of rows done.
-
     Raises:
         InputError: the labels of the parts and of the rows are not the same, or do not name contradictions.
     """
@@ -111,10 +104,7 @@ def _log_odds(probabilities: "ArrayLike") -> np.ndarray:
 def _bounds(doubt: np.ndarray, count: int, threshold: float) -> tuple[float, float]:
     """The probabilities between which the first ``count`` rows lie.
 
-    Args:
-        doubt: the distance of each row to the threshold in log-odds, in ascending order.
-        count: the number of rows for which the detector is unsure.
-        threshold: the threshold of the detector.
+    ``doubt`` is the distance of each row to the threshold in log-odds, in ascending order.
     """
     if count == 0:
         return 1.0, 0.0

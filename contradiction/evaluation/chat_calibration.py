@@ -50,24 +50,15 @@ class Calibrated:
 
 
 def calibrate(
-    folder: str | Path,
-    chats: Sequence[LabelledChat],
-    on_batch: OnBatch | None = None,
-    *,
-    data_name: str | None = None,
+    folder: str | Path, chats: Sequence[LabelledChat], on_batch: OnBatch | None = None, *, data_name: str | None = None
 ) -> Calibrated:
     """Fits calibration, threshold and curve of a model folder to labelled chats, and writes them there.
 
     The fit uses the probability of a whole chat, as in verdicts: the highest over its windows. It changes only two
     numbers of the current rule, a temperature and a bias of all contradictions (Platt scaling), so that some dozens of
-    chats are enough. The offsets of single labels stay.
-
-    Args:
-        folder: a model folder.
-        chats: labelled chats that the detector was not trained on.
-        on_batch: called with the number of windows done.
-        data_name: the name of the chats, see :func:`contradiction.data.labelled.name_of_file`. It is recorded, so that
-            evaluations on these chats say that the rule was fitted to them.
+    chats are enough. The offsets of single labels stay. The detector must not have been trained on the chats. Their
+    name, see :func:`contradiction.data.labelled.name_of_file`, is recorded, so that evaluations on these chats say that
+    the rule was fitted to them.
 
     Raises:
         InputError: there are too few chats of either kind, or the model does not judge replies.

@@ -21,7 +21,7 @@ from sklearn.metrics import roc_auc_score
 from contradiction.conversation import alternating
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation.figures import RESAMPLES, contradiction_probabilities
+from contradiction.evaluation.figures import contradiction_probabilities, ratio_interval
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.files import locked, sha256_of, write_text
 from contradiction.io.tables import Table, as_csv, interval, percent
@@ -95,13 +95,7 @@ def read_pairs() -> list[Pair]:
 def judge_pairs(
     detector: ContradictionDetector, pairs: Sequence[Pair], on_batch: Callable[[int], Any] | None = None
 ) -> list[JudgedPair]:
-    """Judges both replies of each pair.
-
-    Args:
-        detector: the detector, with its decision rule or threshold.
-        pairs: the pairs.
-        on_batch: called with the number of windows done, after each forward pass.
-    """
+    """Judges both replies of each pair."""
     verdicts = iter(detector.batch([chat for pair in pairs for chat in pair.chats()], on_batch=on_batch))
     return [JudgedPair(pair, next(verdicts), next(verdicts)) for pair in pairs]
 
@@ -131,12 +125,7 @@ def fingerprint() -> str:
 
 
 def add(results: Iterable[Mapping[str, Any]], folder: str | Path) -> None:
-    """Adds counts to a folder of saved results; those of the same detector are replaced.
-
-    Args:
-        results: what ``cdconv contrast --json`` writes: ``name``, ``pairs`` (the fingerprint) and ``contrast``.
-        folder: the folder of saved results.
-    """
+    """Adds what ``cdconv contrast --json`` wrote to saved results, and replaces counts of the same detector."""
     path = Path(folder) / FILE
     with locked(path, wait=True):
         rows = _read(path)
@@ -176,9 +165,6 @@ SEED = 13
 def pairs_of(rows: "Dataset") -> list[list[tuple[int, int]]]:
     """The pairs of a split, context by context.
 
-    Args:
-        rows: the rows of a split of CDConv, with a column ``label``.
-
     Returns:
         For each context with replies of both kinds, all pairs (contradiction, consistent reply), as row numbers.
     """
@@ -194,14 +180,10 @@ def pairs_of(rows: "Dataset") -> list[list[tuple[int, int]]]:
     return [group for group in pairs if group]
 
 
-def in_order(probabilities: np.ndarray, pairs: Sequence[Sequence[tuple[int, int]]]) -> tuple[float, list[float]]:
-    """The share of pairs whose contradiction has the higher probability, and its 95 % bootstrap interval.
+def in_order(probabilities: np.ndarray, pairs: Sequence[Sequence[tuple[int, int]]]) -> tuple[float, Sequence[float]]:
+    """The share of the pairs of :func:`pairs_of` whose contradiction is more probable, and its 95 % bootstrap interval.
 
     Contexts are resampled, because the pairs of one context are not independent. A tie counts one half.
-
-    Args:
-        probabilities: P(contradiction), shape (rows,).
-        pairs: the result of :func:`pairs_of`.
     """
     sums = []
     for group in pairs:
@@ -209,18 +191,11 @@ def in_order(probabilities: np.ndarray, pairs: Sequence[Sequence[tuple[int, int]
         gaps = probabilities[high] - probabilities[low]
         sums.append(((gaps > 0).sum() + (gaps == 0).sum() / 2, len(group)))
     wins, counts = np.array(sums, dtype=float).T
-    draws = np.random.default_rng(SEED).integers(len(wins), size=(RESAMPLES, len(wins)))
-    shares = wins[draws].sum(1) / counts[draws].sum(1)
-    return float(wins.sum() / counts.sum()), np.quantile(shares, [0.025, 0.975]).tolist()
+    return float(wins.sum() / counts.sum()), ratio_interval(wins, counts, SEED)
 
 
 def table(evaluations: Sequence[Mapping[str, Any]], rows: "Dataset") -> Table | None:
-    """AUC and pairs in order of each evaluation with probabilities; None where there is nothing to compare.
-
-    Args:
-        evaluations: evaluations of these rows, see ``contradiction.evaluation.results``.
-        rows: the rows of a split.
-    """
+    """AUC and pairs in order of each evaluation with probabilities; None where there is nothing to compare."""
     pairs = pairs_of(rows)
     if not pairs:
         return None

@@ -11,7 +11,7 @@ from contradiction.conversation import ASSISTANT
 from contradiction.data.corpora.crossed import Item, Quadruple
 from contradiction.decision import IN_USE, precision_at
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation.figures import RESAMPLES, wilson
+from contradiction.evaluation.figures import ratio_interval, wilson
 from contradiction.evaluation.thresholds import calibration_error, reliability
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import HISTORY, NON_CONTRADICTION
@@ -26,12 +26,7 @@ RECALL = 0.4  # the least recall at which precision is reported
 
 @dataclass(frozen=True)
 class JudgedItem:
-    """The verdicts of a detector on one item of the corpus.
-
-    Attributes:
-        item: a quadruple, or a pair of self-contradictions.
-        verdicts: the verdicts on its judged replies, the consistent reply of each chat first.
-    """
+    """The verdicts of a detector on the judged replies of one item, the consistent reply of each chat first."""
 
     item: Item
     verdicts: tuple[Verdict, ...]
@@ -69,15 +64,10 @@ def judge_items(
 ) -> list[JudgedItem]:
     """Judges every reply of some items.
 
-    Args:
-        detector: the detector, with its decision rule or threshold.
-        items: quadruples or pairs.
-        on_batch: called with the number of windows done, after each forward pass.
-
     Raises:
         InputError: the detector does not judge replies.
     """
-    chats = [[*row.messages, {"role": ASSISTANT, "content": row.reply}] for item in items for row in item.judged()]
+    chats = [row.chat() for item in items for row in item.judged()]
     verdicts = iter(detector.batch(chats, on_batch=on_batch))
     return [JudgedItem(item, tuple(next(verdicts) for _ in item.judged())) for item in items]
 
@@ -86,10 +76,6 @@ def summary(
     answers: Sequence[JudgedItem], part_of: Callable[[Item], str] = lambda item: item.phenomenon
 ) -> dict[str, Any]:
     """The figures over all items and by part.
-
-    Args:
-        answers: the judged items of one split.
-        part_of: gives the part that an item belongs to, by default its phenomenon.
 
     Returns:
         Part -> ``n`` (items), each figure of ``FIGURES`` as a share (None where nothing was counted), and
@@ -151,19 +137,11 @@ def _shared(reply: str, message: str) -> float:
 
 
 def _intervals(answers: Sequence[JudgedItem]) -> dict[str, tuple[float, float] | None]:
-    # Whole items are resampled, because the four replies of a quadruple are not independent.
     counts = [answer.counts() for answer in answers]
-    drawn = np.random.default_rng(SEED).integers(len(answers), size=(RESAMPLES, len(answers)))
     intervals: dict[str, tuple[float, float] | None] = {}
     for figure in FIGURES:
-        successes, trials = (np.array([count[figure][side] for count in counts], dtype=float) for side in (0, 1))
-        if not trials.sum():
-            intervals[figure] = None
-            continue
-        totals = trials[drawn].sum(axis=1)
-        shares = successes[drawn].sum(axis=1)[totals > 0] / totals[totals > 0]
-        low, high = np.percentile(shares, [2.5, 97.5])
-        intervals[figure] = (float(low), float(high))
+        successes, trials = zip(*(count[figure] for count in counts), strict=True)
+        intervals[figure] = ratio_interval(successes, trials, SEED) if any(trials) else None
     return intervals
 
 
@@ -226,13 +204,9 @@ def false_alarms(
 def tables(
     name: str, figures: Mapping[str, Any], alarms: Mapping[str, tuple[int, int] | None] | None = None, by: str = "style"
 ) -> list[Table]:
-    """The figures over all items with their intervals beside chance, and the figures by part.
+    """The figures of :func:`summary` with their intervals beside chance, then those by part.
 
-    Args:
-        name: the detector and the corpus, for the title.
-        figures: the result of :func:`summary`.
-        alarms: the result of :func:`false_alarms`.
-        by: the name of the parts.
+    ``name`` has the detector and the corpus. ``alarms`` is the result of :func:`false_alarms`.
     """
     overall = figures[ALL]
     chance = {"in_order": "50", "both_right": "25", "all_right": "6 to 25", "evidence": ""}

@@ -272,11 +272,7 @@ def mistakes(evaluated: EvaluatedRows) -> Records:
 
 
 def kinds(evaluated: EvaluatedRows, errors: Records) -> Records:
-    """Mistakes grouped by label and prediction, the most frequent group first, with a sentence on each.
-
-    Args:
-        evaluated: the evaluation.
-        errors: the result of :func:`mistakes`.
+    """The result of :func:`mistakes` by label and prediction, the most frequent group first, with a sentence on each.
 
     Returns:
         A record for each kind: label, predicted, errors, of (rows with that label), share, among_worst, sentence.
@@ -284,18 +280,17 @@ def kinds(evaluated: EvaluatedRows, errors: Records) -> Records:
     labels = [evaluated.labels[index] for index in evaluated.references.tolist()]
     label_rows = Counter(labels)
     trigger_rows = Counter(zip(labels, evaluated.column("trigger"), strict=True))
-    worst_kinds = Counter((record["label"], record["predicted"]) for record in errors[:WORST])
+    trigger_errors = Counter((error["label"], error["predicted"], error["trigger"]) for error in errors)
+    worst_kinds = Counter((error["label"], error["predicted"]) for error in errors[:WORST])
     records = []
     for (label, predicted), number in Counter((error["label"], error["predicted"]) for error in errors).most_common():
-        of_kind = [error for error in errors if (error["label"], error["predicted"]) == (label, predicted)]
         rows, among_worst = label_rows[label], worst_kinds[label, predicted]
         sentence = (
             f"{number:,} of {rows:,} {label} rows ({percent(number / rows)} %) are called {predicted}. Of the "
             f"{min(WORST, len(errors))} worst mistakes {among_worst} are of this kind."
         )
-        triggers = Counter(error["trigger"] for error in of_kind)
         rates = {
-            trigger: (triggers[trigger], n)
+            trigger: (trigger_errors[label, predicted, trigger], n)
             for (label_of_rows, trigger), n in trigger_rows.items()
             if label_of_rows == label and n >= ENOUGH
         }
@@ -337,14 +332,7 @@ def judge_without_first_turn(
     *,
     on_batch: Callable[[int], Any] | None = None,
 ) -> list[int]:
-    """The class ids that a detector predicts with empty u1 and b1.
-
-    Args:
-        detector: the detector.
-        rows: with u1, b1, u2 and b2.
-        task: the task of the labels; ``2-class`` also for a detector whose labels can be merged.
-        on_batch: called with the number of rows of each forward pass.
-    """
+    """The class ids that a detector predicts with empty u1 and b1; for the task ``2-class``, its labels are merged."""
     emptied = [{**row, **dict.fromkeys(FIRST_TURN, "")} for row in rows]
     classifications = detector.classify(emptied, batch_size=64, on_batch=on_batch)
     labels = [result.label if detector.task == task else str(result.binary_label) for result in classifications]
@@ -356,11 +344,8 @@ def removal(evaluated: EvaluatedRows, without: Sequence[int]) -> Records:
 
     A history contradiction then contradicts nothing, so its verdict should change (``turn``). The verdicts of
     intra-sentence contradictions and of consistent replies do not depend on the first turn, so they should ``stay``.
-    Role confusion often depends on the first turn, so the right verdict is unknown.
-
-    Args:
-        evaluated: the evaluation.
-        without: class ids without the first turn, from :func:`judge_without_first_turn`.
+    Role confusion often depends on the first turn, so the right verdict is unknown. ``without`` is the result of
+    :func:`judge_without_first_turn`.
 
     Returns:
         A record for each category: label, should (``turn``, ``stay``, or None where it is unknown), n, called (the

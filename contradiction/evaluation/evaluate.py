@@ -30,14 +30,6 @@ def evaluate(
     summed; a hierarchical detector calls a contradiction where any stage fires. The predictions are those of the
     decision rule; ``argmax`` has the most probable labels.
 
-    Args:
-        detector: the detector.
-        data: the data repo.
-        config: for instance ``4-class``.
-        split: the split.
-        on_start: called with the number of conversations.
-        on_batch: called with the number of conversations of each forward pass.
-
     Returns:
         An evaluation, see :func:`contradiction.evaluation.results.evaluation`: metrics with intervals, predictions,
         probabilities, the rule, the record of the run, ``leakage`` in words or None, and for a language model
@@ -88,10 +80,6 @@ def evaluate(
 
 
 def trained_config(model: str | Path) -> str | None:
-    """The config that a model was trained on, from its record; None where there is no record.
-
-    Args:
-        model: a folder, or the Hub id of one that has been loaded.
-    """
+    """The config that a model was trained on, from its record; None where there is no record."""
     trainings = leakage.trainings(record.of_model(model))
     return next((training.config for training in trainings if training.model is None), None)

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.errors import InputError
 from contradiction.evaluation.figures import wilson
-from contradiction.io.tables import Table, interval, percent
-from contradiction.labels import CONTRADICTION, HISTORY, LABELS, is_contradiction, merge_label
+from contradiction.io.tables import Table, percent, with_interval
+from contradiction.labels import CONTRADICTION, HISTORY, is_contradiction, merge_label
 
-TASK = "4-class"
 # The counts of each row; every score is a ratio of their sums.
 COLUMNS = (
     "rows", "history", "hits", "predicted", "gold", "all_hits", "all_predicted", "all_gold",
@@ -52,15 +50,7 @@ def score_evidence(
         with bootstrap ``interval``: the bounds of each score under the same names (those of two_class as
         ``two_class_accuracy`` and ``two_class_strict_accuracy``, of evidence as ``evidence_f1``, ...), and how they
         were drawn; with groups ``groups``: all this for each group, by its number as a string, in order.
-
-    Raises:
-        InputError: lengths differ, there are no rows, or a label has no such name.
     """
-    sequences = {
-        "references": references, "predictions": predictions, "evidence": evidence,
-        "predicted_evidence": predicted_evidence, "ids": ids, "groups": groups,
-    }  # fmt: skip
-    _check(sequences, "references", "predictions")
     counts = np.array([_count(*row) for row in zip(references, predictions, evidence, predicted_evidence, strict=True)])
     clusters = np.arange(len(counts)) if ids is None else np.asarray(ids)
     result = _report(counts, clusters, bootstrap)
@@ -84,11 +74,7 @@ def false_alarms(origins: Sequence[str], predictions: Sequence[str], forms: Sequ
     Returns:
         By form: ``n`` (the rows of history), ``history`` and ``contradiction`` (the fraction of them with that
         prediction, or any contradiction), and ``interval`` (the 95 % Wilson interval of both).
-
-    Raises:
-        InputError: lengths differ, there are no rows, or a label has no such name.
     """
-    _check({"origins": origins, "predictions": predictions, "forms": forms}, "origins", "predictions")
     result = {}
     rows = list(zip(origins, predictions, forms, strict=True))
     for form in dict.fromkeys(forms):
@@ -141,7 +127,7 @@ def _cells(result: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
         **{f"two_class_{name}": value for name, value in result["two_class"].items()},
     }
     bounds = result.get("interval")
-    return [percent(values[name]) + (f" ({interval(bounds[name])})" if bounds else "") for name in shown]
+    return [with_interval(values[name], bounds[name]) if bounds else percent(values[name]) for name in shown]
 
 
 def _count(reference: str, prediction: str, evidence: Iterable[int], predicted: Iterable[int]) -> tuple[int, ...]:
@@ -206,17 +192,3 @@ def _figures(sums: np.ndarray) -> dict[str, np.ndarray]:
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.divide(part, whole, out=np.zeros(np.shape(part)), where=np.asarray(whole) > 0)
-
-
-def _check(columns: Mapping[str, Sequence[Any] | None], *of_labels: str) -> None:
-    """Raises InputError for columns of different lengths, empty ones, and unknown names in the columns of labels."""
-    lengths = {name: len(values) for name, values in columns.items() if values is not None}
-    if len(set(lengths.values())) > 1:
-        raise InputError("lengths differ: " + ", ".join(f"{length} {name}" for name, length in lengths.items()))
-    if 0 in lengths.values():
-        raise InputError(f"{', '.join(lengths)} are empty; at least one row is needed")
-    for name in of_labels:
-        values = columns[name]
-        for index, label in enumerate(() if values is None else values):
-            if label not in LABELS[TASK]:
-                raise InputError(f"{name}[{index}] is {label!r}; allowed are {', '.join(LABELS[TASK])}")

@@ -4,7 +4,7 @@ Evaluations, saved results, tables of scores and model cards show every entry. T
 comparisons and the plots use only macro-F1.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -94,12 +94,8 @@ def measure(
 ) -> dict[str, Any]:
     """The figures of predictions: those of the metric, and those that :data:`FIGURES` adds.
 
-    Args:
-        config: the data set config.
-        references: class ids.
-        predictions: class ids.
-        probabilities: the probability of each label, a list for each row.
-        bootstrap: resamples of the 95 % intervals, by default ``RESAMPLES``; 0 for none.
+    References and predictions are class ids; a row has a probability for each label. ``bootstrap`` is the number of
+    resamples of the 95 % intervals, by default ``RESAMPLES``, and 0 for none.
 
     Returns:
         The result of ``evaluate_metric.evaluate_metric.score`` with a key for each further figure. Its intervals are
@@ -136,11 +132,17 @@ def _interval(compute: Callable[[ScoredRows], float | None], rows: ScoredRows, b
     return np.nanquantile(np.array(values, dtype=float), [0.025, 0.975]).tolist()
 
 
-def value_of(metrics: Mapping[str, Any], figure: Figure) -> tuple[float, Sequence[float] | None] | None:
-    """A figure and its interval; None where the evaluation does not have it."""
-    if figure.key not in metrics:
-        return None
-    return metrics[figure.key], metrics.get("interval", {}).get(figure.key)
+def ratio_interval(parts: "ArrayLike", wholes: "ArrayLike", seed: int) -> tuple[float, float]:
+    """The 95 % bootstrap interval of the sum of ``parts`` by the sum of ``wholes``.
+
+    Entries of both, shape (clusters,), are drawn together, because the rows of a cluster are not independent.
+    """
+    parts, wholes = np.asarray(parts, dtype=float), np.asarray(wholes, dtype=float)
+    drawn = np.random.default_rng(seed).integers(len(parts), size=(RESAMPLES, len(parts)))
+    totals = wholes[drawn].sum(axis=1)
+    shares = parts[drawn].sum(axis=1)[totals > 0] / totals[totals > 0]
+    low, high = np.quantile(shares, [0.025, 0.975]).tolist()
+    return low, high
 
 
 def wilson(part: int, whole: int) -> tuple[float, float]:

@@ -17,15 +17,7 @@ COMPARISON = ("difference", "95 % interval", "p", "p, Holm")  # the columns of a
 
 @dataclass(frozen=True)
 class Run:
-    """The predictions of one seed on one split, as class ids, with their metrics.
-
-    Attributes:
-        seed: the seed; None without randomness.
-        ids: the ids of the rows.
-        references: class ids.
-        predictions: class ids.
-        metrics: the metrics of the predictions, with intervals.
-    """
+    """The predictions of one seed on one split as class ids, with their metrics; no seed means no randomness."""
 
     seed: int | None
     ids: Sequence[int]
@@ -107,12 +99,7 @@ class PairedTest:
 
 
 def run_of(result: Mapping[str, Any], *, rule: bool = False) -> Run:
-    """The run of an evaluation.
-
-    Args:
-        result: the evaluation.
-        rule: use the labels of the decision rule; by default the most probable labels, as in the paper.
-    """
+    """The run of an evaluation, by its decision rule or, as in the paper, by its most probable labels."""
     recipe = (result.get("run") or {}).get("request", {}).get("recipe", {})
     seed = None if result.get("request") else recipe.get("seed")
     labels = result if rule else result.get("argmax", result)
@@ -143,12 +130,9 @@ def restricted(run: Run, ids: Container[int], config: str, bootstrap: int) -> Ru
 
 
 def paired_tests(pairs: Iterable[tuple[MethodRuns, MethodRuns]], task: str, bootstrap: int) -> list[PairedTest]:
-    """Tests pairs of methods with runs of the same seeds on the same rows.
+    """Tests pairs of a method and its opponent with runs of the same seeds on the same rows.
 
-    Args:
-        pairs: pairs of a method and its opponent.
-        task: ``2-class`` or ``4-class``.
-        bootstrap: resamples of each test. A p-value of at most ``LOW`` is measured again with ``FINE`` resamples.
+    A p-value of at most ``LOW`` is measured again with ``FINE`` resamples.
 
     Returns:
         The tests with p-values that are corrected by Holm's procedure.

@@ -38,19 +38,9 @@ def evaluation(
 ) -> dict[str, Any]:  # fmt: skip
     """An evaluation: predictions with their scores and 95 % bootstrap intervals.
 
-    Args:
-        name: the name of the detector or baseline.
-        config: the predicted config of the data set.
-        split: the split.
-        data: the fingerprint of the rows.
-        ids: the ids of the rows.
-        references: class ids.
-        predictions: class ids, by the decision rule.
-        data_name: the name of their data repo, if it is known.
-        argmax: class ids of the most probable labels, without the rule. Where they differ, the evaluation contains them
-            with their scores.
-        probabilities: the probability of each label, a list for each row.
-        more: further entries, for instance ``run``, the record of the training.
+    ``data`` is the fingerprint of the rows. ``predictions`` are class ids by the decision rule, ``argmax`` those of the
+    most probable labels. Where the two differ, the evaluation contains both with their scores. ``more`` are further
+    entries, for instance ``run``, the record of the training.
 
     Returns:
         The arguments, and ``metrics``: see :func:`contradiction.evaluation.figures.measure`.
@@ -78,16 +68,9 @@ def load(
 ) -> list[dict[str, Any]]:
     """The evaluations of a folder, without those on rows of the training data.
 
-    Everything published is made from these. Scores on training rows only measure how well a detector memorises.
-
-    Args:
-        folder: a folder that :func:`add` writes, or a folder of JSON files; a missing folder has no evaluations.
-        config: only evaluations on this config.
-        split: only evaluations on this split.
-        kind: only evaluations of this kind, one of ``KINDS``.
-        names: only evaluations of these detectors or baselines.
-        with_rows: also read ids, references, predictions and probabilities. Without them loading is fast, and the
-            metrics have no scores of single labels.
+    Everything published is made from these. Scores on training rows only measure how well a detector memorises. The
+    folder is one that :func:`add` writes, or has JSON files; a missing folder has no evaluations. Without rows (ids,
+    references, predictions and probabilities) loading is fast, and the metrics have no scores of single labels.
 
     Raises:
         InputError: a file is damaged, or a JSON file and the saved results have two runs with the same name, or two
@@ -128,12 +111,8 @@ def published(folder: str | Path = RESULTS) -> list[dict[str, Any]]:
 def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, *, page: str = RESULTS_PAGE) -> None:
     """Adds evaluations to a folder of saved results; an evaluation of the same run, config and split is replaced.
 
-    Several processes can do so at the same time, and readers always see complete files.
-
-    Args:
-        evaluations: results of :func:`evaluation`.
-        folder: the folder; it is created if necessary.
-        page: the page that shows them, one of ``PAGES``.
+    Several processes can do so at the same time, and readers always see complete files. ``page``, one of ``PAGES``,
+    shows them.
 
     Raises:
         InputError: the folder has another run with the same name, or an evaluation of this run on other rows of the
@@ -245,11 +224,8 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
     check_task(str(evaluation["config"]), f"{path}: ")
     if "probabilities" not in evaluation:
         raise InputError(f"{path}: has no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
-    labels = LABELS[task_of(evaluation["config"])]
     check_numbers(path, evaluation)
-    check_list(path, evaluation, "probabilities")
-    if wrong := [value for value in evaluation["probabilities"] if not _are_probabilities(value, len(labels))]:
-        raise InputError(f"{path}: probabilities has {wrong[0]!r}; the file was changed")
+    _check_probabilities(path, evaluation)
     return evaluation
 
 
@@ -264,14 +240,11 @@ def check_complete(result: Mapping[str, Any]) -> None:
     if not result["ids"]:
         raise InputError(f"{name}: has no rows")
     if result.get("probabilities") is not None:
-        check_list(name, result, "probabilities")
+        _check_probabilities(name, result)
     if argmax := result.get("argmax"):
         if not isinstance(argmax, Mapping):
             raise InputError(f"{name}: argmax is {argmax!r}; it must be an object with metrics and predictions")
         check_numbers(f"{name}: argmax", {**result, "predictions": argmax.get("predictions")})
-    labels = LABELS[task_of(config)]
-    if any(not _are_probabilities(value, len(labels)) for value in result.get("probabilities") or ()):
-        raise InputError(f"{name}: probabilities must have {len(labels)} numbers from 0 to 1 for each row")
     if not record.is_record(result.get("run") or {}):
         raise InputError(f"{name}: run is not the record of a training")
     metrics = measure(config, result["references"], result["predictions"], result.get("probabilities"), bootstrap=0)
@@ -296,12 +269,14 @@ def check_numbers(place: str | Path, evaluation: Mapping[str, Any]) -> None:
             )
 
 
-def _are_probabilities(values: object, labels: int) -> bool:
-    return (
-        isinstance(values, list)
-        and len(values) == labels
-        and all(isinstance(value, int | float) and 0 <= value <= 1 for value in values)  # NaN is not
-    )
+def _check_probabilities(place: str | Path, evaluation: Mapping[str, Any]) -> None:
+    """Raises InputError unless an evaluation has a probability of each label for each row."""
+    labels = len(LABELS[task_of(evaluation["config"])])
+    check_list(place, evaluation, "probabilities")
+    for row in evaluation["probabilities"]:
+        are_numbers = isinstance(row, list) and all(isinstance(value, int | float) for value in row)
+        if not are_numbers or len(row) != labels or not all(0 <= value <= 1 for value in row):  # NaN is not
+            raise InputError(f"{place}: probabilities has {row!r}; each row must have {labels} numbers from 0 to 1")
 
 
 def check_task(config: str, where: str = "") -> None:
@@ -320,10 +295,7 @@ def check_folder(folder: str | Path) -> None:
 
 
 def read_files(files: Iterable[Path]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The evaluations and the counts of contrast pairs in JSON files.
-
-    Args:
-        files: JSON files, or folders of them. Other JSON files in a folder are skipped.
+    """The evaluations and the counts of contrast pairs in JSON files, or in folders; their other files are skipped.
 
     Raises:
         InputError: a file holds neither, or a folder holds no evaluation.

@@ -42,12 +42,9 @@ Row = dict[str, str]
 
 
 def read(folder: Path, wanted: Callable[[Row], bool], with_rows: bool = True) -> list[dict[str, Any]]:
-    """The wanted evaluations of a folder; none without ``metrics.csv``.
+    """The evaluations of the wanted rows of ``metrics.csv``; none without that file.
 
-    Args:
-        folder: the folder of saved results.
-        wanted: whether to load the evaluation of a row of ``metrics.csv``.
-        with_rows: also read the predictions. Without them it is fast, and there are only the scores of ``FIGURES``.
+    Without the predictions it is fast, and there are only the scores of ``FIGURES``.
 
     Raises:
         InputError: a file is missing or damaged, or scores differ from those of the predictions.
@@ -63,11 +60,7 @@ def read(folder: Path, wanted: Callable[[Row], bool], with_rows: bool = True) ->
 def write(folder: Path, rows: Sequence[Row], runs: Mapping[str, Any], added: Iterable[Mapping[str, Any]]) -> None:
     """Writes all three kinds of files; each replaces the previous one once it is complete.
 
-    Args:
-        folder: the folder of saved results.
-        rows: every row of ``metrics.csv``.
-        runs: the record of every run, by name.
-        added: evaluations with new predictions; they replace those of a run with the same name.
+    ``rows`` and ``runs`` are complete. The predictions in ``added`` replace those of runs with the same names.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

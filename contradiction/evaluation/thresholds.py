@@ -80,13 +80,7 @@ def threshold_curve(truth: np.ndarray, probabilities: np.ndarray) -> Records:
 
 
 def operating_points(curve: Records, rows: int, prior: float, targets: tuple[float, ...] = TARGETS) -> Records:
-    """The threshold with the highest recall for each target precision, at a fraction of contradictions.
-
-    Args:
-        curve: the result of :func:`threshold_curve`.
-        rows: the number of rows of the split.
-        prior: the assumed fraction of contradictions.
-        targets: the target precisions.
+    """The threshold with the highest recall for each target precision, where ``prior`` of the replies contradict.
 
     Returns:
         A record for each target: prior, wanted, reached (whether any threshold reaches it), threshold, precision, low,
@@ -106,12 +100,19 @@ def operating_points(curve: Records, rows: int, prior: float, targets: tuple[flo
         point = curve[chosen]
         hits, alarms = wilson(point["true_positives"], positives), wilson(point["false_positives"], negatives)
         low, high = precision_at(prior, hits, alarms[::-1]).tolist()
-        record: dict[str, Any] = {"prior": prior, "wanted": target, "reached": bool(reaching.size)}
-        record |= {key: point[key] for key in ("threshold", "recall", "false_alarm_rate")}
-        record |= {key: point[key] for key in ("true_positives", "false_positives")}
-        record |= {"precision": float(precision[chosen]), "low": low, "high": high}
-        record["alarms_per_1000"] = 1000 * (prior * point["recall"] + (1 - prior) * point["false_alarm_rate"])
-        records.append(record)
+        taken = ("threshold", "recall", "false_alarm_rate", "true_positives", "false_positives")
+        records.append(
+            {
+                "prior": prior,
+                "wanted": target,
+                "reached": bool(reaching.size),
+                **{key: point[key] for key in taken},
+                "precision": float(precision[chosen]),
+                "low": low,
+                "high": high,
+                "alarms_per_1000": 1000 * (prior * point["recall"] + (1 - prior) * point["false_alarm_rate"]),
+            }
+        )
     return records
 
 
@@ -178,12 +179,7 @@ def unsupported_reason(name: str, config: str, split: str, rule: Rule) -> str | 
 
 
 def missing_reason(result: Mapping[str, Any], rule: Rule) -> str | None:
-    """Why an evaluation has no outcomes; None where it has.
-
-    Args:
-        result: an evaluation.
-        rule: the current rule of the detector.
-    """
+    """Why an evaluation has no outcomes; None where it has."""
     name = result["name"]
     if reason := unsupported_reason(name, result["config"], result["split"], rule):
         return reason

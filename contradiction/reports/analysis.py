@@ -99,14 +99,6 @@ def measure(
 ) -> dict[str, Any]:
     """Evaluates a detector like ``cdconv evaluate``, and once more without the first turn.
 
-    Args:
-        detector: the detector.
-        data: the data repo.
-        config: a config of two or four classes.
-        split: the split.
-        on_start: called with the number of rows over all passes.
-        on_batch: called with the number of rows of each batch.
-
     Returns:
         The evaluation. ``without_first_turn`` has the class ids without the first turn, or None for a detector that
         does not read it.
@@ -132,12 +124,7 @@ def measure(
 
 
 def analyse(evaluation: Mapping[str, Any], data: str | Path, folder: str | Path = RESULTS) -> Analysis:
-    """Analyses an evaluation, without a model.
-
-    Args:
-        evaluation: an evaluation with probabilities.
-        data: the data repo of the evaluation.
-        folder: the folder of saved results, with the baselines.
+    """Analyses an evaluation with probabilities, without a model; ``folder`` has saved results with the baselines.
 
     Raises:
         InputError: the evaluation was made on other rows.
@@ -235,10 +222,6 @@ def _summary(evaluation: Mapping[str, Any]) -> dict[str, Any]:
 
 def card_summary(evaluation: Mapping[str, Any], data: str | Path) -> tuple[Table, float]:
     """The part of an analysis on a model card.
-
-    Args:
-        evaluation: an evaluation with probabilities.
-        data: the data repo of the evaluation.
 
     Returns:
         A table of macro-F1 by context (seen in training or not) and by bot, and the calibration error.

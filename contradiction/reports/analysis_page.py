@@ -52,12 +52,7 @@ def write(analysis: Analysis, out: str | Path) -> Path:
 
 
 def page(analysis: Analysis, images: Mapping[str, Mapping[str, str]]) -> str:
-    """The page as self-contained HTML.
-
-    Args:
-        analysis: the figures.
-        images: plot -> scheme (``light``, ``dark``) -> address of the image.
-    """
+    """The page as self-contained HTML; ``images`` maps plot -> scheme (``light``, ``dark``) -> address of the image."""
     evaluation = analysis.evaluated.evaluation
     return render(
         "analysis.html",
@@ -123,6 +118,10 @@ def _key_figures(analysis: Analysis) -> list[tuple[str, str, str]]:
     return figures
 
 
+def _interval(record: Mapping[str, Any]) -> str:
+    return interval((record["low"], record["high"]))
+
+
 def _classes(analysis: Analysis) -> Table:
     body = [
         (record["label"], *(percent(record[key]) for key in ("precision", "recall", "f1")), f"{record['support']:,}")
@@ -134,7 +133,7 @@ def _classes(analysis: Analysis) -> Table:
 def _comparison(analysis: Analysis) -> Table:
     body = []
     for record in analysis.comparison:
-        cells = [record["name"], percent(record["macro_f1"]), interval((record["low"], record["high"]))]
+        cells = [record["name"], percent(record["macro_f1"]), _interval(record)]
         if "p_value" in record:
             bounds = " to ".join(_with_minus(record[key]) for key in ("difference_low", "difference_high"))
             cells += [_with_minus(record["difference"]), bounds, f"{record['p_value']:.3f}"]
@@ -156,7 +155,7 @@ def _slices(analysis: Analysis) -> Table:
             f"{record['n']:,}",
             percent(record["contradictions"] / record["n"]),
             percent(record["macro_f1"]) + (" *" if record["absent"] else ""),
-            interval((record["low"], record["high"])),
+            _interval(record),
         ]
         if merged:
             cells += [percent(record["merged_macro_f1"]), interval((record["merged_low"], record["merged_high"]))]
@@ -172,7 +171,7 @@ def _personas(records: Records) -> Table:
             f"{record['n']:,}",
             f"{record['found']:,}",
             percent(record["recall"]),
-            interval((record["low"], record["high"])),
+            _interval(record),
         )
         for record in records
     ]
@@ -189,7 +188,7 @@ def _removal(records: Records) -> Table:
             record["should"] or "–",
             f"{record['right']:,} of {record['asked']:,}" if record["should"] else "–",
             "–" if record["rate"] is None else percent(record["rate"]),
-            "–" if record["rate"] is None else interval((record["low"], record["high"])),
+            "–" if record["rate"] is None else _interval(record),
         )
         for record in records
     ]
@@ -204,7 +203,7 @@ def _reliability(records: Records) -> Table:
             f"{record['n']:,}",
             percent(record["mean_probability"]),
             percent(record["share"]),
-            interval((record["low"], record["high"])),
+            _interval(record),
         )
         for number, record in enumerate(records, start=1)
     ]

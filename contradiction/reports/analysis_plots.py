@@ -99,10 +99,6 @@ def _axes(height: float) -> tuple["Figure", "Axes"]:
     return figure, figure.add_subplot()
 
 
-def _percentage(value: float) -> str:
-    return f"{100 * value:.3g} %"
-
-
 def _title(figure: "Figure", text: str) -> None:
     # A title of the figure starts at the left edge, above long labels.
     figure.suptitle(text, x=0.01, ha="left", fontsize=12, fontweight="bold")
@@ -241,7 +237,7 @@ def precision_recall(analysis: Analysis, palette: Palette) -> "Figure":
     for prior, colour, marker, line in ((analysis.prior, palette.first, "o", "-"), (IN_USE, palette.second, "s", "--")):
         axes.plot(
             100 * recall, 100 * precision_at(prior, recall, false_alarms), color=colour, linestyle=line, linewidth=1.8,
-            label=f"{_percentage(prior)} contradictions{', as here' if prior == analysis.prior else ', as in use'}",
+            label=f"{100 * prior:.3g} % contradictions{', as here' if prior == analysis.prior else ', as in use'}",
         )  # fmt: skip
         for point in analysis.operating_points:
             if point["prior"] == prior and point["reached"]:

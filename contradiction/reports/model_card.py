@@ -61,10 +61,7 @@ def model_card(
 ) -> "ModelCard":
     """The card of a trained model; every score is from its record or its evaluations.
 
-    Args:
-        folder: the model folder.
-        evaluations: the evaluations of this model.
-        data: the data repo of the evaluations, for scores on parts of the test split; without it there are none.
+    Scores on parts of the test split need ``data``, the data repo of the evaluations.
 
     Raises:
         InputError: ``data`` is another data repo, or the folder has no record of a finished run.
@@ -131,9 +128,7 @@ def _languages_and_licence(run: Mapping[str, Any]) -> tuple[list[str], str]:
 def credits_sentence(backbones: Sequence[str], corpora: Sequence[str] = ()) -> str | None:
     """The sources of a model with their licences, in Markdown with links; None where none is known.
 
-    Args:
-        backbones: the Hub ids of the original encoders.
-        corpora: the titles of the corpora of the NLI stage.
+    ``backbones`` are Hub ids, ``corpora`` the titles of the corpora of the NLI stage.
     """
     parts = [
         f"the encoder {_credit(name, f'https://huggingface.co/{name}', BACKBONES.get(name))}" for name in backbones

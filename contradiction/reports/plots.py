@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -30,6 +30,7 @@ COLOURS = {
     "baseline": "#74787F",
     "paper": "#D55E00",
 }
+GRID = "#E5E5E5"
 MEANINGS: Mapping[str, str] = {
     "shipped": "the shipped detector",
     "trained": "trained on these labels",
@@ -42,16 +43,9 @@ MEANINGS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Panel:
-    """The results on a config, or on the replies of one bot in it.
+    """The results on the test split of a config, or on the replies of one bot in it.
 
-    Attributes:
-        config: the predicted config; the rows are its test split.
-        bot: the bot of the replies; empty for both.
-        n: the number of rows.
-        methods: the methods.
-        baselines: the baselines on the same rows.
-        tests: the paired tests between methods.
-        paper: the name and macro-F1 of the paper's best method, where the rows are those of the paper.
+    ``paper`` is the name and macro-F1 of the paper's best method, where the rows are those of the paper.
     """
 
     config: str
@@ -66,6 +60,18 @@ class Panel:
     def title(self) -> str:
         """The title: the rows and their number."""
         return f"{self.config}, test split{f', replies of {self.bot}' if self.bot else ''}, n = {self.n:,}"
+
+
+def draw_grid(axes: "Axes", axis: Literal["x", "y"], hidden: Sequence[str]) -> None:
+    """Draws the grid of an axis in a faint colour behind the marks, and hides some spines."""
+    axes.grid(axis=axis, color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[list(hidden)].set_visible(False)
+
+
+def draw_title(figure: "Figure", title: str) -> None:
+    """Draws the title of a figure at its left edge."""
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
 
 
 def draw_panel(axes: "Axes", panel: Panel) -> None:
@@ -88,22 +94,13 @@ def draw_panel(axes: "Axes", panel: Panel) -> None:
     axes.set_ylim(-0.6, len(methods) - 0.4)
     axes.set_title(panel.title, loc="left", fontsize=10.5)
     axes.set_xlabel("macro-F1 (%): mean over the runs, and their 95 % bootstrap intervals", fontsize=9)
-    axes.grid(axis="x", color="#E5E5E5", linewidth=0.8)
-    axes.set_axisbelow(True)
+    draw_grid(axes, "x", ("top", "right", "left"))
     axes.tick_params(length=0)
     axes.margins(x=0.08)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
 
 
 def draw_legend(figure: "Figure", panels: Sequence[Panel], meanings: Mapping[str, str] = MEANINGS) -> None:
-    """Draws a legend of the colours and marks below the panels.
-
-    Args:
-        figure: the figure of the panels.
-        panels: the panels.
-        meanings: the meaning of each kind of method, in the order of the legend.
-    """
+    """Draws a legend of the colours and marks below the panels, in the order of ``meanings``."""
     from matplotlib.lines import Line2D
 
     kinds = {method.kind for panel in panels for method in (*panel.methods, *panel.baselines)}
@@ -134,9 +131,6 @@ def leaderboard(evaluations: Sequence[dict[str, Any]]) -> list[Panel]:
     """The panels of the plot: four classes, and the same labels merged to two; empty without detectors.
 
     Both are in the same order, by macro-F1 on four classes. Labels are those of the decision rule.
-
-    Args:
-        evaluations: evaluations of detectors and of baselines.
     """
     tests = [result for result in evaluations if (result["config"], result["split"]) == (LEADERBOARD_CONFIG, "test")]
     detectors = [result for result in tests if result["kind"] == results.DETECTOR]
@@ -144,16 +138,9 @@ def leaderboard(evaluations: Sequence[dict[str, Any]]) -> list[Panel]:
         return []
     data, _ = Counter(result["data"] for result in detectors).most_common(1)[0]  # some evaluations may be on other rows
     tests = results.best_first(result for result in tests if result["data"] == data)
+    n = tests[0]["metrics"]["n"]
     return [
-        Panel(
-            config,
-            "",
-            tests[0]["metrics"]["n"],
-            tuple(_method(result, merged) for result in tests),
-            (),
-            (),
-            PAPER[config],
-        )
+        Panel(config, "", n, tuple(_method(result, merged) for result in tests), (), (), PAPER[config])
         for config, merged in ((LEADERBOARD_CONFIG, False), ("2-class", True))
     ]
 
@@ -178,7 +165,7 @@ def draw_leaderboard(panels: Sequence[Panel], path: str | Path) -> None:
         axes.set_xlabel("macro-F1 (%) and its 95 % bootstrap interval")
     for axes in others:
         axes.set_yticklabels([])
-    figure.suptitle(f"Official test split, n = {panels[0].n:,}", x=0.01, ha="left", fontsize=13, fontweight="bold")
+    draw_title(figure, f"Official test split, n = {panels[0].n:,}")
     meanings = {"trained": "other detectors of four classes", "baseline": "without a fine-tuned encoder"}
     draw_legend(figure, panels, {**MEANINGS, **meanings})
     save_png(figure, path)
@@ -198,7 +185,7 @@ def draw_cascades(steps: Sequence[Step], path: str | Path) -> None:
             axes.fill_between(shares, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.set_xlabel("replies that the judge is asked about, %")
     axes.set_ylabel("macro-F1, validation, 95 % interval")
-    axes.grid(axis="y", color="#E5E5E5", linewidth=0.8)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.legend(frameon=False)
     whole = steps[-1]
     if whole.share and (whole.cost or whole.tokens):

@@ -124,28 +124,25 @@ def comparison_tables(evaluations: Sequence[dict[str, Any]], config: str, bootst
     validation. Merged labels are compared with the better of two n-gram models: fitted to two classes, or fitted to
     four and merged.
 
-    Args:
-        evaluations: evaluations of detectors and of baselines.
-        config: a config of four classes.
-        bootstrap: resamples of the paired tests.
-
     Returns:
         The tables; a table is missing where its opponent has no evaluation.
     """
     tests = results.best_first(result for result in evaluations if result["split"] == "test")
     compared = [result for result in tests if result["config"] == config and _reads_all(result)]
     ngrams = {result["config"]: result for result in tests if (result["name"], result["kind"]) == (NGRAMS, "baseline")}
-    tables = []
+    opponents = []
     if opponent := ngrams.get(config):
         two_classes = merged_run_of(opponent)
         fitted = ngrams.get(merged_config(config))
         if fitted and fitted["ids"] == opponent["ids"]:
             two_classes = max(two_classes, run_of(fitted), key=lambda run: run.metrics["macro_f1"])
-        methods = single_run(opponent, run_of(opponent)), single_run(opponent, two_classes)
-        tables.append(_table(methods, _without(opponent, compared), bootstrap))
+        opponents.append((opponent, (single_run(opponent, run_of(opponent)), single_run(opponent, two_classes))))
     if opponent := _best_hierarchical(compared, evaluations):
-        tables.append(_table(_methods(opponent), _without(opponent, compared), bootstrap))
-    return tables
+        opponents.append((opponent, _methods(opponent)))
+    return [
+        _table(methods, [result for result in compared if result is not opponent], bootstrap)
+        for opponent, methods in opponents
+    ]
 
 
 def _reads_all(result: Mapping[str, Any]) -> bool:
@@ -153,10 +150,6 @@ def _reads_all(result: Mapping[str, Any]) -> bool:
     if result["kind"] == results.BASELINE:
         return result.get("view") == "flatten"
     return not ((recipe := _recipe(result)) and recipe.data.bot)
-
-
-def _without(opponent: dict[str, Any], evaluations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [result for result in evaluations if result is not opponent]
 
 
 def _best_hierarchical(
@@ -233,19 +226,12 @@ class Ablation:
 
 
 def ablation(
-    evaluations: Sequence[Mapping[str, Any]],
-    split: str = "validation",
-    bootstrap: int = RESAMPLES,
+    evaluations: Sequence[Mapping[str, Any]], split: str = "validation", bootstrap: int = RESAMPLES
 ) -> Ablation | None:
     """Compares the 4-class evaluations on a split with the one of ``REFERENCE``.
 
     Differences are between most probable labels. A decision rule was fitted to the validation rows, so its scores there
     are too high; the same holds for an ensemble with calibrated members.
-
-    Args:
-        evaluations: evaluations of detectors.
-        split: a split of the official data.
-        bootstrap: resamples of the paired tests.
 
     Returns:
         The comparison; None where the reference or any other detector is missing.

@@ -6,7 +6,7 @@ from typing import Any
 
 from contradiction.evaluation import contrast, results
 from contradiction.evaluation.contrast import ALL, COUNTS, Counts
-from contradiction.evaluation.figures import FIGURES, Figure, value_of, wilson
+from contradiction.evaluation.figures import FIGURES, Figure, wilson
 from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import GROUPED, task_of
 from contradiction.paths import RESULTS
@@ -33,20 +33,38 @@ def score_table(evaluations: Sequence[Mapping[str, Any]], title: str, with_split
     """
     has_rule = any("argmax" in result for result in evaluations)
     columns = [
-        column
-        for column in _columns()
-        if (has_rule or not column[2]) and any(_cell(result, column) for result in evaluations)
+        (figure, merged, argmax)
+        for figure in FIGURES
+        for merged in ((False, True) if figure.merged else (False,))
+        for argmax in ((False, True) if has_rule else (False,))
+        if any(_cell(result, figure, merged, argmax) for result in evaluations)
     ]
     body = [
         (
             result["name"],
             *((result["config"], result["split"]) if with_split else ()),
-            *(_cell(result, column) for column in columns),
+            *(_cell(result, *column) for column in columns),
         )
         for result in evaluations
     ]
-    header = ("detector", *(("config", "split") if with_split else ()), *map(_title, columns))
-    return Table(title, header, body)
+    titles = (
+        f"{figure.title}{', merged' if merged else ''}{', argmax' if argmax else ''}"
+        for figure, merged, argmax in columns
+    )
+    return Table(title, ("detector", *(("config", "split") if with_split else ()), *titles), body)
+
+
+def _cell(result: Mapping[str, Any], figure: Figure, merged: bool, argmax: bool) -> str:
+    metrics = (result.get("argmax", result) if argmax else result)["metrics"]
+    return _figure(metrics.get("two_class", {}) if merged else metrics, figure)
+
+
+def _figure(metrics: Mapping[str, Any], figure: Figure) -> str:
+    """A figure, with its interval where it has one; empty where the evaluation does not have it."""
+    if figure.key not in metrics:
+        return ""
+    value, bounds = metrics[figure.key], metrics.get("interval", {}).get(figure.key)
+    return with_interval(value, bounds) if bounds else percent(value)
 
 
 def usage_table(usage: Mapping[str, Any], rows: int) -> Table:
@@ -66,48 +84,15 @@ def usage_table(usage: Mapping[str, Any], rows: int) -> Table:
     return Table("What the judge was asked for", ("", ""), body, texts=2)
 
 
-# A column: the figure, whether the labels are merged, and whether they are the most probable ones.
-_Column = tuple[Figure, bool, bool]
-
-
-def _columns() -> list[_Column]:
-    return [
-        (figure, merged, argmax)
-        for figure in FIGURES
-        for merged in ((False, True) if figure.merged else (False,))
-        for argmax in (False, True)
-    ]
-
-
-def _title(column: _Column) -> str:
-    figure, merged, argmax = column
-    return f"{figure.title}{', merged' if merged else ''}{', argmax' if argmax else ''}"
-
-
-def _cell(result: Mapping[str, Any], column: _Column) -> str:
-    figure, merged, argmax = column
-    metrics = (result.get("argmax", result) if argmax else result)["metrics"]
-    if merged:
-        metrics = metrics.get("two_class", {})
-    return _figure(value_of(metrics, figure))
-
-
-def _figure(value: tuple[float, Sequence[float] | None] | None) -> str:
-    """A figure, with its interval where it has one; empty for None."""
-    if value is None:
-        return ""
-    return with_interval(value[0], value[1]) if value[1] else percent(value[0])
-
-
 def baseline_table(folder: str | Path = RESULTS) -> Table | None:
     """The test macro-F1 of the saved baselines on every config; None without any."""
     evaluations = results.load(folder, kind=results.BASELINE, split="test", with_rows=False)
     if not evaluations:
         return None
     configs = sorted({result["config"] for result in evaluations}, key=lambda name: (name.endswith(GROUPED), name))
-    scores = {(result["name"], result["config"]): value_of(result["metrics"], FIGURES[0]) for result in evaluations}
+    scores = {(result["name"], result["config"]): _figure(result["metrics"], FIGURES[0]) for result in evaluations}
     names = dict.fromkeys(result["name"] for result in evaluations)
-    body = [(name, *(_figure(scores.get((name, config))) for config in configs)) for name in names]
+    body = [(name, *(scores.get((name, config), "") for config in configs)) for name in names]
     return Table("Baselines, test macro-F1", ("features", *configs), body)
 
 

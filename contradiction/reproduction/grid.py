@@ -87,12 +87,8 @@ def run(
 ) -> bool:
     """Trains a cell and evaluates it on validation and test; continues a killed run.
 
-    Args:
-        cell: the cell.
-        data: the data repo.
-        out: the folder of the table.
-        drop_weights: delete the weights at the end; the predictions stay.
-        save_steps: save the training state every so many steps; by default after each epoch.
+    Without its weights, a cell keeps its predictions. The training state is saved after each epoch, or every
+    ``save_steps`` steps.
 
     Returns:
         False where another process has finished the cell.
@@ -129,12 +125,9 @@ def attempts_on_ray(
 ) -> Iterator[tuple[Cell, tuple[bool, str]]]:
     """Runs cells as tasks of Ray, one for each core; yields each cell with the result of :func:`attempt` as it ends.
 
-    A cell whose process is killed, for instance for memory, continues in another one; it has ``TRIES`` in all.
-
-    Args:
-        cells: the cells.
-        address: the address of a cluster; by default Ray is started here.
-        options: see :func:`attempt`; on a cluster every machine must see ``data`` and ``out`` under these names.
+    A cell whose process is killed, for instance for memory, continues in another one; it has ``TRIES`` in all. Without
+    the address of a cluster, Ray is started here. On a cluster, every machine must see ``data`` and ``out`` under these
+    names.
     """
     if not cells:  # Ray would start for nothing
         return

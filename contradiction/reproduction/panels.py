@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,8 @@ def panels_of(
 ) -> list[Panel]:
     """A panel for each config with a finished cell; in the table ``bots``, one for the replies of each bot.
 
-    Args:
-        table: a key of ``TABLES``.
-        cells: the whole grid.
-        done: the test evaluations of finished cells, by the name of the cell.
-        baselines: the baselines on the test split of each config, see :func:`baselines_of`.
-        bots: for the table ``bots``, the bot of each test row, by the id of the row.
-        bootstrap: resamples of the paired tests, and of the scores on a part of the rows.
+    ``cells`` is the whole grid, ``done`` has the test evaluations of the finished ones by their names, ``baselines``
+    the result of :func:`baselines_of` for each config, and ``bots`` the bot of each test row by its id.
     """
     panels = []
     tested_on = BOTS if table == BY_BOT else ("",)
@@ -136,24 +131,15 @@ def _pairs(
     against n-grams of its rows. In ``bots``, training on the other bot or on both is tested against training on the
     bot of the replies, and each against n-grams of the same rows.
     """
+    alike = [pair for pair in product(methods, repeat=2) if _alike(*pair)]
     if table == CURVE:  # the fractions of a method are in ascending order
-        return [(method, other) for other, method in pairwise(methods) if _alike(method, other)] + _against_ngrams(
-            methods, baselines
-        )
+        smaller = [(method, other) for other, method in pairwise(methods) if _alike(method, other)]
+        return smaller + _against_ngrams(methods, baselines)
     if table == BY_BOT:
-        return [
-            (method, other)
-            for method in methods
-            for other in methods
-            if _alike(method, other) and other.bot == bot != method.bot
-        ] + _against_ngrams(methods, baselines)
+        on_bot = [(method, other) for method, other in alike if other.bot == bot != method.bot]
+        return on_bot + _against_ngrams(methods, baselines)
     if table == "table5":
-        return [
-            (method, other)
-            for method in methods
-            for other in methods
-            if _alike(method, other) and method.checkpoint in nli and other.checkpoint not in nli
-        ]
+        return [(method, other) for method, other in alike if method.checkpoint in nli and other.checkpoint not in nli]
     pairs: dict[frozenset[str], tuple[MethodRuns, MethodRuns]] = {}
     for name in AGAINST:
         # Trained methods come before merged ones.
@@ -198,14 +184,8 @@ def baselines_of(
 ) -> list[dict[str, Any]]:
     """The evaluations of the baselines on the test split of a config: fitted to all rows, then to the parts of cells.
 
-    The baselines on all rows are in the published results or in ``out``, those on parts in ``out``.
-
-    Args:
-        config: the config.
-        cells: the cells of the grid.
-        data: the data repo.
-        out: the folder of the table.
-        fit: whether to fit missing baselines and to save them in ``out``.
+    The baselines on all rows are in the published results or in ``out``, those on parts in ``out``. Missing ones are
+    left out, or fitted and saved in ``out``.
 
     Returns:
         The evaluations. Each has a ``part``, the rows that it was fitted to: ``bot``, ``subset`` (as in a cell),

@@ -9,7 +9,16 @@ from contradiction.evaluation.paired_tests import COMPARISON, MethodRuns
 from contradiction.io.files import write_text
 from contradiction.io.tables import Table, as_csv, interval, percent, render
 from contradiction.labels import LABELS, task_of
-from contradiction.reports.plots import COLOURS, MEANINGS, Panel, draw_legend, draw_panel, save_png
+from contradiction.reports.plots import (
+    COLOURS,
+    MEANINGS,
+    Panel,
+    draw_grid,
+    draw_legend,
+    draw_panel,
+    draw_title,
+    save_png,
+)
 from contradiction.reproduction.cells import CURVE, METHODS, TABLES, VARIED, Cell
 from contradiction.reproduction.panels import BASELINE_VIEW, drawn_label
 from contradiction.training.recipe import defaults, option_named
@@ -174,7 +183,7 @@ def method_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:
     axes = figure.subplots(len(heights), 1, squeeze=False, height_ratios=[height + 1 for height in heights])[:, 0]
     for ax, panel in zip(axes, panels, strict=True):
         draw_panel(ax, panel)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+    draw_title(figure, title)
     draw_legend(figure, panels)
     save_png(figure, path)
 
@@ -190,7 +199,7 @@ def curve_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:
     figure = Figure(figsize=(9, 1 + 4 * len(panels)), dpi=110, layout="constrained")
     for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
         _draw_curves(axes, panel)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+    draw_title(figure, title)
     save_png(figure, path)
 
 
@@ -231,8 +240,5 @@ def _draw_curves(axes: "Axes", panel: Panel) -> None:
     axes.set_title(panel.title, loc="left", fontsize=10.5)
     axes.set_xlabel("training rows (each point: the same number of steps)", fontsize=9)
     axes.set_ylabel("macro-F1 (%) and its\n95 % bootstrap intervals", fontsize=9)
-    axes.grid(axis="y", color="#E5E5E5", linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    draw_grid(axes, "y", ("top", "right"))
     axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))

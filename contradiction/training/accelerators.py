@@ -33,10 +33,6 @@ def processes() -> PartialState:
 def accelerator_for(recipe: "Recipe", **options: Any) -> Accelerator:
     """An accelerator with the precision of the recipe.
 
-    Args:
-        recipe: the recipe of the run.
-        options: passed on to ``Accelerator``.
-
     Raises:
         InputError: the device does not support the precision.
     """

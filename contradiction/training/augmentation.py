@@ -16,7 +16,7 @@ from contradiction.inputs.windows import windows
 from contradiction.labels import CONTRADICTION, HISTORY, NON_CONTRADICTION
 from contradiction.training.losses import GROUP, UNLABELLED
 from contradiction.training.recipe import Recipe
-from contradiction.training.rewriting import rewritten_rows
+from contradiction.training.rewriting import rewritten_rows, with_values
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -70,7 +70,7 @@ def crossed_rows(
 
 def _labelled_windows(item: Item, draw: np.random.Generator) -> Iterator[tuple[Row, str]]:
     for judged in item.judged():
-        turns = read_turns([*judged.messages, {"role": "assistant", "content": judged.reply}])
+        turns = read_turns(judged.chat())
         rows = [window.row for window in windows(turns, len(turns) - 1)]
         # The last window, if the evidence is in the reply or in the last user message, which every window has.
         place = min(item.evidence // 2, len(rows) - 1) if isinstance(item, Quadruple) else len(rows) - 1
@@ -96,10 +96,8 @@ def _without_its_chat(item: Quadruple, other: Quadruple, draw: np.random.Generat
 class TrainingRows:
     """The rows of one training epoch.
 
-    Attributes:
-        rows: all of them.
-        teacher_rows: the number of rows, from the first on, for which the teachers give probabilities. The labels of
-            the remaining rows follow from how those rows were made, so no teacher predicts them.
+    The teachers give probabilities for the first ``teacher_rows``. The labels of the others follow from how those rows
+    were made, so no teacher predicts them.
     """
 
     rows: "Dataset"
@@ -108,23 +106,23 @@ class TrainingRows:
 
 def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
     """The rows that a recipe trains on: a fraction of the rows of its bot, and the rows that it makes from them."""
+    options = recipe.augmentation
     fraction = items_of if recipe.loss.choice else fraction_of
     chosen = fraction(of_bot(rows, recipe.data.bot), recipe.data.train_fraction, recipe.seed)
     with_teacher, without_teacher = [chosen], []
     if recipe.distillation.transfer_per_row:
         with_teacher.append(transfer_rows(chosen, recipe.distillation.transfer_per_row))
-    if recipe.augmentation.context_negatives:
-        without_teacher.append(context_negative_rows(chosen, recipe.augmentation.context_negatives, recipe.seed))
-    if recipe.augmentation.nli:
-        pairs = load_split(recipe.augmentation.nli, "nli", "train")
-        without_teacher.append(nli_rows(chosen, pairs, recipe.augmentation.nli_pairs_per_row, recipe.seed))
+    if options.context_negatives:
+        without_teacher.append(context_negative_rows(chosen, options.context_negatives, recipe.seed))
+    if options.nli:
+        pairs = load_split(options.nli, "nli", "train")
+        without_teacher.append(nli_rows(chosen, pairs, options.nli_pairs_per_row, recipe.seed))
     parts = [*with_teacher, *without_teacher]
-    if recipe.loss.ranking or recipe.augmentation.crossed or recipe.loss.choice:
+    if recipe.loss.ranking or options.crossed or recipe.loss.choice:
         view = recipe.data.view
         columns = VIEWS[TWO_TEXTS[view]][:1] if view in TWO_TEXTS else CONVERSATION[:-1]
         parts, groups = _grouped(parts, ("source",) if recipe.loss.choice else columns)
-        if recipe.augmentation.crossed:
-            options = recipe.augmentation
+        if options.crossed:
             parts.append(
                 crossed_rows(parts[0], groups, recipe.seed, options.context_negatives, options.crossed_batches)
             )
@@ -156,11 +154,6 @@ def fraction_of(rows: "Dataset", fraction: float, seed: int) -> "Dataset":
 
     Samples with the same seed are nested: the 25 % sample contains the 10 % sample, so the next point of a learning
     curve only adds rows.
-
-    Args:
-        rows: the rows of a split, with a column ``label``.
-        fraction: above 0; 1 returns all rows.
-        seed: the random seed.
     """
     if fraction == 1:
         return rows
@@ -192,11 +185,6 @@ def context_negative_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
     contradicting turns* of DECODE (Nie et al., 2021, section 3.3), used for training. The new first turn may contradict
     the reply by chance.
 
-    Args:
-        rows: rows of the training split, with the labels of 4-class.
-        times: the number of copies of each row.
-        seed: the random seed.
-
     Returns:
         Rows with the same columns. Only ``u1``, ``b1`` and ``label`` differ from the row that was copied.
 
@@ -215,11 +203,8 @@ def context_negative_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
                 "augmentation.context_negatives: no row of another context and the same bot has a first turn"
             )
         others.append(draw.choice(candidates))
-    drawn = rows.select(others)
-    made = rows.select(chosen).to_dict()
-    made |= {"u1": list(drawn["u1"]), "b1": list(drawn["b1"])}
-    made["label"] = [names.str2int(NON_CONTRADICTION)] * len(chosen)
-    return type(rows).from_dict(made, features=rows.features)
+    first_turns = {name: list(rows.select(others)[name]) for name in ("u1", "b1")}
+    return with_values(rows.select(chosen), {**first_turns, "label": [names.str2int(NON_CONTRADICTION)] * len(chosen)})
 
 
 def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Dataset":
@@ -228,13 +213,7 @@ def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Datas
     A backbone that was fine-tuned on NLI forgets that task while it learns CDConv, where the reply alone, or the
     context alone, predicts much of the label. An NLI pair cannot be classified from one sentence. Training on both
     keeps what the backbone learned from NLI (rehearsal: Robins, 1995, *Catastrophic forgetting, rehearsal and
-    pseudorehearsal*).
-
-    Args:
-        rows: rows of the training split. Randomly chosen ones get a pair in place of b1 and b2.
-        pairs: NLI pairs with the columns premise, hypothesis and label. They are drawn without replacement.
-        times: the number of new rows for each training row.
-        seed: the random seed of both draws.
+    pseudorehearsal*). The pairs are drawn without replacement. Each row gets ``times`` of them, in as many copies.
 
     Returns:
         Rows with the same columns. A contradicting pair gets the label history, or contradiction where there are two
@@ -251,13 +230,11 @@ def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Datas
         )
     draw = np.random.default_rng(seed)
     drawn = pairs.select(draw.permutation(len(pairs))[:wanted])
-    made = rows.select(draw.permutation(np.repeat(np.arange(len(rows)), times))).to_dict()
-    labels = rows.features["label"]
-    contradiction = labels.str2int(HISTORY if HISTORY in labels.names else CONTRADICTION)
-    contradicts = _contradicts(drawn)
-    made |= {"b1": list(drawn["premise"]), "b2": list(drawn["hypothesis"])}
-    made["label"] = [contradiction if flag else labels.str2int(NON_CONTRADICTION) for flag in contradicts]
-    return type(rows).from_dict(made, features=rows.features)
+    chosen = rows.select(draw.permutation(np.repeat(np.arange(len(rows)), times)))
+    names = rows.features["label"]
+    contradiction = names.str2int(HISTORY if HISTORY in names.names else CONTRADICTION)
+    labels = [contradiction if flag else names.str2int(NON_CONTRADICTION) for flag in _contradicts(drawn)]
+    return with_values(chosen, {"b1": list(drawn["premise"]), "b2": list(drawn["hypothesis"]), "label": labels})
 
 
 def _contradicts(pairs: "Dataset") -> list[bool]:
@@ -282,10 +259,6 @@ def transfer_rows(rows: "Dataset", times: int) -> "Dataset":
     u2 is most similar to it, by the cosine of TF-IDF vectors of characters and character bigrams. A continuation comes
     from the same bot, and ``rows`` do not have its u2 after the same u1.
 
-    Args:
-        rows: rows of the training split. The new rows contain no other text.
-        times: the number of new rows for each training row.
-
     Returns:
         ``times`` x ``len(rows)`` rows with the same columns, fewer where a bot has too few turns. ``label`` is None;
         ``id`` and the other columns come from the row of the context. No two rows of one bot have the same text.
@@ -309,10 +282,9 @@ def transfer_rows(rows: "Dataset", times: int) -> "Dataset":
         fitting = (turn for turn in near if keys[turn][2] == bot and keys[turn][0] not in used[u1])
         nearest = [turns[keys[turn]][0] for turn, _ in zip(fitting, range(times * len(members)), strict=False)]
         chosen += [(members[number // times], turn) for number, turn in enumerate(nearest)]
-    made = rows.select([context for context, _ in chosen]).to_dict()
-    second_turns = rows.select([turn for _, turn in chosen])
-    made |= {"u2": list(second_turns["u2"]), "b2": list(second_turns["b2"]), "label": [None] * len(chosen)}
-    return type(rows).from_dict(made, features=rows.features)
+    second_turns = {name: [columns[name][turn] for _, turn in chosen] for name in ("u2", "b2")}
+    made = rows.select([context for context, _ in chosen])
+    return with_values(made, {**second_turns, "label": [None] * len(chosen)})
 
 
 def _similarities(contexts: "csr_matrix", questions: "csr_matrix") -> Iterator[np.ndarray]:

@@ -31,10 +31,6 @@ def check_teachers(recipe: "Recipe", data: str) -> None:
     A teacher that was trained on the official split has read rows of the grouped validation and test splits.
     ``contradiction.training.leakage.check_sources`` checks the backbone, and the models that a teacher was made from.
 
-    Args:
-        recipe: names the teachers.
-        data: the fingerprint of the student's rows, from its request.
-
     Raises:
         InputError: a teacher was trained on other rows.
     """

@@ -34,9 +34,7 @@ FAST_ON_CPU = {"attn_implementation": "eager"}
 def initialize_model(recipe: Recipe, texts: Iterable[str] = ()) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
     """The model (in float32, with the label names in its configuration) and the tokenizer at the start of training.
 
-    Args:
-        recipe: names the labels, and the backbone or the size of an encoder with random weights.
-        texts: the utterances of the training split; a new tokenizer for an encoder without backbone is made from them.
+    Without a backbone, the tokenizer is made from ``texts``, the utterances of the training split.
 
     Raises:
         InputError: the backbone cannot be loaded, its weights are damaged, or its checkpoint lacks more than half of
@@ -247,12 +245,8 @@ def _scratch(recipe: Recipe, texts: Iterable[str]) -> tuple["PreTrainedModel", "
 def character_tokenizer(texts: Iterable[str], vocabulary: int, **kwargs: Any) -> "PreTrainedTokenizerBase":
     """A BERT-style tokenizer with one token for each character that occurs at least twice in the texts.
 
-    The trainers of `tokenizers` are not used, because their token ids vary between runs on the same texts.
-
-    Args:
-        texts: the texts in which the characters are counted.
-        vocabulary: the maximum number of tokens, with special tokens; the most frequent characters come first.
-        kwargs: passed on to the tokenizer.
+    It has at most ``vocabulary`` tokens, with special tokens; the most frequent characters come first. The trainers of
+    `tokenizers` are not used, because their token ids vary between runs on the same texts.
     """
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast

@@ -89,10 +89,6 @@ def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Trai
     For a soup or an ensemble, it is the training data of the members, which may have read different fractions of the
     rows. A record from the Hub may hold anything: entries without a config are skipped, and other
     invalid values count as not recorded.
-
-    Args:
-        run: the record.
-        model: the name of the model.
     """
     request, entries = run.get("request"), _items(run.get("ancestors"))
     if isinstance(request, Mapping):
@@ -142,10 +138,10 @@ def describe_leakage(run: Mapping[str, Any], config: str, split: str, data_name:
     leak = exposure(run, config, split, data_name)
     if not leak:
         return None
-    origin = f"was made from {leak.model}, which was" if leak.model else "was"
+    origin = f"was {_made_from(leak)}trained on {leak.config}, whose training"
     if other_split(leak.config, config):
-        return f"{origin} trained on {leak.config}, whose training split holds rows of the {split} split of {config}"
-    return f"{origin} trained on {leak.config}, whose training rows these are"
+        return f"{origin} split holds rows of the {split} split of {config}"
+    return f"{origin} rows these are"
 
 
 def describe_crossed(run: Mapping[str, Any], split: str) -> str | None:
@@ -160,10 +156,6 @@ def describe_calibration(run: Mapping[str, Any], data_name: str | None) -> str |
     """The leakage of labelled chats through a decision rule, in words that follow the name of the model; else None.
 
     The rule may belong to a member of an ensemble or to a part of a cascade.
-
-    Args:
-        run: the record.
-        data_name: the name of the data repo that is evaluated; None where it is unknown.
     """
     return "has a decision rule that was fitted to these chats" if data_name in calibrations(run) else None
 
@@ -191,10 +183,6 @@ def other_split(config: str, other_config: str) -> bool:
 
 def check_sources(recipe: "Recipe", data_name: str) -> None:
     """Checks that the backbone and the teachers of a recipe were not trained on rows that the recipe leaves out.
-
-    Args:
-        recipe: the recipe of the run.
-        data_name: the name of its data repo.
 
     Raises:
         InputError: one of them, or a model that it was made from, was trained on the other split of CDConv, on the

@@ -51,11 +51,7 @@ class Layout:
             )
 
     def check_groups(self, groups: Sequence[int]) -> None:
-        """Raises InputError where the rows of a process could hold a part of a group, see :class:`EpochSampler`.
-
-        Args:
-            groups: the number of each row's group.
-        """
+        """Raises InputError where the rows of a process could hold a part of a group, see :class:`EpochSampler`."""
         share = self.batch_size // self.processes
         sizes = sorted(set(Counter(groups).values()))
         if len(sizes) > 1:
@@ -128,10 +124,7 @@ class EpochSampler(Sampler[int]):
 
 
 def encode_rows(
-    rows: "Dataset",
-    recipe: Recipe,
-    tokenizer: "PreTrainedTokenizerBase",
-    soft: np.ndarray | None = None,
+    rows: "Dataset", recipe: Recipe, tokenizer: "PreTrainedTokenizerBase", soft: np.ndarray | None = None
 ) -> list[dict[str, Any]]:
     """The token ids and masks of each row, its ``labels`` (a class id, or ``UNLABELLED``), and its ``id``, or number.
 
@@ -171,10 +164,7 @@ def encode_rows(
 def allowed_labels(label: int, contradiction: bool | None, names: Sequence[str]) -> list[bool]:
     """Whether a row may have each label, shape (classes,).
 
-    Args:
-        label: the class id, or ``UNLABELLED``.
-        contradiction: whether a row without a label is a contradiction of any kind; None where it is unknown.
-        names: the names of the labels.
+    A row without a label may be known to be a contradiction of any kind, or none; ``contradiction`` is None otherwise.
     """
     if label != UNLABELLED:
         return [number == label for number in range(len(names))]
@@ -184,14 +174,7 @@ def allowed_labels(label: int, contradiction: bool | None, names: Sequence[str])
 def train_loader(
     examples: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase", batch_size: int, seed: int
 ) -> DataLoader:
-    """Batches for training; ``set_epoch`` of the prepared loader sets their order.
-
-    Args:
-        examples: the encoded rows.
-        tokenizer: pads them.
-        batch_size: the rows of a step, over all processes.
-        seed: the random seed.
-    """
+    """Batches for training; ``set_epoch`` of the prepared loader sets their order."""
     lengths = [len(example["input_ids"]) for example in examples]
     groups = [example[GROUP] for example in examples] if examples and GROUP in examples[0] else None
     # Without a generator, a DataLoader draws from the global one, and the dropout masks after a resume would differ.

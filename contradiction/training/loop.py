@@ -78,9 +78,6 @@ def train(
         tracked_as: the name of the run in the tracker, by default the name of ``out``.
         deterministic: see ``contradiction.training.accelerators``.
 
-    Returns:
-        ``out``.
-
     Raises:
         InputError: the method does not fine-tune, ``out`` exists or has no name, another process trains there, the
             unfinished run has another recipe, the backbone or a teacher was trained on test rows, a batch cannot be
@@ -306,26 +303,25 @@ def evaluate_epoch(
 ) -> dict[str, Any]:
     """The scores on the validation split, and whether the model predicts the same class for all rows."""
     model.eval()
-    predictions: list[np.ndarray] = []
-    references: list[np.ndarray] = []
+    predictions: list[int] = []
+    references: list[int] = []
     for batch in batches:
         batch.pop("id")
         targets = batch.pop("labels")
         with torch.inference_mode():
             logits = model(**batch).logits
         chosen, targets = accelerator.gather_for_metrics((logits.argmax(-1), targets))
-        predictions.append(chosen.cpu().numpy())
-        references.append(targets.cpu().numpy())
-    chosen = np.concatenate(predictions)
+        predictions += chosen.tolist()
+        references += targets.tolist()
     # A stage is scored as a 2-class detector; its two labels have other names.
     task = "2-class" if recipe.data.target else task_of(recipe.data.config)
-    scores = score(np.concatenate(references).tolist(), chosen.tolist(), task)
+    scores = score(references, predictions, task)
     names = dict(zip(scores["labels"], recipe.labels, strict=True))
     return {
         **scores,
         "labels": list(recipe.labels),
         "per_class": {names[label]: values for label, values in scores["per_class"].items()},
-        "collapsed": len(np.unique(chosen)) == 1,
+        "collapsed": len(set(predictions)) == 1,
     }
 
 

@@ -36,10 +36,6 @@ def label_loss(recipe: "Recipe", counts: Sequence[int]) -> Loss:
     - ``logit_adjustment = t``: training adds t log p(class) to the logits, so the argmax at test time minimises the
       balanced error (Menon et al., 2021, *Long-tail learning via logit adjustment*, equation 10).
 
-    Args:
-        recipe: sets the options.
-        counts: the number of training rows of each class.
-
     Returns:
         A function from logits, shape (rows, classes), and the possible labels, booleans of the same shape, to losses,
         shape (rows,).

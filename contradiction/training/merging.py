@@ -37,15 +37,6 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
     soup). The mean of runs in different basins is useless, so evaluate it on validation: two seeds of the recipe
     e5-small-sentence-pair have a macro-F1 of 52 each, and their mean has 27.
 
-    Args:
-        models: at least two model folders with one checkpoint each, of the same shape, view, tokenizer and training
-            data.
-        out: the folder to write.
-        data: the data repo that the models were trained on.
-
-    Returns:
-        ``out``.
-
     Raises:
         InputError: the models do not fit together, the weights of one are damaged, they were trained on other data, or
             ``out`` exists.
@@ -147,15 +138,8 @@ def _mean_weights(models: Sequence[Path]) -> dict[str, "torch.Tensor"]:
 def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path, calibrate: bool = True) -> Path:
     """Copies detectors into one folder, and chooses the decision rule of their mean prediction on validation.
 
-    Args:
-        models: at least two model folders with one encoder each: single runs, soups, or kernel detectors. They have the
-            same labels and training data; their views may differ.
-        out: the folder to write; it holds a copy of each model.
-        data: the data repo that the models were trained on.
-        calibrate: whether the probabilities of each model are calibrated by its own rule before they are averaged.
-
-    Returns:
-        ``out``.
+    Each detector has one encoder: a single run, a soup, or a kernel detector. Their views may differ. Unless
+    ``calibrate`` is false, the rule of each detector calibrates its probabilities before they are averaged.
 
     Raises:
         InputError: the models do not fit together, they were trained on other data, or ``out`` exists.
@@ -191,16 +175,8 @@ def _ensemble_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
 def cascade(detector: str | Path, judge: str | Path, low: float, high: float, out: str | Path, rows: "Dataset") -> Path:
     """Copies a detector and a judge into one folder, and chooses the decision rule of the cascade on validation.
 
-    Args:
-        detector: a model folder.
-        judge: another model folder. Answers that it has saved are not requested again.
-        low: the judge is asked where the detector's probability of a contradiction is from ``low`` to ``high``.
-        high: see ``low``.
-        out: the folder to write; it holds a copy of both.
-        rows: the validation split.
-
-    Returns:
-        ``out``.
+    The judge is asked where the detector's probability of a contradiction is from ``low`` to ``high``. Answers that it
+    has saved are not requested again. ``rows`` is the validation split.
 
     Raises:
         InputError: ``out`` exists or is inside a part, a part is not a folder, or the parts do not fit together.
@@ -228,12 +204,6 @@ def cascade(detector: str | Path, judge: str | Path, low: float, high: float, ou
 @contextmanager
 def merged(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path, out: Path) -> Iterator[Path]:
     """A new model folder for a combination of detectors; when the block ends, it gets its decision rule.
-
-    Args:
-        models: the folders of the detectors.
-        runs: their records.
-        data: the data repo that they were trained on.
-        out: the name of the folder once it is complete.
 
     Raises:
         InputError: the detectors were trained on different data, on the replies of different bots, or on other data

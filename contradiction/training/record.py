@@ -58,10 +58,6 @@ def of_model(model: str | Path, name: str = RECORD) -> dict[str, Any]:
     """The record of a model, a folder or a Hub id; empty without one, and where the Hub cannot be reached.
 
     A warning says that the Hub could not be reached.
-
-    Args:
-        model: a folder or a Hub id.
-        name: the file name of the record.
     """
     if Path(model).is_dir():
         return read(model, name)
@@ -104,11 +100,8 @@ def _warn_once(model: str) -> None:
 def write_calibrated_on(folder: str | Path, data_name: str | None) -> None:
     """Records to which labelled chats the decision rule of a model folder has been fitted.
 
-    A rule for labelled chats starts from the previous rule, so names from before stay.
-
-    Args:
-        folder: the model folder.
-        data_name: the name of the chats; None for a rule that was chosen on a validation split, which replaces all.
+    A rule for labelled chats starts from the previous rule, so names from before stay. A rule that was chosen on a
+    validation split replaces them; its ``data_name`` is None.
     """
     run = read(folder)
     before = run.pop(CALIBRATED_ON, [])
@@ -140,24 +133,10 @@ def recipe(request: Mapping[str, Any]) -> RecordedRecipe:
 
 
 def write(
-    folder: str | Path,
-    *,
-    request: Mapping[str, Any],
-    result: Mapping[str, Any],
-    minutes: float,
-    parameters: int,
+    folder: str | Path, *, request: Mapping[str, Any], result: Mapping[str, Any], minutes: float, parameters: int,
     hardware: str,
-) -> None:
-    """Writes the record of a run.
-
-    Args:
-        folder: the model folder.
-        request: see :func:`contradiction.training.run_folder.run_request`.
-        result: the keys that depend on the method.
-        minutes: the time of the training.
-        parameters: the number of weights.
-        hardware: see :func:`hardware`.
-    """
+) -> None:  # fmt: skip
+    """Writes the record of a run; ``result`` has the keys that depend on the method."""
     write_json(
         Path(folder) / RECORD,
         {

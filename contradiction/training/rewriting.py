@@ -6,9 +6,10 @@ long replies of language models.
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,9 +42,6 @@ def rewritten_rows(rows: "Dataset", endings: float, long_replies: float, seed: i
             rows have a column ``group``, it is the share of the groups, so the rows of a group have similar lengths. A
             reply of ``LONG`` characters or more stays as it is.
         seed: the random seed.
-
-    Returns:
-        As many rows, in the same order and with the same columns.
     """
     draw = np.random.default_rng(seed)
     columns = {name: list(rows[name]) for name in CONVERSATION if name in rows.column_names}
@@ -59,6 +57,11 @@ def rewritten_rows(rows: "Dataset", endings: float, long_replies: float, seed: i
         for messages in columns.values():
             if draw.random() < endings and messages[row]:
                 messages[row] = _other_ending(messages[row])
+    return with_values(rows, columns)
+
+
+def with_values(rows: "Dataset", columns: Mapping[str, list[Any]]) -> "Dataset":
+    """The same rows with other values in some columns."""
     return type(rows).from_dict({**rows.to_dict(), **columns}, features=rows.features)
 
 

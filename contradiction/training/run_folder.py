@@ -37,12 +37,8 @@ def run_request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] |
     """The request of a run, as its record stores it: the recipe and the fingerprint of the data.
 
     Two runs with equal requests and equal :func:`provenance` produce equal weights, within the limits that
-    :func:`contradiction.training.accelerators.deterministic` describes.
-
-    Args:
-        recipe: the recipe of the run.
-        data: the data repo.
-        rows: the result of :func:`load_splits`, where the caller has read the rows already.
+    :func:`contradiction.training.accelerators.deterministic` describes. ``rows`` is the result of :func:`load_splits`,
+    where the caller has read them already.
 
     Raises:
         InputError: the backbone or a teacher was trained on test rows of this run.
@@ -68,24 +64,14 @@ def run_request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] |
 
 
 def provenance(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:
-    """The conditions, besides the request, that the weights of a run depend on: determinism, and commits on the Hub.
-
-    Args:
-        recipe: names the backbone and the teachers.
-        deterministic: see :func:`contradiction.training.accelerators.deterministic`.
-    """
+    """The conditions, besides the request, that the weights of a run depend on: determinism, and commits on the Hub."""
     names = [name for name in leakage.sources(recipe) if not Path(name).is_dir()]
-    commits = {name: revision(name) for name in names}
-    return {"deterministic": deterministic, "revisions": {name: commit for name, commit in commits.items() if commit}}
+    commits = {name: commit for name in names if (commit := revision(name))}
+    return {"deterministic": deterministic, "revisions": commits}
 
 
 def origin(recipe: Recipe, languages: Sequence[str]) -> dict[str, Any]:
-    """What the record of a run says about its sources: the languages of the data, the base model, and the ancestors.
-
-    Args:
-        recipe: names the backbone and the teachers.
-        languages: the languages of the training data.
-    """
+    """What the record of a run says about its sources: the languages of the data, the base model, and the ancestors."""
     return {
         **({"languages": list(languages)} if list(languages) != [CHINESE] else {}),
         "base_model": record.base_model_of_recipe(recipe),
@@ -193,10 +179,6 @@ def finalize(folder: Path, validation: "Dataset") -> None:
     """Adds the decision rule, chosen on validation, and the manifest to a model folder; only a detector gets a rule.
 
     Only the main process calls this function. A run that is killed here repeats it after a resume.
-
-    Args:
-        folder: the model folder with the final weights and their record.
-        validation: the rows that the checkpoint was chosen on.
     """
     if task_of_labels(validation.features["label"].names) not in WITHOUT_RULE:
         calibrate(folder, validation)
@@ -227,13 +209,7 @@ class Position:
 
 
 def save_state(accelerator: "Accelerator", work: Path, progress: Progress, position: Position | None = None) -> None:
-    """Saves the training state under a temporary name, then renames it.
-
-    Args:
-        accelerator: the accelerator that has prepared the objects to save.
-        work: the working folder of the run.
-        progress: the finished epochs.
-        position: the position inside the next epoch; None between two epochs.
+    """Saves the training state under a temporary name, then renames it; between two epochs there is no position.
 
     Raises:
         InputError: the state cannot be written; the previous one stays.

@@ -34,11 +34,7 @@ def check(name: str) -> str:
 
 
 class Tracker:
-    """Logs the loss of steps and the scores of epochs. All processes use one; without ``log_with`` it logs nothing.
-
-    Args:
-        accelerator: the accelerator of the run.
-    """
+    """Logs the loss of steps and the scores of epochs. All processes use one; without ``log_with`` it logs nothing."""
 
     def __init__(self, accelerator: "Accelerator") -> None:
         self.accelerator = accelerator
@@ -47,13 +43,8 @@ class Tracker:
     def step(self, number: int, loss: float, rows: int, rate: float) -> None:
         """Logs, every ``EVERY`` steps, the learning rate and the mean loss of a row since the last entry.
 
-        The first entry after a resume is the mean since the resume.
-
-        Args:
-            number: the number of the step, from 1 over all epochs.
-            loss: the summed loss of the rows of this process.
-            rows: the number of these rows; the last step of an epoch may have fewer.
-            rate: the learning rate.
+        The first entry after a resume is the mean since the resume. ``number`` counts from 1 over all epochs; ``loss``
+        is the sum over the rows of this process.
         """
         if not self.accelerator.log_with:
             return
@@ -71,17 +62,11 @@ class Tracker:
 
 
 @contextmanager
-def tracking(
-    accelerator: "Accelerator", config: Mapping[str, Any], run: str, resumed: bool = False
-) -> Iterator[Tracker]:
+def tracking(accelerator: "Accelerator", config: Mapping[str, Any], run: str, resumed: bool) -> Iterator[Tracker]:
     """Starts the trackers of an accelerator, and closes them when the block ends, also after an error.
 
-    Args:
-        accelerator: the accelerator of the run.
-        config: the values of the recipe. Nested names get a dot, lists become text, and None is left out.
-        run: the name of the run, for trackers that have names.
-        resumed: continue the curves of that name, where the tracker can. Weights & Biases identifies a run by its id:
-            set ``WANDB_RUN_ID`` and ``WANDB_RESUME=allow`` in the environment.
+    The curves of a resumed run continue, where the tracker can. Weights & Biases identifies a run by its id: set
+    ``WANDB_RUN_ID`` and ``WANDB_RESUME=allow`` in the environment.
 
     Raises:
         InputError: a tracker cannot be started, for instance without a login.

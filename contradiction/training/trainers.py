@@ -62,23 +62,10 @@ def train_hierarchical(
     return out
 
 
-def train_kernel(
-    recipe: Recipe,
-    *,
-    data: str | Path,
-    out: str | Path,
-    resume: bool = False,
-) -> Path:
+def train_kernel(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = False) -> Path:
     """Embeds the training rows, fits kernel ridge regression to them, and writes both as a model folder.
 
-    Args:
-        recipe: a recipe of the method ``kernel``.
-        data: the data repo, a folder or Hub id.
-        out: the model folder to write.
-        resume: accept a finished run of the same recipe and data; there is no state of an unfinished one.
-
-    Returns:
-        ``out``.
+    An unfinished run has no state, so ``resume`` only accepts a finished run of the same recipe and data.
 
     Raises:
         InputError: ``out`` exists or has no name, another process works there, or the encoder was trained on CDConv.
@@ -124,14 +111,7 @@ COMMON_OPTIONS = ("data", "out", "resume")
 
 
 def train(recipe: Recipe, **options: object) -> Path:
-    """Trains a detector by the method of its recipe.
-
-    Args:
-        recipe: the experiment.
-        options: the options of the training function, see :data:`TRAINERS`.
-
-    Returns:
-        The model folder.
+    """Trains a detector by the method of its recipe, with the options of :data:`TRAINERS`; returns the model folder.
 
     Raises:
         InputError: an option is about training steps and the method has none, or the training function raises it.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from contradiction.conversation import ASSISTANT, USER
+from contradiction.conversation import ASSISTANT, USER, chat_to_text
 from contradiction.errors import InputError, first_line, kind_of
 from contradiction.io.files import sha256_of
 
@@ -45,6 +45,14 @@ class Row:
     evidence: tuple[int, ...] | None = None
     source: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def chat(self) -> list[Mapping[str, str]]:
+        """The messages of the chat, and the reply as the last one."""
+        return [*self.messages, {"role": ASSISTANT, "content": self.reply}]
+
+    def whole(self, messages: slice = slice(None)) -> dict[str, str]:
+        """The chat, or some of its messages, as one text, and the reply: the columns of the view ``chat``."""
+        return {"chat": chat_to_text(self.messages[messages]), "reply": self.reply}
 
 
 @dataclass(frozen=True)
@@ -152,13 +160,7 @@ def find_files(config: Config, split: str, source: Path) -> list[Path]:
 
 
 def read_split(corpus: Corpus, source: str | Path | None, config: str | None, split: str) -> Split:
-    """Reads one split of one config from a local copy.
-
-    Args:
-        corpus: a corpus of the registry.
-        source: the folder of the corpus or one of its files; None for a corpus that this package holds.
-        config: a config of the corpus; None for its first.
-        split: a split of the config.
+    """Reads one split of one config, by default the first, from a local copy: its folder or one of its files.
 
     Raises:
         InputError: there is no such config, split, folder or file, or a line is not valid.
@@ -300,10 +302,5 @@ def read_tsv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def messages_of(turns: Iterable[tuple[str, str]], replier: str) -> tuple[dict[str, str], ...]:
-    """Turns of speaker and text as messages.
-
-    Args:
-        turns: the speaker and text of each turn, in order.
-        replier: the speaker of the judged reply; every other speaker is the user.
-    """
+    """Turns of speaker and text as messages: of the assistant those of the replier, of the user all others."""
     return tuple({"role": ASSISTANT if speaker == replier else USER, "content": text} for speaker, text in turns)

@@ -69,16 +69,7 @@ class Item(ABC):
         evidence: tuple[int, ...] = (),
         clauses: Sequence[str | None] = (None, None),
     ) -> Row:
-        """A reply to a chat.
-
-        Args:
-            suffix: the end of the id.
-            messages: the chat before the reply.
-            reply: the judged reply.
-            label: the class of the reply.
-            evidence: the index of the message that the reply contradicts, if it contradicts one.
-            clauses: the two clauses that contradict each other, if they are marked.
-        """
+        """A reply to a chat."""
         extra = {
             "phenomenon": self.phenomenon,
             "inference": getattr(self, "inference", None),
@@ -124,14 +115,7 @@ class Quadruple(Item):
 
 @dataclass(frozen=True)
 class Pair(Item):
-    """A chat and two similar replies, one of which contradicts itself.
-
-    Attributes:
-        messages: the chat.
-        good: the consistent reply.
-        bad: the reply that contradicts itself.
-        clauses: the two clauses of ``bad`` that contradict each other.
-    """
+    """A chat and two similar replies, of which ``bad`` contradicts itself: its two ``clauses`` do not agree."""
 
     messages: Chat
     good: str

@@ -4,7 +4,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.conversation import chat_to_text
 from contradiction.data.corpora.corpus import (
     PAIRS,
     WHOLE,
@@ -38,10 +37,7 @@ COLUMNS = {
 def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> Splits:
     """Writes the data repo that ``load_dataset(out, config)`` reads, and returns its rows by config and split.
 
-    Args:
-        corpus: a corpus of the registry, or one of your own.
-        source: the folder of the corpus or one of its files; None for a corpus that this package holds.
-        out: the folder; it must not exist yet.
+    The source is the folder of the corpus or one of its files; None for a corpus that this package holds.
 
     Raises:
         InputError: the source has no file of the corpus, a line is not valid, or ``out`` exists.
@@ -100,7 +96,7 @@ def _values(config: Config, row: Row) -> dict[str, Any]:
     if config.shape == PAIRS:
         texts: dict[str, Any] = {"premise": row.premise, "hypothesis": row.hypothesis}
     elif config.shape == WHOLE:
-        texts = {"chat": chat_to_text(row.messages), "reply": row.reply}
+        texts = dict(row.whole())
     else:
         evidence = None if row.evidence is None else list(row.evidence)
         texts = {"messages": [dict(message) for message in row.messages], "reply": row.reply, "evidence": evidence}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from contradiction.conversation import ASSISTANT, USER
-from contradiction.data.corpora.corpus import CHATS, PAIRS, WHOLE, Config, Corpus, Row, read_objects
+from contradiction.data.corpora.corpus import CHATS, PAIRS, WHOLE, Config, Corpus, Row, messages_of, read_objects
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, LABELS
 
@@ -30,9 +30,7 @@ def read(path: Path) -> Iterator[Row]:
         passages = [passage for passage in row["evidence_list"] if passage[2].strip()]
         yield Row(
             row["id"], NAMES[row["response_label"]],
-            messages=tuple(
-                {"role": role, "content": text.strip()} for role, text in zip(speakers, row["context"], strict=True)
-            ),
+            messages=messages_of(zip(speakers, map(str.strip, row["context"]), strict=True), ASSISTANT),
             reply=row["response"].strip(), source=row["context_id"],
             extra={
                 "verifiable": row["type_label"] == "factual",

@@ -54,10 +54,7 @@ def is_exchanged(path: Path) -> bool:
 def pair_of(row: Mapping[str, Any], where: str, *, needs_label: bool = True) -> tuple[str, str, str | None]:
     """Premise, hypothesis and label name of a row; the label is None where the annotators did not agree.
 
-    Args:
-        row: a row of a corpus.
-        where: the place of the row.
-        needs_label: whether a row must have a label column; if not, the label of a row without one is None.
+    Unless it needs a label, a row without a label column has the label None, too.
 
     Raises:
         InputError: the row is in none of the formats; the message begins with ``where``.

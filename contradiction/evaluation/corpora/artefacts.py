@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from contradiction.evaluation.corpora.report import CHARACTERS, WORDS
 from contradiction.io.tables import Table, percent
 
 SMOOTHING = 100  # added to each count, as Gururangan et al. (2018) and the paper of OCNLI do
@@ -37,20 +38,14 @@ def associations(
 ) -> list[Association]:
     """Every n-gram with every label that it occurs with more often than by chance, the highest PMI first.
 
-    Empty where no n-gram occurs in enough texts.
-
-    Args:
-        texts: the texts; an n-gram counts once in each.
-        labels: the labels of the texts.
-        characters: use n-grams of characters, for text without spaces; otherwise of words.
-        fewest: the fewest texts that must contain an n-gram.
+    The n-grams are of words, or of characters. One counts once in each text, and must occur in ``fewest`` texts.
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
-    form = {"analyzer": "char"} if characters else {"token_pattern": r"(?u)\b\w+\b"}
     if len(texts) < fewest:
         return []
-    vectorizer = CountVectorizer(binary=True, min_df=fewest, ngram_range=(1, LONGEST), **form)
+    units = CHARACTERS if characters else WORDS
+    vectorizer = CountVectorizer(binary=True, min_df=fewest, ngram_range=(1, LONGEST), **units)
     try:
         counts = vectorizer.fit_transform(texts)
     except ValueError:  # no n-gram occurs in enough texts
@@ -79,13 +74,7 @@ def _pmi(together: np.ndarray) -> np.ndarray:
 
 
 def table(title: str, ngrams: Sequence[Association], measure: str = "pmi") -> Table:
-    """The strongest n-grams of each label.
-
-    Args:
-        title: the title of the table.
-        ngrams: the result of :func:`associations`.
-        measure: ``pmi`` or ``lmi``.
-    """
+    """The strongest n-grams of each label, by ``pmi`` or ``lmi``."""
     taken: Counter[str] = Counter()
     rows = []
     for association in sorted(ngrams, key=lambda item: (item.label, -getattr(item, measure))):

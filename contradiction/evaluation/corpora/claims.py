@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from contradiction.conversation import chat_to_text
 from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.dialfact import OF_NLI, UNKNOWN
 from contradiction.evaluation.corpora import artefacts, retrieval
-from contradiction.evaluation.corpora.report import Report, Request, label_figures
+from contradiction.evaluation.corpora.report import WORDS, Report, Request, label_figures
 from contradiction.evaluation.corpora.retrieval import Nearest
 from contradiction.evaluation.corpora.structured import pair_row
 from contradiction.io.tables import Table, percent, with_interval
@@ -132,11 +131,9 @@ def _model_answers(request: Request, rows: Sequence[Row]) -> dict[str, Sequence[
     """Whether a model of verifiable claims calls each claim verifiable."""
     if request.classifier is None or request.classifier.task != "verifiable":
         return {}
-    chats = [{"chat": chat_to_text(row.messages), "reply": row.reply} for row in rows]
-    predictions = request.classifier.classify(chats, on_batch=request.on_batch)
+    predictions = request.classifier.classify([row.whole() for row in rows], on_batch=request.on_batch)
     verifiable = LABELS["verifiable"][True]
-    answers = [prediction.label_without_rule == verifiable for prediction in predictions]
-    return {request.model_name: answers}
+    return {request.model_name: [prediction.label_without_rule == verifiable for prediction in predictions]}
 
 
 def _model_labels(request: Request, rows: Sequence[Row], passages: Sequence[str]) -> dict[str, Sequence[str]]:
@@ -173,8 +170,7 @@ def _words() -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_pipeline
 
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b")
-    return make_pipeline(words, _linear())
+    return make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, **WORDS), _linear())
 
 
 def _cross_predict(model: Any, inputs: Any, labels: Sequence[Any], rows: Sequence[Row]) -> list[Any] | None:

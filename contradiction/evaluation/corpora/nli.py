@@ -30,10 +30,10 @@ def evaluate(request: Request) -> Report:
             scores = figures(rows, labels, list(request.chosen.extra))
             results[name, split] = report.figures[f"{name}/{split}"] = scores
         if train:
-            report.figures[f"premises/{split}"] = shared = premise_overlap(train, rows)
-            report.notes.append(
-                f"{split}: {shared['seen']:,} of {shared['premises']:,} premises also stand in the training split"
-            )
+            premises = {row.premise for row in rows}
+            seen = len(premises & {row.premise for row in train})
+            report.figures[f"premises/{split}"] = {"premises": len(premises), "seen": seen}
+            report.notes.append(f"{split}: {seen:,} of {len(premises):,} premises also stand in the training split")
     report.tables = [table(request.corpus.title, results), *_tables_by_part(results)]
     if train:
         texts, truth = [row.hypothesis for row in train], [str(row.label) for row in train]
@@ -97,12 +97,6 @@ def _parts(rows: Sequence[Row], right: Sequence[bool], columns: Sequence[str]) -
                 value: {"n": len(group), "accuracy": sum(group) / len(group)} for value, group in sorted(groups.items())
             }
     return parts
-
-
-def premise_overlap(train: Sequence[Row], rows: Sequence[Row]) -> dict[str, int]:
-    """How many different premises of some rows also stand in the training split."""
-    premises = {row.premise for row in rows}
-    return {"premises": len(premises), "seen": len(premises & {row.premise for row in train})}
 
 
 def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> Table:

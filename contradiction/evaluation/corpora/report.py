@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from contradiction.inference.embedding import Embedder
     from contradiction.methods.base import Classifier
 
+WORDS = {"token_pattern": r"(?u)\b\w+\b"}  # for scikit-learn, whose default skips words of one letter
+CHARACTERS = {"analyzer": "char"}  # for text without spaces
+
 
 @dataclass(frozen=True)
 class Request:
@@ -107,13 +110,7 @@ class Request:
 
 @dataclass
 class Report:
-    """The result of an evaluation.
-
-    Attributes:
-        figures: the figures of each scorer and split; fractions are unrounded.
-        tables: the same figures as tables.
-        notes: the parts that were not run, and why; a sentence for each.
-    """
+    """The result of an evaluation: figures of each scorer and split, the same as tables, and why parts were not run."""
 
     figures: dict[str, Any] = field(default_factory=dict)
     tables: list[Table] = field(default_factory=list)

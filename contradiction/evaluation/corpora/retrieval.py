@@ -9,6 +9,7 @@ import numpy as np
 
 from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.dialfact import UNKNOWN
+from contradiction.evaluation.corpora.report import WORDS
 from contradiction.io.tables import Table, percent
 from evaluate_metric.evaluate_metric import DEPTHS, RETRIEVAL, score_rows
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from contradiction.inference.embedding import Embedder
 
 BLOCK = 256  # the queries whose similarities to all passages are in memory at once
-WORDS = {"token_pattern": r"(?u)\b\w+\b", "stop_words": "english"}  # the words of TF-IDF and BM25
+CONTENT_WORDS = {**WORDS, "stop_words": "english"}  # of TF-IDF and BM25
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def tfidf(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
     """The nearest passages by the cosine of TF-IDF vectors of words; no passages where none has words."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    vectorizer = TfidfVectorizer(sublinear_tf=True, **WORDS)
+    vectorizer = TfidfVectorizer(sublinear_tf=True, **CONTENT_WORDS)
     analyze = vectorizer.build_analyzer()
     if not any(analyze(passage) for passage in passages):
         return _none(queries)
@@ -54,7 +55,7 @@ def bm25(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
     from sklearn.feature_extraction.text import CountVectorizer
 
     logging.getLogger("bm25s").setLevel(logging.NOTSET)  # its import sets DEBUG, whatever level the program has
-    analyze = CountVectorizer(**WORDS).build_analyzer()
+    analyze = CountVectorizer(**CONTENT_WORDS).build_analyzer()
     documents = [analyze(passage) for passage in passages]
     if not any(documents):
         return _none(queries)
@@ -75,21 +76,18 @@ def bi_encoder(embedder: "Embedder") -> Search:
 
     See Wang et al. (2022).
     """
+    from sklearn.preprocessing import normalize
 
     def search(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
         if not passages:
             return _none(queries)
         documents, vectors = (
-            _unit(embedder([f"{kind}: {text}" for text in texts]))
+            normalize(embedder([f"{kind}: {text}" for text in texts]))
             for kind, texts in (("passage", passages), ("query", queries))
         )
         return _nearest(len(queries), lambda start, end: vectors[start:end] @ documents.T)
 
     return search
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
 def _none(queries: Sequence[str]) -> Nearest:
@@ -119,11 +117,6 @@ def has_evidence(row: Row) -> bool:
 
 def recall(rows: Sequence[Row], passages: Sequence[str], order: Sequence[Sequence[int]] | np.ndarray) -> dict[str, Any]:
     """How early one of a claim's passages is found, over claims that are supported or refuted.
-
-    Args:
-        rows: the claims; at least one has evidence.
-        passages: the passages to choose from.
-        order: for each row, the indices of the nearest passages.
 
     Returns:
         ``n`` (claims), ``passages`` (to choose from), ``recall@k`` for each of ``DEPTHS``, and ``mrr``, the mean

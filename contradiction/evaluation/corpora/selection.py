@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from contradiction.conversation import USER, chat_to_text
+from contradiction.conversation import USER
 from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.mutual import RIGHT
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora import structured
-from contradiction.evaluation.corpora.report import Report, Request
+from contradiction.evaluation.corpora.report import CHARACTERS, WORDS, Report, Request
 from contradiction.evaluation.figures import wilson
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import VIEWS
@@ -102,7 +102,7 @@ def _model_rankers(request: Request, report: Report) -> dict[str, Ranker]:
 
 def _by_response(classifier: "Classifier", on_batch: OnBatch | None, shown: slice, items: Items) -> list[list[float]]:
     """The probability that each reply is right, by a model that reads some of the messages before it."""
-    rows = [{"chat": chat_to_text(row.messages[shown]), "reply": row.reply} for item in items for row in item]
+    rows = [row.whole(shown) for item in items for row in item]
     predictions = iter(classifier.predict(rows, on_batch=on_batch))
     return [[next(predictions).probabilities[RIGHT] for _ in item] for item in items]
 
@@ -142,17 +142,12 @@ def figures(items: Items, scores: Sequence[Sequence[float]]) -> dict[str, Any]:
     return {**result, "interval": list(wilson(round(result["r1"] * len(items)), len(items)))}
 
 
-def tfidf_rankers(texts: Sequence[str], characters: bool = False) -> dict[str, Ranker]:
-    """The cosine of TF-IDF vectors of a reply and the whole chat, or its last message.
-
-    Args:
-        texts: the texts that the weights are fitted to.
-        characters: use n-grams of characters, for text without spaces; otherwise words.
-    """
+def tfidf_rankers(texts: Sequence[str], characters: bool) -> dict[str, Ranker]:
+    """The cosine of TF-IDF vectors of a reply and the whole chat, or its last message; fitted to ``texts``."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    form = {"analyzer": "char", "ngram_range": (1, 3)} if characters else {"token_pattern": r"(?u)\b\w+\b"}
-    vectorizer = TfidfVectorizer(sublinear_tf=True, **form).fit(texts)
+    units: dict[str, Any] = {**CHARACTERS, "ngram_range": (1, 3)} if characters else WORDS
+    vectorizer = TfidfVectorizer(sublinear_tf=True, **units).fit(texts)
 
     def cosines(item: Sequence[Row], first: int) -> list[float]:
         chat = vectorizer.transform([" ".join(message["content"] for message in item[0].messages[first:])])

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from contradiction.conversation import ASSISTANT, USER, chat_to_text
+from contradiction.conversation import ASSISTANT, USER
 from contradiction.data.corpora.corpus import PAIRS, Row
-from contradiction.evaluation.corpora.report import Report, Request
+from contradiction.evaluation.corpora.report import CHARACTERS, WORDS, Report, Request
 from contradiction.evaluation.figures import wilson
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import VIEWS
@@ -34,7 +34,6 @@ PairScorer = Callable[[Sequence[PairRow]], np.ndarray]
 
 THRESHOLD = 0.5
 FEWEST = 10  # the fewest chats of a bot with a rate
-EVIDENCE = ("evidence_precision", "evidence_recall", "evidence_f1")
 COLUMNS = {
     "auc": "AUC", "precision": "precision", "recall": "recall", "evidence_precision": "evidence P",
     "evidence_recall": "evidence R", "evidence_f1": "evidence F1", "strict_accuracy": "strict",
@@ -80,10 +79,9 @@ class NgramPairs:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression
 
-        words: dict[str, Any] = {"token_pattern": r"(?u)\b\w+\b", "ngram_range": (1, 2)}
-        form = {"analyzer": "char", "ngram_range": (1, 3)} if characters else words
+        units: dict[str, Any] = CHARACTERS if characters else WORDS
         self.reads_premise = premise
-        self.vectorizer = TfidfVectorizer(min_df=2, sublinear_tf=True, **form)
+        self.vectorizer = TfidfVectorizer(min_df=2, sublinear_tf=True, ngram_range=(1, 3 if characters else 2), **units)
         self.model = LogisticRegression(max_iter=300)
 
     def fit(self, rows: Sequence[PairRow], labels: Sequence[Any]) -> Self:
@@ -151,13 +149,9 @@ Judges = Callable[[Sequence[Row]], list[Judged]]
 
 def judge(scorer: PairScorer, rows: Sequence[Row]) -> list[Judged]:
     """Scores the reply of each chat against each earlier message of its speaker, all pairs in one call."""
-    places = [(number, index) for number, row in enumerate(rows) for index in _own(row)]
-    scores: list[dict[int, float]] = [{} for _ in rows]
-    pairs = [_pair(rows[number], index) for number, index in places]
-    pair_scores: Sequence[float] | np.ndarray = scorer(pairs) if pairs else []
-    for (number, index), score in zip(places, pair_scores, strict=True):
-        scores[number][index] = float(score)
-    return [Judged(row, row_scores) for row, row_scores in zip(rows, scores, strict=True)]
+    pairs = [_pair(row, index) for row in rows for index in _own(row)]
+    scores = iter(scorer(pairs) if pairs else ())
+    return [Judged(row, {index: float(next(scores)) for index in _own(row)}) for row in rows]
 
 
 def judge_by(classifier: "Classifier", on_batch: OnBatch | None = None) -> Judges:
@@ -171,7 +165,7 @@ def judge_by(classifier: "Classifier", on_batch: OnBatch | None = None) -> Judge
         return lambda rows: judge(scorer, rows)
 
     def judge_whole(rows: Sequence[Row]) -> list[Judged]:
-        scores = scorer([{"chat": chat_to_text(row.messages), "reply": row.reply} for row in rows])
+        scores = scorer([row.whole() for row in rows])
         return [Judged(row, {}, float(score)) for row, score in zip(rows, scores, strict=True)]
 
     return judge_whole
@@ -211,7 +205,7 @@ def figures(judged: Sequence[Judged], threshold: float = THRESHOLD) -> dict[str,
         "decode",
     )
     if any(chat.whole is not None for chat in judged):  # a whole chat names no evidence
-        scored |= dict.fromkeys((*EVIDENCE, "strict_accuracy"))
+        scored |= dict.fromkeys(("evidence_precision", "evidence_recall", "evidence_f1", "strict_accuracy"))
     return {
         **scored,
         "contradictions": int(truth.sum()),
@@ -280,7 +274,7 @@ def evaluate(request: Request) -> Report:
     return report
 
 
-def baselines(train: Sequence[Row], characters: bool = False) -> dict[str, PairScorer]:
+def baselines(train: Sequence[Row], characters: bool) -> dict[str, PairScorer]:
     """Scorers that need no encoder, fitted to pairs: the reply alone, and both texts; none without pairs."""
     if not train:
         return {}
@@ -290,12 +284,7 @@ def baselines(train: Sequence[Row], characters: bool = False) -> dict[str, PairS
 
 
 def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> Table:
-    """A row for each scorer and split.
-
-    Args:
-        title: the title of the corpus.
-        results: (scorer, split) -> the result of :func:`figures`.
-    """
+    """A row for each scorer and split."""
     rows = [
         (
             name, split, f"{scores['n']:,}", with_interval(scores["accuracy"], scores["interval"]),
