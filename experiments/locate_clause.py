@@ -1,147 +1,111 @@
-"""Does `detector.locate` find the clause that clashes? Measures it on replies whose clauses are known.
+"""Does `detector.locate` find the clauses that contradict each other? Measures it on crossed chats.
 
-    .venv/bin/python experiments/locate_clause.py models/e5-small-long-replies --rows 150
+    .venv/bin/python experiments/locate_clause.py models/e5-small-long-replies --split test
 
-The rows are contradictions of the history in which `b2` contradicts `b1`. Clauses of other conversations with the same
-bot are put around them, so that it is known which clauses clash:
+The authors of crossed chats marked the two clauses that contradict each other: in an earlier message and the reply, or
+in one reply that contradicts itself. A located clause is right if it overlaps the marked one. The verdict is given, so
+the script measures whether the place is found, not whether the contradiction is.
 
-- earlier reply: `b1` is among them, and its clause is the right one.
-- judged reply: `b2` is among them, and its clause is the right one.
-- within a reply: `b1` and, after it, `b2` are among them, as one reply, and the pair is the right one.
-
-The label is given, so the script measures whether the place is found, not whether the contradiction is. It also prints
-chance, and how often the clause or pair with the most common characters is right, which shows how far the topic helps.
+Chance is the share of right clauses or pairs. *Most common characters* is the pair of clauses that share most of them,
+which shows how far the topic helps.
 """
 
 import argparse
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Mapping
+from itertools import combinations, product
 from statistics import fmean
+from typing import Any
 
-import cdconv
+from rich.progress import track
+
 from contradiction import ContradictionDetector, Verdict
-from contradiction.data import build
-from contradiction.data.checklists import evidence_of, messages
+from contradiction.conversation import ASSISTANT
+from contradiction.data.splits import load_split
 from contradiction.evaluation.figures import wilson
 from contradiction.io.tables import Table, interval, percent
-from contradiction.labels import HISTORY, INTRA
+from contradiction.labels import CROSSED_CONFIGS, HISTORY, INTRA
 from contradiction.spans import Clause, clauses
 
 SEED = 13
-SHORTEST = 4  # characters of a clause that can pass for a statement
+PLACES = {HISTORY: ("earlier clause", "later clause", "both"), INTRA: ("", "", "both, in one reply")}
+
+Pair = tuple[Clause, Clause]
 
 
-@dataclass(frozen=True)
-class BuiltReply:
-    """A reply that is built of parts: start, end and source of each.
-
-    The source is a column, or empty for a distractor.
-    """
-
-    text: str
-    parts: Sequence[tuple[int, int, str]]
-
-    def source(self, clause: Clause) -> str:
-        """The column that a clause comes from; empty for a distractor."""
-        return next(source for start, end, source in self.parts if start <= clause[0] < end)
+def texts_of(row: Mapping[str, Any]) -> tuple[str, str]:
+    """The texts in which the two clauses are: an earlier message and the reply, or the reply twice."""
+    reply = row["reply"]
+    return (reply if row["evidence"] is None else row["messages"][row["evidence"]]["content"]), reply
 
 
-def build_reply(row: dict, columns: Sequence[str], distractors: Sequence[str]) -> BuiltReply:
-    """The utterances of ``columns``, in their order, among clauses of other conversations."""
-    generator = random.Random(f"{SEED}-{row['id']}-{columns}")
-    sequence = [(text, "") for text in distractors]
-    places = sorted(generator.randrange(len(sequence) + 1) for _ in columns)
-    for place, column in reversed([*zip(places, columns, strict=True)]):
-        sequence.insert(place, (row[column].strip("，。！？,.!? "), column))
-    text, parts = "", []
-    for part, source in sequence:
-        start = len(text) + 1 if text else 0
-        text = f"{text}，{part}" if text else part
-        parts.append((start, len(text), source))
-    return BuiltReply(text, parts)
+def pairs_of(row: Mapping[str, Any]) -> list[Pair]:
+    """The pairs of clauses from which the right one is chosen."""
+    earlier, reply = texts_of(row)
+    if row["evidence"] is None:
+        return [*combinations(clauses(reply), 2)]
+    return [*product(clauses(earlier), clauses(reply))]
 
 
-def draw_distractors(row: dict, rows: Sequence[dict], number: int) -> list[str]:
-    """First clauses of other first replies by the same bot."""
-    generator = random.Random(f"{SEED}-{row['id']}")
-    distractors: list[str] = []
-    while len(distractors) < number:
-        other = generator.choice(rows)
-        start, end = clauses(other["b1"])[0]
-        if other["bot"] == row["bot"] and other["u1"] != row["u1"] and end - start >= SHORTEST:
-            distractors.append(other["b1"][start:end])
-    return distractors
+def is_right(row: Mapping[str, Any], pair: Pair) -> list[bool]:
+    """Whether each clause of a pair overlaps the marked one."""
+    marked = (row["evidence_clause"], row["reply_clause"])
+    begins = [text.index(part) for text, part in zip(texts_of(row), marked, strict=True)]
+    return [
+        start < begin + len(part) and begin < end
+        for (start, end), begin, part in zip(pair, begins, marked, strict=True)
+    ]
 
 
-def common_characters(first: str, second: str) -> int:
-    """How many distinct characters two texts share."""
-    return len(set(first) & set(second))
+def locate(detector: ContradictionDetector, row: Mapping[str, Any], label: str) -> Pair:
+    """The located clauses, with the marked contradiction as the verdict."""
+    chat = [*row["messages"], {"role": ASSISTANT, "content": row["reply"]}]
+    evidence = () if row["evidence"] is None else (row["evidence"],)
+    location = detector.locate(chat, Verdict(label, 1.0, {}, evidence=evidence, reply=(len(chat) - 1,)))
+    assert location is not None
+    return (location.earlier.start, location.earlier.end), (location.later.start, location.later.end)
 
 
-# For a row: the share of right clauses, whether the one with the most common characters is right, and the located one.
-Measured = tuple[float, bool, bool]
+def measure(detector: ContradictionDetector, row: Mapping[str, Any], label: str) -> list[list[float]]:
+    """For the earlier clause, the later one and both: chance, and whether the baseline and the detector are right."""
 
+    def shared(pair: Pair) -> int:
+        first, second = (text[slice(*clause)] for text, clause in zip(texts_of(row), pair, strict=True))
+        return len({*first} & {*second})
 
-def one_reply(column: str) -> Callable[[ContradictionDetector, dict, Sequence[str]], Measured]:
-    """Measures the clause of the earlier reply (b1) or of the judged one (b2)."""
-
-    def measure(detector: ContradictionDetector, row: dict, distractors: Sequence[str]) -> Measured:
-        reply = build_reply(row, [column], distractors)
-        filled = {**row, column: reply.text}
-        chat = messages((filled["u1"], filled["b1"]), (filled["u2"], filled["b2"]))
-        clash = detector.locate(chat, Verdict(HISTORY, 1.0, {}, evidence=(1,), reply=(3,)))
-        assert clash is not None
-        span = clash.earlier if column == "b1" else clash.later
-        counterpart = row["b2" if column == "b1" else "b1"]
-        options = clauses(reply.text)
-        guess = max(options, key=lambda clause: common_characters(reply.text[slice(*clause)], counterpart))
-        right = [reply.source(clause) == column for clause in options]
-        return fmean(right), reply.source(guess) == column, reply.source((span.start, span.end)) == column
-
-    return measure
-
-
-def within_reply(detector: ContradictionDetector, row: dict, distractors: Sequence[str]) -> Measured:
-    """Measures the pair of clauses of one reply."""
-    reply = build_reply(row, ["b1", "b2"], distractors)
-    clash = detector.locate(messages((row["u2"], reply.text)), Verdict(INTRA, 1.0, {}, reply=(1,)))
-    assert clash is not None
-    pairs = list(combinations(clauses(reply.text), 2))
-    guess = max(pairs, key=lambda pair: common_characters(*(reply.text[slice(*clause)] for clause in pair)))
-
-    def right(pair: Sequence[Clause]) -> bool:
-        return [reply.source(clause) for clause in pair] == ["b1", "b2"]
-
-    located = [(span.start, span.end) for span in (clash.earlier, clash.later)]
-    return fmean(map(right, pairs)), right(guess), right(located)
+    pairs = pairs_of(row)
+    right = [is_right(row, pair) for pair in pairs]
+    chance = [fmean(column) for column in zip(*right, strict=True)]
+    guess, located = is_right(row, max(pairs, key=shared)), is_right(row, locate(detector, row, label))
+    both = [fmean(map(all, right)), all(guess), all(located)]
+    return [*([*values] for values in zip(chance, guess, located, strict=True)), both]
 
 
 def main() -> None:
     """Parses the arguments, measures, prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("model", help="a model folder or Hub id")
-    parser.add_argument("--source", help="a raw file of CDConv; by default $CDCONV_FILE, else the pinned URL")
-    parser.add_argument("--split", default="test")
-    parser.add_argument("--rows", type=int, default=150)
-    parser.add_argument("--distractors", type=int, default=2, help="clauses of other conversations in each reply")
+    parser.add_argument("--data", default="cdconv")
+    parser.add_argument("--split", default="validation")
+    parser.add_argument("--rows", type=int, default=150, help="at most, of each config")
     options = parser.parse_args()
 
     detector = ContradictionDetector.from_pretrained(options.model)
-    rows = cdconv.official_split(cdconv.read_rows(build.find(options.source).path))[options.split]
-    chosen = [row for row in rows if evidence_of(row) == [1]]
-    random.Random(SEED).shuffle(chosen)
-    chosen = chosen[: options.rows]
-    measures = {"earlier reply": one_reply("b1"), "judged reply": one_reply("b2"), "within a reply": within_reply}
     body = []
-    for name, measure in measures.items():
-        measured = [measure(detector, row, draw_distractors(row, rows, options.distractors)) for row in chosen]
-        by_chance, guessed, located = (percent(fmean(values)) for values in zip(*measured, strict=True))
-        bounds = wilson(sum(right for *_, right in measured), len(measured))
-        body.append((name, str(len(measured)), by_chance, guessed, located, interval(bounds)))
-    header = ("clause of", "n", "chance", "most common characters", "located", "95 % interval")
-    print(f"{options.model}, {options.split} split, {options.distractors} distractors")
+    for config, label in product(CROSSED_CONFIGS, PLACES):
+        split = load_split(options.data, config, options.split).filter(lambda row: bool(row["reply_clause"]))
+        named = split.features["label"].str2int(label)
+        rows = [row for row in split if row["label"] == named and len(pairs_of(row)) > 1]
+        random.Random(SEED).shuffle(rows)
+        measured = [measure(detector, row, label) for row in track(rows[: options.rows], f"{config}, {label}")]
+        for place, values in zip(PLACES[label], zip(*measured, strict=True), strict=False):
+            if place:
+                chance, guessed, located = ([*column] for column in zip(*values, strict=True))
+                shares = [percent(fmean(column)) for column in (chance, guessed, located)]
+                bounds = interval(wilson(int(sum(located)), len(located)))
+                body.append((config, place, str(len(located)), *shares, bounds))
+    header = ("config", "place", "n", "chance", "most common characters", "located", "95 % interval")
+    print(f"{options.model}, {options.split} split")
     print(Table("", header, body).markdown())
 
 
