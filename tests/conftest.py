@@ -106,10 +106,13 @@ def release_repo(release, tmp_path_factory) -> Path:
 
 
 def _build(source: str, parent: Path) -> Path:
+    from helpers.corpora import sharing_crossed
+
     from contradiction.data import build
     from contradiction.reports.tables import baseline_table
 
-    return build.build(build.find(source), parent / "cdconv", baselines=baseline_table())
+    with sharing_crossed():
+        return build.build(build.find(source), parent / "cdconv", baselines=baseline_table())
 
 
 @pytest.fixture
