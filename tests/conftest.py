@@ -89,6 +89,14 @@ def sample_repo(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def rows(sample_repo):
+    """The training rows of the sample, with four labels."""
+    from contradiction.data.splits import load_split
+
+    return load_split(sample_repo, "4-class", "train")
+
+
+@pytest.fixture(scope="session")
 def other_repo(tmp_path_factory) -> Path:
     """The data repo of the sample without its last row: data that no test model was trained on."""
     from contradiction.paths import SAMPLE
