@@ -32,12 +32,21 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.real_data)
 
 
-# Prefixes of the names of test files that share a slow fixture: a trained grid, the data repo of the release, a served
-# page. These files run in one process, so the fixture is made once.
+# Prefixes of the names of test files that share something slow: a trained grid, the data repo of the release, a served
+# page, a server of processes that import the libraries of Hugging Face anew. These files run in one process, so it is
+# made once.
 TOGETHER = (
     ("tests/test_reproduction_",),
     ("tests/test_data_card", "tests/test_data_repo", "tests/test_dataset_legacy", "tests/test_checklists"),
     ("tests/space/",),
+    (
+        "tests/test_cli",
+        "tests/test_hub",
+        "tests/test_killed",
+        "tests/test_methods",
+        "tests/test_metric_",
+        "tests/test_upload",
+    ),
 )
 
 

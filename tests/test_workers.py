@@ -81,7 +81,7 @@ def test_a_run_killed_with_its_workers_resumes_to_the_bytes_of_one_process(
     detect, sample_chats, detect_model, small_chunks, tmp_path
 ):
     file, whole, cut = (tmp_path / name for name in ("chats.jsonl", "whole.jsonl", "cut.jsonl"))
-    file.write_text("\n".join(["{bad", *map(line, sample_chats[:300])]), encoding="utf-8")
+    file.write_text("\n".join(["{bad", *map(line, sample_chats[:150])]), encoding="utf-8")
     detect(file, "--out", whole)
     arguments = ("detect", file, "--model", detect_model, "--out", cut)
     process = processes.start_cdconv(*arguments, "--workers", "2", before=SMALL_CHUNKS)
@@ -98,7 +98,7 @@ def test_a_run_killed_with_its_workers_resumes_to_the_bytes_of_one_process(
     assert not any(map(running, workers)), "they end with their parent"
     code, _, err = detect(file, "--out", cut, "--resume")
     assert kept(cut) == kept(whole)
-    assert (code, err[-1].split(", ")[0]) == (1, "cdconv: 300 chats")
+    assert (code, err[-1].split(", ")[0]) == (1, "cdconv: 150 chats")
 
 
 def children(pid):
