@@ -62,11 +62,15 @@ def pytest_xdist_make_scheduler(config, log):
     return Scheduling(config, log)
 
 
+# Objects of imported libraries live until the end. Garbage collections that visit them take a tenth of the run.
+gc.disable()
+
+
 def pytest_collection_finish():
-    # Objects of imported libraries live until the end. Without this, every full garbage collection visits all of them,
-    # which takes more than a tenth of the run.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 def pytest_configure():
@@ -129,7 +133,9 @@ def _build(source: str, parent: Path) -> Path:
     from contradiction.reports.tables import baseline_table
 
     with sharing_crossed():
-        return build.build(build.find(source), parent / "cdconv", baselines=baseline_table())
+        repo = build.build(build.find(source), parent / "cdconv", baselines=baseline_table())
+    gc.freeze()  # the crossed corpora, which are shared until the end
+    return repo
 
 
 @pytest.fixture
