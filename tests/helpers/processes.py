@@ -92,7 +92,8 @@ class Process:
         self._process.kill()
 
     def send_signal(self, number):
-        os.kill(self._process.pid, number)
+        if self.poll() is None:
+            os.kill(self._process.pid, number)
 
     def wait(self, timeout=None):
         self._process.join(timeout)

@@ -289,8 +289,11 @@ def test_a_bot_failure_is_shown_and_the_bot_can_be_called_again(connected, chrom
 
 def test_the_page_of_the_metric_scores_its_example(open_tab, tmp_path):
     port = free_port()
-    code = "import runpy, sys; sys.path.insert(0, 'evaluate_metric')\n"
-    code += "runpy.run_path('evaluate_metric/app.py', run_name='__main__')"
+    code = (
+        "import runpy, sys; sys.path.insert(0, 'evaluate_metric')\n"
+        "del sys.modules['evaluate_metric']  # the package; the page imports the module in its own folder\n"
+        "runpy.run_path('evaluate_metric/app.py', run_name='__main__')"
+    )
     address = {"GRADIO_SERVER_NAME": "127.0.0.1", "GRADIO_SERVER_PORT": str(port)}
     with served(code, port, tmp_path / "metric.log", **address) as url:
         tab = open_tab()
