@@ -40,14 +40,10 @@ TOGETHER = (
     ("tests/test_data_card", "tests/test_data_repo", "tests/test_dataset_legacy", "tests/test_checklists"),
     ("tests/space/",),
     (
-        "tests/test_cli",
-        "tests/test_hub",
-        "tests/test_killed",
-        "tests/test_methods",
-        "tests/test_metric_",
+        "tests/test_cli", "tests/test_hub", "tests/test_killed", "tests/test_methods", "tests/test_metric_",
         "tests/test_upload",
     ),
-)
+)  # fmt: skip
 
 
 @pytest.hookimpl(optionalhook=True)
