@@ -32,13 +32,18 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.real_data)
 
 
-# Prefixes of the names of test files that share a slow fixture: a trained grid, the data repo of the release, a served
-# page. These files run in one process, so the fixture is made once.
+# Prefixes of the names of test files that share something slow: a trained grid, the data repo of the release, a served
+# page, a server of processes that import the libraries of Hugging Face anew. These files run in one process, so it is
+# made once.
 TOGETHER = (
     ("tests/test_reproduction_",),
     ("tests/test_data_card", "tests/test_data_repo", "tests/test_dataset_legacy", "tests/test_checklists"),
     ("tests/space/",),
-)
+    (
+        "tests/test_cli", "tests/test_hub", "tests/test_killed", "tests/test_methods", "tests/test_metric_",
+        "tests/test_upload",
+    ),
+)  # fmt: skip
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -53,11 +58,15 @@ def pytest_xdist_make_scheduler(config, log):
     return Scheduling(config, log)
 
 
+# Objects of imported libraries live until the end. Garbage collections that visit them take a tenth of the run.
+gc.disable()
+
+
 def pytest_collection_finish():
-    # Objects of imported libraries live until the end. Without this, every full garbage collection visits all of them,
-    # which takes more than a tenth of the run.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 def pytest_configure():
@@ -89,6 +98,14 @@ def sample_repo(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def rows(sample_repo):
+    """The training rows of the sample, with four labels."""
+    from contradiction.data.splits import load_split
+
+    return load_split(sample_repo, "4-class", "train")
+
+
+@pytest.fixture(scope="session")
 def other_repo(tmp_path_factory) -> Path:
     """The data repo of the sample without its last row: data that no test model was trained on."""
     from contradiction.paths import SAMPLE
@@ -106,10 +123,15 @@ def release_repo(release, tmp_path_factory) -> Path:
 
 
 def _build(source: str, parent: Path) -> Path:
+    from helpers.corpora import sharing_crossed
+
     from contradiction.data import build
     from contradiction.reports.tables import baseline_table
 
-    return build.build(build.find(source), parent / "cdconv", baselines=baseline_table())
+    with sharing_crossed():
+        repo = build.build(build.find(source), parent / "cdconv", baselines=baseline_table())
+    gc.freeze()  # the crossed corpora, which are shared until the end
+    return repo
 
 
 @pytest.fixture

@@ -19,11 +19,6 @@ from contradiction.training.run_folder import run_request
 QUICK = Recipe.of(name="quick", view="flatten", config="4-class", scratch=TINY, epochs=1)
 
 
-@pytest.fixture(scope="module")
-def rows(sample_repo):
-    return load_split(sample_repo, "4-class", "train")
-
-
 def test_each_share_contains_the_smaller_ones_and_rows_keep_their_order(rows):
     shares = [0.01, 0.1, 0.25, 0.5, 0.9, 1.0]
     ids = [fraction_of(rows, share, 23)["id"] for share in shares]

@@ -4,8 +4,9 @@ import shutil
 
 import numpy as np
 import pytest
+from helpers.models import with_new_head
+from helpers.rules import NAMES, decided, macro_f1
 from scipy.special import softmax
-from transformers import BertForSequenceClassification, set_seed
 
 from contradiction.data import splits
 from contradiction.data.splits import load_split
@@ -14,7 +15,7 @@ from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG
-from contradiction.labels import CATEGORIES, LABELS, NON_CONTRADICTION, STAGES
+from contradiction.labels import CATEGORIES, NON_CONTRADICTION, STAGES
 from contradiction.methods.calibration import (
     calibrate,
     curve_of,
@@ -26,9 +27,6 @@ from contradiction.methods.calibration import (
 )
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import load_rule, save_rule
-from evaluate_metric.evaluate_metric import score
-
-NAMES = LABELS["4-class"]
 
 
 def draw_logits(rows=4000, scale=2.0, seed=0):
@@ -38,18 +36,6 @@ def draw_logits(rows=4000, scale=2.0, seed=0):
     shares = softmax(logits, axis=1)
     references = np.array([generator.choice(4, p=share) for share in shares])
     return logits * scale, references
-
-
-def added(values):
-    return np.array([values.get(name, 0.0) for name in NAMES])
-
-
-def decided(rule, logits):
-    return (logits / rule.temperature + added(rule.biases) + added(rule.offsets)).argmax(1)
-
-
-def macro_f1(references, predictions):
-    return score(references.tolist(), predictions.tolist(), "4-class")["macro_f1"]
 
 
 def test_calibration_undoes_the_overconfidence_and_skew_of_the_logits():
@@ -117,14 +103,6 @@ def test_a_curve_counts_recall_and_false_alarms_and_is_empty_on_few_rows():
 
 def test_rows_of_one_class_give_no_curve():
     assert with_curve(Rule(), np.array([0.1, 0.9]), np.array([False, False])) == Rule()
-
-
-def with_new_head(folder, labels):
-    """The tiny model with a new head for other labels."""
-    set_seed(5)
-    model = BertForSequenceClassification.from_pretrained(folder, num_labels=len(labels), ignore_mismatched_sizes=True)
-    model.config.id2label = dict(enumerate(labels))
-    return model
 
 
 @pytest.mark.parametrize("config", ["2-class", "persona"])

@@ -339,7 +339,7 @@ sys.meta_path.insert(0, Finder())
 
 @pytest.mark.parametrize("name", ["contradiction.cli", "contradiction.commands.train", "contradiction.detector"])
 def test_ctrl_c_while_something_is_imported_prints_one_line(name, model):
-    done = processes.cdconv("detect", "--model", model, before=INTERRUPTED.format(name=name), stdin="")
+    done = processes.cdconv("detect", "--model", model, before=INTERRUPTED.format(name=name), new_imports=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "cdconv: interrupted\n")
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from helpers.chats import chat
+from helpers.rules import added, decided, macro_f1
 from helpers.runs import CURVE
 from scipy.special import softmax
 
@@ -13,26 +14,10 @@ from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
-from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import load_rule, save_rule
 from contradiction.training.initialize import initialize_model
 from contradiction.training.recipe import Recipe
-from evaluate_metric.evaluate_metric import score
-
-NAMES = LABELS["4-class"]
-
-
-def added(values):
-    return np.array([values.get(name, 0.0) for name in NAMES])
-
-
-def decided(rule, logits):
-    return (logits / rule.temperature + added(rule.biases) + added(rule.offsets)).argmax(1)
-
-
-def macro_f1(references, predictions):
-    return score(references.tolist(), predictions.tolist(), "4-class")["macro_f1"]
 
 
 def test_precision_at_a_prior_follows_bayes_rule():

@@ -10,6 +10,7 @@ import sys
 from threading import Thread
 
 import pytest
+from helpers import processes
 from helpers.chats import CHAT, chat, line, objects
 from rich.cells import cell_len
 
@@ -75,7 +76,8 @@ def test_a_pasted_chat_can_be_an_argument(detect):
 
 def test_a_terminal_is_told_that_chats_are_read_from_it(detect_model):
     primary, secondary = pty.openpty()
-    with os.fdopen(secondary, "rb") as stdin, process(detect_model, stdin=stdin, stderr=subprocess.PIPE) as started:
+    with start(detect_model, stdin=secondary, pipes=["stderr"]) as started:
+        os.close(secondary)
         assert b"standard input" in started.stderr.readline()
         os.write(primary, b"\x04")  # Ctrl+D
         assert started.wait(timeout=60) == 0
@@ -188,15 +190,13 @@ def test_the_table_is_as_wide_as_the_terminal_and_wraps_texts(detect, width, mon
     assert texts == reply
 
 
-def process(detect_model, *arguments, **options):
-    command = [sys.executable, "-m", "contradiction", "detect", "--model", str(detect_model), *arguments]
-    return subprocess.Popen(command, **options)
+def start(detect_model, *arguments, **options):
+    return processes.start_cdconv("detect", "--model", detect_model, *arguments, **options)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_live_pipe_is_answered_line_by_line_until_interrupted(detect_model, workers):
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with process(detect_model, "--workers", workers, **pipes) as started:
+    with start(detect_model, "--workers", workers, pipes=["stdin", "stdout", "stderr"]) as started:
         for number in (1, 2):
             started.stdin.write(line().encode() + b"\n")
             started.stdin.flush()
@@ -234,7 +234,7 @@ def test_the_file_behind_standard_input_is_not_overwritten(detect_model, tmp_pat
     file.write_text(line(), encoding="utf-8")
     with (
         file.open("rb") as stdin,
-        process(detect_model, "--out", str(tmp_path / "a.jsonl"), stdin=stdin, stderr=subprocess.PIPE) as started,
+        start(detect_model, "--out", tmp_path / "a.jsonl", stdin=stdin.fileno(), pipes=["stderr"]) as started,
     ):
         assert f"{file}: is the input".encode() in started.stderr.read()
     assert (started.returncode, list(tmp_path.iterdir())) == (2, [file])
@@ -273,7 +273,7 @@ def _until_closed(terminal):
 def test_a_closed_output_pipe_exits_with_141_and_no_error(detect_model, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_bytes(b"\n".join([line().encode()] * 3000))  # more than the buffer of a pipe
-    with process(detect_model, str(file), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+    with start(detect_model, file, pipes=["stdout", "stderr"]) as started:
         json.loads(started.stdout.readline())
         started.stdout.close()
         assert started.stderr.read() == b""
@@ -322,11 +322,9 @@ def test_a_chat_of_ten_thousand_turns_is_judged_quickly_and_reports_unread_turns
 
 def test_a_terminal_without_chinese_still_shows_the_table(detect_model):
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with process(detect_model, "--table", env=environment, **pipes) as started:
-        out, err = started.communicate(line().encode())
-    assert (started.returncode, b"Traceback" in err) == (0, False)
-    assert rb"\u6211" in out
+    done = processes.cdconv("detect", "--model", detect_model, "--table", env=environment, stdin=line())
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert r"\u6211" in done.stdout
 
 
 def test_a_run_without_a_terminal_reports_its_progress(detect, mixed, small_chunks, monkeypatch):

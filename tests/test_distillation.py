@@ -9,7 +9,6 @@ from accelerate import Accelerator
 from helpers.runs import TINY
 from scipy.special import softmax
 
-from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.reports.model_card import model_card
@@ -24,11 +23,6 @@ from contradiction.training.run_folder import TEACHER_PROBABILITIES
 
 def recipe(**values):
     return Recipe.of(name="student", view="flatten", config="4-class", scratch=TINY, epochs=1, **values)
-
-
-@pytest.fixture(scope="module")
-def rows(sample_repo):
-    return load_split(sample_repo, "4-class", "train")
 
 
 def test_soft_labels_are_the_mean_of_the_teachers_probabilities(quick_model, random_model, rows):

@@ -90,7 +90,7 @@ values = st.recursive(
 seeds = st.integers(0, 2**48)
 
 
-@fuzz_settings(500)
+@fuzz_settings(200)
 @given(values)
 def test_any_value_is_a_chat_or_raises_one_line(value):
     for messages in (value, [value], [CHAT[0], value], [{**CHAT[1], "tool_calls": value}], [{"role": value}]):
@@ -110,7 +110,7 @@ def test_any_setting_is_accepted_or_raises_one_line(given_values):
 
 
 @pytest.mark.parametrize("format", ["jsonl", "json", "csv", "tsv"])
-@fuzz_settings(300, 4)
+@fuzz_settings(100, 4)
 @given(seed=seeds, junk=st.binary(max_size=200))
 def test_any_text_file_yields_entries_or_raises_one_line(format, seed, junk):
     lines = [json.dumps({"messages": CHAT, "id": number}, ensure_ascii=False) for number in range(3)]
@@ -136,7 +136,7 @@ def rows_of_parquet(tmp_path_factory):
     return file
 
 
-@fuzz_settings(300)
+@fuzz_settings(120)
 @given(seed=seeds)
 def test_a_damaged_parquet_file_yields_all_rows_or_raises_one_line(rows_of_parquet, seed):
     file = rows_of_parquet.with_name("b.parquet")
@@ -150,7 +150,7 @@ def test_a_damaged_parquet_file_yields_all_rows_or_raises_one_line(rows_of_parqu
         assert len(entries) == ROWS
 
 
-@fuzz_settings(150, 10)
+@fuzz_settings(60, 10)
 @given(seed=seeds)
 def test_a_damaged_recipe_is_accepted_or_raises_one_line(tmp_path_factory, seed):
     file = Path(tmp_path_factory.getbasetemp()) / "damaged.toml"
@@ -161,7 +161,7 @@ def test_a_damaged_recipe_is_accepted_or_raises_one_line(tmp_path_factory, seed)
         one_line(error)
 
 
-@fuzz_settings(40, 20)
+@fuzz_settings(25, 20)
 @given(seed=seeds)
 def test_a_damaged_model_folder_gives_a_verdict_or_raises_one_line(random_model, tmp_path_factory, seed):
     folder = Path(tmp_path_factory.getbasetemp()) / "damaged"

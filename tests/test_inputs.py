@@ -116,23 +116,16 @@ def test_a_long_question_does_not_hide_the_earlier_reply(tokenizer, length):
 
 
 def test_a_tokenizer_made_from_texts_is_the_same_in_every_process():
-    texts = "[text * 2 for text in ('你好吗', '我很好 OK', '你多大', '我三岁 ok')]"
+    """The other process orders sets by another hash seed."""
+    texts = [text * 2 for text in ("你好吗", "我很好 OK", "你多大", "我三岁 ok")]
     code = (
         "from contradiction.training.initialize import character_tokenizer as make\n"
         f"print(sorted(make({texts}, 12).get_vocab().items(), key=lambda item: item[1]))"
     )
-    encodings = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(encodings) == 1
-    assert encodings.pop().count("(") == 12
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    vocabulary = sorted(character_tokenizer(texts, 12).get_vocab().items(), key=lambda item: item[1])
+    assert (done.stdout.strip(), len(vocabulary)) == (str(vocabulary), 12)
 
 
 def test_a_tokenizer_without_a_separator_uses_a_line_break():

@@ -11,6 +11,7 @@ from helpers.chats import line
 from helpers.data_repo import contents
 from helpers.hub_server import Hub
 from helpers.runs import TINY_TOML
+from test_writers import SMALL_CHUNKS
 
 KILLS = 20 if "CDCONV_FUZZ" in os.environ else 1  # for each command
 SEED = random.randrange(10**6) if "CDCONV_FUZZ" in os.environ else 5
@@ -21,7 +22,6 @@ import signal, {module}
 signal.setitimer(signal.ITIMER_PROF, {seconds})
 """
 TOML = 'view = "flatten"\nconfig = "4-class"\nepochs = 1\nbatch_size = 16\nlearning_rate = 3e-3\n' + TINY_TOML
-SMALL_CHUNKS = "from contradiction.chats import chunks; chunks.CHUNK_WINDOWS = 8\n"
 
 
 def kill_repeatedly(begin, module, seconds, check, restart, done=0):

@@ -1,15 +1,13 @@
 """The registry of methods: a new method is one class that works with everything else."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import processes
 from helpers.chats import chat
 
 from contradiction import publishing
@@ -177,10 +175,9 @@ def test_a_package_adds_a_method_and_a_backend_by_entry_points(tmp_path):
     (info / "entry_points.txt").write_text(points, encoding="utf-8")
     (folder / "always.json").write_text("{}", encoding="utf-8")
     messages = json.dumps(chat("你养猫吗？", "养了", "叫什么？", "小白"), ensure_ascii=False)
-    command = [sys.executable, "-m", "contradiction", "detect", "--model", str(folder), "--text", messages]
-    path = os.pathsep.join(filter(None, (str(package), os.environ.get("PYTHONPATH"))))
-    options = {"env": {**os.environ, "PYTHONPATH": path}, "capture_output": True, "text": True, "encoding": "utf-8"}
-    done = subprocess.run(command, check=False, **options)
+    command = ("detect", "--model", folder, "--text", messages)
+    options = {"before": f"import sys; sys.path.insert(0, {str(package)!r})\n", "new_imports": True}
+    done = processes.cdconv(*command, **options)
     assert json.loads(done.stdout)["label"] == "contradiction", done.stderr
-    other = subprocess.run([*command, "--backend", "unknown"], check=False, **options)
+    other = processes.cdconv(*command, "--backend", "unknown", **options)
     assert other.returncode == 2 and "plugged-in" in other.stderr

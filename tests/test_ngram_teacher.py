@@ -5,7 +5,7 @@ import pytest
 from helpers.runs import TINY
 from numpy.testing import assert_allclose
 
-from contradiction.data.splits import load_split, of_bot
+from contradiction.data.splits import of_bot
 from contradiction.errors import InputError
 from contradiction.methods.ngrams import LinearModel
 from contradiction.training import distillation, record
@@ -17,11 +17,6 @@ from contradiction.training.recipe import Recipe
 def recipe(**values):
     student = {"name": "student", "view": "flatten", "config": "4-class", "scratch": TINY, "epochs": 1}
     return Recipe.of(**student | {"ngram_teacher_weight": 1.0} | values)
-
-
-@pytest.fixture(scope="module")
-def rows(sample_repo):
-    return load_split(sample_repo, "4-class", "train")
 
 
 def rows_with(rows, **columns):

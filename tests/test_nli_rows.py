@@ -36,11 +36,6 @@ def pairs(tmp_path_factory):
     return folder / "nli"
 
 
-@pytest.fixture(scope="module")
-def rows(sample_repo):
-    return load_split(sample_repo, "4-class", "train")
-
-
 def test_a_pair_becomes_the_two_replies_of_a_row_and_only_a_contradiction_is_history(rows, pairs):
     read = load_split(pairs, "nli", "train")
     conversations = nli_rows(rows, read, 2, 23)

@@ -150,7 +150,7 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=2) | st.di
     number=st.integers(1, 5),
     ascii_only=st.booleans(),
 )
-@settings(deadline=None, max_examples=500, database=None)
+@settings(deadline=None, max_examples=200, database=None)
 def test_a_row_with_one_changed_field_is_valid_or_the_error_names_it(
     tmp_path_factory, line, key, value, remove, number, ascii_only
 ):
@@ -170,7 +170,7 @@ def test_a_row_with_one_changed_field_is_valid_or_the_error_names_it(
 
 
 @given(data=st.data(), junk=st.binary(max_size=3))
-@settings(deadline=None, max_examples=300, database=None)
+@settings(deadline=None, max_examples=150, database=None)
 def test_a_file_with_changed_bytes_is_valid_or_the_error_names_the_place(tmp_path_factory, data, junk):
     raw = b"\n".join(encode(line) for line in LINES[:6])
     start = data.draw(st.integers(0, len(raw)))

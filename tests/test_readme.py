@@ -51,6 +51,7 @@ def test_the_python_code_of_a_page_runs_and_prints_what_its_comments_say(page, c
     monkeypatch.chdir(checkout)
     monkeypatch.setattr(loading, "METHODS", [*loading.METHODS])  # what a page registers is removed after this test
     monkeypatch.setattr(figures, "FIGURES", [*figures.FIGURES])
+    monkeypatch.setattr(figures, "RESAMPLES", 50)  # no page prints the bounds of an interval over so many
     monkeypatch.setattr(evaluate_metric, "FIGURES", {**evaluate_metric.FIGURES})
     code = "\n".join(blocks(page, "python"))
     with patch.dict(base.BACKENDS):

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 from helpers.chats import chat
+from helpers.models import with_new_head
 from helpers.runs import CURVE
-from transformers import BertForSequenceClassification, set_seed
 
 from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
@@ -121,14 +121,6 @@ def test_below_a_threshold_the_most_probable_other_label_is_given(detector, rand
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:10]]
     verdicts = ContradictionDetector(classifier, Settings(threshold=1.0)).batch(chats)
     assert {verdict.label for verdict in verdicts} == {"neutral"}
-
-
-def with_new_head(folder, labels):
-    """The tiny model with a new head for other labels."""
-    set_seed(5)
-    model = BertForSequenceClassification.from_pretrained(folder, num_labels=len(labels), ignore_mismatched_sizes=True)
-    model.config.id2label = dict(enumerate(labels))
-    return model
 
 
 def test_categories_missing_from_the_labels_are_rejected(two_class):

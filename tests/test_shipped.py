@@ -55,10 +55,10 @@ def test_a_pipeline_computes_in_float32_without_being_told():
 
 
 def test_spaces_and_line_breaks_change_no_verdict(detector, release):
-    rows = cdconv.official_split(cdconv.read_rows(release))["test"][::24]
+    rows = cdconv.official_split(cdconv.read_rows(release))["test"][::96]
     chats = [[row[name] for name in cdconv.UTTERANCES] for row in rows]
     chats = [texts for texts in chats if all(any("一" <= character <= "鿿" for character in text) for text in texts)]
-    assert len(chats) > 90
+    assert len(chats) > 20
     plain = [verdict.probability for verdict in detector.batch([chat(*texts) for texts in chats])]
     for change in ("{}\n", "\n{} ", "\u3000{}\u200b"):
         changed = detector.batch([chat(*map(change.format, texts)) for texts in chats])
@@ -106,15 +106,15 @@ def test_a_precision_can_be_requested(detector):
 @pytest.mark.parametrize(
     "name", [Path(SHIPPED).name, "e5-small-balanced", "e5-small-cdconv-soup", "e5-small-crossed-cdconv"]
 )
-def test_every_sixteenth_test_row_is_classified_as_the_saved_result_says(name, release):
+def test_every_fortieth_test_row_is_classified_as_the_saved_result_says(name, release):
     detector = ContradictionDetector.from_pretrained(CHECKOUT / "models" / name)
     [saved] = results.load(config="4-class", split="test", names=[name])
     rows = cdconv.official_split(cdconv.read_rows(release))["test"]
     assert [row["id"] for row in rows] == list(saved["ids"])
-    some = range(0, len(rows), 16)
+    some = range(0, len(rows), 40)
     classifications = detector.classify([rows[index] for index in some])
     labels = [LABELS["4-class"][saved["predictions"][index]] for index in some]
     agree = sum(one.label == label for one, label in zip(classifications, labels, strict=True))
-    assert agree >= 0.99 * len(labels)
+    assert agree >= 0.98 * len(labels)
     probabilities = [list(one.scores.values()) for one in classifications]
     np.testing.assert_allclose(probabilities, [saved["probabilities"][index] for index in some], atol=2e-3)

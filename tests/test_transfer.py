@@ -4,7 +4,6 @@ import pytest
 import torch
 from helpers.runs import TINY
 
-from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.io.files import read_json
 from contradiction.reports.model_card import model_card
@@ -19,11 +18,6 @@ def recipe(**values):
     return Recipe.of(
         **{"name": "student", "view": "flatten", "config": "4-class", "scratch": TINY, "epochs": 1} | values
     )
-
-
-@pytest.fixture(scope="module")
-def rows(sample_repo):
-    return load_split(sample_repo, "4-class", "train")
 
 
 def test_a_first_turn_is_followed_by_a_new_second_turn_of_the_same_bot(rows):

@@ -3,6 +3,7 @@
 import os
 import time
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from queue import Queue
 
@@ -24,6 +25,13 @@ def load(detect_model):
     return partial(ContradictionDetector.from_pretrained, detect_model)
 
 
+@pytest.fixture
+def quick_start(monkeypatch):
+    """Workers are forked from a process that has imported the libraries. A new interpreter imports them for seconds."""
+    monkeypatch.setattr("contradiction.chats.workers.get_context", lambda _: get_context("forkserver"))
+    monkeypatch.setattr(*processes.connection())
+
+
 def parts(file, size=8):
     chunks.CHUNK_WINDOWS, before = size, chunks.CHUNK_WINDOWS
     try:
@@ -32,7 +40,7 @@ def parts(file, size=8):
         chunks.CHUNK_WINDOWS = before
 
 
-def test_a_killed_worker_is_replaced_and_nothing_is_lost_duplicated_or_reordered(load, mixed):
+def test_a_killed_worker_is_replaced_and_nothing_is_lost_duplicated_or_reordered(load, mixed, quick_start):
     todo, restarts = parts(mixed), []
     expected = list(chunks.judge_in_turn(load(), "line", todo))
     arriving = Queue()
@@ -53,7 +61,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost_duplicated_or_reordered
     assert not any(process.is_alive() for process in ended)
 
 
-def test_progress_is_counted_after_each_forward_pass_of_a_worker(load, mixed):
+def test_progress_is_counted_after_each_forward_pass_of_a_worker(load, mixed, quick_start):
     todo, alone, counted = parts(mixed, size=1000), [], []
     expected = list(chunks.judge_in_turn(load(), "line", todo, batch_size=2, on_chunk=lambda _: alone.append))
     with Workers(2, load, "line", batch_size=2) as workers:
@@ -63,7 +71,7 @@ def test_progress_is_counted_after_each_forward_pass_of_a_worker(load, mixed):
 
 
 @pytest.mark.parametrize("ending", [partial(os._exit, 1), partial(ContradictionDetector.from_pretrained, "no/model")])
-def test_workers_that_cannot_start_print_one_line(ending):
+def test_workers_that_cannot_start_print_one_line(ending, quick_start):
     with pytest.raises(InputError, match="worker .*killed|no/model: ") as error:
         Workers(1, ending, "line")
     assert "\n" not in str(error.value)
@@ -73,7 +81,7 @@ def test_a_run_killed_with_its_workers_resumes_to_the_bytes_of_one_process(
     detect, sample_chats, detect_model, small_chunks, tmp_path
 ):
     file, whole, cut = (tmp_path / name for name in ("chats.jsonl", "whole.jsonl", "cut.jsonl"))
-    file.write_text("\n".join(["{bad", *map(line, sample_chats[:300])]), encoding="utf-8")
+    file.write_text("\n".join(["{bad", *map(line, sample_chats[:150])]), encoding="utf-8")
     detect(file, "--out", whole)
     arguments = ("detect", file, "--model", detect_model, "--out", cut)
     process = processes.start_cdconv(*arguments, "--workers", "2", before=SMALL_CHUNKS)
@@ -90,7 +98,7 @@ def test_a_run_killed_with_its_workers_resumes_to_the_bytes_of_one_process(
     assert not any(map(running, workers)), "they end with their parent"
     code, _, err = detect(file, "--out", cut, "--resume")
     assert kept(cut) == kept(whole)
-    assert (code, err[-1].split(", ")[0]) == (1, "cdconv: 300 chats")
+    assert (code, err[-1].split(", ")[0]) == (1, "cdconv: 150 chats")
 
 
 def children(pid):

@@ -2,7 +2,9 @@
 
 import json
 import shutil
+from contextlib import contextmanager
 from functools import cache
+from unittest.mock import patch
 
 import pytest
 from helpers.chats import write_jsonl
@@ -115,8 +117,14 @@ def encoded(items):
     return ENCODED[id(items)]
 
 
-@pytest.fixture
-def crossed_once(monkeypatch):
+@contextmanager
+def sharing_crossed():
     """All builds share one copy of the crossed corpora, because reading and encoding it takes most of their time."""
-    monkeypatch.setattr(crossed, "read_all", READ_ALL)
-    monkeypatch.setattr(crossed, "build", encoded)
+    with patch.object(crossed, "read_all", READ_ALL), patch.object(crossed, "build", encoded):
+        yield
+
+
+@pytest.fixture
+def crossed_once():
+    with sharing_crossed():
+        yield

@@ -181,3 +181,13 @@ def _detector(folder: Path) -> "ContradictionDetector":
     from contradiction.detector import ContradictionDetector
 
     return ContradictionDetector.from_pretrained(folder)
+
+
+def with_new_head(folder, labels):
+    """A tiny model with a new head for other labels."""
+    from transformers import BertForSequenceClassification, set_seed
+
+    set_seed(5)
+    model = BertForSequenceClassification.from_pretrained(folder, num_labels=len(labels), ignore_mismatched_sizes=True)
+    model.config.id2label = dict(enumerate(labels))
+    return model

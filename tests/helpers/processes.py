@@ -1,7 +1,7 @@
-"""New Python processes in a fraction of a second, forked from one process that has imported the heavy libraries.
+"""New Python processes in a fraction of a second, forked from a process that has imported the heavy libraries.
 
-Only libraries that read no Hugging Face environment variables are imported beforehand, so that each process reads
-its own values: the address of the Hub, the token, the caches, the offline mode.
+Libraries of Hugging Face read environment variables at import: the address of the Hub, the token, the caches, the
+offline mode. They are imported beforehand only for processes that have these values in common with the tests.
 """
 
 import gc
@@ -13,27 +13,73 @@ import sys
 import tempfile
 import time
 import traceback
+from functools import cache
+from multiprocessing import reduction
+from multiprocessing.forkserver import ForkServer
 from pathlib import Path
+from unittest.mock import patch
 
-IMPORTED = (
+LIBRARIES = (
     "torch", "torch.distributed.tensor", "torch._dynamo", "numpy", "scipy.stats", "scipy.optimize", "sklearn.metrics",
     "pandas", "pyarrow.parquet", "pyarrow.dataset", "tokenizers", "safetensors.torch", "fsspec", "aiohttp", "PIL.Image",
     "jinja2", "yaml", "requests", "dill", "multiprocess", "pydantic", "rich.console", "typer",
 )  # fmt: skip
+COMMANDS = (
+    "transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto",
+    "transformers.models.bert.modeling_bert", "datasets", "accelerate", "contradiction.cli", "contradiction.detector",
+    "contradiction.training.loop",
+)  # fmt: skip
+STREAMS = ("stdin", "stdout", "stderr")
 CDCONV = "import sys; sys.argv = ['cdconv', *{arguments!r}]\nfrom contradiction.__main__ import main\nmain()"
+
+
+class _Descriptor:
+    """The descriptor of an open file, which the new process receives as its own."""
+
+    def __init__(self, number):
+        self._number = number
+
+    def __reduce__(self):
+        return _detached, (reduction.DupFd(self._number),)
+
+
+def _detached(sent):
+    return sent.detach()
 
 
 class Process:
     """A running process, with the methods of `subprocess.Popen` that the tests use."""
 
-    def __init__(self, code, cwd, env, stdin):
+    def __init__(self, code, cwd, env, stdin, output, pipes, new_imports):
         self._folder = tempfile.TemporaryDirectory()
-        self._streams = [str(Path(self._folder.name, name)) for name in ("stdin", "stdout", "stderr")]
-        Path(self._streams[0]).write_text(stdin, encoding="utf-8")
+        self._paths = [str(Path(self._folder.name, name)) for name in STREAMS]
+        if output:
+            self._paths[1:] = [str(output)] * 2
+        streams = [*self._paths]
+        if isinstance(stdin, str):
+            Path(streams[0]).write_text(stdin, encoding="utf-8")
+        else:
+            streams[0] = _Descriptor(stdin)
+        ends = {name: os.pipe() for name in pipes}
+        for name, (reader, writer) in ends.items():
+            own, given = (writer, reader) if name == "stdin" else (reader, writer)
+            setattr(self, name, os.fdopen(own, "wb" if name == "stdin" else "rb"))
+            streams[STREAMS.index(name)] = _Descriptor(given)
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([*IMPORTED])
-        self._process = context.Process(target=_execute, args=(code, str(cwd), dict(env), self._streams))
-        self._process.start()
+        self._process = context.Process(target=_execute, args=(code, str(cwd), dict(env), streams))
+        with patch(*connection(new_imports or _hub(env) != HUB)):
+            self._process.start()
+        for name, (reader, writer) in ends.items():
+            os.close(reader if name == "stdin" else writer)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for name in STREAMS:
+            if hasattr(self, name):
+                getattr(self, name).close()
+        self.wait()
 
     @property
     def returncode(self):
@@ -46,7 +92,8 @@ class Process:
         self._process.kill()
 
     def send_signal(self, number):
-        os.kill(self._process.pid, number)
+        if self.poll() is None:
+            os.kill(self._process.pid, number)
 
     def wait(self, timeout=None):
         self._process.join(timeout)
@@ -55,14 +102,22 @@ class Process:
     def communicate(self, timeout=None):
         """Waits for the end and returns stdout and stderr."""
         self.wait(timeout)
-        return tuple(
-            Path(path).read_text(encoding="utf-8") if Path(path).exists() else "" for path in self._streams[1:]
-        )
+        return tuple(Path(path).read_text(encoding="utf-8") if Path(path).exists() else "" for path in self._paths[1:])
 
 
-def start(code, *, cwd=".", env=None, stdin="") -> Process:
-    """Starts Python code like ``python -c``, by default with the environment variables of this process."""
-    return Process(code, cwd, os.environ if env is None else env, stdin)
+def start(code, *, cwd=".", env=None, stdin="", output=None, pipes=(), new_imports=False) -> Process:
+    """Starts Python code like ``python -c``, by default with the environment variables of this process.
+
+    Args:
+        code: the code.
+        cwd: the folder in which it runs.
+        env: its environment variables.
+        stdin: its input: a text, or the descriptor of a file.
+        output: a file for all that it prints.
+        pipes: those of `stdin`, `stdout` and `stderr` that are pipes; the process has their other ends as attributes.
+        new_imports: whether the process itself imports `contradiction` and the libraries of Hugging Face.
+    """
+    return Process(code, cwd, os.environ if env is None else env, stdin, output, pipes, new_imports)
 
 
 def run(code, **options) -> subprocess.CompletedProcess:
@@ -104,11 +159,34 @@ def wait_for(path: Path, *running: Process, seconds=300) -> bool:
     return path.exists()
 
 
+def _hub(env):
+    return {name: value for name, value in env.items() if name.startswith("HF_")}
+
+
+HUB = _hub(os.environ)  # of the tests, and so of what a server imports
+
+
+@cache
+def connection(new_imports=False):
+    """What a process is started through, and its replacement, which forks it from a server with imported libraries."""
+    server = ForkServer()
+    server.set_forkserver_preload([*LIBRARIES, *(() if new_imports else COMMANDS)])
+    return "multiprocessing.forkserver.connect_to_new_process", server.connect_to_new_process
+
+
 def _execute(code, cwd, env, streams):
     gc.freeze()  # the libraries imported beforehand
-    for number, (path, flags) in enumerate(zip(streams, (os.O_RDONLY, *[os.O_WRONLY | os.O_CREAT] * 2), strict=True)):
-        os.dup2(os.open(path, flags), number)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # multiprocessing has closed it
+    tempfile.tempdir = None  # these may have looked it up
+    written = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    for number, (stream, flags) in enumerate(zip(streams, (os.O_RDONLY, written, written), strict=True)):
+        opened = stream if isinstance(stream, int) else os.open(stream, flags)
+        os.dup2(opened, number)
+        os.close(opened)
+    # As an interpreter opens them. Those of the server know what its own files can do, such as seeking.
+    encoding = env.get("PYTHONIOENCODING", "utf-8")
+    sys.stdin = open(0, encoding=encoding, closefd=False)
+    sys.stdout = open(1, "w", encoding=encoding, closefd=False)
+    sys.stderr = open(2, "w", buffering=1, encoding=encoding, errors="backslashreplace", closefd=False)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)

@@ -5,8 +5,9 @@ from types import ModuleType
 
 import pytest
 from bots import KEY, chatbot
+from helpers import processes
 from helpers.chats import chat as messages
-from serving import CDCONV, free_port, served
+from serving import free_port, served
 
 from contradiction import ContradictionDetector, page
 
@@ -31,7 +32,8 @@ def log(tmp_path_factory):
 @pytest.fixture(scope="session")
 def url(model, log):
     port = free_port()
-    with served([CDCONV, "space", "--model", model, "--port", str(port)], port, log) as address:
+    code = processes.CDCONV.format(arguments=["space", "--model", str(model), "--port", str(port)])
+    with served(code, port, log) as address:
         yield address
 
 

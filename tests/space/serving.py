@@ -3,20 +3,19 @@
 import asyncio
 import json
 import os
+import signal
 import socket
-import subprocess
-import sys
 import time
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from helpers import processes
 
 from contradiction.paths import CHECKOUT, SAMPLE
 
 ROOT = CHECKOUT
-CDCONV = Path(sys.executable).with_name("cdconv")
 COLUMNS = ("u1", "b1", "u2", "b2")
 ROWS = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
 CHATS = [tuple(row[column] for column in COLUMNS) for row in ROWS]
@@ -29,11 +28,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def served(command, port, log: Path, **environment):
-    """Runs a page in a separate process inside the block. It starts when the page first responds."""
+def served(code, port, log: Path, **environment):
+    """Runs the code of a page in a separate process inside the block. It starts when the page first responds."""
     url = f"http://127.0.0.1:{port}/"
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=ENVIRONMENT | environment, cwd=ROOT)
+    process = processes.start(code, cwd=ROOT, env=ENVIRONMENT | environment, output=log)
     try:
         until = time.monotonic() + 300  # the machine may be busy
         while time.monotonic() < until:
@@ -47,7 +45,7 @@ def served(command, port, log: Path, **environment):
             pytest.fail(f"no answer from {url}:\n{log.read_text(encoding='utf-8')}")
         yield url
     finally:
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
         process.wait(timeout=10)
 
 
