@@ -5,15 +5,11 @@ from dataclasses import replace
 
 from contradiction.conversation import Turn, answer_of, check_text, check_texts, is_blank
 from contradiction.errors import InputError
-from contradiction.inputs.windows import STRUCTURED, Window, row_of
+from contradiction.inputs.windows import INTRODUCTION, STRUCTURED, Window, row_of
 from contradiction.judge import Case, Judge
 from contradiction.labels import CATEGORIES, CONTRADICTIONS, HISTORY, INTRA, ROLE
 from contradiction.methods.base import Prediction
 from contradiction.verdict import Verdict
-
-# "Tell me about yourself". The detector was trained on replies to a user, so a fact is read as the answer to this
-# message. With an empty message, it finds a third as many contradictions (``experiments/persona_facts.py``).
-INTRODUCTION = "跟我说说你吧"
 
 
 def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") -> Verdict:

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 
 import numpy as np
 
 from contradiction.conversation import Messages, Turn, answer_span, is_blank, list_messages, read_message, read_turns
 from contradiction.errors import InputError
-from contradiction.inputs.views import CONVERSATION, Row
-from contradiction.inputs.windows import windows
+from contradiction.inputs.views import Row
+from contradiction.inputs.windows import INTRODUCTION, row_of, windows
 from contradiction.judge import Judge
 from contradiction.labels import INTRA
 from contradiction.verdict import Verdict
@@ -20,7 +20,8 @@ from contradiction.verdict import Verdict
 _BORDER = re.compile(r"[，。！？；：…—～!?;~\r\n]|[,.:](?![0-9A-Za-z])|(?<![0-9A-Za-z])[,.:]|\s(?![!-~])|(?<![!-~])\s")
 
 Clause = tuple[int, int]  # start and end in a text
-MAX_CLAUSES = 64  # of a reply: each is compared with each
+MAX_CLAUSES = 48  # of a reply: each is compared with each
+TINY = 1e-6  # the distance of a probability from 0 and 1 that its log-odds need
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,13 @@ def clauses(text: str) -> list[Clause]:
 def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> Location | None:
     """Finds the two clauses that contradict each other, if the last reply of a chat is a contradiction.
 
-    - *intra-sentence*: the clauses of the reply are read in pairs, the earlier clause in the place of the earlier
-      reply. The pair with the highest probability of a contradiction is returned. n clauses take n (n - 1) / 2 windows.
-    - *history* (and a contradiction with evidence): each clause of the earlier reply is left out in turn, then each
-      clause of the judged reply. The clauses without which a contradiction is least likely are returned. n and m
-      clauses take n + m windows; a reply of one clause takes none.
+    - *intra-sentence*: the two clauses of the reply with the most common characters are returned. Pairs with equally
+      many are read, the earlier clause in the place of the earlier reply, and the one with the highest probability of a
+      contradiction is returned. n clauses take at most n (n - 1) / 2 windows.
+    - *history* (and a contradiction with evidence): each clause of the earlier reply is read with each clause of the
+      judged one. Then both replies are read without each of their clauses. The score of a pair is its log-odds of a
+      contradiction minus the mean of those without each of its clauses, and the pair with the highest score is
+      returned. n and m clauses take nm + n + m windows; two replies of one clause take none.
 
     The accuracy depends on the model and may be no better than chance: ``experiments/locate_clause.py`` measures it.
 
@@ -105,7 +108,7 @@ def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> 
         earlier, pair = judged, _most_contradictory_pair(judge, judged)
     elif verdict.contradiction and verdict.evidence:
         earlier = _find_turn(turns, verdict.evidence)
-        pair = _most_important_clauses(judge, earlier, judged)
+        pair = _best_pair(judge, earlier, judged)
     else:
         return None
     return pair and Location(_span(messages, earlier, pair[0]), _span(messages, judged, pair[1]), verdict)
@@ -128,35 +131,40 @@ def _checked_clauses(reply: str) -> list[Clause]:
 
 def _most_contradictory_pair(judge: Judge, judged: Turn) -> tuple[Clause, Clause] | None:
     """The two clauses of a reply that most likely contradict each other; None if it has only one clause."""
-    pairs = list(combinations(_checked_clauses(judged.reply), 2))
-    if not pairs:
-        return None
-    texts = [(judged.reply[slice(*first)], judged.reply[slice(*second)]) for first, second in pairs]
-    rows = [dict(zip(CONVERSATION, ("", first, judged.user, second), strict=True)) for first, second in texts]
+    reply = judged.reply
+    pairs = list(combinations(_checked_clauses(reply), 2))
+    common = [len({*reply[slice(*first)]} & {*reply[slice(*second)]}) for first, second in pairs]
+    pairs = [pair for pair, number in zip(pairs, common, strict=True) if number == max(common)]
+    if len(pairs) < 2:
+        return pairs[0] if pairs else None
+    rows = [row_of(INTRODUCTION, reply[slice(*first)], judged.user, reply[slice(*second)]) for first, second in pairs]
     return pairs[int(np.argmax(_history_probabilities(judge, rows)))]
 
 
-def _most_important_clauses(judge: Judge, earlier: Turn, judged: Turn) -> tuple[Clause, Clause] | None:
-    """The clause of each of two replies without which a contradiction is least likely; None if one has no clause."""
+def _best_pair(judge: Judge, earlier: Turn, judged: Turn) -> tuple[Clause, Clause] | None:
+    """The clauses of two replies that most likely contradict each other; None if a reply has no clause."""
     old, new = _checked_clauses(earlier.reply), _checked_clauses(judged.reply)
-    if not (old and new):
-        return None
-    shortened = [(replace(earlier, reply=text), judged) for text in _leave_one_out(earlier.reply, old)]
-    middle = len(shortened)
-    shortened += [(earlier, replace(judged, reply=text)) for text in _leave_one_out(judged.reply, new)]
-    rows = [windows(turns, 1, judge.settings.windowing)[-1].row for turns in shortened]
-    scores = _history_probabilities(judge, rows)
-    return _lowest(old, scores[:middle]), _lowest(new, scores[middle:])
-
-
-def _lowest(options: Sequence[Clause], scores: Sequence[float]) -> Clause:
-    return options[int(np.argmin(scores))] if len(scores) else options[0]
+    pairs = list(product(old, new))
+    if len(pairs) < 2:
+        return pairs[0] if pairs else None
+    alone = [
+        (replace(earlier, reply=earlier.reply[slice(*first)]), replace(judged, reply=judged.reply[slice(*second)]))
+        for first, second in pairs
+    ]
+    without_old = [(replace(earlier, reply=text), judged) for text in _leave_one_out(earlier.reply, old)]
+    without_new = [(earlier, replace(judged, reply=text)) for text in _leave_one_out(judged.reply, new)]
+    rows = [windows(turns, 1, judge.settings.windowing)[-1].row for turns in (*alone, *without_old, *without_new)]
+    probabilities = np.clip(_history_probabilities(judge, rows), TINY, 1 - TINY)
+    log_odds = np.log(probabilities / (1 - probabilities))
+    of_pairs, of_old, of_new = np.split(log_odds, np.cumsum([len(alone), len(without_old)]))
+    scores = of_pairs.reshape(len(old), len(new)) - (of_old[:, None] + of_new) / 2
+    return pairs[int(np.argmax(scores))]
 
 
 def _leave_one_out(text: str, options: Sequence[Clause]) -> list[str]:
-    """The text without each of its clauses and the punctuation next to it; of a single clause nothing would be left."""
+    """The text without each of its clauses and the punctuation next to it; a text of a single clause stays as it is."""
     if len(options) < 2:
-        return []
+        return [text]
     removed = [(start, following) for (start, _), (following, _) in pairwise(options)]
     removed.append((options[-2][1], options[-1][1]))
     return [text[:start] + text[end:] for start, end in removed]

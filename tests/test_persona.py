@@ -4,9 +4,9 @@ import pytest
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inputs.windows import INTRODUCTION
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, OTHER
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.persona import INTRODUCTION
 from contradiction.verdict import UNSURE
 
 FACTS = ("我养了一只橘猫", "我天天喝茶", "我住在北京", "我是一名老师")

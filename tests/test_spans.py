@@ -1,6 +1,7 @@
 """Locating a contradiction in the replies: clauses, the contradictory pair, and its spans in the messages."""
 
-from itertools import combinations
+import math
+from itertools import combinations, permutations, product
 
 import pytest
 from helpers.chats import chat
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from contradiction.conversation import read_message
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inputs.windows import INTRODUCTION
 from contradiction.labels import CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, ROLE
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.spans import MAX_CLAUSES, clauses
@@ -73,33 +75,56 @@ def test_clauses_are_ordered_disjoint_and_lose_no_word(text):
     ]
 
 
-def test_the_most_contradictory_pair_of_clauses_in_a_reply_is_located(detector):
+def test_in_a_reply_the_pair_with_the_most_common_characters_is_located_without_the_model(detector):
     parts = ["我养了一只橘猫", "它很乖", "我没养过猫呀", "天天喝茶"]
     messages = chat("你养猫吗？", "，".join(parts))
+    detector.classifier.rows = None
     clash = detector.locate(messages, Verdict(INTRA, 0.9, {}, reply=(1,)))
-    pairs = list(combinations(parts, 2))
-    scores = history_probability(detector, *(("", one, "你养猫吗？", other) for one, other in pairs))
+    assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == (parts[0], parts[2])
+    assert detector.classifier.rows is None
+
+
+def test_the_model_decides_among_pairs_with_equally_many_common_characters(detector):
+    parts = ["养了橘猫", "很乖", "没养过", "很坏", "天天喝茶"]  # 养 and 很 are common to two clauses each
+    messages = chat("你养猫吗？", "，".join(parts))
+    clash = detector.locate(messages, Verdict(INTRA, 0.9, {}, reply=(1,)))
+    pairs = [(parts[0], parts[2]), (parts[1], parts[3])]
+    scores = history_probability(detector, *((INTRODUCTION, one, "你养猫吗？", other) for one, other in pairs))
     assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == pairs[scores.index(max(scores))]
-    assert sorted(scores)[-1] - sorted(scores)[-2] > 1e-4, "otherwise the best pair is a tie"
+    assert abs(scores[0] - scores[1]) > 1e-4, "otherwise the pairs are a tie for the model too"
 
 
-def test_for_history_the_clauses_whose_removal_lowers_the_score_most_are_located(detector):
-    old, new = ["养了一只橘猫", "很乖", "你呢"], ["我没养过猫呀", "我喜欢喝茶"]
+def log_odds(probability):
+    return math.log(probability / (1 - probability))
+
+
+def best_pair(detector, old, new, u1, u2):
+    """The pair of clauses that contradict each other most, each reply joined by commas."""
+    scores = {}
+    for first, second in product(old, new):
+        texts = (first, "，".join(old), "，".join(left for left in old if left != first) or first)
+        others = (second, "，".join(new), "，".join(left for left in new if left != second) or second)
+        alone, without_first, without_second = history_probability(
+            detector, (u1, texts[0], u2, others[0]), (u1, texts[2], u2, others[1]), (u1, texts[1], u2, others[2])
+        )
+        scores[first, second] = log_odds(alone) - (log_odds(without_first) + log_odds(without_second)) / 2
+    return max(scores, key=scores.get)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["养了一只橘猫", "很乖", "你呢"], ["我没养过猫呀", "我喜欢喝茶"]),
+        (["我喜欢喝茶", "养了一只橘猫"], ["你呢"]),
+        (["很乖"], ["天天喝茶", "我没养过猫呀", "你呢"]),
+    ],
+)
+def test_for_history_the_pair_with_the_highest_score_is_located(detector, old, new):
     messages = chat("你养猫吗？", "，".join(old), "它叫什么？", "，".join(new))
     clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
-    assert len(detector.classifier.rows) == len(old) + len(new), "one call per clause"
-
-    def without(parts):
-        return ["，".join(part for part in parts if part != left) for left in parts]
-
-    without_earlier = history_probability(
-        detector, *(("你养猫吗？", text, "它叫什么？", "，".join(new)) for text in without(old))
-    )
-    without_later = history_probability(
-        detector, *(("你养猫吗？", "，".join(old), "它叫什么？", text) for text in without(new))
-    )
-    assert text_at(messages, clash.earlier) == old[without_earlier.index(min(without_earlier))]
-    assert text_at(messages, clash.later) == new[without_later.index(min(without_later))]
+    assert len(detector.classifier.rows) == len(old) * len(new) + len(old) + len(new)
+    found = (text_at(messages, clash.earlier), text_at(messages, clash.later))
+    assert found == best_pair(detector, old, new, "你养猫吗？", "它叫什么？")
     assert (clash.earlier.message, clash.later.message) == (1, 3)
 
 
@@ -108,7 +133,7 @@ def test_for_history_single_clause_replies_need_no_calls(detector):
     detector.classifier.rows = None
     clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
     assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == ("养了一只橘猫", "（我没养过猫呀）")
-    assert detector.classifier.rows == []
+    assert detector.classifier.rows is None
 
 
 def test_the_search_uses_the_named_evidence(detector):
@@ -162,7 +187,7 @@ def test_a_two_class_detector_locates_clauses_if_it_names_evidence(random_model)
 
 def test_spans_lie_in_the_message_that_holds_the_clause(detector):
     places = set()
-    for alone, last in (("嗯", "养橘猫"), ("养橘猫", "嗯"), ("没养过", "养橘猫"), ("养橘猫", "没养过")):
+    for alone, last in permutations(["嗯", "养橘猫", "没养过", "天天喝茶", "它很乖"], 2):
         messages = [
             {"role": "user", "content": "你养猫吗？"},
             {"role": "assistant", "content": ""},
@@ -174,13 +199,9 @@ def test_spans_lie_in_the_message_that_holds_the_clause(detector):
             {"role": "assistant", "content": "真的，"},
             {"role": "assistant", "content": "我没养过猫"},
         ]
-        left = {alone: f" \n你好，\n{last}", "你好": f"{alone}\n \n{last}", last: f"{alone}\n \n你好"}
-        scores = history_probability(
-            detector, *(("你养猫吗？", text, "叫什么？", "真的，\n我没养过猫") for text in left.values())
-        )
-        lowest = dict(zip(left, scores, strict=True))
         clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1, 2, 4, 5), reply=(7, 8)))
-        assert text_at(messages, clash.earlier) == min(lowest, key=lowest.get)
+        assert (clash.earlier.message, text_at(messages, clash.earlier)) in ((2, alone), (5, "你好"), (5, last))
+        assert (clash.later.message, text_at(messages, clash.later)) in ((7, "真的"), (8, "我没养过猫"))
         places.add(clash.earlier.message)
     assert places == {2, 5}, "both places must be tried"
 

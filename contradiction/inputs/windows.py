@@ -22,6 +22,10 @@ _SHORTEST = 6
 # second on two CPU cores with an encoder of 28 M parameters; without a bound, a chat of 10,000 turns takes minutes.
 MAX_TURNS = 50
 
+# "Tell me about yourself": the message before a text that answers nobody, such as a fact about the bot. Detectors were
+# trained on replies to a message, and find more contradictions with it than without (``experiments/persona_facts.py``).
+INTRODUCTION = "跟我说说你吧"
+
 
 @dataclass(frozen=True)
 class Window:
