@@ -93,9 +93,10 @@ def main() -> None:
     detector = ContradictionDetector.from_pretrained(options.model)
     body = []
     for config, label in product(CROSSED_CONFIGS, PLACES):
-        split = load_split(options.data, config, options.split).filter(lambda row: bool(row["reply_clause"]))
+        split = load_split(options.data, config, options.split)
         named = split.features["label"].str2int(label)
-        rows = [row for row in split if row["label"] == named and len(pairs_of(row)) > 1]
+        marked = [row for row in split if row["label"] == named and row["reply_clause"]]
+        rows = [row for row in marked if len(pairs_of(row)) > 1]
         random.Random(SEED).shuffle(rows)
         measured = [measure(detector, row, label) for row in track(rows[: options.rows], f"{config}, {label}")]
         for place, values in zip(PLACES[label], zip(*measured, strict=True), strict=False):
