@@ -172,11 +172,11 @@ def read_message(message: object, where: str) -> Utterance:
         raise InputError(f"{where} is {kind_of(message)}; it must be {MESSAGE}{several}")
     if "role" not in message:
         raise InputError(f"{where} has no 'role'; it must be {MESSAGE}")
-    role = message["role"]
-    if not isinstance(role, str) or role not in ROLES:
+    role = message["role"].lower() if isinstance(message["role"], str) else None
+    if role not in ROLES:
         raise InputError(
-            f"{where}: role {shown(role)}; allowed are {', '.join(ROLES)}; the bot's own messages have the role "
-            f"{ASSISTANT}"
+            f"{where}: role {shown(message['role'])}; allowed are {', '.join(ROLES)}; the bot's own messages have the "
+            f"role {ASSISTANT}"
         )
     if role in TOOLS:
         return Utterance(role, "", skipped=True)

@@ -163,12 +163,14 @@ class Monitor:
         """Continues where :meth:`save` stopped; see :meth:`from_json`.
 
         Raises:
-            InputError: the file is not a saved monitor, or has another version or model.
+            InputError: there is no such file, it is not a saved monitor, or it has another version or model.
         """
         try:
             return cls.from_json(judge, Path(path).read_text(encoding="utf-8"))
         except UnicodeDecodeError as error:
             raise InputError(f"{path}: not a saved monitor: not UTF-8 ({error})") from None
+        except OSError as error:
+            raise InputError(f"{path}: no saved monitor can be read there ({error.strerror})") from None
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
 

@@ -1,5 +1,7 @@
 """The statistics of the data set: Table 3 of the paper, the leak, and the split sizes."""
 
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -86,6 +88,18 @@ def test_stats_of_another_data_set_are_the_sizes_alone(run, copies, tmp_path):
     ):
         code, _, err = run("data", "stats", *arguments)
         assert code == 2 and message in err
+
+
+def test_stats_of_a_folder_whose_readme_is_no_card_print_one_line(tmp_path):
+    (tmp_path / "README.md").write_text("# Models\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "contradiction", "data", "stats", str(tmp_path)],
+        capture_output=True, text=True, encoding="utf-8", timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert [line.split("; ")[0] for line in done.stderr.splitlines()] == [
+        f"cdconv: {tmp_path}: its card names no configs, so it is no data repo"
+    ]
 
 
 def test_stats_of_one_bot_leave_the_other_empty_and_do_not_fail(sample_rows):

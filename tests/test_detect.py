@@ -102,6 +102,7 @@ def test_a_terminal_is_told_that_chats_are_read_from_it(detect_model):
         (["."], ".: is a folder; name a file of chats"),
         (["--out", "."], "--out .: is a folder; name a file in it"),
         (["--out", "/dev/null"], "--out /dev/null: is not a regular file"),
+        (["--out", "v.csv"], "--out v.csv: the verdicts are JSON lines; give it a name that ends in .jsonl"),
         (["--threshold", "2"], "threshold '2'"),
         (["--prior", "3"], "prior 3.0"),
         (["--prior", "0.03"], "can only correct calibrated probabilities"),

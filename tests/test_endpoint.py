@@ -82,6 +82,17 @@ def test_a_closed_port_and_an_invalid_address_raise_one_line(monkeypatch):
         model.ask(ASKED)
 
 
+def test_any_answer_shows_that_an_endpoint_is_there_and_a_closed_port_does_not():
+    with ChatServer(lambda body: "好") as server, endpoint(server) as model:
+        model.check_connection()  # the server has no list of models
+        assert not server.requests
+    with (
+        endpoint(server) as model,
+        pytest.raises(InputError, match=r"/chat/completions: cannot be reached \(.*refused\)$"),
+    ):
+        model.check_connection()
+
+
 @pytest.mark.parametrize("secret", ["sk-123\nsk-456", "sk-密钥"])
 def test_a_key_that_no_header_can_hold_is_rejected_and_not_shown(secret):
     with pytest.raises(InputError, match="no HTTP header can hold") as raised:

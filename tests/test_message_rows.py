@@ -64,7 +64,8 @@ def test_an_unknown_speaker_rejects_the_chat_and_an_unreadable_row_is_reported(d
     assert (code, answer["row"], answer["id"]) == (1, 1, "a")
     kept = objects(tmp_path / "a.csv.rejected.jsonl")
     assert [row["row"] for row in kept] == [2, 3, 5]
-    assert kept[0]["error"] == "row 2: role '旁白'; it must be user or 用户, assistant or 机器人, or system"
+    assert kept[0]["error"] == "role '旁白' in data row 2; it must be user or 用户, assistant or 机器人, or system"
+    assert [line.split(": ")[1:3] for line in err[:3]] == [[str(file), f"data row {number}"] for number in (2, 3, 5)]
     assert kept[1]["error"] == "2 cells; the header names 3 columns; its chat is judged without this row"
     assert kept[2]["error"].startswith("session_id is empty; it must say which chat")
 

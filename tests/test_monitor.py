@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import re
 import shutil
 
 import pytest
@@ -194,6 +195,12 @@ def test_a_monitor_is_saved_as_json_and_cannot_be_pickled(detector, tmp_path):
 
 def test_the_error_names_a_file_that_holds_no_monitor(detector, tmp_path):
     path = tmp_path / "chat.json"
+    for place in (path, tmp_path):
+        with pytest.raises(InputError, match=f"^{re.escape(str(place))}: no saved monitor can be read there"):
+            Monitor.load(detector, place)
+    path.write_text(detector.monitor().to_json()[:-9], encoding="utf-8")
+    with pytest.raises(InputError, match=r"chat\.json: not a saved monitor: not JSON"):
+        Monitor.load(detector, path)
     path.write_text('{"messages": []}', encoding="utf-8")
     with pytest.raises(InputError, match=r"chat\.json: .*JSON object"):
         Monitor.load(detector, path)

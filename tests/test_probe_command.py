@@ -1,6 +1,7 @@
 """`cdconv probe run` before it calls a bot: the expected cost, and invalid options."""
 
 import re
+import time
 
 import pytest
 from helpers.bot_server import Endpoint, serving
@@ -43,6 +44,17 @@ def test_the_expected_time_of_a_short_run_is_in_seconds(tmp_path, run):
 def test_wrong_options_print_one_line(options, why, tmp_path, run, detect_model):
     code, _, err = run("probe", "run", "--out", tmp_path / "run", "--model", detect_model, *options)
     assert code == 2 and why in err and err.count("\n") <= 2 and "s3cret" not in err
+
+
+def test_an_endpoint_that_nobody_serves_ends_the_run_at_once_and_nothing_is_written(tmp_path, run, detect_model):
+    with serving(Endpoint()) as endpoint:
+        pass
+    begun = time.monotonic()
+    options = ("--endpoint", endpoint.url, "--conversations", "10", "--quiet", "--model", detect_model)
+    code, _, err = run("probe", "run", "--out", tmp_path / "run", *options)
+    assert (code, err.count("\n"), list(tmp_path.iterdir())) == (2, 1, [])
+    assert err.startswith(f"cdconv: {endpoint.url}/chat/completions: cannot be reached (") and "refused" in err
+    assert time.monotonic() - begun < 10  # its ten conversations would repeat their first call for more than a minute
 
 
 def test_a_wrong_bot_is_found_before_the_detector_is_loaded(tmp_path, run):

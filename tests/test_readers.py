@@ -5,10 +5,11 @@ from io import BytesIO
 
 import pyarrow
 import pytest
-from helpers.chats import CHAT, line, objects, sharegpt, write_csv
+from helpers.chats import CHAT, TEXTS, line, objects, sharegpt, write_csv
 from pyarrow import parquet
 
 from contradiction.chats import csv_files, formats, readers
+from contradiction.conversation import read_turns
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION
 
@@ -17,7 +18,7 @@ def chat_files(folder, chats):
     """The same chats in every readable format."""
     rows = [{"id": f"c{index}", "messages": chat} for index, chat in enumerate(chats)]
     texts = [[message["content"] for message in chat] for chat in chats]
-    columns = [[*TEXTS] for TEXTS in zip(*texts, strict=True)]
+    columns = [[*column] for column in zip(*texts, strict=True)]
     (folder / "a.json").write_text(json.dumps(rows), encoding="utf-8")
     (folder / "a.ndjson").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     write_csv(
@@ -109,7 +110,7 @@ def test_a_bad_line_is_reported_by_number_and_saved_and_the_rest_is_judged(detec
     assert [answer["line"] for answer in answers] == [1, len(BAD) + 3]
     numbers = range(2, len(BAD) + 3)
     assert [line.split(": ")[1] for line in err[:-1]] == [f"{file}:{number}" for number in numbers]
-    assert err[-1].endswith(f"; {len(BAD) + 1} rejected → {file}.rejected.jsonl")
+    assert err[-1].endswith(f"; {len(BAD) + 1} inputs rejected → {file}.rejected.jsonl")
     kept = objects(tmp_path / "chats.jsonl.rejected.jsonl")
     assert [answer["line"] for answer in kept] == list(numbers)
     for result, (raw, reason) in zip(kept, BAD.items(), strict=False):
@@ -250,6 +251,74 @@ def test_a_logged_request_ends_with_its_response():
     assert formats.chat_from_json(both) == ([*request_messages, answer], None)
     with pytest.raises(InputError, match="choices: 2 answers"):
         formats.chat_from_json(request | {"choices": [{"message": answer}] * 2})
+
+
+U1, B1, U2, B2 = TEXTS
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"instruction": U2, "input": "", "output": B2, "history": [[U1, B1]], "system": "你是一只猫"},  # LLaMA-Factory
+        {"Instruction": U2, "Output": B2, "History": [[U1, B1]]},
+        {"query": U2, "response": B2, "history": [[U1, B1]], "system": None, "session_id": "s"},  # ms-swift
+        {"request": {"model": "bot", "messages": CHAT[:3]}, "response": {"choices": [{"message": CHAT[3]}]}},
+        {"messages": [{**message, "role": message["role"].title()} for message in CHAT]},
+        {"conversations": [{**message, "from": message["from"].upper()} for message in sharegpt(CHAT)]},
+    ],
+)
+def test_rows_of_training_tools_and_logged_requests_are_the_same_chat(detect, row):
+    messages, name = formats.chat_from_json({"id": 7, **row})
+    assert (name, [turn.reply for turn in read_turns(messages)]) == (7, [B1, B2])
+    assert [turn.user for turn in read_turns(messages)] == [U1, U2]
+    plain, given = (detect(stdin=json.dumps({"id": 7, **each}).encode()) for each in ({"messages": CHAT}, row))
+    assert given == plain
+
+
+def test_an_instruction_and_its_input_are_one_message():
+    messages, _ = formats.chat_from_json({"instruction": "翻译", "input": "cat", "output": "猫"})
+    assert [message["content"] for message in messages] == ["翻译\ncat", "猫"]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"query": U1, "response": B1, "session_id": "s"}, "one turn of a session_id; .* must be in history"),
+        ({"query": U1, "response": {"choices": []}}, "response is an object; it must be text"),
+        ({"instruction": U1, "output": [B1, B2]}, "output is a list; it must be text"),
+        ({"instruction": U1, "input": 3, "output": B1}, "input is a number; it must be text"),
+        (
+            {"query": U2, "response": B2, "history": [[U1]]},
+            r"history\[0\]: .*; it must be \[what the user said, the reply",
+        ),
+        ({"query": U2, "response": B2, "history": [[U1, None]]}, r"history\[0\]\[1\] is null"),
+        ({"query": U2, "response": B2, "history": U1}, "history is text; it must be a list of"),
+        ({"request": {"messages": CHAT}, "response": None}, "the keys request, response; a chat must be"),
+        (  # a line of OpenAI's Batch output, which lacks the request
+            {"custom_id": "1", "response": {"body": {"choices": [{"message": CHAT[3]}]}}},
+            "the keys custom_id, response; a chat must be .*instruction and output, or with query and response",
+        ),
+    ],
+)
+def test_a_row_that_lacks_a_part_of_its_chat_is_refused(row, message):
+    with pytest.raises(InputError, match=message):
+        formats.chat_from_json(row)
+
+
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [
+        ({"data": [{"messages": CHAT}, CHAT]}, 2),
+        ({"data": CHAT}, 1),
+        ({"version": 1, "conversations": [{"conversations": sharegpt(CHAT)}, {"messages": CHAT}]}, 2),
+        ({"conversations": [CHAT, CHAT, CHAT]}, 3),
+        ({"conversations": sharegpt(CHAT), "data": [CHAT, CHAT]}, 1),  # one chat of ShareGPT
+        ({"messages": CHAT, "conversations": [CHAT, CHAT]}, 1),
+    ],
+)
+def test_an_object_in_json_may_hold_a_list_of_chats(detect, content, count):
+    code, answers, _ = detect("--format", "json", stdin=json.dumps(content).encode())
+    assert (code, [answer["row"] for answer in answers]) == (0, [*range(1, count + 1)])
 
 
 def test_a_duplicate_key_rejects_the_line(detect):

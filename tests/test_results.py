@@ -229,6 +229,14 @@ def test_the_page_goes_into_a_checkout_or_to_the_named_place(run, tmp_path, monk
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_page_of_own_results_links_to_nothing_of_this_repository(run, tmp_path):
+    results.add([evaluation(kind="baseline")], tmp_path / "kept")
+    code, _, _ = run("results", "--folder", tmp_path / "kept", "--out", tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert code == 0 and "Which model" not in page and "saved results in `kept/`" in page
+    assert all((tmp_path / link).exists() for link in re.findall(r"\]\((.+?)\)", page))
+
+
 @pytest.mark.parametrize(
     ("key", "value"), [("ids", "row-1"), ("ids", 2**40), ("ids", True), ("references", 9), ("predictions", "history")]
 )

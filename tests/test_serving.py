@@ -18,7 +18,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inputs.windows import MAX_TURNS
 from contradiction.paths import CHECKOUT
-from contradiction.serving.api import PATHS, application, chosen, handlers, router
+from contradiction.serving.api import PATHS, POSTS, application, chosen, handlers, router
 from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Metrics
 from contradiction.serving.predictions import BusyError, JoinedPredictions, LateError
@@ -195,6 +195,8 @@ def test_the_api_description_covers_every_path_and_field_and_loads_nothing_exter
     document = client.get("/openapi.json").json()
     assert not re.search(r"https?:|//|<script|<link|@import|url\(", answer.text)
     assert "default-src 'none'" in answer.headers["content-security-policy"]
+    statuses = {status for path in POSTS for status in document["paths"][path]["post"]["responses"]}
+    assert statuses == {"200", "400", "413", "422", "500", "503", "504"}
     assert set(re.findall("<h2><code>[A-Z]+ (.+?)</code>", answer.text)) == set(document["paths"]) == set(PATHS)
     links, places = (set(re.findall(f'{name}="#?(.+?)"', answer.text)) for name in ("href", "id"))
     assert links and links <= places == set(document["components"]["schemas"])

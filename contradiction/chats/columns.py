@@ -10,6 +10,10 @@ from contradiction.inputs.views import CONVERSATION
 ID = "id"
 MESSAGES, SHAREGPT = ("messages",), ("conversations",)
 KEYS = (MESSAGES, SHAREGPT, CONVERSATION)  # keys of an object, or names of columns; the first that is complete is read
+# The keys of the last turn in the rows of LLaMA-Factory (alpaca) and ms-swift; "history" has the earlier turns.
+ALPACA, SWIFT = ("instruction", "output"), ("query", "response")
+INPUT, HISTORY = "input", "history"
+OBJECT_KEYS = (*KEYS, ALPACA, SWIFT)
 MAX_NAMES = 12  # columns or keys that a message lists
 
 # The names of the columns of a table with one message in each row. The first that occurs is read.
@@ -30,14 +34,14 @@ class MessageColumns:
     content: str
 
 
-def chat_keys(names: Collection[str]) -> tuple[str, ...] | None:
-    """The names among these that hold a chat; None if there are none."""
-    return next((keys for keys in KEYS if set(keys) <= set(names)), None)
+def chat_keys(names: Collection[str], known: Sequence[tuple[str, ...]] = KEYS) -> tuple[str, ...] | None:
+    """The first of the known groups of names that is complete among these names; None if there is none."""
+    return next((keys for keys in known if set(keys) <= set(names)), None)
 
 
 def usual_case(names: Sequence[str]) -> list[str]:
     """The names in which those that are read have the case that is expected: ``Messages`` -> ``messages``."""
-    known = {name for keys in (*KEYS, (ID,)) for name in keys}
+    known = {name for keys in (*OBJECT_KEYS, (INPUT, HISTORY, ID)) for name in keys}
     return [name if name.lower() not in known or name.lower() in names else name.lower() for name in names]
 
 
@@ -74,6 +78,11 @@ def message_columns(names: Sequence[str], where: str) -> MessageColumns | None:
         )
     _check_unique(names, (chat, role, content), where)
     return MessageColumns(chat, role, content)
+
+
+def session_name(names: Sequence[str]) -> str | None:
+    """The name among these that says to which chat a row belongs, other than ``id``; None if there is none."""
+    return _first(names, [name for name in CHAT_NAMES if name != ID])
 
 
 def _first(names: Sequence[str], known: Sequence[str]) -> str | None:

@@ -153,7 +153,7 @@ def _chat(name: str, role_column: str, messages: list[Message]) -> NamedChat:
         role = CELL_ROLES.get(message["role"].strip().lower())
         if role is None:
             raise InputError(
-                f"row {message['row']}: {role_column} {shown(message['role'])}; it must be {SPEAKERS}, or system"
+                f"{role_column} {shown(message['role'])} in data row {message['row']}; it must be {SPEAKERS}, or system"
             )
         read.append({"role": role, "content": message["content"]})
     return read, name

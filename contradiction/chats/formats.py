@@ -7,13 +7,30 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contradiction.chats.columns import ID, MESSAGES, chat_keys, list_names, usual_case
+from contradiction.chats.columns import (
+    ALPACA,
+    DELIMITERS,
+    HISTORY,
+    ID,
+    INPUT,
+    MESSAGES,
+    OBJECT_KEYS,
+    SHAREGPT,
+    SWIFT,
+    chat_keys,
+    list_names,
+    session_name,
+    usual_case,
+)
 from contradiction.chats.speakers import SHAREGPT_ROLES
-from contradiction.conversation import CALLS, Messages, alternating, read_turns
-from contradiction.errors import InputError, kind_of
+from contradiction.conversation import CALLS, Messages, alternating, check_text, read_turns
+from contradiction.errors import InputError, kind_of, shown
 from contradiction.inputs.views import CONVERSATION
 
-CHAT = '{"messages": [...]}, {"conversations": [...]}, an object with u1, b1, u2 and b2, or a list of messages'
+CHAT = (
+    '{"messages": [...]}, {"conversations": [...]}, {"request": {"messages": [...]}, "response": {"choices": [...]}}, '
+    "an object with u1, b1, u2 and b2, with instruction and output, or with query and response, or a list of messages"
+)
 
 NamedChat = tuple[Any, Any]  # messages that are not yet checked, and the id of the chat
 
@@ -55,16 +72,72 @@ def chat_from_json(value: object) -> NamedChat:
         return _normalize(value), None
     if not isinstance(value, Mapping):
         raise InputError(f"{kind_of(value)}; a chat must be {CHAT}")
-    if (keys := chat_keys(value.keys())) is None:
+    if (keys := chat_keys(value.keys(), OBJECT_KEYS)) is None:
         value = dict(zip(usual_case([*map(str, value)]), value.values(), strict=True))
-        keys = chat_keys(value.keys())
+        keys = chat_keys(value.keys(), OBJECT_KEYS)
+    if keys is None and (logged := _logged_request(value)):
+        value, keys = logged, MESSAGES
     if keys is None:
         raise InputError(f"an object with {list_names(value.keys(), 'key')}; a chat must be {CHAT}")
+    if keys in (ALPACA, SWIFT):
+        return alternating(_turn_texts(keys, value)), value.get(ID)
     messages, name = chat_from_row(keys, value)
     if keys == MESSAGES and isinstance(messages, list):
         # A logged request holds its answer under "choices". Some logs hold it under "messages" too.
         messages = [*messages, *(answer for answer in _answer(value.get("choices")) if not _repeats(messages, answer))]
     return messages, name
+
+
+def chats_of_json(value: object) -> list[Any]:
+    """The chats of a JSON file, not yet read: one chat, a list of chats, or an object with such a list.
+
+    A list of messages is one chat. The object has the list under ``data``, or under ``conversations``, where ShareGPT
+    has the messages of one chat.
+    """
+    if isinstance(value, Mapping):
+        keys = chat_keys(value.keys(), OBJECT_KEYS)
+        listed = value.get(SHAREGPT[0] if keys == SHAREGPT else "data") if keys in (None, SHAREGPT) else None
+        if isinstance(listed, list) and (keys is None or _begins_with_chat(listed)):
+            value = listed
+    return [value] if not isinstance(value, list) or (value and _is_message(value[0])) else value
+
+
+def _begins_with_chat(values: list[Any]) -> bool:
+    return bool(values) and isinstance(values[0], list | Mapping) and not _is_message(values[0])
+
+
+def _is_message(value: object) -> bool:
+    return isinstance(value, Mapping) and not {"role", "from"}.isdisjoint(value)
+
+
+def _logged_request(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """A request and its response, which a log keeps apart, as one object; None if the value is anything else."""
+    request, response = value.get("request"), value.get("response")
+    if not isinstance(request, Mapping) or not isinstance(response, Mapping):
+        return None
+    if "messages" not in request or not isinstance(response.get("choices"), list):
+        return None
+    return {ID: value.get(ID), **request, "choices": response["choices"]}
+
+
+def _turn_texts(keys: tuple[str, ...], row: Mapping[str, Any]) -> list[str]:
+    """The texts of a row that has its last turn under two keys, and the earlier turns under ``history``."""
+    if HISTORY not in row and (session := session_name([*row])):
+        raise InputError(
+            f"one turn of a {session}; a line holds a whole chat, so the earlier turns must be in {HISTORY}"
+        )
+    history = row.get(HISTORY) or []
+    if not isinstance(history, list):
+        raise InputError(f"{HISTORY} is {kind_of(history)}; it must be a list of [what the user said, the reply]")
+    texts: list[str] = []
+    for number, turn in enumerate(history):
+        if not isinstance(turn, list) or len(turn) != 2:
+            raise InputError(f"{HISTORY}[{number}]: {shown(turn)}; it must be [what the user said, the reply]")
+        texts += [check_text(text, f"{HISTORY}[{number}][{side}]") for side, text in enumerate(turn)]
+    asked, answer = (check_text(row[name], name) for name in keys)
+    if keys == ALPACA and (more := row.get(INPUT)):
+        asked = "\n".join(filter(None, (asked, check_text(more, INPUT))))  # as LLaMA-Factory joins them
+    return [*texts, asked, answer]
 
 
 def _repeats(messages: Sequence[Any], answer: object) -> bool:
@@ -111,12 +184,12 @@ def _from_sharegpt(message: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     if "role" in message:
         return message
     speaker = message["from"]
-    if not isinstance(speaker, str) or speaker not in SHAREGPT_ROLES:
-        shown = repr(speaker[:60]) if isinstance(speaker, str) else kind_of(speaker)
-        raise InputError(f"{where}: from {shown}; allowed are {', '.join(SHAREGPT_ROLES)}")
+    role = SHAREGPT_ROLES.get(speaker.lower()) if isinstance(speaker, str) else None
+    if role is None:
+        raise InputError(f"{where}: from {shown(speaker)}; allowed are {', '.join(SHAREGPT_ROLES)}")
     if "value" not in message:
         raise InputError(f'{where} has no \'value\'; it must be {{"from": "human" or "gpt", "value": text}}')
-    return {"role": SHAREGPT_ROLES[speaker], "content": message["value"]}
+    return {"role": role, "content": message["value"]}
 
 
 MAX_RAW = 2000  # characters of a rejected input that are kept
@@ -175,6 +248,12 @@ class Chats:
     def key(self) -> str:
         """What the numbers of the entries count: ``line`` or ``row``."""
         return "line" if self.format in ("jsonl", "text") else "row"
+
+    def place(self, number: int) -> str:
+        """An entry in messages: ``FILE:3`` is a line of the file, and ``FILE: data row 2`` a row below the header."""
+        if self.key == "line":
+            return f"{self.where}:{number}"
+        return f"{self.where}: {'data row' if self.format in DELIMITERS else 'row'} {number}"
 
 
 def make_entry(number: int, end: int, read: Callable[[Any], NamedChat], source: Any) -> Entry:

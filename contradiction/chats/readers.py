@@ -1,7 +1,7 @@
 """Opens files and pipes of chats: JSON is read whole, and the other formats are read bit by bit."""
 
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from io import BufferedIOBase
@@ -19,6 +19,7 @@ from contradiction.chats.formats import (
     NamedChat,
     chat_from_json,
     chat_from_row,
+    chats_of_json,
     make_entry,
     parse_json,
 )
@@ -39,7 +40,8 @@ def open_file(path: str | Path, format: str | None = None, encoding: str | None 
 
     Args:
         path: the file. A named pipe is read as it comes.
-        format: ``jsonl`` (one chat per line), ``json`` (one chat, or a list of chats), ``csv``, ``tsv`` or ``parquet``
+        format: ``jsonl`` (one chat per line), ``json`` (one chat, a list of chats, or
+            an object with such a list under ``data`` or ``conversations``), ``csv``, ``tsv`` or ``parquet``
             (a column ``messages`` or ``conversations``, or u1, b1, u2 and b2, and perhaps ``id``; in ``csv`` and
             ``tsv`` also one message in each row, see :mod:`contradiction.chats.csv_files`), ``text`` (see
             :func:`contradiction.chats.pasted.read_transcripts`); or ``deepeval`` or ``garak``, see
@@ -191,11 +193,7 @@ def _json(content: bytes, where: str) -> list[Entry]:
         value = parse_json(text)
     except InputError as error:
         raise InputError(f"{where}: {error}; a file with one chat per line has the format jsonl") from None
-    first = value[0] if isinstance(value, list) and value else None
-    lone = not isinstance(value, list) or (isinstance(first, Mapping) and not {"role", "from"}.isdisjoint(first))
-    return [
-        make_entry(number, number, chat_from_json, chat) for number, chat in enumerate([value] if lone else value, 1)
-    ]
+    return [make_entry(number, number, chat_from_json, chat) for number, chat in enumerate(chats_of_json(value), 1)]
 
 
 ROWS_AT_ONCE = 1024  # rows of Parquet in memory

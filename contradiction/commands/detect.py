@@ -132,9 +132,10 @@ def detect(
     """Judges the last reply of each chat and writes one line for each chat, in the order of the chats.
 
     The file holds JSON lines, JSON, CSV, TSV, text or Parquet. A chat is {"messages": [...]}, a list of messages,
-    ShareGPT's "conversations", u1, b1, u2 and b2, or rows with session_id, role and content; its id is copied to the
-    verdict. An input that holds no chat is reported and written to FILE.rejected.jsonl. The other inputs are judged. A
-    pipe of JSON lines is answered line by line.
+    ShareGPT's "conversations", u1, b1, u2 and b2, a row of LLaMA-Factory or ms-swift, a logged request with its
+    response, or rows with session_id, role and content; its id is copied to the verdict. An input that holds no chat is
+    reported and written to FILE.rejected.jsonl. The other inputs are judged. A pipe of JSON lines is answered line by
+    line.
 
     Exit code: 0 done; 1 an input was rejected, or --fail-on found such a verdict or no chat; 2 the command cannot run;
     130 interrupted; 141 the output was closed.
@@ -196,7 +197,7 @@ def detect(
                 chats,
                 output,
                 scan=scan,
-                on_rejected=lambda record: say(f"{chats.where}:{record[chats.key]}: {record['error']}"),
+                on_rejected=lambda record: say(f"{chats.place(record[chats.key])}: {record['error']}"),
             )
     if isinstance(output, TableOutput):
         output.print()
@@ -240,6 +241,8 @@ def _check_local(out: Path | None, address: str | None) -> None:
         raise InputError(f"--out {out}: is a folder; name a file in it")
     if out and out.exists() and not out.is_file():
         raise InputError(f"--out {out}: is not a regular file; without --out the verdicts go to standard output")
+    if out and out.suffix.lower() in (".csv", ".tsv", ".parquet"):
+        raise InputError(f"--out {out}: the verdicts are JSON lines; give it a name that ends in .jsonl")
 
 
 def _detect_folder(

@@ -184,12 +184,16 @@ def run_probe(
         # A wrong option is found before the detector is loaded. A chat model takes longer to load than the detector.
         load_bot = partial(_bot, chosen_bot, key_variable=key_variable, timeout=timeout, **options)
         bot = None if chat_model else load_bot()
+        if bot:
+            stack.callback(bot.close)
+            bot.check()  # else each conversation would try again for minutes
         # Before the bot is called, so that a mistake here costs no conversation.
         detector = ContradictionDetector.from_pretrained(model, device=device, backend=backend, **settings)
         detector.check_judges_replies()
         accuracy = verdicts.accuracy_record(verdicts.find_accuracy(detector, evaluation, on_note=say))
-        bot = bot or load_bot()
-        stack.callback(bot.close)
+        if bot is None:
+            bot = load_bot()
+            stack.callback(bot.close)
         endpoint_writer = None
         if writer:
             writer_bot = EndpointBot(writer, writer_model, key_variable=writer_key_variable, timeout=timeout)

@@ -232,7 +232,7 @@ def _chats(file: Path, encoding: str | None) -> list[tuple[str, "Messages"]]:
     chats: list[tuple[str, Messages]] = []
     for entry in (entry for group in opened.arrivals for entry in group):
         if entry.messages is None or not entry.turns:
-            say(f"{file}:{entry.number}: {entry.error or 'the chat holds no message by the assistant'}")
+            say(f"{opened.place(entry.number)}: {entry.error or 'the chat holds no message by the assistant'}")
         else:
             chats.append((entry.name, entry.messages))
     if not chats:

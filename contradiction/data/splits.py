@@ -13,7 +13,7 @@ import numpy as np
 from contradiction.errors import InputError, first_line
 from contradiction.io.files import new_folder
 from contradiction.io.hub import quick_hub
-from contradiction.io.quiet import no_data_bars
+from contradiction.io.quiet import no_data_bars, no_hub_warnings
 from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED_CONFIGS, GROUPED, LABELS, task_of
 
 if TYPE_CHECKING:
@@ -315,7 +315,8 @@ def _parsed(card: bytes) -> "DatasetCardData":
     """The metadata of a card; cached, because a long YAML header takes 0.1 seconds."""
     from huggingface_hub import DatasetCard
 
-    return cast("DatasetCardData", DatasetCard(card.decode("utf-8-sig")).data)
+    with no_hub_warnings():  # a README without metadata is no card; whoever asks for them says what is missing
+        return cast("DatasetCardData", DatasetCard(card.decode("utf-8-sig")).data)
 
 
 def fingerprint(*parts: "Dataset") -> str:

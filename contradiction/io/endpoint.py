@@ -19,6 +19,7 @@ URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"  # the environment variables, wit
 BUSY = (408, 409, 425, 429)  # statuses that are worth another attempt, besides those from 500 on
 LONGEST_WAIT = 60.0  # seconds before another attempt
 MAX_TOKENS = 1024  # of the reply of a bot; language models often write some hundred
+KNOCKS, KNOCK_SECONDS = 3, 5.0  # of the check that an endpoint is there: the attempts, and the seconds for each
 MAX_BYTES = 4_000_000  # of an answer; a longer one is no chat completion
 
 
@@ -104,6 +105,7 @@ class Endpoint:
         except httpx.InvalidURL as error:
             raise InputError(f"endpoint {shown(url)}: {first_line(error)}") from None
         self.model, self.url = model, f"{url}/chat/completions"
+        self._models = f"{url}/models"
         self._timeout, self._attempts, self._pause = timeout, attempts, pause
         secret = (os.environ.get(KEY, "") if key is None else key).strip()
         if not (secret.isascii() and secret.isprintable()):  # httpx would quote it in its error
@@ -123,6 +125,29 @@ class Endpoint:
     def close(self) -> None:
         """Closes the connections that no request uses."""
         self._client.close()
+
+    def check_connection(self) -> None:
+        """Asks for the list of models, and takes any answer, also an error.
+
+        Raises:
+            InputError: no connection can be made, for instance because the host is unknown, or nothing listens there.
+        """
+        import httpx
+
+        problem = ""
+        for attempt in range(KNOCKS):
+            if attempt:
+                time.sleep(backoff(self._pause, attempt - 1))
+            try:
+                with self._client.stream("GET", self._models, timeout=KNOCK_SECONDS):
+                    return
+            except httpx.ConnectTimeout:
+                problem = f"no connection within {KNOCK_SECONDS:g} seconds"
+            except httpx.ConnectError as error:
+                problem = first_line(error)
+            except httpx.HTTPError:  # there is a server; what it lacks shows when it is asked
+                return
+        raise InputError(f"{self.url}: cannot be reached ({problem})")
 
     def ask(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Answer:
         """The answer to a chat.

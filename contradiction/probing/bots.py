@@ -57,6 +57,9 @@ class Bot:
         """The same, and whether the reply was cut."""
         return Answer(self.reply(messages))
 
+    def check(self) -> None:
+        """Raises InputError if the bot cannot be reached; the bot is not asked for a reply."""
+
     def close(self) -> None:
         """Ends what the bot runs on."""
 
@@ -100,6 +103,10 @@ class EndpointBot(Bot):
             if error.status in self.HOPELESS:
                 raise
             raise BotError(str(error), again=False) from None
+
+    def check(self) -> None:
+        """Connects to the endpoint."""
+        self._endpoint.check_connection()
 
     def close(self) -> None:
         """Closes the connections."""

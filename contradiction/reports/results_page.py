@@ -40,12 +40,17 @@ SPLITS = ("validation", "test")
 
 
 def results_page(folder: str | Path = RESULTS) -> str:
-    """The page of results, made from the saved evaluations."""
+    """The page of results, made from the saved evaluations.
+
+    The page of the project's own results also says which model to use, and links to other pages of the repository.
+    """
     evaluations = results.published(folder)
     detectors = [result for result in evaluations if result["kind"] == results.DETECTOR]
     configs = ("4-class", f"4-class{GROUPED}")
     return render(
         "results.md",
+        folder=Path(folder).resolve().name,
+        of_project=Path(folder).resolve() == RESULTS.resolve(),
         plot=LEADERBOARD if leaderboard(evaluations) else None,
         tables=_score_tables(evaluations, detectors),
         classes=_class_tables(detectors),

@@ -139,6 +139,7 @@ PATHS = (*POSTS, "/healthz", "/metrics")
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Refusal, "description": description}
     for status, description in (
+        (400, "The body is not in UTF-8."),
         (413, "The request is too large."),
         (422, "The input is not usable."),
         (500, "The service failed; its log says why."),
