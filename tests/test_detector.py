@@ -207,7 +207,7 @@ def test_progress_counts_every_chat_once(detector, chats):
     ("messages", "message"),
     [
         ("你好", "messages is text"),
-        ({"role": "user"}, "messages is an object"),
+        ({"role": "user"}, "messages is one message"),
         (None, "messages is null"),
         ([], "messages is empty"),
         (["你好"], "messages[0] is text"),

@@ -358,7 +358,7 @@ sys.path.insert(0, {str(tree)!r})
 os.environ.update({variables!r}, GRADIO_ANALYTICS_ENABLED="False")
 import app, contradiction
 from contradiction.serving.service import Service
-page = app.build(Service(contradiction.ContradictionDetector.from_pretrained(app.MODEL)))
+page = app.build({{'quick': Service(contradiction.ContradictionDetector.from_pretrained(app.MODEL))}})
 others = [name for name in ("cdconv", "evaluate_metric") if name in sys.modules]
 print(json.dumps([type(page).__name__, contradiction.__file__, others]))"""
     # -I and -S: only the installed packages, neither this checkout nor an editable install.

@@ -69,7 +69,7 @@ def test_a_run_interrupted_anywhere_ends_with_the_same_files(detect, mixed, whol
         count = [len(result.splitlines()) for result in kept(whole)]
         assert code == 1
         assert err[-1].startswith(f"cdconv: {count[0]} chats, ")
-        assert err[-1].endswith(f" {count[1]} rejected → {cut}.rejected.jsonl")
+        assert err[-1].endswith(f" {count[1]} inputs rejected → {cut}.rejected.jsonl")
 
 
 SMALL_CHUNKS = "from contradiction.chats import chunks; chunks.CHUNK_WINDOWS = 8\n"
