@@ -16,7 +16,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from contradiction.conversation import read_turns
 from contradiction.inputs.tokenization import MARGIN, encode, has_known_token, text_end
 from contradiction.inputs.views import VIEWS, model_input, normalize
-from contradiction.inputs.windows import windows
+from contradiction.inputs.windows import INTRODUCTION, windows
 from contradiction.paths import SHIPPED
 from contradiction.training.initialize import character_tokenizer
 
@@ -140,6 +140,15 @@ def test_windowed_reads_each_earlier_turn_with_the_judged_turn():
         (("丙", "丁", "戊", "己"), 1),
     ]
     assert [window.turn for window in windows(turns, 2, max_turns=1)] == [1]
+
+
+def test_the_first_message_of_a_bot_that_begins_is_read_as_an_answer():
+    turns = read_turns(chat(*"甲乙丙丁戊己")[1:])
+    for windowing in ("windowed", "sentences"):
+        rows = [tuple(window.row.values()) for window in windows(turns, 2, windowing)]
+        assert rows == [(INTRODUCTION, "乙", "戊", "己"), ("丙", "丁", "戊", "己")]
+    assert [window.row["u1"] for window in windows(turns, 2, "structured")] == ["", ""]
+    assert [window.row["u1"] for window in windows(turns, 0)] == [""], "an opening has no earlier reply to read"
 
 
 def test_structured_reads_pairs_of_replies_and_unstructured_all_at_once():

@@ -22,8 +22,9 @@ _SHORTEST = 6
 # second on two CPU cores with an encoder of 28 M parameters; without a bound, a chat of 10,000 turns takes minutes.
 MAX_TURNS = 50
 
-# "Tell me about yourself": the message before a text that answers nobody, such as a fact about the bot. Detectors were
-# trained on replies to a message, and find more contradictions with it than without (``experiments/persona_facts.py``).
+# "Tell me about yourself": the message before a text that answers nobody, such as a fact about the bot or a greeting.
+# Detectors were trained on replies to a message, and find more contradictions with it than without
+# (``experiments/persona_facts.py``, ``experiments/bot_begins.py``).
 INTRODUCTION = "跟我说说你吧"
 
 
@@ -61,7 +62,8 @@ def windows(turns: Sequence[Turn], place: int, windowing: str = WINDOWED, max_tu
       the earlier reply is also read with each sentence of the judged reply. The whole turn comes last.
 
     An earlier reply without words cannot be contradicted, so its turn is merged into the next: what the user said
-    before and after it is read as one utterance. Where there is no earlier reply at all, the one window holds the
+    before and after it is read as one utterance. If the assistant began the chat, *windowed* and *sentences* read its
+    first reply as the answer to ``INTRODUCTION``. Where there is no earlier reply at all, the one window holds the
     user's last utterance and the reply.
 
     Args:
@@ -86,7 +88,8 @@ def windows(turns: Sequence[Turn], place: int, windowing: str = WINDOWED, max_tu
         pairs = [(turns[number].reply, reply)]
         if windowing == SENTENCES and max(map(len, pairs[0])) > LONG_REPLY:
             pairs = [*product(sentences_of(turns[number].reply), sentences_of(reply)), *pairs]
-        read += [Window(row_of(user[number], one, user[place], other), (number,)) for one, other in pairs]
+        said = user[number] or INTRODUCTION
+        read += [Window(row_of(said, one, user[place], other), (number,)) for one, other in pairs]
     return read
 
 
