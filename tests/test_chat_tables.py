@@ -36,7 +36,7 @@ def test_only_the_bad_rows_of_csv_and_parquet_are_rejected(detect, tmp_path):
     parquet.write_table(table, tmp_path / "a.parquet")
     code, answers, err = detect(tmp_path / "a.parquet")
     assert (code, [(answer["row"], answer["id"]) for answer in answers]) == (1, [(1, 1)])
-    assert "a.parquet:2: messages is null" in err[0]
+    assert "a.parquet: row 2: messages is null" in err[0]
     assert objects(tmp_path / "a.parquet.rejected.jsonl")[1]["input"] == '{"messages": "{", "id": 3}'
 
 
@@ -64,7 +64,7 @@ def test_a_cell_that_python_cannot_represent_rejects_only_its_row(detect, tmp_pa
     parquet.write_table(pyarrow.table({"messages": [json.dumps(CHAT)] * 2, "id": named}), file)
     code, answers, err = detect(file)
     assert (code, [answer["row"] for answer in answers]) == (1, [2])
-    assert f"{file}:1: {message}" in err[0]
+    assert f"{file}: row 1: {message}" in err[0]
     [kept] = objects(tmp_path / "a.parquet.rejected.jsonl")
     assert json.loads(kept["input"]) == {"messages": json.dumps(CHAT), "id": None}
 
@@ -139,7 +139,7 @@ def test_an_unclosed_quote_rejects_only_its_line(detect, tmp_path):
     rows.write_text(f'u1,b1,u2,b2\n{good}\na,"b,c,d\n{good}\n{good}\n', encoding="utf-8")
     code, answers, err = detect(rows)
     assert (code, [answer["row"] for answer in answers]) == (1, [1, 3, 4])
-    assert "a.csv:2: a quote that is not closed" in err[0]
+    assert "a.csv: data row 2: a quote that is not closed" in err[0]
     [kept] = objects(tmp_path / "a.csv.rejected.jsonl")
     assert kept["input"] == 'a,"b,c,d'
 
@@ -151,7 +151,7 @@ def test_a_quote_on_a_later_line_does_not_close_it(detect, tmp_path):
     rows.write_text(f'u1,b1,u2,b2\na,"b,c,d\n{quoted}\n{good}\n', encoding="utf-8")
     code, answers, err = detect(rows)
     assert (code, [answer["row"] for answer in answers]) == (1, [2, 3])
-    assert "a.csv:1:" in err[0]
+    assert "a.csv: data row 1:" in err[0]
 
 
 def test_rows_counted_in_the_footer_but_unreadable_are_reported_missing(tmp_path, monkeypatch):
