@@ -147,6 +147,8 @@ def test_the_first_message_of_a_bot_that_begins_is_read_as_an_answer():
     for windowing in ("windowed", "sentences"):
         rows = [tuple(window.row.values()) for window in windows(turns, 2, windowing)]
         assert rows == [(INTRODUCTION, "乙", "戊", "己"), ("丙", "丁", "戊", "己")]
+    [whole] = windows(turns, 2, "unstructured")
+    assert tuple(whole.row.values()) == ((INTRODUCTION, "乙", "丙"), "丁", "戊", "己")
     assert [window.row["u1"] for window in windows(turns, 2, "structured")] == ["", ""]
     assert [window.row["u1"] for window in windows(turns, 0)] == [""], "an opening has no earlier reply to read"
 

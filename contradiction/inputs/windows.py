@@ -62,9 +62,9 @@ def windows(turns: Sequence[Turn], place: int, windowing: str = WINDOWED, max_tu
       the earlier reply is also read with each sentence of the judged reply. The whole turn comes last.
 
     An earlier reply without words cannot be contradicted, so its turn is merged into the next: what the user said
-    before and after it is read as one utterance. If the assistant began the chat, *windowed* and *sentences* read its
-    first reply as the answer to ``INTRODUCTION``. Where there is no earlier reply at all, the one window holds the
-    user's last utterance and the reply.
+    before and after it is read as one utterance. If the assistant began the chat, its first reply is read as the answer
+    to ``INTRODUCTION``. Where there is no earlier reply at all, the one window holds the user's last utterance and the
+    reply.
 
     Args:
         turns: the turns of the chat.
@@ -75,21 +75,21 @@ def windows(turns: Sequence[Turn], place: int, windowing: str = WINDOWED, max_tu
     reply = turns[place].reply
     first = 0 if max_turns is None else max(0, place - max_turns)
     earlier = [number for number in range(first, place) if not is_blank(turns[number].reply)]
-    user = {number: _user_text(turns, first, number) for number in (*earlier, place)}
+    question = _user_text(turns, first, place)
     if not earlier:
-        return [Window(row_of("", "", user[place], reply), ())]
-    if windowing == UNSTRUCTURED:
-        *before, last = [text for number in earlier for text in (user[number], turns[number].reply)]
-        return [Window(row_of(tuple(before), last, user[place], reply), tuple(earlier))]
+        return [Window(row_of("", "", question, reply), ())]
     if windowing == STRUCTURED:
         return [Window(row_of("", turns[number].reply, "", reply), (number,)) for number in earlier]
+    user = {number: _user_text(turns, first, number) or INTRODUCTION for number in earlier}
+    if windowing == UNSTRUCTURED:
+        *before, last = [text for number in earlier for text in (user[number], turns[number].reply)]
+        return [Window(row_of(tuple(before), last, question, reply), tuple(earlier))]
     read = []
     for number in earlier:
         pairs = [(turns[number].reply, reply)]
         if windowing == SENTENCES and max(map(len, pairs[0])) > LONG_REPLY:
             pairs = [*product(sentences_of(turns[number].reply), sentences_of(reply)), *pairs]
-        said = user[number] or INTRODUCTION
-        read += [Window(row_of(said, one, user[place], other), (number,)) for one, other in pairs]
+        read += [Window(row_of(user[number], one, question, other), (number,)) for one, other in pairs]
     return read
 
 
