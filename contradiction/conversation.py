@@ -17,8 +17,8 @@ MESSAGE = '{"role": "user" or "assistant", "content": text}'
 # The type of a content part -> the key of its text.
 TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 
-# The tags around what a reasoning model writes before its answer.
-THOUGHTS = ("<think>", "</think>")
+# What a reasoning model writes before its answer.
+_THOUGHTS = re.compile(r"(?:\s*<think>.*?(?:</think>|\Z))+\s*|(?:(?!<think>).)*?</think>\s*", re.DOTALL)
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -95,9 +95,13 @@ def unfinished_turns(messages: Messages) -> list[Turn]:
 
 
 def spoken_messages(messages: Messages) -> list[dict[str, str]]:
-    """The messages by the user and the assistant as text; raises InputError for one that is not usable."""
+    """The messages of both sides as text, as they are judged; raises InputError for one that is not usable."""
     read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
-    return [{"role": message.role, "content": message.text} for message in read if not message.skipped]
+    return [
+        {"role": message.role, "content": answer_of(message.text) if message.role == ASSISTANT else message.text}
+        for message in read
+        if not message.skipped
+    ]
 
 
 def alternating(texts: Iterable[str]) -> list[dict[str, str]]:
@@ -142,21 +146,19 @@ def add_message(turns: list[Turn], message: Utterance, index: int) -> None:
         turns[-1] = Turn(last.user, reply, last.user_messages, (*last.reply_messages, index), unread)
 
 
-def answer_span(text: str) -> tuple[int, int]:
-    """Start and end of the answer in the text of a reasoning model, which may hold a ``<think>`` block.
+def answer_start(text: str) -> int:
+    """Where the answer begins in the text of a reasoning model, which may begin with a ``<think>`` block.
 
-    Some servers leave out the first tag. A text that was cut within the block has no last tag, and no answer.
+    Some servers leave out the first tag. A text that was cut within the block has no last tag, and no answer. Tags
+    within the answer, as in an explanation of them, are text.
     """
-    opening, closing = THOUGHTS
-    start = text.rfind(closing) + len(closing) if closing in text else 0
-    start = len(text) - len(text[start:].lstrip()) if start else 0
-    end = text.find(opening, start)
-    return start, end if end >= 0 else len(text)
+    thoughts = _THOUGHTS.match(text)
+    return thoughts.end() if thoughts else 0
 
 
 def answer_of(text: str) -> str:
-    """The text of a reasoning model without its ``<think>`` block."""
-    return text[slice(*answer_span(text))]
+    """The text of a reasoning model without the ``<think>`` block before its answer."""
+    return text[answer_start(text) :]
 
 
 def _join(before: str, text: str) -> str:

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 
-from contradiction.conversation import Messages, Turn, answer_span, is_blank, list_messages, read_message, read_turns
+from contradiction.conversation import Messages, Turn, answer_start, is_blank, list_messages, read_message, read_turns
 from contradiction.errors import InputError
 from contradiction.inputs.views import Row
 from contradiction.inputs.windows import INTRODUCTION, row_of, windows
@@ -179,10 +179,11 @@ def _span(messages: Messages, turn: Turn, clause: Clause) -> Span:
     """The span of a clause in its message; a clause lies in one message, because a line break ends a clause."""
     start, end = clause
     for index in turn.reply_messages:
-        answer_start, answer_end = answer_span(read_message(messages[index], f"messages[{index}]").text)
-        length = answer_end - answer_start
+        text = read_message(messages[index], f"messages[{index}]").text
+        skipped = answer_start(text)
+        length = len(text) - skipped
         if length and start < length:
-            return Span(index, answer_start + start, answer_start + end)
+            return Span(index, skipped + start, skipped + end)
         # The messages of a turn are joined by a line break, except where one is empty.
         start, end = (start - length - 1, end - length - 1) if length else (start, end)
     raise AssertionError("a clause lies in one of the messages of its reply")

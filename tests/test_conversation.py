@@ -160,7 +160,8 @@ def test_arrays_are_invalid_roles_and_count_as_tool_calls_unless_empty():
     [
         ("<think>The user asks about cats.</think>\n\n我没养过猫呀", "我没养过猫呀"),
         ("用户问我养不养猫。</think>我没养过猫呀", "我没养过猫呀"),
-        ("<think>一</think>二<think>三</think>我没养过猫呀<think>四", "我没养过猫呀"),
+        ("\n<think>一</think>\n<think></think>我没养过猫呀", "我没养过猫呀"),
+        ("我没养过猫，<think>和</think>是标签", "我没养过猫，<think>和</think>是标签"),
         ("<think>用户问我养不养猫，我应该说", ""),
         (" 我没养过猫呀", " 我没养过猫呀"),
     ],

@@ -283,7 +283,7 @@ def test_an_instruction_and_its_input_are_one_message():
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"query": U1, "response": B1, "session_id": "s"}, "one turn of a session_id; .* must be in history"),
+        ({"query": U1, "response": B1, "session_id": "s"}, "session_id but no history; .* earlier turns in history"),
         ({"query": U1, "response": {"choices": []}}, "response is an object; it must be text"),
         ({"instruction": U1, "output": [B1, B2]}, "output is a list; it must be text"),
         ({"instruction": U1, "input": 3, "output": B1}, "input is a number; it must be text"),

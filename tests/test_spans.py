@@ -207,7 +207,7 @@ def test_spans_lie_in_the_message_that_holds_the_clause(detector):
 
 
 def test_spans_count_the_thoughts_of_a_reasoning_model(detector):
-    messages = chat("你养猫吗？", "<think>猫，</think>\n养了一只橘猫", "它叫什么？", "我想想</think>没养过<think>猫，")
+    messages = chat("你养猫吗？", "<think>猫，</think>\n养了一只橘猫", "它叫什么？", "我想想</think>\n没养过")
     clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
     assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == ("养了一只橘猫", "没养过")
 

@@ -124,7 +124,7 @@ def _turn_texts(keys: tuple[str, ...], row: Mapping[str, Any]) -> list[str]:
     """The texts of a row that has its last turn under two keys, and the earlier turns under ``history``."""
     if HISTORY not in row and (session := session_name([*row])):
         raise InputError(
-            f"one turn of a {session}; a line holds a whole chat, so the earlier turns must be in {HISTORY}"
+            f"it has {session} but no {HISTORY}; a line holds a whole chat, with the earlier turns in {HISTORY}"
         )
     history = row.get(HISTORY) or []
     if not isinstance(history, list):

@@ -275,7 +275,7 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
 
     A label within other words does not count: "no contradiction" is not a contradiction.
     """
-    text = answer_of(text)
+    text, *_ = answer_of(text).partition("<think>")  # a model may go on to think after its answer
     for candidate in re.findall(r"\{[^{}]*\}", text):
         try:
             label = json.loads(candidate).get("label")
