@@ -108,6 +108,15 @@ def test_the_links_on_the_card_work_outside_this_repository(repo):
     assert [link for link in links if not link.startswith("https://") and link not in places] == []
 
 
+def test_the_code_on_the_card_runs(sample_repo, tmp_path, monkeypatch, capsys):
+    (tmp_path / "cdconv").symlink_to(sample_repo)
+    monkeypatch.chdir(tmp_path)
+    [code] = re.findall(r"```python\n(.*?)```", header(sample_repo)[1], flags=re.DOTALL)
+    exec(code, {})
+    row = load_split(sample_repo, "4-class", "test")[0]
+    assert capsys.readouterr().out.split()[-1] == NAMES["4-class"][row["label"]]
+
+
 def test_the_licence_stands_before_the_first_section_of_the_card(repo, kind):
     summary = header(repo)[1].split("\n## ")[0]
     assert "**Licence:**" in summary
