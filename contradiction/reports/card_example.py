@@ -1,6 +1,7 @@
 """The example on the card of a model: its texts, and what the model says of them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,43 +44,51 @@ def text_pair(columns: Sequence[str], separator: str, example: Mapping[str, str]
     return {"text": separator.join(context), "text_pair": last} if context else {"text": last}
 
 
-def one_text(folder: Path, pair: Mapping[str, str]) -> str | None:
-    """A pair as one text that a checkpoint reads as the same tokens, for the widget of the Hub, which sends one text.
-
-    None if there is no such text, for instance because the checkpoint numbers the two texts.
-    """
-    if "text_pair" not in pair:
-        return pair["text"]
-    if not (folder / "tokenizer.json").is_file() or read_json(folder / "config.json").get("type_vocab_size", 1) > 1:
-        return None
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    between = separator_of(folder)
-    wanted = tokenizer.encode(pair["text"], pair["text_pair"]).ids
-    joined = (f"{pair['text']}{between * count}{pair['text_pair']}" for count in (1, 2))
-    return next((text for text in joined if tokenizer.encode(text).ids == wanted), None)
-
-
 def separator_of(folder: Path) -> str:
     """The token between two texts, from the file, because loading a tokenizer of `transformers` is slow."""
     saved = read_json(folder / "tokenizer_config.json")
     return saved.get("sep_token") or saved.get("eos_token") or "\n"
 
 
-def pipeline_scores(checkpoint: Path, examples: Sequence[Mapping[str, str]]) -> list[dict[str, float]] | None:
-    """The score of each label for each example by `transformers` alone, to two digits; None without weights."""
-    if not any(checkpoint.glob("*.safetensors")):
-        return None
+@dataclass(frozen=True)
+class Answer:
+    """What `transformers` alone says of an example.
+
+    Attributes:
+        scores: the score of each label, to two digits.
+        text: the example as one text, for the widget of the Hub, which sends one text; None if there is no such text
+            that the checkpoint reads as the same tokens.
+    """
+
+    scores: dict[str, float]
+    text: str | None
+
+
+def pipeline_answers(checkpoint: Path, examples: Sequence[Mapping[str, str]]) -> list[Answer]:
+    """The answers of `transformers` alone to some examples; none without weights."""
+    if not examples or not any(checkpoint.glob("*.safetensors")):
+        return []
     from transformers import pipeline
 
     from contradiction.io.quiet import no_model_bars
 
     with no_model_bars():
-        classify = pipeline("text-classification", model=str(checkpoint), top_k=None, device="cpu")
-    # Its declared type is that of a single label. One by one, as on the card, because a batch rounds differently.
-    answers: Any = [classify([dict(example)], truncation=True)[0] for example in examples]
-    return [{score["label"]: round(score["score"], 2) for score in scores} for scores in answers]
+        classify: Any = pipeline("text-classification", model=str(checkpoint), top_k=None, device="cpu")
+    answers = []
+    for example in examples:
+        [scores] = classify([dict(example)], truncation=True)
+        rounded = {score["label"]: round(score["score"], 2) for score in scores}
+        answers.append(Answer(rounded, _one_text(classify.tokenizer, example)))
+    return answers
+
+
+def _one_text(tokenizer: Any, example: Mapping[str, str]) -> str | None:
+    text, pair = example["text"], example.get("text_pair")
+    if pair is None:
+        return text
+    wanted = dict(tokenizer(text, pair))  # some checkpoints number the two texts
+    joined = (f"{text}{(tokenizer.sep_token or '') * count}{pair}" for count in (1, 2))
+    return next((one for one in joined if dict(tokenizer(one)) == wanted), None)
 
 
 def detector_verdict(folder: Path, example: Mapping[str, str]) -> Verdict | None:

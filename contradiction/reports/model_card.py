@@ -24,11 +24,11 @@ from contradiction.reports.analysis import card_summary
 from contradiction.reports.card_example import (
     CHINESE_EXAMPLE,
     ENGLISH_EXAMPLE,
+    Answer,
     chat_of,
     consistent,
     detector_verdict,
-    one_text,
-    pipeline_scores,
+    pipeline_answers,
     separator_of,
     text_pair,
 )
@@ -222,7 +222,7 @@ def _use(
     separator = separator_of(folder / checkpoint) if alone else ""
     example = text_pair(columns, separator, texts) if alone else None
     examples = [example, text_pair(columns, separator, consistent(texts))] if example else []
-    scores = pipeline_scores(folder / checkpoint, examples) if examples else None
+    answers = pipeline_answers(folder / checkpoint, examples)
     judges = columns[-1:] == CONVERSATION[-1:]
     verdict = detector_verdict(folder, texts) if judges else None
     return {
@@ -238,9 +238,9 @@ def _use(
         "before": columns[:-1],
         "separator": separator,
         "example": example,
-        "scores_of_example": scores[0] if scores else None,
+        "scores_of_example": answers[0].scores if answers else None,
         # The widget loads what stands in the root of the repo, which is no checkpoint for stages and ensembles.
-        "widget": [] if checkpoint else _widget(folder, examples, scores),
+        "widget": [] if checkpoint else _widget(answers),
         "judges": judges,
         "facade": judges and task_of(recipe.data.config) != "persona",
         "chat": chat_of(texts),
@@ -249,18 +249,16 @@ def _use(
     }
 
 
-def _widget(
-    folder: Path, examples: Sequence[Mapping[str, str]], scores: Sequence[Mapping[str, float]] | None
-) -> list[dict[str, Any]]:
+def _widget(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     """The examples of the widget on the Hub. It shows their scores also where no server runs the model."""
     return [
         {
-            "text": text,
+            "text": answer.text,
             "example_title": title,
-            "output": [{"label": label, "score": score} for label, score in answer.items()],
+            "output": [{"label": label, "score": score} for label, score in answer.scores.items()],
         }
-        for title, example, answer in zip(("Contradiction", "No contradiction"), examples, scores or (), strict=False)
-        if (text := one_text(folder, example))
+        for title, answer in zip(("Contradiction", "No contradiction"), answers, strict=False)
+        if answer.text
     ]
 
 
