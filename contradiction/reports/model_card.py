@@ -267,7 +267,11 @@ def _headline(evaluations: Sequence[Mapping[str, Any]], config: str) -> str | No
     for result in evaluations:
         if (result["config"], result["split"]) == (config, "test"):
             place = f"the test split of {result['data_name']}" if result.get("data_name") else "the test split"
-            return f"Macro-F1 on {place}, `{config}`: {figure_text(result['metrics'], FIGURES[0])} %."
+            by_rule, *argmax = (
+                f"{figure_text(each['metrics'], FIGURES[0])} %" for each in (result, result.get("argmax")) if each
+            )
+            how = f" with the [decision rule](#decision-rule), {argmax[0]} by the most probable label" if argmax else ""
+            return f"Macro-F1 on {place}, `{config}`: {by_rule}{how}."
     return None
 
 
