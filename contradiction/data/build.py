@@ -201,7 +201,7 @@ def data_set_card(
     rows = cdconv.read_rows(source.path)
     splits = both_splits(rows)
     # The six configs of a source hold the same conversations, so these count once.
-    others = sum(info.splits.total_num_examples for name, info in infos.items() if name not in SOURCE_CONFIGS)
+    others = sum(_rows(info) for name, info in infos.items() if name not in SOURCE_CONFIGS)
     data = DatasetCardData(
         pretty_name={"release": RELEASE, "sample": "CDConv sample"}.get(source.kind, "CDConv, from a file of your own"),
         annotations_creators=_distinct(*ANNOTATORS[source.kind], BY_MACHINE),
@@ -233,7 +233,7 @@ def data_set_card(
         leaks=statistics.leaks(splits),
         checklists=checklists.sizes(with_turns) if with_turns else None,
         crossed=crossed_sizes,
-        crossed_rows=sum(infos[name].splits.total_num_examples for name in CROSSED_CONFIGS),
+        crossed_rows=sum(_rows(infos[name]) for name in CROSSED_CONFIGS),
         tables=statistics.table3(rows),
         baselines=baselines if source.kind == "release" else None,
         citation=cdconv.CITATION,
@@ -253,6 +253,10 @@ def _shown(example: tuple[str, cdconv.Row]) -> str:
     label, row = example
     columns = {key: value for key, value in row.items() if key != "persona"}
     return json.dumps({**columns, "label": label}, ensure_ascii=False)
+
+
+def _rows(info: "DatasetInfo") -> int:
+    return sum(split.num_examples for split in (info.splits or {}).values())
 
 
 def _distinct(*values: str) -> list[str]:
