@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,15 +91,22 @@ def code_on_the_hub(card: str, names: Iterable[str], repo_id: str, place: str = 
     return re.sub(r"(```python\n)(.*?)(```)", block, card, flags=re.DOTALL)
 
 
-def dataset(folder: str | Path = "cdconv", *, any_data: bool = False) -> Upload:
+def dataset(folder: str | Path = "cdconv", repo_id: str | None = None, *, any_data: bool = False) -> Upload:
     """The repo of a data set: the Parquet files of every config, and the card.
 
+    Args:
+        folder: the data repo.
+        repo_id: the repo. The code on the card then loads the data from there. By default the card stays as it is.
+        any_data: whether it may hold other data than the released CDConv.
+
     Raises:
-        InputError: the folder is not a complete data repo, or holds other data than the released CDConv and
-            ``any_data`` is false.
+        InputError: the folder is not a complete data repo, or holds other data and ``any_data`` is false, or the id is
+            not a Hub id.
     """
     from huggingface_hub import DatasetCard
 
+    if repo_id:
+        check_repo_id(repo_id)
     folder = _existing(folder)
     card = _card(folder, DatasetCard, "`cdconv data build` writes it")
     files = _files(folder)
@@ -114,7 +122,8 @@ def dataset(folder: str | Path = "cdconv", *, any_data: bool = False) -> Upload:
         raise InputError(
             f"{folder}: its card calls it {name!r}, which is not {RELEASE}; --any-data publishes it under that name"
         )
-    return Upload("dataset", files, card, f"{name}: {len(configs)} configs in Parquet, and the card")
+    upload = Upload("dataset", files, card, f"{name}: {len(configs)} configs in Parquet, and the card")
+    return _with_name(upload, 'load_dataset("cdconv"', f'load_dataset("{repo_id}"') if repo_id else upload
 
 
 def _data_files(folder: Path, configs: Any) -> dict[str, list[str]]:
@@ -138,31 +147,62 @@ def metric(repo_id: str) -> Upload:
 
     if repo_id.rpartition("/")[2] != METRIC.name:
         raise InputError(f"{repo_id}: evaluate.load looks for a file named like the repo; name it USER/{METRIC.name}")
-    return Upload("space", _files(METRIC), _card(METRIC, SpaceCard), "The metric of CDConv, and its page")
+    upload = Upload("space", _files(METRIC), _card(METRIC, SpaceCard), "The metric of CDConv, and its page")
+    return _with_name(upload, 'evaluate.load("./evaluate_metric"', f'evaluate.load("{repo_id}"')
 
 
-def space(model: str | None = None) -> Upload:
+def space(model: str | None = None, repo_id: str | None = None) -> Upload:
     """The Space of the demo page: the page, and the library beside it.
 
     Args:
         model: the Hub id of its detector. By default the Space keeps its variable CDCONV_MODEL.
+        repo_id: the repo. The code on the card then asks the page there. By default it asks a page on this machine.
 
     Raises:
-        InputError: the model is not a Hub id.
+        InputError: an id is not a Hub id.
     """
     from huggingface_hub import SpaceCard
 
     library = {name: path for name, path in _files(PACKAGE).items() if not name.startswith(NOT_IN_SPACE)}
     files = _files(SPACE) | {f"{PACKAGE.name}/{name}": path for name, path in library.items()}
     card = _card(SPACE, SpaceCard)
-    if model is None:
-        return Upload("space", files, card, "The demo page of CDConv")
-    check_repo_id(model)
-    if Path(model).is_dir():
+    for name in (model, repo_id):
+        if name is not None:
+            check_repo_id(name)
+    if model and Path(model).is_dir():
         raise InputError(f"{model}: a local folder, which a Space cannot see; `cdconv push model` gives it a Hub id")
-    card.data["models"] = [model]  # links the two repos on the Hub; the page itself reads the variable
-    files[CARD] = str(card).encode()
-    return Upload("space", files, card, f"The demo page of CDConv, with {model}", {MODEL_VARIABLE: model})
+    upload = Upload("space", files, card, "The demo page of CDConv")
+    if model:
+        card.data["models"] = [model]  # links the two repos on the Hub; the page itself reads the variable
+        message = f"The demo page of CDConv, with {model}"
+        upload = Upload("space", files | {CARD: str(card).encode()}, card, message, {MODEL_VARIABLE: model})
+    return _with_name(upload, 'Client("http://127.0.0.1:7860/")', f'Client("{repo_id}")') if repo_id else upload
+
+
+def with_code_url(upload: Upload, url: str) -> Upload:
+    """An upload whose card says below its title where the code is.
+
+    Args:
+        upload: what to send.
+        url: the address of the git repository of the code.
+
+    Raises:
+        InputError: the address does not begin with ``https://``.
+    """
+    if not re.fullmatch(r"https://[^\s<>\\]+", url):
+        raise InputError(f"{url}: the address of the code must begin with https://")
+    sentence = f"Code, documentation and library: <{url}>. `pip install git+{url}` installs the library."
+    return _with_text(upload, re.sub(r"^# .+$", rf"\g<0>\n\n{sentence}", upload.card.text, count=1, flags=re.MULTILINE))
+
+
+def _with_name(upload: Upload, local: str, on_the_hub: str) -> Upload:
+    """An upload whose card loads something from the Hub instead of a folder."""
+    return _with_text(upload, upload.card.text.replace(local, on_the_hub))
+
+
+def _with_text(upload: Upload, text: str) -> Upload:
+    upload.card.text = text
+    return replace(upload, files={**upload.files, CARD: str(upload.card).encode()})
 
 
 def _files(folder: Path) -> dict[str, Path | bytes]:

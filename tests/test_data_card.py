@@ -70,11 +70,57 @@ def test_card_metadata_uses_values_that_the_hub_accepts(repo, kind):
     assert yaml.safe_load(data.to_yaml()) == front
     assert DatasetCard.load(repo / "README.md").data.to_dict() == front
     assert front["language"] == ["zh"]
-    assert front["license"] == {"release": "cc-by-nc-4.0", "sample": "cc0-1.0"}[kind]
-    assert front["size_categories"] == [{"release": "10K<n<100K", "sample": "n<1K"}[kind]]
     assert front["task_categories"] == ["text-classification"]
     infos = datasets.info.DatasetInfosDict.from_dataset_card_data(data)
     assert infos["4-class"].features["label"] == ClassLabel(names=NAMES["4-class"])
+
+
+def test_card_metadata_name_the_licence_the_writers_and_the_annotators_of_every_config(repo, kind):
+    front, body = header(repo)
+    licences, writers, annotators = {
+        "release": (["cc-by-nc-4.0", "cc0-1.0"], ["machine-generated", "other"], ["other", "machine-generated"]),
+        "sample": (["cc0-1.0"], ["machine-generated"], ["machine-generated"]),
+    }[kind]
+    assert (front["license"], front["language_creators"], front["annotations_creators"]) == (
+        licences,
+        writers,
+        annotators,
+    )
+    assert (front["multilinguality"], front["source_datasets"]) == (["monolingual"], ["original"])
+    assert "Which model it was is not recorded." in body
+
+
+def test_the_size_on_the_card_counts_every_conversation_once(repo, lines):
+    from datasets import load_dataset
+
+    crossed = sum(rows.num_rows for name in IN_REPO[len(CONFIGS) :] for rows in load_dataset(str(repo), name).values())
+    front, body = header(repo)
+    assert len(lines) + crossed > 100_000
+    assert front["size_categories"] == ["100K<n<1M"]
+    assert f"add {crossed:,} replies" in body
+
+
+def test_the_links_on_the_card_work_outside_this_repository(repo):
+    links = re.findall(r"\]\(([^)]+)\)", header(repo)[1])
+    headings = re.findall(r"^#+ (.+)$", header(repo)[1], flags=re.MULTILINE)
+    places = {f"#{heading.lower().replace(' ', '-')}" for heading in headings}
+    assert links
+    assert [link for link in links if not link.startswith("https://") and link not in places] == []
+
+
+def test_the_code_on_the_card_runs(sample_repo, tmp_path, monkeypatch, capsys):
+    (tmp_path / "cdconv").symlink_to(sample_repo)
+    monkeypatch.chdir(tmp_path)
+    [code] = re.findall(r"```python\n(.*?)```", header(sample_repo)[1], flags=re.DOTALL)
+    exec(code, {})
+    row = load_split(sample_repo, "4-class", "test")[0]
+    assert capsys.readouterr().out.split()[-1] == NAMES["4-class"][row["label"]]
+
+
+def test_the_licence_stands_before_the_first_section_of_the_card(repo, kind):
+    summary = header(repo)[1].split("\n## ")[0]
+    assert "**Licence:**" in summary
+    assert ("no commercial use" in summary) == (kind == "release")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +208,8 @@ def test_card_of_a_user_supplied_file_claims_no_licence_or_origin(tmp_path):
     source = build.find(str(path))
     assert source == Source(path, "custom")
     front, body = header(build.build(source, tmp_path / "out"))
-    assert front["license"] == "unknown"
+    assert front["license"] == ["unknown", "cc0-1.0"]
+    assert (front["language_creators"], front["annotations_creators"]) == (["other", "machine-generated"],) * 2
     assert "**This is not the released CDConv" in body
     assert "`mine.txt`" in body
     assert str(tmp_path) not in body

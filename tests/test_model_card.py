@@ -1,5 +1,6 @@
 """A model card is true of the model in the folder: its example, its command, and its sources."""
 
+import ast
 import contextlib
 import io
 import json
@@ -50,15 +51,49 @@ def assert_output_matches_comments(card, monkeypatch, place):
 
 def test_the_examples_on_the_shipped_card_print_what_it_says_and_the_verdict_is_right(monkeypatch):
     assert_output_matches_comments(CARD, monkeypatch, paths.SHIPPED.parent)
-    assert re.search(r"^# history 0\.\d+ \(1,\)$", CARD, flags=re.MULTILINE)
+    assert re.search(r"^# history [01]\.\d+ \(1,\)$", CARD, flags=re.MULTILINE)
     assert "mistaken" not in CARD
 
 
 def test_the_examples_on_the_card_of_any_model_print_what_it_says(quick_model, monkeypatch):
     card = (quick_model / "README.md").read_text(encoding="utf-8")
     assert_output_matches_comments(card, monkeypatch, quick_model.parent)
-    label = re.search(r"^# (\S+) 0\.\d+ \(", card, flags=re.MULTILINE)[1]
+    label = re.search(r"^# (\S+) [01]\.\d+ \(", card, flags=re.MULTILINE)[1]
     assert ("This verdict is wrong" in card) == (label != "history")
+
+
+def test_the_widget_of_the_hub_shows_the_scores_of_the_text_that_it_sends():
+    from huggingface_hub import ModelCard
+    from transformers import pipeline
+
+    classify = pipeline("text-classification", model=str(paths.SHIPPED), top_k=None)
+    contradiction, consistent = ModelCard(CARD).data.widget
+    for example in (contradiction, consistent):
+        [scores] = classify([example["text"]], truncation=True)
+        assert example["output"] == [{"label": row["label"], "score": round(row["score"], 2)} for row in scores]
+    [comment] = re.findall(r"^# (\{.+\})$", CARD, flags=re.MULTILINE)  # the scores of the pair
+    assert {row["label"]: row["score"] for row in contradiction["output"]} == ast.literal_eval(comment)
+    assert [example["output"][0]["label"] for example in (contradiction, consistent)] == [
+        "history",
+        "non-contradiction",
+    ]
+
+
+def test_a_checkpoint_that_numbers_its_texts_has_no_widget(quick_model):
+    from huggingface_hub import ModelCard
+    from transformers import AutoTokenizer
+
+    assert "token_type_ids" in AutoTokenizer.from_pretrained(quick_model)("你", "好")
+    assert "widget" not in ModelCard.load(quick_model / "README.md").data
+
+
+def test_a_card_begins_with_the_licence_the_score_and_the_use():
+    places = [CARD.index(part) for part in ("**Not for commercial use:**", "Macro-F1 on the test split", "## Use\n")]
+    assert places == sorted(places) and places[-1] < CARD.index("## Results\n")
+    by_rule, argmax = re.search(
+        r"Macro-F1 on the test split of CDConv, `4-class`: (.+) % with .+, (.+) % by .+", CARD
+    ).groups()
+    assert f"| e5-small-long-replies | 4-class | test | {by_rule} | {argmax} |" in CARD
 
 
 def test_a_card_without_available_weights_claims_no_output(quick_model, tmp_path):

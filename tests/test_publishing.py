@@ -1,8 +1,10 @@
 """The content of a repo on the Hub, and the checks before an upload."""
 
+import re
 import shutil
 
 import pytest
+from helpers.pages import anchors, by_path, text_of
 
 from contradiction import paths, publishing
 from contradiction.errors import InputError
@@ -31,6 +33,46 @@ def test_a_push_changes_only_names_in_a_card_and_nothing_in_the_folder(model):
     sent = publishing.model(model, "you/name")
     assert (model / "README.md").read_bytes() == own
     assert sent.files["README.md"].decode().replace("you/name", model.name) == own.decode()
+
+
+def test_the_code_on_a_pushed_card_loads_from_its_repo(sample_repo):
+    for upload, call, name in (
+        (publishing.dataset(sample_repo, "you/data", any_data=True), "load_dataset", "you/data"),
+        (publishing.metric("you/evaluate_metric"), "evaluate.load", "you/evaluate_metric"),
+        (publishing.space(None, "you/page"), "Client", "you/page"),
+    ):
+        blocks = re.findall(r"```python\n(.*?)```", upload.files["README.md"].decode(), flags=re.DOTALL)
+        assert set(re.findall(rf'\b{re.escape(call)}\("([^"]+)"', "".join(blocks))) == {name}
+    with pytest.raises(InputError, match="Hub id"):
+        publishing.dataset(sample_repo, "data", any_data=True)
+
+
+def test_a_pushed_card_says_below_its_title_where_the_code_is():
+    url = "https://example.org/you/cdconv"
+    for upload in (publishing.metric("you/evaluate_metric"), publishing.model(paths.SHIPPED, "you/name")):
+        text = publishing.with_code_url(upload, url).files["README.md"].decode()
+        _, front, body = text.split("---\n", 2)
+        title, sentence = body.strip().split("\n\n")[:2]
+        assert title.startswith("# ") and f"<{url}>" in sentence and f"`pip install git+{url}`" in sentence
+        assert body.count(url) == 2 and url not in front
+    for other in ("git@example.org:you/cdconv", "http://example.org/a", "https://example.org/a b"):
+        with pytest.raises(InputError, match="https://"):
+            publishing.with_code_url(upload, other)
+
+
+CARDS = [paths.METRIC / "README.md", paths.SPACE / "README.md", *sorted(paths.SHIPPED.parent.glob("*/README.md"))]
+
+
+@pytest.mark.parametrize("card", **by_path(CARDS))
+def test_the_links_on_a_card_work_on_the_hub(card):
+    links = re.findall(r"\]\(([^)]+)\)", text_of(card))
+    places = {f"#{anchor}" for anchor in anchors(card)}
+    assert [link for link in links if not link.startswith("https://") and link not in places] == []
+
+
+@pytest.mark.parametrize("card", **by_path([path for path in CARDS if path.parent != paths.METRIC]))
+def test_a_card_says_before_its_first_section_that_commercial_use_is_not_allowed(card):
+    assert re.search(r"\bcommercial use", text_of(card).split("\n## ")[0])
 
 
 # Checks before an upload

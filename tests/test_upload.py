@@ -8,6 +8,8 @@ from helpers.hub_server import Commit, Hub
 
 from contradiction import publishing
 
+REPO = "user/evaluate_metric"
+
 
 @pytest.fixture(scope="module")
 def model(quick_model):
@@ -114,12 +116,12 @@ def test_a_broken_connection_during_an_upload_leaves_no_commit(hub, model, tmp_p
 
 def test_a_dry_run_lists_the_files_with_sizes_and_sends_no_requests(hub, model, sample_repo, tmp_path):
     for kind, arguments, upload in [
-        ("model", [model], publishing.model(model, "user/evaluate_metric")),
-        ("dataset", ["--folder", sample_repo, "--any-data"], publishing.dataset(sample_repo, any_data=True)),
-        ("metric", [], publishing.metric("user/evaluate_metric")),
-        ("space", ["--model", "user/tiny"], publishing.space("user/tiny")),
+        ("model", [model], publishing.model(model, REPO)),
+        ("dataset", ["--folder", sample_repo, "--any-data"], publishing.dataset(sample_repo, REPO, any_data=True)),
+        ("metric", [], publishing.metric(REPO)),
+        ("space", ["--model", "user/tiny"], publishing.space("user/tiny", REPO)),
     ]:
-        answer = push(hub, tmp_path, kind, *arguments, "--dry-run", repo="user/evaluate_metric", HF_TOKEN="")
+        answer = push(hub, tmp_path, kind, *arguments, "--dry-run", repo=REPO, HF_TOKEN="")
         assert (answer.returncode, answer.stderr.count("also deletes")) == (0, 1)
         *listed, total = [line.split() for line in answer.stdout.splitlines()]
         assert {name: int(size.replace(",", "")) for size, name in listed} == upload.sizes()

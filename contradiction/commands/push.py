@@ -14,6 +14,9 @@ app = typer.Typer(help="Publishes to the Hugging Face Hub.", no_args_is_help=Tru
 
 RepoOption = Annotated[str, typer.Option(help="The repo, user/name. It is created if it does not exist.")]
 PrivateOption = Annotated[bool, typer.Option("--private", help="Make the repo private.")]
+CodeUrlOption = Annotated[
+    str | None, typer.Option(help="The address of the git repository of the code, for the card to link.")
+]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="List the files and send nothing.")]
 
 
@@ -24,13 +27,14 @@ def push_dataset(
     any_data: Annotated[
         bool, typer.Option("--any-data", help="Also publish data whose card says that it is not CDConv.")
     ] = False,
+    code_url: CodeUrlOption = None,
     private: PrivateOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Publishes a data set."""
     from contradiction import publishing
 
-    _push(publishing.dataset(folder, any_data=any_data), repo_id, private, dry_run)
+    _push(publishing.dataset(folder, repo_id, any_data=any_data), repo_id, code_url, private, dry_run)
 
 
 @app.command("model")
@@ -38,42 +42,52 @@ def push_model(
     folder: TrainedModelArgument,
     repo_id: RepoOption,
     dataset: Annotated[str | None, typer.Option(help="The Hub id of the training data, for the card to link.")] = None,
+    code_url: CodeUrlOption = None,
     private: PrivateOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Publishes a model with its card. The code on the card then loads the model from this repo."""
     from contradiction import publishing
 
-    _push(publishing.model(folder, repo_id, dataset=dataset), repo_id, private, dry_run)
+    _push(publishing.model(folder, repo_id, dataset=dataset), repo_id, code_url, private, dry_run)
 
 
 @app.command("metric")
-def push_metric(repo_id: RepoOption, private: PrivateOption = False, dry_run: DryRunOption = False) -> None:
+def push_metric(
+    repo_id: RepoOption,
+    code_url: CodeUrlOption = None,
+    private: PrivateOption = False,
+    dry_run: DryRunOption = False,
+) -> None:
     """Publishes the metric as a Space, which `evaluate.load("user/evaluate_metric")` reads."""
     from contradiction import publishing
 
-    _push(publishing.metric(repo_id), repo_id, private, dry_run)
+    _push(publishing.metric(repo_id), repo_id, code_url, private, dry_run)
 
 
 @app.command("space")
 def push_space(
     repo_id: RepoOption,
     model: Annotated[str | None, typer.Option(help="The Hub id of the detector that the Space loads.")] = None,
+    code_url: CodeUrlOption = None,
     private: PrivateOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Publishes the demo page as a Space."""
     from contradiction import publishing
 
-    _push(publishing.space(model), repo_id, private, dry_run)
+    _push(publishing.space(model, repo_id), repo_id, code_url, private, dry_run)
     if model is None:
         say("no --model; the Space loads the detector that its variable CDCONV_MODEL names")
 
 
-def _push(upload: "Upload", repo_id: str, private: bool, dry_run: bool) -> None:
+def _push(upload: "Upload", repo_id: str, code_url: str | None, private: bool, dry_run: bool) -> None:
     from contradiction.io.upload import check_repo_id, push
+    from contradiction.publishing import with_code_url
     from contradiction.training import record
 
+    if code_url:
+        upload = with_code_url(upload, code_url)
     if dry_run:
         check_repo_id(repo_id)
         sizes = upload.sizes()

@@ -79,6 +79,7 @@ def _download() -> Path:
         ) from error
 
 
+SOURCE_CONFIGS = tuple(config.name for config in cdconv.CDConv.BUILDER_CONFIGS)
 MARKER = ".cdconv"  # in a folder that a build wrote; another build replaces no other folder
 _DIGEST = re.compile(r"-[0-9a-f]{16}\.parquet$")
 
@@ -101,10 +102,10 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
     # The cache is inside, so that nothing of it is left if the process is killed.
     with no_data_bars(), new_folder(out) as folder, tempfile.TemporaryDirectory(prefix=".", dir=folder) as cache:
         infos, files = DatasetInfosDict(), {}
-        for config in cdconv.CDConv.BUILDER_CONFIGS:
-            builder = _prepared(config.name, source, cache)
-            files[config.name] = write_splits(folder, config.name, builder.as_dataset())
-            infos[config.name] = builder.info
+        for config in SOURCE_CONFIGS:
+            builder = _prepared(config, source, cache)
+            files[config] = write_splits(folder, config, builder.as_dataset())
+            infos[config] = builder.info
         with_turns = checklists.build(both_splits(cdconv.read_rows(source.path))) if with_checklists else {}
         quadruples = {name: crossed.read_all(folder) for name, folder in crossed.FOLDERS.items()}
         others = {name: {checklists.SPLIT: rows} for name, rows in with_turns.items()}
@@ -154,7 +155,7 @@ def _replaceable(path: Path) -> bool:
     card, marker = Path("README.md"), Path(MARKER)
     if card in inside and b"dataset_info:" not in (path / card).read_bytes():  # as bytes: it may not be UTF-8
         return False
-    configs = {*(config.name for config in cdconv.CDConv.BUILDER_CONFIGS), *CHECKLISTS, *CROSSED_CONFIGS}
+    configs = {*SOURCE_CONFIGS, *CHECKLISTS, *CROSSED_CONFIGS}
     rows = inside - {card, marker}
     known = all(len(file.parts) == 2 and file.parts[0] in configs and file.suffix == ".parquet" for file in rows)
     # Builds from before there was a marker are known by the names of their Parquet files.
@@ -162,6 +163,12 @@ def _replaceable(path: Path) -> bool:
     return not inside or bool(known and built)
 
 
+# By the kind of the source: the licence of its rows, who wrote their texts, and who labelled them, in words of the Hub.
+# The crossed chats in the same repo add their own: a language model wrote and labelled them.
+LICENSES = {"release": cdconv.LICENSE, "sample": crossed.CORPUS.license, "custom": "unknown"}
+BY_MACHINE, OTHERWISE = "machine-generated", "other"
+WRITERS = {"release": (BY_MACHINE, OTHERWISE), "sample": (BY_MACHINE,), "custom": (OTHERWISE,)}
+ANNOTATORS = {"release": (OTHERWISE,), "sample": (BY_MACHINE,), "custom": (OTHERWISE,)}
 # Good examples of the categories, as lines of the released file; the first and the last share their context.
 EXAMPLES = (275, 1617, 3936, 274)
 TRIGGERS = {
@@ -193,14 +200,19 @@ def data_set_card(
 
     rows = cdconv.read_rows(source.path)
     splits = both_splits(rows)
+    # The six configs of a source hold the same conversations, so these count once.
+    others = sum(_rows(info) for name, info in infos.items() if name not in SOURCE_CONFIGS)
     data = DatasetCardData(
         pretty_name={"release": RELEASE, "sample": "CDConv sample"}.get(source.kind, "CDConv, from a file of your own"),
+        annotations_creators=_distinct(*ANNOTATORS[source.kind], BY_MACHINE),
+        language_creators=_distinct(*WRITERS[source.kind], BY_MACHINE),
         language=["zh"],
-        license={"release": cdconv.LICENSE, "sample": "cc0-1.0"}.get(source.kind, "unknown"),
-        size_categories=[_size_category(len(rows))],
+        license=_distinct(LICENSES[source.kind], crossed.CORPUS.license),
+        multilinguality=["monolingual"],
+        size_categories=[_size_category(len(rows) + others)],
         task_categories=["text-classification"],
         task_ids=["natural-language-inference"],
-        tags=["dialogue", "contradiction-detection", "consistency"],
+        tags=["dialogue", "contradiction-detection", "consistency", "synthetic"],
         source_datasets=["original"],
     )
     infos.to_dataset_card_data(data)
@@ -221,6 +233,7 @@ def data_set_card(
         leaks=statistics.leaks(splits),
         checklists=checklists.sizes(with_turns) if with_turns else None,
         crossed=crossed_sizes,
+        crossed_rows=sum(_rows(infos[name]) for name in CROSSED_CONFIGS),
         tables=statistics.table3(rows),
         baselines=baselines if source.kind == "release" else None,
         citation=cdconv.CITATION,
@@ -240,6 +253,14 @@ def _shown(example: tuple[str, cdconv.Row]) -> str:
     label, row = example
     columns = {key: value for key, value in row.items() if key != "persona"}
     return json.dumps({**columns, "label": label}, ensure_ascii=False)
+
+
+def _rows(info: "DatasetInfo") -> int:
+    return sum(split.num_examples for split in (info.splits or {}).values())
+
+
+def _distinct(*values: str) -> list[str]:
+    return list(dict.fromkeys(values))
 
 
 def _size_category(rows: int) -> str:

@@ -1,24 +1,36 @@
 """The example on the card of a model: its texts, and what the model says of them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from contradiction.conversation import alternating
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION
+from contradiction.io.files import read_json
 from contradiction.verdict import Verdict
 
 CHINESE_EXAMPLE = {
-    "u1": "你养猫吗？", "b1": "养了一只橘猫", "u2": "它叫什么名字？", "b2": "我没养过猫呀",
-    "premise": "他喜欢吃辣", "hypothesis": "他不吃辣", "chat": "user: 你养猫吗？ assistant: 养了一只橘猫",
-    "reply": "我没养过猫呀",
+    "u1": "你会开车吗？", "b1": "我会开车，开了十年", "u2": "带我去兜风吧", "b2": "我不会开车",
+    "premise": "他喜欢吃辣", "hypothesis": "他不吃辣", "chat": "user: 你会开车吗？ assistant: 我会开车，开了十年",
+    "reply": "我不会开车",
 }  # fmt: skip
 ENGLISH_EXAMPLE = {
     "u1": "Do you have a cat?", "b1": "Yes, a ginger one.", "u2": "What is its name?", "b2": "I never had a cat.",
     "premise": "He likes spicy food.", "hypothesis": "He does not eat spicy food.",
     "chat": "user: Do you have a cat? assistant: Yes, a ginger one.", "reply": "I never had a cat.",
 }  # fmt: skip
+# The last texts of the examples, and texts in their place that contradict nothing.
+CONSISTENT = {
+    "我不会开车": "好啊，我来接你", "他不吃辣": "他爱吃辣的菜",
+    "I never had a cat.": "Her name is Ginger.", "He does not eat spicy food.": "He likes hot dishes.",
+}  # fmt: skip
+
+
+def consistent(example: Mapping[str, str]) -> dict[str, str]:
+    """An example with a last text that contradicts nothing."""
+    return {column: CONSISTENT.get(text, text) for column, text in example.items()}
 
 
 def chat_of(example: Mapping[str, str]) -> list[dict[str, str]]:
@@ -32,19 +44,51 @@ def text_pair(columns: Sequence[str], separator: str, example: Mapping[str, str]
     return {"text": separator.join(context), "text_pair": last} if context else {"text": last}
 
 
-def pipeline_scores(checkpoint: Path, example: Mapping[str, str]) -> dict[str, float] | None:
-    """The score of each label by `transformers` alone, to two digits; None without weights."""
-    if not any(checkpoint.glob("*.safetensors")):
-        return None
+def separator_of(folder: Path) -> str:
+    """The token between two texts, from the file, because loading a tokenizer of `transformers` is slow."""
+    saved = read_json(folder / "tokenizer_config.json")
+    return saved.get("sep_token") or saved.get("eos_token") or "\n"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What `transformers` alone says of an example.
+
+    Attributes:
+        scores: the score of each label, to two digits.
+        text: the example as one text, for the widget of the Hub, which sends one text; None if there is no such text
+            that the checkpoint reads as the same tokens.
+    """
+
+    scores: dict[str, float]
+    text: str | None
+
+
+def pipeline_answers(checkpoint: Path, examples: Sequence[Mapping[str, str]]) -> list[Answer]:
+    """The answers of `transformers` alone to some examples; none without weights."""
+    if not examples or not any(checkpoint.glob("*.safetensors")):
+        return []
     from transformers import pipeline
 
     from contradiction.io.quiet import no_model_bars
 
     with no_model_bars():
-        classify = pipeline("text-classification", model=str(checkpoint), top_k=None, device="cpu")
-    answers: Any = classify([dict(example)], truncation=True)  # its declared type is that of a single label
-    [scores] = answers
-    return {score["label"]: round(score["score"], 2) for score in scores}
+        classify: Any = pipeline("text-classification", model=str(checkpoint), top_k=None, device="cpu")
+    answers = []
+    for example in examples:
+        [scores] = classify([dict(example)], truncation=True)
+        rounded = {score["label"]: round(score["score"], 2) for score in scores}
+        answers.append(Answer(rounded, _one_text(classify.tokenizer, example)))
+    return answers
+
+
+def _one_text(tokenizer: Any, example: Mapping[str, str]) -> str | None:
+    text, pair = example["text"], example.get("text_pair")
+    if pair is None:
+        return text
+    wanted = dict(tokenizer(text, pair))  # some checkpoints number the two texts
+    joined = (f"{text}{(tokenizer.sep_token or '') * count}{pair}" for count in (1, 2))
+    return next((one for one in joined if dict(tokenizer(one)) == wanted), None)
 
 
 def detector_verdict(folder: Path, example: Mapping[str, str]) -> Verdict | None:

@@ -16,7 +16,7 @@ from contradiction.evaluation.figures import FIGURES
 from contradiction.evaluation.thresholds import missing_reason, rule_of
 from contradiction.evaluation.thresholds import table as settings_table
 from contradiction.inputs.views import CONVERSATION, HYPOTHESIS_ONLY, VIEWS
-from contradiction.io.files import RECORD, read_json
+from contradiction.io.files import RECORD
 from contradiction.io.tables import Table, percent, render
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, STAGES, task_of
 from contradiction.methods.loading import load_rule, method_of
@@ -24,12 +24,15 @@ from contradiction.reports.analysis import card_summary
 from contradiction.reports.card_example import (
     CHINESE_EXAMPLE,
     ENGLISH_EXAMPLE,
+    Answer,
     chat_of,
+    consistent,
     detector_verdict,
-    pipeline_scores,
+    pipeline_answers,
+    separator_of,
     text_pair,
 )
-from contradiction.reports.tables import backbone_name, class_table, score_table
+from contradiction.reports.tables import backbone_name, class_table, figure_text, score_table
 from contradiction.training import record
 from contradiction.training.recipe import is_recorded_folder
 from contradiction.training.recipe_files import RecordedRecipe, recorded_recipe
@@ -83,7 +86,8 @@ def model_card(
     runs = [run, *record.members(run)]
     bases = list(dict.fromkeys(filter(None, map(record.base_model_of_run, runs))))
     corpora = dict.fromkeys(corpus for member in runs for corpus in member.get("corpora") or [])
-    languages, _ = _languages_and_licence(run)
+    languages, licence = _languages_and_licence(run)
+    use = _use(folder, name, run, recipe, CHINESE_EXAMPLE if CHINESE in languages else ENGLISH_EXAMPLE)
     body = render(
         "model_card.md",
         name=name,
@@ -91,12 +95,14 @@ def model_card(
         data_name=data_name,
         languages=languages,
         language=" and ".join(LANGUAGES.get(code, code) for code in languages if code != UNDETERMINED),
+        non_commercial=licence == cdconv.LICENSE,
+        headline=_headline(evaluations, recipe.data.config),
         note=run.get("note"),
         origin=_origin(recipe, next(iter(bases), None)),
         made_of=credits_sentence(bases, list(corpora)),
         citation=cdconv.CITATION,
         **_what_it_tells(recipe),
-        **_use(folder, name, run, recipe, CHINESE_EXAMPLE if CHINESE in languages else ENGLISH_EXAMPLE),
+        **use,
         rule_file=method_of(folder).MARKER,
         **_decision(load_rule(folder), evaluations),
         **_figures(evaluations, recipe.data.config, data),
@@ -104,7 +110,8 @@ def model_card(
         teachers=_teachers,
         retired=_retired,
     )
-    return ModelCard(f"---\n{_front_matter(name, run, bases, evaluations).to_yaml()}\n---\n\n{body}")
+    front = _front_matter(name, run, bases, evaluations, use["widget"])
+    return ModelCard(f"---\n{front.to_yaml()}\n---\n\n{body}")
 
 
 def write_cards(folder: str | Path) -> None:
@@ -163,7 +170,11 @@ def _leading(run: Mapping[str, Any]) -> RecordedRecipe:
 
 
 def _front_matter(
-    name: str, run: Mapping[str, Any], bases: Sequence[str], evaluations: Sequence[Mapping[str, Any]]
+    name: str,
+    run: Mapping[str, Any],
+    bases: Sequence[str],
+    evaluations: Sequence[Mapping[str, Any]],
+    widget: list[dict[str, Any]],
 ) -> "ModelCardData":
     from huggingface_hub import ModelCardData
 
@@ -180,6 +191,7 @@ def _front_matter(
         metrics=[figure.hub_type for figure in FIGURES],
         tags=["contradiction-detection", "dialogue"],
         eval_results=[entry for result in evaluations for entry in _eval_results(result)] or None,
+        widget=widget or None,
     )
 
 
@@ -207,8 +219,10 @@ def _use(
     checkpoint = stages[-1] if stages else plain[0] if plain else ""
     columns = VIEWS[stages[-1] if stages else recipe.data.view]
     alone = recipe.model.fine_tunes and bool(plain or not ensemble)
-    separator = _separator(folder / checkpoint) if alone else ""
+    separator = separator_of(folder / checkpoint) if alone else ""
     example = text_pair(columns, separator, texts) if alone else None
+    examples = [example, text_pair(columns, separator, consistent(texts))] if example else []
+    answers = pipeline_answers(folder / checkpoint, examples)
     judges = columns[-1:] == CONVERSATION[-1:]
     verdict = detector_verdict(folder, texts) if judges else None
     return {
@@ -224,13 +238,41 @@ def _use(
         "before": columns[:-1],
         "separator": separator,
         "example": example,
-        "scores_of_example": pipeline_scores(folder / checkpoint, example) if example else None,
+        "scores_of_example": answers[0].scores if answers else None,
+        # The widget loads what stands in the root of the repo, which is no checkpoint for stages and ensembles.
+        "widget": [] if checkpoint else _widget(answers),
         "judges": judges,
         "facade": judges and task_of(recipe.data.config) != "persona",
         "chat": chat_of(texts),
         "verdict": verdict,
         "mistaken": verdict is not None and not recipe.data.target and verdict.label not in RIGHT,
     }
+
+
+def _widget(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    """The examples of the widget on the Hub. It shows their scores also where no server runs the model."""
+    return [
+        {
+            "text": answer.text,
+            "example_title": title,
+            "output": [{"label": label, "score": score} for label, score in answer.scores.items()],
+        }
+        for title, answer in zip(("Contradiction", "No contradiction"), answers, strict=False)
+        if answer.text
+    ]
+
+
+def _headline(evaluations: Sequence[Mapping[str, Any]], config: str) -> str | None:
+    """The macro-F1 on the test split of the model's own config, with its interval; None without an evaluation."""
+    for result in evaluations:
+        if (result["config"], result["split"]) == (config, "test"):
+            place = f"the test split of {result['data_name']}" if result.get("data_name") else "the test split"
+            by_rule, *argmax = (
+                f"{figure_text(each['metrics'], FIGURES[0])} %" for each in (result, result.get("argmax")) if each
+            )
+            how = f" with the [decision rule](#decision-rule), {argmax[0]} by the most probable label" if argmax else ""
+            return f"Macro-F1 on {place}, `{config}`: {by_rule}{how}."
+    return None
 
 
 def _decision(rule: Rule, evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -352,9 +394,3 @@ def _again(recipe: RecordedRecipe, members: Sequence[Any]) -> str | None:
     teachers = teachers if any(map(is_recorded_folder, teachers)) else []
     pairs = " --nli FOLDER" if is_recorded_folder(recipe.augmentation.nli) else ""
     return f"cdconv train run.json{data}{backbone}" + " --teacher FOLDER" * len(teachers) + pairs
-
-
-def _separator(folder: Path) -> str:
-    # From the file, because loading a tokenizer is slow.
-    saved = read_json(folder / "tokenizer_config.json")
-    return saved.get("sep_token") or saved.get("eos_token") or "\n"

@@ -56,10 +56,10 @@ def score_table(evaluations: Sequence[Mapping[str, Any]], title: str, with_split
 
 def _cell(result: Mapping[str, Any], figure: Figure, merged: bool, argmax: bool) -> str:
     metrics = (result.get("argmax", result) if argmax else result)["metrics"]
-    return _figure(metrics.get("two_class", {}) if merged else metrics, figure)
+    return figure_text(metrics.get("two_class", {}) if merged else metrics, figure)
 
 
-def _figure(metrics: Mapping[str, Any], figure: Figure) -> str:
+def figure_text(metrics: Mapping[str, Any], figure: Figure) -> str:
     """A figure, with its interval where it has one; empty where the evaluation does not have it."""
     if figure.key not in metrics:
         return ""
@@ -90,7 +90,7 @@ def baseline_table(folder: str | Path = RESULTS) -> Table | None:
     if not evaluations:
         return None
     configs = sorted({result["config"] for result in evaluations}, key=lambda name: (name.endswith(GROUPED), name))
-    scores = {(result["name"], result["config"]): _figure(result["metrics"], FIGURES[0]) for result in evaluations}
+    scores = {(result["name"], result["config"]): figure_text(result["metrics"], FIGURES[0]) for result in evaluations}
     names = dict.fromkeys(result["name"] for result in evaluations)
     body = [(name, *(scores.get((name, config), "") for config in configs)) for name in names]
     return Table("Baselines, test macro-F1", ("features", *configs), body)
