@@ -72,7 +72,7 @@ class Embedder:
     @property
     def short_name(self) -> str:
         """The last part of the folder or Hub id."""
-        return (Path(self.name).resolve() if Path(self.name).is_dir() else Path(self.name)).name
+        return Path(self.name).resolve().name
 
     @property
     def device(self) -> str:
