@@ -209,12 +209,10 @@ def compare(
 
     exported = CheckpointClassifier(backend, str(exact.backend.config[VIEW_KEY]), exact.name, exact.rule)
     logits = [classifier.score(rows).logits for classifier in (exact, exported)]
-    decided = [
-        [exact.choose_label(dict(zip(exact.labels, row, strict=True)), exact.rule) for row in probabilities]
-        for probabilities in (exact.rule.calibrate(scores, exact.labels).tolist() for scores in logits)
-    ]
+    rule, names = exact.rule, np.array(exact.labels)
+    decided = [names[rule.decide(rule.calibrate(scores, exact.labels), exact.labels)] for scores in logits]
     gap = float(np.abs(logits[0] - logits[1]).max())
-    agreement = float(np.mean([label == other_label for label, other_label in zip(*decided, strict=True)]))
+    agreement = float(np.mean(decided[0] == decided[1]))
     if labels is None or not set(labels) <= set(exact.labels):
         return Comparison(file, len(rows), gap, agreement)
     before, after = (100 * f1_score(labels, predicted, labels=exact.labels, average="macro") for predicted in decided)

@@ -9,7 +9,7 @@ from contradiction.conversation import Turn, is_blank, is_foreign
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import CONVERSATION
-from contradiction.inputs.windows import LONG_REPLY, SENTENCES, STRUCTURED, UNSTRUCTURED, Window, windows
+from contradiction.inputs.windows import LONG_REPLY, SENTENCES, STRUCTURED, UNSTRUCTURED, Window, is_opening, windows
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.settings import Settings
@@ -127,7 +127,7 @@ class Judge:
         if self.settings.windowing == SENTENCES:
             case, predictions = self._strongest(case, predictions)
         by_window = [prediction.probabilities for prediction in predictions]
-        opening = case.windows[-1].opening
+        opening = is_opening(case.windows[-1].row)
         classifier = self.classifier
         combined = classifier.opening_probabilities(by_window[0]) if opening else classifier.combine_windows(by_window)
         if combined is None:

@@ -100,7 +100,7 @@ def test_differences_are_read_from_the_records(evaluations):
         ({"backbone": None, "scratch": {"layers": 3}}, "from scratch (hidden_size 128, layers 3, heads 4, vocabulary"),
         ({"method": "hierarchical"}, "view hierarchical"),
         ({"logit_adjustment": 0.5}, "logit_adjustment 0.5"),
-        ({"ema": 0.9}, "ema 0.9"),
+        ({"head_learning_rate": 0.9}, "head_learning_rate 0.9"),
         ({"train_fraction": 0.1}, "train_fraction 0.1"),
     ],
 )
@@ -121,9 +121,9 @@ def test_a_value_reset_to_the_default_is_shown_too():
 
 
 def test_a_soup_counts_as_a_change_and_so_does_what_its_runs_vary():
-    mean = soup(run(seed=23), run(seed=42, ema=0.5))
-    assert changes({"run": mean}, {"run": run(seed=23)}) == ["mean of 2 runs", "ema 0 / 0.5", "seed 23 / 42"]
-    assert changes({"run": run(seed=23)}, {"run": mean}) == ["a single run", "ema 0", "seed 23"]
+    mean = soup(run(seed=23), run(seed=42, ranking=0.5))
+    assert changes({"run": mean}, {"run": run(seed=23)}) == ["mean of 2 runs", "ranking 0 / 0.5", "seed 23 / 42"]
+    assert changes({"run": run(seed=23)}, {"run": mean}) == ["a single run", "ranking 0", "seed 23"]
     assert changes({"run": mean}, {"run": mean}) == []
     table = run_table([{"name": "mean", "run": mean}, {"name": "two", "run": {**run(), "ensemble": [run()] * 2}}])
     assert cells(table, "mean")["best epoch"] == "see the log"

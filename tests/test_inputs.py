@@ -16,7 +16,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from contradiction.conversation import read_turns
 from contradiction.inputs.tokenization import MARGIN, encode, has_known_token, text_end
 from contradiction.inputs.views import VIEWS, model_input, normalize
-from contradiction.inputs.windows import INTRODUCTION, windows
+from contradiction.inputs.windows import INTRODUCTION, is_opening, windows
 from contradiction.paths import SHIPPED
 from contradiction.training.initialize import character_tokenizer
 
@@ -171,7 +171,8 @@ def test_earlier_replies_without_words_are_skipped():
     # The user message before the empty reply is not lost.
     assert tuple(window.row.values()) == ("甲", "乙", "丙\n戊", "己")
     [alone] = windows(read_turns(chat("甲", "……", "丙", "丁")), 1)
-    assert alone.opening
+    assert is_opening(alone.row)
+    assert not is_opening(window.row)
     assert tuple(alone.row.values()) == ("", "", "甲\n丙", "丁")
 
 

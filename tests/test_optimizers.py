@@ -1,10 +1,9 @@
-"""Weight decay, learning rates, and the average of parameters."""
+"""Weight decay and learning rates of the parameters."""
 
-import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, BertConfig
 
-from contradiction.training.optimizers import averaged, parameter_groups, weight_average
+from contradiction.training.optimizers import parameter_groups
 from contradiction.training.recipe import Recipe
 
 SMALL = {"vocab_size": 50, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 32}
@@ -52,45 +51,3 @@ def test_frozen_parameters_are_in_no_group():
     groups = parameter_groups(model, recipe())
     count = sum(1 for _ in model.parameters())
     assert sum(len(group["params"]) for group in groups) == count - 1
-
-
-@pytest.fixture
-def inputs():
-    generator = torch.Generator().manual_seed(1)
-    mask = torch.ones(5, 9, dtype=torch.long)
-    mask[3:, 6:] = 0
-    return {"input_ids": torch.randint(5, 50, (5, 9), generator=generator), "attention_mask": mask}
-
-
-def snapshot(model):
-    return [parameter.detach().clone() for parameter in model.parameters()]
-
-
-def test_the_average_equals_the_one_computed_by_hand(inputs):
-    model = encoder()
-    average = weight_average(model, 0.75, torch.device("cpu"))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    expected = None
-    for _ in range(4):
-        optimizer.zero_grad()
-        model(**inputs, labels=torch.tensor([0, 1, 2, 3, 0])).loss.backward()
-        optimizer.step()
-        average.update_parameters(model)
-        now = snapshot(model)
-        expected = (
-            now if expected is None else [0.75 * old + 0.25 * new for old, new in zip(expected, now, strict=True)]
-        )
-    assert not torch.allclose(expected[0], now[0])
-    for parameter, wanted in zip(average.module.parameters(), expected, strict=True):
-        assert torch.allclose(parameter, wanted, atol=1e-6)
-    with averaged(model, average):
-        for parameter, wanted in zip(model.parameters(), expected, strict=True):
-            assert torch.allclose(parameter, wanted, atol=1e-6)
-    assert all(torch.equal(parameter, wanted) for parameter, wanted in zip(model.parameters(), now, strict=True))
-
-
-def test_without_averaging_the_weights_are_the_models_own():
-    model = encoder()
-    before = snapshot(model)
-    with averaged(model, None):
-        assert all(torch.equal(a, b) for a, b in zip(model.parameters(), before, strict=True))

@@ -81,7 +81,8 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
         (GOOD + "[optimizer]\nlearning_rate = nan", "optimizer.learning_rate is nan"),
         (GOOD + "[optimizer]\nlearning_rate = -1e-4", "optimizer.learning_rate is -0.0001"),
         (GOOD + "[optimizer]\nwarmup_ratio = 1.0", "optimizer.warmup_ratio is 1.0"),
-        (GOOD + "[optimizer]\nema = 1.0", "optimizer.ema is 1.0"),
+        (GOOD + "[optimizer]\nweight_decay = -1.0", "optimizer.weight_decay is -1.0"),
+        (GOOD + "[optimizer]\nema = 0.9", "sets ema, which this version no longer has; remove it"),
         ('precision = "int8"\n' + GOOD, "precision is 'int8'"),
         (GOOD.replace("flatten", "layered"), "data.view is 'layered': allowed are"),
         (GOOD.replace("4-class", "5-class"), "data.config is '5-class': allowed are"),
@@ -168,6 +169,14 @@ def test_a_record_with_a_retired_option_loads_and_displays_but_cannot_be_retrain
     with pytest.raises(InputError, match="set mixed_views, .*commit") as error:
         load_recipe(tmp_path)
     assert "\n" not in str(error.value)
+
+
+def test_a_record_with_tables_and_a_retired_option_loads():
+    values = Recipe.of(name="trial", view="flatten", config="4-class", backbone="some/encoder").recorded()
+    off, on = ({**values, "optimizer": values["optimizer"] | {"ema": ema}} for ema in (0.0, 0.9))
+    assert recorded_recipe(off).recorded() == values
+    assert recorded_recipe(on).retired == {"ema": 0.9}
+    assert recorded_recipe(recorded_recipe(on).recorded()) == recorded_recipe(on)
 
 
 def test_a_record_with_an_option_without_effect_loads():

@@ -27,7 +27,7 @@ from contradiction.training.tracking import Tracker
 TOML = (
     'view = "flatten"\nconfig = "4-class"\n'
     "epochs = 2\nbatch_size = 16\nlearning_rate = 3e-3\n"
-    'class_weights = "balanced"\nema = 0.9\n' + TINY_TOML
+    'class_weights = "balanced"\n' + TINY_TOML
 )
 STEPS = 18  # per epoch of 288 rows
 
@@ -98,7 +98,7 @@ def test_a_run_stopped_after_any_step_resumes_to_the_same_bytes(
     assert lost <= 5 * len(stops), "more was run again than the steps since the last state"
 
 
-def test_the_last_average_of_the_weights_is_kept_also_after_a_resume(recipe, whole, sample_repo, tmp_path, monkeypatch):
+def test_the_last_weights_are_kept_also_after_a_resume(recipe, whole, sample_repo, tmp_path, monkeypatch):
     last = load_recipe(recipe).with_changes(checkpoint="last")
     real = Tracker.step
 
@@ -115,7 +115,7 @@ def test_the_last_average_of_the_weights_is_kept_also_after_a_resume(recipe, who
     assert curve(out) == curve(whole)
     run = json.loads((out / "run.json").read_text(encoding="utf-8"))
     assert run["best_epoch"] == 2
-    # The record has the scores of the average, and the folder its weights.
+    # The record has the scores of the weights in the folder.
     rows = load_split(sample_repo, "4-class", "validation")
     predictions = load_classifier(out).score(list(rows)).logits.argmax(axis=1)
     assert run["epochs"][-1]["validation"]["accuracy"] == pytest.approx(np.mean(predictions == np.array(rows["label"])))

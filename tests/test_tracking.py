@@ -106,7 +106,7 @@ def test_tracking_changes_nothing_in_the_model(sample_repo, tmp_path):
 
 def test_a_tracker_receives_plain_recipe_values():
     recipe = QUICK.with_changes(teachers=["a", "b"])
-    values = dict(tracking._flat(recipe.model_dump()))
+    values = tracking._flat(recipe.model_dump())
     assert {type(value) for value in values.values()} <= {str, int, float, bool}  # TensorBoard's own takes no lists
     assert (values["distillation.teachers"], values["model.scratch.layers"]) == ("a, b", 1)
 

@@ -12,7 +12,6 @@ from helpers import processes
 from helpers.runs import TINY, TINY_TOML, scalars
 from huggingface_hub import DatasetCardData
 from safetensors.numpy import load_file
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from contradiction.commands import train as train_command
 from contradiction.data import splits as data_splits
@@ -204,7 +203,7 @@ def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):
     recipe = tmp_path / "quick.toml"
     recipe.write_text(
         'view = "flatten"\nconfig = "4-class"\nepochs = 2\nbatch_size = 40\nlearning_rate = 3e-3\ndropout = 0.0\n'
-        "ema = 0.9\n" + TINY_TOML,
+        + TINY_TOML,
         encoding="utf-8",
     )
     one = train(load_recipe(recipe), data=sample_repo, out=tmp_path / "one", track="tensorboard")
@@ -262,38 +261,7 @@ def test_a_run_recorded_before_recipes_had_tables_is_still_the_same_run(finished
     (old / "run.json").write_text(json.dumps(run), encoding="utf-8")
     assert train(QUICK, data=sample_repo, out=old, resume=True) == old
     with pytest.raises(InputError, match="exists already"):
-        train(QUICK.with_changes(ema=0.9), data=sample_repo, out=old, resume=True)
-
-
-def test_the_averaged_weights_are_validated_and_saved(sample_repo, tmp_path, monkeypatch):
-    weights, validated, runs = [], [], []
-    real_prepare, real_evaluate = training._prepare, training.evaluate_epoch
-
-    def prepare(*arguments):
-        runs.append(real_prepare(*arguments))
-        return runs[-1]
-
-    def evaluate(accelerator, model, *rest):
-        validated.append(model.classifier.weight.detach().clone())
-        return real_evaluate(accelerator, model, *rest)
-
-    monkeypatch.setattr(training, "_prepare", prepare)
-    monkeypatch.setattr(training, "evaluate_epoch", evaluate)
-    hook = register_optimizer_step_post_hook(
-        lambda *_: weights.append(runs[-1].model.classifier.weight.detach().clone())
-    )
-    try:
-        out = train(QUICK.with_changes(epochs=1, ema=0.8), data=sample_repo, out=tmp_path / "run")
-    finally:
-        hook.remove()
-    expected = weights[0]
-    for tensor in weights[1:]:
-        expected = 0.8 * expected + 0.2 * tensor
-    assert len(weights) > 5
-    assert not torch.allclose(expected, weights[-1], atol=1e-4)
-    assert torch.allclose(validated[0], expected, atol=1e-6)
-    kept = load_file(out / "model.safetensors")["classifier.weight"]
-    assert torch.allclose(torch.tensor(kept), expected, atol=1e-6)
+        train(QUICK.with_changes(weight_decay=0.9), data=sample_repo, out=old, resume=True)
 
 
 def test_the_deterministic_option_applies_while_training_and_changes_nothing_on_a_cpu(

@@ -12,6 +12,7 @@ from contradiction.data.labelled import LabelledChat
 from contradiction.decision import TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
+from contradiction.inputs.windows import is_opening
 from contradiction.judge import Case, Judge
 from contradiction.labels import CONTRADICTIONS, is_contradiction
 from contradiction.methods.calibration import with_curve
@@ -89,7 +90,7 @@ def calibrate(
 
 def _judged(judge: Judge, case: Case) -> bool:
     """Whether the model judges a case; some do not judge a reply without an earlier one."""
-    if not case.windows[-1].opening:
+    if not is_opening(case.windows[-1].row):
         return True
     even = dict.fromkeys(judge.labels, 1 / len(judge.labels))
     return judge.classifier.opening_probabilities(even) is not None
@@ -122,7 +123,7 @@ def _combined(
         of_case = windows[start:end]
         combined = (
             classifier.opening_probabilities(of_case[0])
-            if case.windows[-1].opening
+            if is_opening(case.windows[-1].row)
             else classifier.combine_windows(of_case)
         )
         values.append(classifier.contradiction_probability(combined or {}, names))

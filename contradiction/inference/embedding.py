@@ -72,7 +72,7 @@ class Embedder:
     @property
     def short_name(self) -> str:
         """The last part of the folder or Hub id."""
-        return (Path(self.name).resolve() if Path(self.name).is_dir() else Path(self.name)).name
+        return Path(self.name).resolve().name
 
     @property
     def device(self) -> str:
@@ -86,15 +86,11 @@ class Embedder:
 
     def __call__(self, texts: Iterable[str]) -> np.ndarray:
         """The vectors of texts, shape (texts, hidden), in float32."""
-        texts = list(texts)
-        embedded = self._look_up(texts)
-        return np.stack([embedded[text][0] for text in texts])
+        return np.stack([vector for vector, _ in self._look_up(texts)])
 
     def truncated(self, texts: Iterable[str]) -> list[bool]:
         """Which texts are longer than ``max_length`` tokens, so that their first tokens are not read."""
-        texts = list(texts)
-        embedded = self._look_up(texts)
-        return [embedded[text][1] for text in texts]
+        return [is_truncated for _, is_truncated in self._look_up(texts)]
 
     def has_token_for(self, text: str) -> bool:
         """Whether any token of a text is other than the unknown token."""
@@ -106,7 +102,8 @@ class Embedder:
             self._model.save_pretrained(folder)
             self._tokenizer.save_pretrained(folder)
 
-    def _look_up(self, texts: list[str]) -> dict[str, tuple[np.ndarray, bool]]:
+    def _look_up(self, texts: Iterable[str]) -> list[tuple[np.ndarray, bool]]:
+        texts = list(texts)
         known = {text: cached for text in texts if (cached := self._cache.get(text))}
         # Sorted by length, so that a batch holds little padding.
         unknown = sorted({text for text in texts if text not in known}, key=lambda text: (len(text), text))
@@ -117,7 +114,7 @@ class Embedder:
                 self._cache |= new
                 for text in list(islice(self._cache, max(0, len(self._cache) - CACHE_SIZE))):
                     del self._cache[text]
-        return known
+        return [known[text] for text in texts]
 
     def _embed(self, texts: list[str]) -> dict[str, tuple[np.ndarray, bool]]:
         import torch

@@ -45,11 +45,6 @@ class Window:
         """The position of the earlier turn if there is exactly one; else None."""
         return self.earlier[0] if len(self.earlier) == 1 else None
 
-    @property
-    def opening(self) -> bool:
-        """Whether the window holds no earlier reply."""
-        return not self.earlier
-
 
 def windows(turns: Sequence[Turn], place: int, windowing: str = WINDOWED, max_turns: int | None = None) -> list[Window]:
     """The windows in which the reply of ``turns[place]`` is read, the nearest earlier turn last.

@@ -86,7 +86,7 @@ class CascadeClassifier(SoftmaxClassifier):
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The logarithms of the probabilities of rows; see :meth:`SoftmaxClassifier.score`."""
-        probabilities, truncations = probabilities_of(self.detector, rows, self.labels, batch_size)
+        probabilities, truncations = self._predict(self.detector, rows, batch_size)
         opening = np.array([is_opening(row) for row in rows], dtype=bool)
         unjudged = opening & (not self.detector.judges_openings)
         doubted = np.flatnonzero(self.in_doubt(probabilities) | unjudged).tolist()
@@ -94,9 +94,7 @@ class CascadeClassifier(SoftmaxClassifier):
             on_batch(len(rows) - len(doubted))
         if doubted:
             chosen = [rows[index] for index in doubted]
-            probabilities[doubted], reasons = probabilities_of(
-                self.judge, chosen, self.labels, batch_size, on_batch=on_batch
-            )
+            probabilities[doubted], reasons = self._predict(self.judge, chosen, batch_size, on_batch)
             for index, reason in zip(doubted, reasons, strict=True):
                 truncations[index] = reason
         return Scores(np.log(np.maximum(probabilities, TINY)), truncations)
@@ -107,16 +105,11 @@ class CascadeClassifier(SoftmaxClassifier):
         contradiction = np.array([merge(self.task, row)[CONTRADICTION] for row in scores])
         return (contradiction >= self.low) & (contradiction <= self.high)
 
-
-def probabilities_of(
-    classifier: Classifier,
-    rows: Sequence[Row],
-    labels: Sequence[str],
-    batch_size: int = 32,
-    on_batch: OnBatch | None = None,
-) -> tuple[np.ndarray, list[str | None]]:
-    """The calibrated probabilities of any method, shape (rows, labels), and what of each row was not read."""
-    predictions = classifier.predict(rows, batch_size=batch_size, on_batch=on_batch)
-    scores = [classifier.scores(prediction.probabilities) for prediction in predictions]
-    table = np.array([[row[name] for name in labels] for row in scores]).reshape(len(rows), len(labels))
-    return table, [prediction.truncation for prediction in predictions]
+    def _predict(
+        self, part: Classifier, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None = None
+    ) -> tuple[np.ndarray, list[str | None]]:
+        """The calibrated probabilities of a part, shape (rows, labels), and what of each row was not read."""
+        predictions = part.predict(rows, batch_size=batch_size, on_batch=on_batch)
+        scores = [part.scores(prediction.probabilities) for prediction in predictions]
+        table = np.array([[row[name] for name in self.labels] for row in scores]).reshape(len(rows), len(self.labels))
+        return table, [prediction.truncation for prediction in predictions]

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from contradiction.training.recipe import Recipe
 
 TRAIN = "train"
-MERGED = ("soup", "ensemble")  # keys of a request with the recipes of the members
 
 
 class Training(BaseModel):
@@ -92,7 +91,7 @@ def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Trai
     """
     request, entries = run.get("request"), _items(run.get("ancestors"))
     if isinstance(request, Mapping):
-        recipes = (request.get("recipe"), *(recipe for kind in MERGED for recipe in _items(request.get(kind))))
+        recipes = (request.get("recipe"), *(recipe for kind in record.MERGED for recipe in _items(request.get(kind))))
         names = {"data_name": request.get("data_name"), "model": model}
         entries = [*({**_data_options(recipe), **names} for recipe in recipes), *entries]
     found = []

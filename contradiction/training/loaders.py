@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -142,23 +142,19 @@ def encode_rows(
     if recipe.data.target:
         target = rows.features["label"].str2int(recipe.data.target)
         labels = [int(label == target) if has_label(label) else label for label in labels]
+    labels = [label if has_label(label) else UNLABELLED for label in labels]
     ids = [name if isinstance(name, int) else number for number, name in enumerate(rows["id"], start=1)]
-    examples: list[dict[str, Any]] = [
-        {**tokens, "labels": label if has_label(label) else UNLABELLED, "id": number}
-        for tokens, label, number in zip(encoded, labels, ids, strict=True)
-    ]
+    columns: dict[str, Iterable[Any]] = {"labels": labels, "id": ids}
     if "contradiction" in rows.column_names:
-        for example, contradiction in zip(examples, rows["contradiction"], strict=True):
-            example[ALLOWED] = allowed_labels(example["labels"], contradiction, recipe.labels)
+        pairs = zip(labels, rows["contradiction"], strict=True)
+        columns[ALLOWED] = [allowed_labels(label, contradiction, recipe.labels) for label, contradiction in pairs]
     if GROUP in rows.column_names:
-        for example, group in zip(examples, rows[GROUP], strict=True):
-            example[GROUP] = group
+        columns[GROUP] = rows[GROUP]
     if soft is not None:
-        certain = np.array([example["labels"] for example in examples[len(soft) :]], dtype=int)
-        probabilities = np.concatenate([soft, np.eye(len(recipe.labels))[certain]])
-        for example, row in zip(examples, probabilities.tolist(), strict=True):
-            example[SOFT] = row
-    return examples
+        certain = np.array(labels[len(soft) :], dtype=int)
+        columns[SOFT] = np.concatenate([soft, np.eye(len(recipe.labels))[certain]]).tolist()
+    cells = zip(*columns.values(), strict=True)
+    return [{**tokens, **dict(zip(columns, row, strict=True))} for tokens, row in zip(encoded, cells, strict=True)]
 
 
 def allowed_labels(label: int, contradiction: bool | None, names: Sequence[str]) -> list[bool]:

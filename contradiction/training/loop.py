@@ -32,7 +32,7 @@ from contradiction.training.distillation import check_teachers, soft_labels
 from contradiction.training.initialize import initialize_model
 from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
 from contradiction.training.losses import GROUP, UNLABELLED, Objective, objective
-from contradiction.training.optimizers import adamw, averaged, weight_average
+from contradiction.training.optimizers import adamw
 from contradiction.training.recipe import Recipe
 from contradiction.training.run_folder import (
     TEACHER_PROBABILITIES,
@@ -148,7 +148,6 @@ class _Run:
     layout: Layout
     loss_of: Objective
     tokenizer: Any
-    average: Any = None
 
 
 def _prepare(
@@ -174,17 +173,11 @@ def _prepare(
     counts = np.bincount(labels, minlength=len(recipe.labels)).tolist()
     steps = recipe.optimizer.epochs * layout.steps
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.optimizer.warmup_ratio * steps), steps)
-    # Before the accelerator wraps the model.
-    average = weight_average(model, recipe.optimizer.ema, accelerator.device) if recipe.optimizer.ema else None
-    if average:
-        accelerator.register_for_checkpointing(average)
     model, optimizer, schedule, batches, validation_batches = accelerator.prepare(
         model, optimizer, schedule, batches, validation_batches
     )
     loss_of = objective(recipe, counts)
-    return _Run(
-        accelerator, model, optimizer, schedule, batches, validation_batches, layout, loss_of, tokenizer, average
-    )
+    return _Run(accelerator, model, optimizer, schedule, batches, validation_batches, layout, loss_of, tokenizer)
 
 
 def _teacher_probabilities(accelerator: Accelerator, recipe: Recipe, training: TrainingRows, work: Path) -> np.ndarray:
@@ -206,7 +199,6 @@ def _teacher_probabilities(accelerator: Accelerator, recipe: Recipe, training: T
 def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker: tracking.Tracker) -> Progress:
     """Trains, validates and saves the remaining epochs; returns the progress of the whole run."""
     progress, position = load_state(run.accelerator, work)
-    model = run.accelerator.unwrap_model(run.model)
     rows, batch_size = run.layout.rows, run.layout.batch_size
     bar = tqdm(
         total=recipe.optimizer.epochs * rows,
@@ -226,18 +218,17 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
         while len(progress.epochs) < recipe.optimizer.epochs:
             epoch = len(progress.epochs)
             loss, seconds = _one_epoch(run, epoch, position, bar, tracker, after_step)
-            with averaged(model, run.average):
-                # With few training rows, validation takes longer than the epoch, and the bar stands still.
-                bar.set_description(f"validating {recipe.name}")
-                scores = evaluate_epoch(run.accelerator, run.model, run.validation_batches, recipe)
-                bar.set_description(f"training {recipe.name}", refresh=False)
-                progress.epochs.append({"train_loss": loss, "seconds": round(seconds, 1), "validation": scores})
-                if run.accelerator.is_main_process:
-                    bar.write(_summary(epoch, recipe.optimizer.epochs, loss, scores))
-                tracker.epoch((epoch + 1) * run.layout.steps, loss, scores)
-                if scores["macro_f1"] > progress.best_macro_f1 or recipe.optimizer.checkpoint == "last":
-                    progress.best_macro_f1, progress.best_epoch = scores["macro_f1"], epoch + 1
-                    _save_best(run, work)
+            # With few training rows, validation takes longer than the epoch, and the bar stands still.
+            bar.set_description(f"validating {recipe.name}")
+            scores = evaluate_epoch(run.accelerator, run.model, run.validation_batches, recipe)
+            bar.set_description(f"training {recipe.name}", refresh=False)
+            progress.epochs.append({"train_loss": loss, "seconds": round(seconds, 1), "validation": scores})
+            if run.accelerator.is_main_process:
+                bar.write(_summary(epoch, recipe.optimizer.epochs, loss, scores))
+            tracker.epoch((epoch + 1) * run.layout.steps, loss, scores)
+            if scores["macro_f1"] > progress.best_macro_f1 or recipe.optimizer.checkpoint == "last":
+                progress.best_macro_f1, progress.best_epoch = scores["macro_f1"], epoch + 1
+                _save_best(run, work)
             save_state(run.accelerator, work, progress)
             position = Position()
     return progress
@@ -285,8 +276,6 @@ def _one_epoch(
         run.optimizer.step()
         run.schedule.step()
         run.optimizer.zero_grad()
-        if run.average:
-            run.average.update_parameters(accelerator.unwrap_model(run.model))
         bar.update(layout.real_rows(position.steps))
         position = Position(step, position.loss + value, position.rows + rows, time.perf_counter() - before)
         rate = run.schedule.get_last_lr()[0]

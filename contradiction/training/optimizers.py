@@ -1,11 +1,8 @@
-"""AdamW, and the moving average of the weights."""
+"""AdamW, and its groups of parameters."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -42,30 +39,3 @@ def parameter_groups(model: "PreTrainedModel", recipe: "Recipe") -> list[dict[st
             {"params": vectors, "lr": rate, "weight_decay": 0.0},
         ]
     return groups
-
-
-def weight_average(model: "PreTrainedModel", decay: float, device: torch.device) -> AveragedModel:
-    """An exponential moving average of a model's weights.
-
-    After the first step it equals the weights; each later step sets it to ``decay`` x average + (1 - ``decay``) x
-    weights (Polyak and Juditsky, 1992, *Acceleration of stochastic approximation by averaging*; with this decay
-    Kingma and Ba, 2015, *Adam*, section 7.2).
-    """
-    return AveragedModel(model, device=device, multi_avg_fn=get_ema_multi_avg_fn(decay))
-
-
-@contextmanager
-def averaged(model: "PreTrainedModel", average: AveragedModel | None) -> Iterator[None]:
-    """Inside the block, ``model`` has the averaged weights; without an average nothing changes."""
-    pairs = list(zip(model.parameters(), average.module.parameters(), strict=True)) if average else []
-
-    def swap() -> None:
-        # The tensors are swapped and not copied, so the model gets back exactly the same weights.
-        for weight, average_weight in pairs:
-            weight.data, average_weight.data = average_weight.data, weight.data
-
-    swap()
-    try:
-        yield
-    finally:
-        swap()

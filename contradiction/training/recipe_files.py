@@ -113,6 +113,7 @@ RETIRED: Mapping[str, Any] = {
     "kernel": 0.0,
     "embedder": None,
     "fgm": 0.0,
+    "ema": 0.0,
 }
 FROZEN = "frozen"  # its value true is now the method "kernel"
 
@@ -159,8 +160,12 @@ def upgraded(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
 
     Unknown keys stay where they are, so that validation names them.
     """
-    if any(key in TABLES for key in values):
-        return dict(values), {}
+    tables = {name: table for name, table in values.items() if name in TABLES and isinstance(table, Mapping)}
+    options = [item for table in (values, *tables.values()) for item in table.items()]
+    retired = {key: value for key, value in options if key in RETIRED and value != RETIRED[key]}
+    if tables:
+        kept = {name: {key: table[key] for key in table if key not in RETIRED} for name, table in tables.items()}
+        return {**values, **kept}, retired
     known = full_names()
     current: dict[str, Any] = {}
     for key, value in values.items():
@@ -174,5 +179,4 @@ def upgraded(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
         current["model"] = {"method": "hierarchical", **current.get("model", {})}
     elif values.get(FROZEN):
         current["model"] = {"method": "kernel", **current.get("model", {})}
-    retired = {key: value for key, value in values.items() if key in RETIRED and value != RETIRED[key]}
     return current, retired

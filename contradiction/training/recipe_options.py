@@ -142,8 +142,6 @@ class OptimizerOptions(Options):
             by default the same.
         warmup_ratio: the fraction of the steps in which the rate rises.
         weight_decay: applies to all weights but biases and normalisation weights.
-        ema: the decay of an exponential moving average of the weights, which is then validated and saved. 0 uses the
-            weights themselves.
         checkpoint: which epoch is kept, the ``best`` by macro-F1 on validation or the ``last``. Macro-F1 on a few rare
             rows is noisy, so with a rate that falls to zero the last is often the better choice.
     """
@@ -154,7 +152,6 @@ class OptimizerOptions(Options):
     head_learning_rate: LearningRate | None = None
     warmup_ratio: Fraction = 0.1
     weight_decay: Strength = 0.01
-    ema: Fraction = 0.0
     checkpoint: Literal["best", "last"] = "best"
 
 

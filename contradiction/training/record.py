@@ -44,6 +44,7 @@ from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import RecordedRecipe, recorded_recipe, upgraded
 
 CALIBRATED_ON = "calibrated_on"
+MERGED = ("soup", "ensemble")  # keys with the records of the members, and in a request with their recipes
 PRUNED = "prune.json"  # the record of a backbone with a pruned vocabulary
 PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
 
@@ -81,7 +82,7 @@ def is_record(values: object) -> bool:
     """Whether a value has the form of a record: a file of that name from elsewhere may hold anything."""
     if not isinstance(values, dict) or not isinstance(request := values.get("request", {}), dict):
         return False
-    lists = [values.get(kind, []) for kind in ("soup", "ensemble")]
+    lists = [values.get(kind, []) for kind in MERGED]
     return isinstance(request.get("recipe", {}), dict) and all(
         isinstance(runs, list) and all(map(is_record, runs)) for runs in lists
     )
@@ -185,7 +186,7 @@ def _sums(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def members(run: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The records of the members of a soup or an ensemble; none for a single run."""
-    return [*run.get("soup", []), *run.get("ensemble", [])]
+    return [member for kind in MERGED for member in run.get(kind, [])]
 
 
 def hardware(device: str) -> str:

@@ -1,6 +1,6 @@
 """The folder of a run: its request, its saved state, and whether the run is new, unfinished or finished.
 
-The subfolder ``state`` holds what ``accelerate`` saves (weights, optimizer, schedule, random states, averaged weights),
+The subfolder ``state`` holds what ``accelerate`` saves (weights, optimizer, schedule, random states),
 ``progress.json``, and, inside an epoch, a ``position-N.json`` for each process. A run continues from it as if it had
 never stopped.
 """

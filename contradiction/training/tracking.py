@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelerate.utils import gather_object
+from transformers.utils.generic import flatten_dict
 
 from contradiction.errors import InputError, first_line
 
@@ -62,7 +63,7 @@ class Tracker:
 
 
 @contextmanager
-def tracking(accelerator: "Accelerator", config: Mapping[str, Any], run: str, resumed: bool) -> Iterator[Tracker]:
+def tracking(accelerator: "Accelerator", config: dict[str, Any], run: str, resumed: bool) -> Iterator[Tracker]:
     """Starts the trackers of an accelerator, and closes them when the block ends, also after an error.
 
     The curves of a resumed run continue, where the tracker can. Weights & Biases identifies a run by its id: set
@@ -74,7 +75,7 @@ def tracking(accelerator: "Accelerator", config: Mapping[str, Any], run: str, re
     if accelerator.log_with:
         options = {"wandb": {"name": run}, "trackio": {"name": run, "resume": "allow" if resumed else "never"}}
         try:
-            accelerator.init_trackers(PROJECT, config=dict(_flat(config)), init_kwargs=options)
+            accelerator.init_trackers(PROJECT, config=_flat(config), init_kwargs=options)
         except Exception as error:  # each tracker raises errors of its own
             raise InputError(f"--track {accelerator.log_with[0]}: cannot be started ({first_line(error)})") from error
     try:
@@ -85,14 +86,10 @@ def tracking(accelerator: "Accelerator", config: Mapping[str, Any], run: str, re
             tracker.finish()
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        elif isinstance(value, list | tuple):  # TensorBoard accepts no lists
-            yield f"{prefix}{name}", ", ".join(map(str, value))
-        elif value is not None:
-            yield f"{prefix}{name}", value
+def _flat(config: dict[str, Any]) -> dict[str, Any]:
+    """The values by their full names; TensorBoard accepts no lists and no None."""
+    values = {name: value for name, value in flatten_dict(config).items() if value is not None}
+    return {name: ", ".join(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 def folder_of(out: Path) -> Path:
