@@ -139,7 +139,7 @@ def test_a_killed_push_leaves_all_files_or_none_and_can_be_repeated(quick_model,
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     with Hub() as hub:
-        environment = hub_client.environment(hub, tmp_path, TMPDIR=str(temporary))
+        environment = hub_client.environment(hub, TMPDIR=str(temporary))
         command = ("push", "model", quick_model, "--repo-id", "user/name")
 
         def begin(before):
