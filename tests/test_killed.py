@@ -55,7 +55,7 @@ def remove(folder):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def test_a_killed_build_can_be_repeated_with_the_same_bytes(run, sample_repo, tmp_path):
+def test_a_killed_build_can_be_repeated_with_the_same_bytes(run, sample_repo, crossed_once, tmp_path):
     place, temporary = tmp_path / "place", tmp_path / "tmp"
     place.mkdir()
     temporary.mkdir()
