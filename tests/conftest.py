@@ -36,8 +36,8 @@ def pytest_collection_modifyitems(items):
 # page, a server of processes that import the libraries of Hugging Face anew. These files run in one process, so it is
 # made once.
 TOGETHER = (
+    ("tests/test_checklists", "tests/test_data", "tests/test_probe_report", "tests/test_reproduction_cells"),
     ("tests/test_reproduction_",),
-    ("tests/test_data_card", "tests/test_data_repo", "tests/test_dataset_legacy", "tests/test_checklists"),
     ("tests/space/",),
     (
         "tests/test_cli", "tests/test_hub", "tests/test_killed", "tests/test_methods", "tests/test_metric_",

@@ -1,6 +1,7 @@
 """Backbones: every encoder of `transformers` trains, stays a plain checkpoint, and scores the same everywhere."""
 
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
@@ -115,10 +116,17 @@ FAMILIES = {
 }
 
 
+@cache
+def tokenizer_of(family, texts):
+    """The tokenizer of a family, made once, because that takes most of the time of a tiny backbone."""
+    _, _, make, special, options = FAMILIES[family]
+    return make(texts, special, **options)
+
+
 def backbone(family, texts, folder, classes=None, **changes):
     """Writes a tiny random encoder, or a classifier with `classes` classes, and its tokenizer."""
-    kind, config, tokenizer_of, special, options = FAMILIES[family]
-    tokenizer = tokenizer_of(texts, special, **options)
+    kind, config, _, special, _ = FAMILIES[family]
+    tokenizer = tokenizer_of(family, texts)
     ids = {
         f"{name}_token_id": tokenizer.convert_tokens_to_ids(special[name]) if name in special else None
         for name in ("pad", "bos", "eos")
@@ -139,7 +147,7 @@ def recipe(backbone, **changes):
 
 @pytest.fixture(scope="module")
 def texts(sample_rows):
-    return [row[column] for row in sample_rows for column in CONVERSATION]
+    return tuple(row[column] for row in sample_rows for column in CONVERSATION)
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,13 @@ import json
 from collections import Counter
 
 import pytest
+from helpers.corpora import READ_ALL
 
 from contradiction.data import crossed_checks
 from contradiction.data.corpora import crossed
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.labels import CROSSED_LONG, INTRA, NON_CONTRADICTION
+from contradiction.labels import CROSSED, CROSSED_LONG, INTRA, NON_CONTRADICTION
 
 ASK, ASK_AGAIN = {"role": "user", "content": "你养宠物吗"}, {"role": "user", "content": "周末一般干嘛"}
 
@@ -42,7 +43,7 @@ def corpus(request):
 
 @pytest.fixture(scope="module")
 def published(corpus):
-    return {split: crossed.read(split, crossed.FOLDERS[corpus]) for split in crossed.SPLITS}
+    return READ_ALL(crossed.FOLDERS[corpus])
 
 
 def test_every_chat_and_every_reply_occurs_once_with_each_label(published):
@@ -75,12 +76,12 @@ def test_the_published_corpus_passes_every_gate(corpus):
 
 
 def test_the_published_corpora_have_their_size():
-    kinds = Counter(type(item) for items in crossed.read_all().values() for item in items)
+    kinds = Counter(type(item) for items in READ_ALL(crossed.FOLDERS[CROSSED]).values() for item in items)
     assert kinds[crossed.Quadruple] >= 3000 and kinds[crossed.Pair] >= 1000
 
 
 def test_the_messages_of_the_long_corpus_are_long():
-    for items in crossed.read_all(crossed.FOLDERS[CROSSED_LONG]).values():
+    for items in READ_ALL(crossed.FOLDERS[CROSSED_LONG]).values():
         for row in (row for item in items for row in item.judged()):
             said = [message["content"] for message in row.messages if message["role"] == "assistant"]
             assert all(60 <= len(text) <= 240 for text in [*said, row.reply])

@@ -155,7 +155,8 @@ def test_an_unrelated_chat_comes_from_another_item(items):
 def test_the_command_prints_figures_with_the_chance_level(run, quick_model, tmp_path, monkeypatch):
     from contradiction.data.corpora import crossed
 
-    few = [*crossed.read("validation")[:3], *crossed.read("validation")[-1:]]
+    items = crossed.read("validation")
+    few = [*items[:3], *items[-1:]]
     monkeypatch.setattr(crossed, "read", lambda split, folder: few)
     code, out, err = run("evaluate", quick_model, "--config", "crossed", "--split", "validation",
                        "--json", tmp_path / "it.json")  # fmt: skip

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -104,16 +105,22 @@ def released(release, release_repo, tmp_path_factory):
     return run(release_repo, tmp_path_factory.mktemp("legacy"), FEW, {"source": "", "environment": environment})
 
 
-def current(repo, config, cache):
-    """What the current `datasets` reads, in the form that SCRIPT prints."""
-    return {
-        split: {
-            "config": side.config_name,
-            "types": {name: getattr(kind, "names", kind.dtype) for name, kind in side.features.items()},
-            "rows": side.to_list(),
+@pytest.fixture(scope="module")
+def current(tmp_path_factory):
+    """What the current `datasets` reads, in the form that SCRIPT prints. Each config is read once."""
+
+    @cache
+    def read(repo, config):
+        return {
+            split: {
+                "config": side.config_name,
+                "types": {name: getattr(kind, "names", kind.dtype) for name, kind in side.features.items()},
+                "rows": side.to_list(),
+            }
+            for split, side in load_dataset(str(repo), config, cache_dir=str(tmp_path_factory.mktemp("cache"))).items()
         }
-        for split, side in load_dataset(str(repo), config, cache_dir=str(cache)).items()
-    }
+
+    return read
 
 
 def test_the_legacy_environment_is_old_and_has_no_torch(sample):
@@ -122,8 +129,8 @@ def test_the_legacy_environment_is_old_and_has_no_torch(sample):
 
 @pytest.mark.parametrize("form", ["script", "folder"])
 @pytest.mark.parametrize("config", CONFIGS)
-def test_datasets_3_reads_the_same_rows_order_and_names_as_the_current_one(config, form, sample, sample_repo, tmp_path):
-    expected = current(sample_repo, config, tmp_path)
+def test_datasets_3_reads_the_same_rows_order_and_names_as_the_current_one(config, form, sample, sample_repo, current):
+    expected = current(sample_repo, config)
     legacy = sample[form][config]
     assert list(legacy) == ["train", "validation", "test"]
     for split, side in expected.items():
@@ -149,8 +156,8 @@ def test_the_loading_script_names_a_bad_row(sample):
 
 @pytest.mark.parametrize("form", ["script", "folder"])
 @pytest.mark.parametrize("config", [*FEW, None])
-def test_datasets_3_reads_the_release_as_the_current_one_does(config, form, released, release_repo, tmp_path):
-    expected = current(release_repo, config, tmp_path)
+def test_datasets_3_reads_the_release_as_the_current_one_does(config, form, released, release_repo, current):
+    expected = current(release_repo, config)
     legacy = released[form][config]
     assert {split: side["rows"] for split, side in legacy.items()} == {
         split: side["rows"] for split, side in expected.items()

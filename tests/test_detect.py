@@ -197,7 +197,8 @@ def start(detect_model, *arguments, **options):
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_live_pipe_is_answered_line_by_line_until_interrupted(detect_model, workers):
-    with start(detect_model, "--workers", workers, pipes=["stdin", "stdout", "stderr"]) as started:
+    pipes, before = ["stdin", "stdout", "stderr"], processes.QUICK_WORKERS
+    with start(detect_model, "--workers", workers, pipes=pipes, before=before) as started:
         for number in (1, 2):
             started.stdin.write(line().encode() + b"\n")
             started.stdin.flush()

@@ -5,6 +5,7 @@ import shutil
 from collections import Counter
 
 import pytest
+from helpers.corpora import sharing_crossed
 
 from contradiction.data import build
 from contradiction.data.splits import fingerprint, load_split
@@ -22,7 +23,8 @@ NAMES = LABELS["4-class"]
 @pytest.fixture(scope="module")
 def repo(tmp_path_factory):
     """The data repo of the sample with checklists."""
-    return build.build(build.find("sample"), tmp_path_factory.mktemp("data") / "cdconv", with_checklists=True)
+    with sharing_crossed():
+        return build.build(build.find("sample"), tmp_path_factory.mktemp("data") / "cdconv", with_checklists=True)
 
 
 @pytest.fixture(scope="module")

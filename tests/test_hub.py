@@ -1,7 +1,6 @@
 """What users get from the Hub: the real client libraries run against a Hub on 127.0.0.1.
 
-The libraries read the address of the Hub, the token and the offline mode at import, so each client is a separate
-process.
+The libraries read the address of the Hub and the offline mode at import, so each client is a separate process.
 """
 
 import json
@@ -364,7 +363,7 @@ print(json.dumps([type(page).__name__, contradiction.__file__, others]))"""
     # -I and -S: only the installed packages, neither this checkout nor an editable install.
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code],
-        capture_output=True, text=True, cwd=tmp_path, env=environment(published, tmp_path),
+        capture_output=True, text=True, cwd=tmp_path, env=environment(published, HF_HOME=str(tmp_path)),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     output = json.loads(done.stdout.splitlines()[-1])

@@ -55,7 +55,7 @@ def remove(folder):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def test_a_killed_build_can_be_repeated_with_the_same_bytes(run, sample_repo, tmp_path):
+def test_a_killed_build_can_be_repeated_with_the_same_bytes(run, sample_repo, crossed_once, tmp_path):
     place, temporary = tmp_path / "place", tmp_path / "tmp"
     place.mkdir()
     temporary.mkdir()
@@ -139,7 +139,7 @@ def test_a_killed_push_leaves_all_files_or_none_and_can_be_repeated(quick_model,
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     with Hub() as hub:
-        environment = hub_client.environment(hub, tmp_path, TMPDIR=str(temporary))
+        environment = hub_client.environment(hub, TMPDIR=str(temporary))
         command = ("push", "model", quick_model, "--repo-id", "user/name")
 
         def begin(before):

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 from importlib.util import find_spec
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -98,35 +97,34 @@ def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_run_doe
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
-def test_cells_that_run_on_ray_have_the_same_predictions(grid, reproduce, options, tmp_path, monkeypatch):
-    out = tmp_path / "out"
+def test_cells_that_run_on_ray_have_the_same_predictions_and_one_that_is_always_killed_fails_alone(
+    grid, reproduce, options, tmp_path, monkeypatch
+):
+    out, tries = tmp_path / "out", tmp_path / "tries"
+    whole, lost = "flatten-2-class-tiny-seed23", "flatten-2-class-tiny-seed42"
     few = ["table4", *options, "--seeds", "23,42", "--configs", "2-class", "--methods", "flatten", "--out", out]
-    code, _, err = reproduce(*few, "--engine", "ray")
-    assert code == 0, err
-    assert "2 of 2 cells: " in err
-    names = [path.name.removesuffix(".test.json") for path in out.glob("*seed*.test.json")]
-    assert len(names) == 2
-    assert all(predictions(out, name) == predictions(grid, name) for name in names)
+
+    def attempt(cell, **options):
+        from contradiction.reproduction import grid
+
+        if cell.name == lost:
+            with tries.open("a") as file:
+                file.write("x")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return grid.attempt(cell, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(grid_module, "attempt", attempt)
+        code, _, err = reproduce(*few, "--engine", "ray")
+    assert (code, tries.read_text()) == (1, "xxx"), err
+    assert f"cdconv: {lost} failed: killed 3 times" in err and "1 of 2 cells failed" in err
+    assert f" of 2 cells: {whole}\n" in err and f" of 2 cells: {lost}" not in err
+    assert [path.name for path in out.glob("*seed*.test.json")] == [f"{whole}.test.json"]
+    assert reproduce(*few)[0] == 0
+    assert all(predictions(out, name) == predictions(grid, name) for name in (whole, lost))
     monkeypatch.delattr(grid_module, "cluster")  # without cells to run, Ray does not start
     code, _, err = reproduce(*few, "--engine", "ray")
     assert (code, "2 of 2 cells are finished already" in err) == (0, True)
-
-
-@pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
-def test_a_cell_that_is_killed_on_ray_again_and_again_is_recorded_as_failed(tmp_path, monkeypatch):
-    def attempt(cell, out):
-        with (out / cell.name).open("a") as file:
-            file.write("x")
-        if cell.name == "large":
-            os.kill(os.getpid(), signal.SIGKILL)
-        return False, ""
-
-    monkeypatch.setattr(grid_module, "attempt", attempt)
-    cells = [SimpleNamespace(name=name) for name in ("large", "small")]
-    results = {cell.name: result for cell, result in grid_module.attempts_on_ray(cells, None, out=tmp_path)}
-    assert (results["small"], results["large"][0]) == ((False, ""), True)
-    assert "large failed: killed 3 times" in results["large"][1]
-    assert ((tmp_path / "large").read_text(), (tmp_path / "small").read_text()) == ("xxx", "x")
 
 
 def test_shards_on_two_machines_give_the_same_table_as_one(grid, reproduce, options, tmp_path):

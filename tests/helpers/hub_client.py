@@ -1,4 +1,4 @@
-"""Clients of the Hub in ``hub_server``. Each is a separate process with its own caches."""
+"""Clients of the Hub in ``hub_server``. Each is a separate process with its own caches, in the folder where it runs."""
 
 import json
 import os
@@ -11,16 +11,19 @@ NEVER = ("HF_HUB_OFFLINE", "HF_TOKEN", "HF_DATASETS_CACHE", "CDCONV_MODEL")
 NO_WAITING = "import time; time.sleep = lambda seconds: None\n"  # the library waits between its retries
 
 
-def environment(hub, home, **variables):
-    """The environment variables of a client whose caches are in the folder `home`."""
+def environment(hub, **variables):
+    """The environment variables of a client."""
     kept = {name: value for name, value in os.environ.items() if name not in NEVER and "proxy" not in name.lower()}
-    own = {"HF_HOME": str(home), "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
-    return kept | own | hub.environment | variables
+    own = {"HF_HOME": ".", "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
+    client = kept | own | hub.environment | variables
+    if "HF_ENDPOINT" not in variables:
+        processes.share_imports(client)
+    return client
 
 
 def run(hub, home, code, **variables):
     """Runs code in a client and returns the completed process."""
-    done = processes.run(code, cwd=home, env=environment(hub, home, **variables))
+    done = processes.run(code, cwd=home, env=environment(hub, **variables))
     assert done.returncode == 0, done.stderr
     return done
 
@@ -32,14 +35,13 @@ def python(hub, home, code, **variables):
 
 def new_python(hub, home, code):
     """Like `python`, in a new interpreter: a fork does not always find a module that a library has just written."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=home, env=environment(hub, home), capture_output=True, encoding="utf-8"
-    )
+    env = environment(hub, HF_HOME=str(home))
+    done = subprocess.run([sys.executable, "-c", code], cwd=home, env=env, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def push(hub, home, kind, *arguments, repo="user/name", before="", **variables):
     """Runs `cdconv push`."""
-    env = environment(hub, home, **variables)
+    env = environment(hub, **variables)
     return processes.cdconv("push", kind, *arguments, "--repo-id", repo, cwd=home, env=env, before=before)

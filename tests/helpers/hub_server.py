@@ -13,6 +13,7 @@ import json
 import re
 import threading
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
@@ -53,7 +54,7 @@ def etag(name: str, content: bytes) -> str:
 
 
 class Hub:
-    """The server.
+    """The server, which answers inside the block. In a block within it, another Hub answers at the same address.
 
     Attributes:
         repos: (kind, id) -> repo.
@@ -68,20 +69,24 @@ class Hub:
         self.large: dict[str, bytes] = {}
         self.requests: list[tuple[str, str]] = []
         self.drop = self.lack = self.busy = r"(?!)"  # nothing
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.hub = self
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.url = f"http://127.0.0.1:{server().server_port}"
         self.environment = {"HF_ENDPOINT": self.url, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
 
     def __enter__(self):
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        self.thread.start()
+        self.outer, server().hub = server().hub, self
         return self
 
     def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join(timeout=10)
+        server().hub = self.outer
+
+
+@cache
+def server() -> ThreadingHTTPServer:
+    """One server for all Hubs, because the libraries keep the address with which they were imported."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.hub = None
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
 
 
 class Refusal(Exception):
@@ -95,11 +100,8 @@ class Refusal(Exception):
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    @property
-    def hub(self) -> Hub:
-        return self.server.hub
-
     def handle_any(self):
+        self.hub: Hub = self.server.hub
         self.path = unquote(urlsplit(self.path).path)
         self.hub.requests.append((self.command, self.path))
         length = int(self.headers.get("Content-Length", 0))

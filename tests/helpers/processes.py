@@ -1,7 +1,8 @@
 """New Python processes in a fraction of a second, forked from a process that has imported the heavy libraries.
 
 Libraries of Hugging Face read environment variables at import: the address of the Hub, the token, the caches, the
-offline mode. They are imported beforehand only for processes that have these values in common with the tests.
+offline mode. They are imported beforehand only for processes that have these values in common with the tests, or with
+an environment given to `share_imports`.
 """
 
 import gc
@@ -14,7 +15,8 @@ import tempfile
 import time
 import traceback
 from functools import cache
-from multiprocessing import reduction
+from multiprocessing import forkserver, reduction
+from multiprocessing.connection import arbitrary_address
 from multiprocessing.forkserver import ForkServer
 from pathlib import Path
 from unittest.mock import patch
@@ -31,6 +33,13 @@ COMMANDS = (
 )  # fmt: skip
 STREAMS = ("stdin", "stdout", "stderr")
 CDCONV = "import sys; sys.argv = ['cdconv', *{arguments!r}]\nfrom contradiction.__main__ import main\nmain()"
+# Before the command line: its worker processes are forked from the server too, instead of importing the libraries.
+QUICK_WORKERS = """
+from multiprocessing import forkserver, get_context
+from contradiction.chats import workers
+forkserver._forkserver.ensure_running = lambda: None  # the server that this process was forked from
+workers.get_context = lambda _: get_context("forkserver")
+"""
 
 
 class _Descriptor:
@@ -67,7 +76,8 @@ class Process:
             streams[STREAMS.index(name)] = _Descriptor(given)
         context = multiprocessing.get_context("forkserver")
         self._process = context.Process(target=_execute, args=(code, str(cwd), dict(env), streams))
-        with patch(*connection(new_imports or _hub(env) != HUB)):
+        imports = None if new_imports else read_at_import(env)
+        with patch(*connection(imports if imports in SHARED else None)):
             self._process.start()
         for name, (reader, writer) in ends.items():
             os.close(reader if name == "stdin" else writer)
@@ -159,19 +169,61 @@ def wait_for(path: Path, *running: Process, seconds=300) -> bool:
     return path.exists()
 
 
-def _hub(env):
-    return {name: value for name, value in env.items() if name.startswith("HF_")}
+def read_at_import(env) -> frozenset:
+    """The variables that the libraries of Hugging Face read when they are imported. They read the token later."""
+    return frozenset((name, value) for name, value in env.items() if name.startswith("HF_") and name != "HF_TOKEN")
 
 
-HUB = _hub(os.environ)  # of the tests, and so of what a server imports
+HUB = read_at_import(os.environ)  # of the tests
+SHARED = {HUB: dict(os.environ)}  # what libraries that are imported beforehand have read, and the whole environment
+
+
+def share_imports(env):
+    """Processes with the same variables of the Hub are forked from one that has imported the libraries with them.
+
+    A relative path in a variable, such as `HF_HOME`, is a path in the folder in which such a process runs.
+    """
+    SHARED.setdefault(read_at_import(env), dict(env))
 
 
 @cache
-def connection(new_imports=False):
-    """What a process is started through, and its replacement, which forks it from a server with imported libraries."""
+def connection(imports=HUB):
+    """What a process is started through, and its replacement, which forks it from a server with imported libraries.
+
+    Args:
+        imports: a key of `SHARED`, or None if the process itself imports `contradiction` and the libraries of Hugging
+            Face.
+    """
     server = ForkServer()
-    server.set_forkserver_preload([*LIBRARIES, *(() if new_imports else COMMANDS)])
+    if imports is None:
+        server.set_forkserver_preload([*LIBRARIES])
+    else:
+        _fork_server(server, SHARED[imports])
     return "multiprocessing.forkserver.connect_to_new_process", server.connect_to_new_process
+
+
+def _fork_server(server, env):
+    """Starts a server of processes that have imported `COMMANDS` too. It is itself forked from the other server."""
+    address = arbitrary_address("AF_UNIX")
+    reader, writer = os.pipe()  # the server ends when the last process that holds the writer has ended
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        descriptors = _Descriptor(listener.fileno()), _Descriptor(reader)
+        process = multiprocessing.get_context("forkserver").Process(
+            target=_serve, args=(*descriptors, env), daemon=True
+        )
+        with patch(*connection(None)):
+            process.start()
+    os.close(reader)
+    server._forkserver_address, server._forkserver_alive_fd = address, writer
+    server.ensure_running = lambda: None
+
+
+def _serve(listener, alive, env):
+    os.environ.clear()
+    os.environ.update(env)
+    forkserver.main(listener, alive, COMMANDS)
 
 
 def _execute(code, cwd, env, streams):
