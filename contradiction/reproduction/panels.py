@@ -14,7 +14,7 @@ from contradiction.io.files import write_json
 from contradiction.labels import BOTS, GROUPED, merged_config, task_of
 from contradiction.paths import RESULTS
 from contradiction.reports.plots import PAPER, Panel
-from contradiction.reproduction.cells import BY_BOT, CURVE, METHODS, Cell, fraction_label, method_label
+from contradiction.reproduction.cells import BY_BOT, CURVE, METHODS, Cell
 
 AGAINST = ("sentence-pair", "hierarchical")  # the opponents of all other methods
 KINDS = ("zero-shot", "trained", "merged")  # in the order of a table
@@ -112,13 +112,17 @@ def _name(table: str, method: str, checkpoint: str, kind: str, bot: str, fractio
         return f"zero-shot {checkpoint}, {method}"
     return "".join(
         (
-            method_label(method),
+            f"{method} (artefact baseline)" if METHODS[method].artefact else method,
             f" from {checkpoint}" if table == "table5" else "",
-            fraction_label(fraction) if table == CURVE else "",
+            _fraction_label(fraction) if table == CURVE else "",
             f", trained on {bot or 'both'}" if table == BY_BOT else "",
             ", 4-class merged" if kind == "merged" else "",
         )
     )
+
+
+def _fraction_label(fraction: float) -> str:
+    return f", {100 * fraction:g} % of the rows"
 
 
 def _pairs(
@@ -266,7 +270,7 @@ def _fit(config: str, cell: Cell, data: str | Path) -> dict[str, Any]:
 def baseline_label(result: dict[str, Any]) -> str:
     """The name of a baseline in tables: its features and the rows that it was fitted to, without the seed."""
     part = result["part"]
-    fraction = fraction_label(part["share"]) if part["subset"] else ""
+    fraction = _fraction_label(part["share"]) if part["subset"] else ""
     bot = f", trained on {part['bot']}" if part["bot"] else ""
     return f"{baselines.FEATURES[result['view']]}{fraction}{drawn_label(part['subset'], result['config'])}{bot}"
 
