@@ -320,11 +320,6 @@ def _trigger_sentence(rates: dict[str, tuple[int, int]]) -> str:
 FIRST_TURN = ("u1", "b1")
 
 
-def reads_first_turn(columns: Sequence[str]) -> bool:
-    """Whether these columns contain a part of the first turn."""
-    return bool(set(FIRST_TURN) & set(columns))
-
-
 def judge_without_first_turn(
     detector: ContradictionDetector,
     rows: Sequence[Mapping[str, Any]],

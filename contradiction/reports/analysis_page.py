@@ -74,7 +74,7 @@ def page(analysis: Analysis, images: Mapping[str, Mapping[str, str]]) -> str:
         reliability=_reliability(analysis.reliability),
         calibration_error=percent(analysis.calibration_error),
         brier=f"{analysis.brier:.3f}",
-        brier_of_prior=f"{analysis.brier_of_prior:.3f}",
+        brier_of_prior=f"{analysis.prior * (1 - analysis.prior):.3f}",
         prior=percent(analysis.prior),
         in_use=percent(IN_USE, 0),
         points=_points(analysis.operating_points, analysis.prior),
