@@ -131,8 +131,8 @@ def analyse(evaluation: Mapping[str, Any], data: str | Path, folder: str | Path 
     from sklearn.metrics import average_precision_score, brier_score_loss
 
     evaluated = load_rows(evaluation, data)
-    truth = evaluated.are_contradictions(evaluated.references)
-    probabilities = evaluated.contradiction_probabilities
+    truth = evaluated.is_contradiction()
+    probabilities = evaluated.contradiction_probability()
     prior = float(truth.mean())
     curve = threshold_curve(truth, probabilities)
     bins = reliability(truth, probabilities)
@@ -236,6 +236,6 @@ def card_summary(evaluation: Mapping[str, Any], data: str | Path) -> tuple[Table
         if record["by"] in ON_CARD
     ]
     title = f"Parts of {evaluation['config']}, {evaluation['split']} split"
-    truth = evaluated.are_contradictions(evaluated.references)
-    error = calibration_error(reliability(truth, evaluated.contradiction_probabilities))
+    truth = evaluated.is_contradiction()
+    error = calibration_error(reliability(truth, evaluated.contradiction_probability()))
     return Table(title, ("rows", "n", "macro-F1", "95 % interval"), body), error
