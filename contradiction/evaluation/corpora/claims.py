@@ -1,5 +1,6 @@
 """Claims in chats: verifiable or not, their evidence, and whether it supports them. DialFact (Gupta et al., 2022)."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,7 @@ def evaluate(request: Request) -> Report:
     rows is left out, with a note.
     """
     report, artefact_tables = Report(), []
-    results: dict[str, dict[tuple[str, str], Mapping[str, Any]]]
-    results = {"verifiable": {}, "retrieval": {}, "verification": {}}
+    results: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = defaultdict(dict)
     for split, rows in request.test_rows().items():
         passages = retrieval.collect_passages(rows)
         labels_by_name, answers_by_name = _model_labels(request, rows, passages), _model_answers(request, rows)
