@@ -6,7 +6,7 @@ from typing import Any
 
 from contradiction.data.corpora.corpus import Row
 from contradiction.evaluation.corpora import artefacts
-from contradiction.evaluation.corpora.report import Report, Request, Scores, label_figures, score_table
+from contradiction.evaluation.corpora.report import Report, Request, Results, label_figures, score_table
 from contradiction.evaluation.corpora.structured import PairRow, ngram_pairs, pair_row
 from contradiction.io.tables import Table, percent
 from contradiction.labels import LABELS, is_contradiction
@@ -100,7 +100,7 @@ def _parts(rows: Sequence[Row], right: Sequence[bool], columns: Sequence[str]) -
     return parts
 
 
-def _tables_by_part(results: Scores) -> list[Table]:
+def _tables_by_part(results: Results) -> list[Table]:
     """A table for each column of each split: the accuracy by value, a column for each scorer."""
     tables = []
     for split in dict.fromkeys(split for _, split in results):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WORDS = {"token_pattern": r"(?u)\b\w+\b"}  # for scikit-learn, whose default skips words of one letter
 CHARACTERS = {"analyzer": "char"}  # for text without spaces
 
-Scores = Mapping[tuple[str, str], Mapping[str, Any]]  # the name of a scorer and a split -> the figures
+Results = Mapping[tuple[str, str], Mapping[str, Any]]  # the name of a scorer and a split -> the figures
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def label_figures(truth: Sequence[Any], predicted: Sequence[Any]) -> dict[str, A
     }  # fmt: skip
 
 
-def score_table(title: str, scorer: str, results: Scores, columns: Mapping[str, str]) -> Table:
+def score_table(title: str, scorer: str, results: Results, columns: Mapping[str, str]) -> Table:
     """A row for each scorer and split, and a column for each figure; ``columns`` are the figures and their headers."""
     rows = [(name, split, *(_cell(scores, key) for key in columns)) for (name, split), scores in results.items()]
     return Table(title, (scorer, "split", *columns.values()), rows, texts=2)

@@ -9,7 +9,7 @@ import numpy as np
 
 from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.dialfact import UNKNOWN
-from contradiction.evaluation.corpora.report import WORDS, Scores, score_table
+from contradiction.evaluation.corpora.report import WORDS, Results, score_table
 from contradiction.io.tables import Table
 from evaluate_metric.evaluate_metric import DEPTHS, RETRIEVAL, score_rows
 
@@ -132,7 +132,7 @@ def recall(rows: Sequence[Row], passages: Sequence[str], order: Sequence[Sequenc
     return {"passages": len(passages), **score_rows(wanted, found, RETRIEVAL)}
 
 
-def table(results: Scores) -> Table:
+def table(results: Results) -> Table:
     """A row for each search and split, with the figures of :func:`recall`."""
     recalls = {f"recall@{depth}": f"recall@{depth}" for depth in DEPTHS}
     columns = {"n": "claims", "passages": "passages", **recalls, "mrr": f"MRR@{max(DEPTHS)}"}
