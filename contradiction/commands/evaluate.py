@@ -101,7 +101,7 @@ def evaluate(
 
 def _crossed(detector: "ContradictionDetector", config: str, split: str, json: Path | None) -> None:
     from contradiction.data.corpora import crossed
-    from contradiction.evaluation.crossed import false_alarms, judge_items, summary, tables
+    from contradiction.evaluation.crossed import false_alarms, judge_items, summary, table, table_by
     from contradiction.io.hub import model_name
     from contradiction.training import leakage, record
 
@@ -119,8 +119,7 @@ def _crossed(detector: "ContradictionDetector", config: str, split: str, json: P
         "styles": styles, "phenomena": phenomena, "false_alarms": alarms,
     }  # fmt: skip
     _save(result, json)
-    title = f"{name}: {config}"
-    show(*tables(title, styles, alarms), tables(title, phenomena, by="phenomenon")[-1])
+    show(table(f"{name}: {config}", styles, alarms), table_by("style", styles), table_by("phenomenon", phenomena))
 
 
 def _labels(

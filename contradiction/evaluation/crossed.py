@@ -20,7 +20,13 @@ from contradiction.verdict import Verdict
 SEED = 13
 LONG = 5  # the messages before the reply of a chat of three turns; in shorter chats, evidence is not scored
 ALL = "all"
-FIGURES = ("in_order", "both_right", "all_right", "evidence")
+# Figure -> its title, and its value for a coin, in percent.
+FIGURES = {
+    "in_order": ("pair in order", "50"),
+    "both_right": ("both replies of a chat right", "25"),
+    "all_right": ("all replies of an item right", "6 to 25"),
+    "evidence": ("evidence right, chats of three turns and more", ""),
+}
 RECALL = 0.4  # the least recall at which precision is reported
 
 
@@ -201,24 +207,15 @@ def false_alarms(
     return counts
 
 
-def tables(
-    name: str, figures: Mapping[str, Any], alarms: Mapping[str, tuple[int, int] | None] | None = None, by: str = "style"
-) -> list[Table]:
-    """The figures of :func:`summary` with their intervals beside chance, then those by part.
+def table(name: str, figures: Mapping[str, Any], alarms: Mapping[str, tuple[int, int] | None]) -> Table:
+    """The figures of :func:`summary` over all items with their intervals, and :func:`false_alarms`, beside chance.
 
-    ``name`` has the detector and the corpus. ``alarms`` is the result of :func:`false_alarms`.
+    ``name`` has the detector and the corpus.
     """
     overall = figures[ALL]
-    chance = {"in_order": "50", "both_right": "25", "all_right": "6 to 25", "evidence": ""}
-    titles = {
-        "in_order": "pair in order",
-        "both_right": "both replies of a chat right",
-        "all_right": "all replies of an item right",
-        "evidence": "evidence right, chats of three turns and more",
-    }
     rows = [
-        (titles[figure], percent(overall[figure]), interval(overall["interval"][figure]), chance[figure])
-        for figure in FIGURES
+        (title, percent(overall[figure]), interval(overall["interval"][figure]), chance)
+        for figure, (title, chance) in FIGURES.items()
         if overall[figure] is not None
     ]
     if overall["shared_characters"] is not None:
@@ -228,18 +225,20 @@ def tables(
     places = {"alone": "called a contradiction: a reply alone", "unrelated": "the same, after an unrelated chat"}
     rows += [
         (places[place], percent(count[0] / count[1]), interval(wilson(*count)), "")
-        for place, count in (alarms or {}).items()
+        for place, count in alarms.items()
         if count
     ]
+    return Table(f"{name}, {overall['n']} items", ("figure", "%", "95 % interval", "a coin"), rows)
+
+
+def table_by(part: str, figures: Mapping[str, Any]) -> Table:
+    """The figures of :func:`summary` by part, for instance by style."""
     shown = (*FIGURES, "precision")
-    parts = [
-        (part, str(shares["n"]), *("" if shares[figure] is None else percent(shares[figure], 0) for figure in shown))
-        for part, shares in figures.items()
-        if part != ALL
+    rows = [
+        (name, str(shares["n"]), *("" if shares[figure] is None else percent(shares[figure], 0) for figure in shown))
+        for name, shares in figures.items()
+        if name != ALL
     ]
     precision = f"precision at {percent(IN_USE, 0)} %, recall {percent(RECALL, 0)}"
-    header = (by, "items", "in order", "both right", "all right", "evidence", precision)
-    return [
-        Table(f"{name}, {overall['n']} items", ("figure", "%", "95 % interval", "a coin"), rows),
-        Table(f"By {by}", header, parts),
-    ]
+    header = (part, "items", "in order", "both right", "all right", "evidence", precision)
+    return Table(f"By {part}", header, rows)

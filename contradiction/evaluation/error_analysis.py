@@ -7,16 +7,21 @@ A detector that still calls it a contradiction judges by the reply alone.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 
 from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation.figures import are_contradictions, contradiction_probabilities, measure, wilson
+from contradiction.evaluation.figures import (
+    ScoredRows,
+    are_contradictions,
+    contradiction_probabilities,
+    measure,
+    wilson,
+)
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.tables import percent
 from contradiction.labels import (
@@ -31,17 +36,14 @@ from contradiction.labels import (
     task_of,
 )
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
 CONTEXT = ("u1", "b1", "u2")
 SEEN = (CONTEXT, ("u1",))  # the columns whose values are looked up in the training split
 Records = list[dict[str, Any]]  # a table: one dict for each row, all with the same keys, fractions unrounded
 
 
-@dataclass(frozen=True)
-class EvaluatedRows:
-    """One evaluation and its rows.
+@dataclass(frozen=True, kw_only=True)
+class EvaluatedRows(ScoredRows):
+    """The rows of one evaluation.
 
     Attributes:
         evaluation: see :func:`contradiction.evaluation.results.evaluation`; it has probabilities.
@@ -50,43 +52,25 @@ class EvaluatedRows:
             the same u1, b1 and u2, or the same u1: ``seen`` or ``unseen``; None on the training split itself).
     """
 
+    probabilities: np.ndarray
     evaluation: Mapping[str, Any]
     rows: Sequence[Mapping[str, Any]]
 
-    @property
-    def task(self) -> str:
-        """``2-class`` or ``4-class``."""
-        return task_of(self.evaluation["config"])
+    @classmethod
+    def of(cls, evaluation: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Self:
+        """An evaluation and its rows."""
+        columns = {key: np.array(evaluation[key]) for key in ("references", "predictions", "probabilities")}
+        return cls(task=task_of(evaluation["config"]), evaluation=evaluation, rows=rows, **columns)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The names of the labels, by class id."""
         return LABELS[self.task]
 
-    @cached_property
-    def references(self) -> np.ndarray:
-        """Class ids, shape (rows,)."""
-        return np.array(self.evaluation["references"])
-
-    @cached_property
-    def predictions(self) -> np.ndarray:
-        """Class ids, shape (rows,)."""
-        return np.array(self.evaluation["predictions"])
-
-    @cached_property
-    def probabilities(self) -> np.ndarray:
-        """The probability of each label, shape (rows, labels)."""
-        return np.array(self.evaluation["probabilities"], dtype=float)
-
-    @cached_property
-    def contradiction_probabilities(self) -> np.ndarray:
+    def contradiction_probability(self) -> np.ndarray:
         """P(contradiction), the sum over all contradictions, shape (rows,)."""
         # Saved probabilities are rounded, so their sum may slightly exceed 1.
         return np.clip(contradiction_probabilities(self.task, self.probabilities), 0, 1)
-
-    def are_contradictions(self, classes: "ArrayLike") -> np.ndarray:
-        """Whether each class id is a contradiction of any kind."""
-        return are_contradictions(self.task, classes)
 
     def column(self, name: str) -> list[Any]:
         """A column of the rows."""
@@ -133,8 +117,8 @@ def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
         }
         for row in split_rows
     ]
-    evaluated = EvaluatedRows(evaluation, rows)
-    if len(set(evaluated.are_contradictions(evaluated.references))) < 2:
+    evaluated = EvaluatedRows.of(evaluation, rows)
+    if len(set(evaluated.is_contradiction())) < 2:
         raise InputError(f"the {split} split of {config!r} in {data} needs both contradictions and other replies")
     return evaluated
 
@@ -202,7 +186,7 @@ def _score(evaluated: EvaluatedRows, mask: np.ndarray, by: str, name: str) -> di
         "by": by,
         "slice": name,
         "n": metrics["n"],
-        "contradictions": int(evaluated.are_contradictions(references).sum()),
+        "contradictions": int(evaluated.is_contradiction()[mask].sum()),
         **_macro_f1(metrics),
         "accuracy": metrics["accuracy"],
         "absent": ", ".join(label for label, scores in metrics["per_class"].items() if not scores["support"]),
@@ -320,11 +304,6 @@ def _trigger_sentence(rates: dict[str, tuple[int, int]]) -> str:
 FIRST_TURN = ("u1", "b1")
 
 
-def reads_first_turn(columns: Sequence[str]) -> bool:
-    """Whether these columns contain a part of the first turn."""
-    return bool(set(FIRST_TURN) & set(columns))
-
-
 def judge_without_first_turn(
     detector: ContradictionDetector,
     rows: Sequence[Mapping[str, Any]],
@@ -354,8 +333,7 @@ def removal(evaluated: EvaluatedRows, without: Sequence[int]) -> Records:
         (right / asked), low, high (95 % Wilson interval). The rate is None where ``asked`` is 0. Rate, right, low and
         high are None where the right verdict is unknown.
     """
-    before = evaluated.are_contradictions(evaluated.predictions)
-    after = evaluated.are_contradictions(without)
+    before, after = (are_contradictions(evaluated.task, ids) for ids in (evaluated.predictions, without))
     categories = np.array(evaluated.column("category"))
     records = []
     for label in (NON_CONTRADICTION, *CATEGORIES):

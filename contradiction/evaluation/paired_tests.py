@@ -1,11 +1,10 @@
 """Compares methods: means over seeds, and paired tests with a correction for their number."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
-from contradiction.evaluation.figures import measure
 from contradiction.io.tables import p_value, signed, signed_interval
 from contradiction.labels import merge_id, task_of
 
@@ -116,17 +115,6 @@ def merged_run_of(result: Mapping[str, Any], *, rule: bool = False) -> Run:
 def single_run(result: Mapping[str, Any], run: Run, kind: str = "trained") -> MethodRuns:
     """An evaluation as a method with one run. The run has no seed, so any two of them can be compared."""
     return MethodRuns(result["name"], "", "", kind, (replace(run, seed=None),), 1)
-
-
-def restricted(run: Run, ids: Container[int], config: str, bootstrap: int) -> Run:
-    """The part of a run with these row ids, with its own metrics."""
-    places = [place for place, number in enumerate(run.ids) if number in ids]
-    numbers, references, predictions = (
-        [column[place] for place in places] for column in (run.ids, run.references, run.predictions)
-    )
-    return Run(
-        run.seed, numbers, references, predictions, measure(config, references, predictions, bootstrap=bootstrap)
-    )
 
 
 def paired_tests(pairs: Iterable[tuple[MethodRuns, MethodRuns]], task: str, bootstrap: int) -> list[PairedTest]:

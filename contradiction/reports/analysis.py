@@ -10,6 +10,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import results
 from contradiction.evaluation.error_analysis import (
     BY,
+    FIRST_TURN,
     WORST,
     EvaluatedRows,
     Records,
@@ -18,7 +19,6 @@ from contradiction.evaluation.error_analysis import (
     load_rows,
     mistakes,
     personas,
-    reads_first_turn,
     removal,
     slices,
 )
@@ -47,7 +47,7 @@ class Analysis:
         operating_points: the operating points at the fraction of contradictions of these rows, then at that in use.
         removal_note: why there is no removal test; else None.
         calibration_error, brier: the calibration error and the Brier score of P(contradiction).
-        prior, brier_of_prior: the fraction of contradictions, and the Brier score of always predicting it.
+        prior: the fraction of contradictions.
         average_precision: the area under the precision-recall curve, at that fraction.
     """
 
@@ -61,7 +61,6 @@ class Analysis:
     calibration_error: float
     brier: float
     prior: float
-    brier_of_prior: float
     average_precision: float
     curve: Records
     operating_points: Records
@@ -107,7 +106,7 @@ def measure(
         InputError: the labels of the config are not those of contradictions, or the detector has other labels.
     """
     check_task(config)
-    passes = 2 if reads_first_turn(detector.columns) else 1
+    passes = 2 if set(FIRST_TURN) & set(detector.columns) else 1
     evaluation = evaluate(
         detector,
         data=data,
@@ -132,8 +131,8 @@ def analyse(evaluation: Mapping[str, Any], data: str | Path, folder: str | Path 
     from sklearn.metrics import average_precision_score, brier_score_loss
 
     evaluated = load_rows(evaluation, data)
-    truth = evaluated.are_contradictions(evaluated.references)
-    probabilities = evaluated.contradiction_probabilities
+    truth = evaluated.is_contradiction()
+    probabilities = evaluated.contradiction_probability()
     prior = float(truth.mean())
     curve = threshold_curve(truth, probabilities)
     bins = reliability(truth, probabilities)
@@ -154,7 +153,6 @@ def analyse(evaluation: Mapping[str, Any], data: str | Path, folder: str | Path 
         calibration_error=calibration_error(bins),
         brier=float(brier_score_loss(truth, probabilities)),
         prior=prior,
-        brier_of_prior=prior * (1 - prior),
         average_precision=float(average_precision_score(truth, probabilities)),
         curve=curve,
         operating_points=[
@@ -238,6 +236,6 @@ def card_summary(evaluation: Mapping[str, Any], data: str | Path) -> tuple[Table
         if record["by"] in ON_CARD
     ]
     title = f"Parts of {evaluation['config']}, {evaluation['split']} split"
-    truth = evaluated.are_contradictions(evaluated.references)
-    error = calibration_error(reliability(truth, evaluated.contradiction_probabilities))
+    truth = evaluated.is_contradiction()
+    error = calibration_error(reliability(truth, evaluated.contradiction_probability()))
     return Table(title, ("rows", "n", "macro-F1", "95 % interval"), body), error

@@ -11,7 +11,7 @@ from contradiction.evaluation.error_analysis import ENOUGH, WORST, Records
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.thresholds import BINS, FEW
 from contradiction.io.files import check_folder, new_folder, write_json, write_text
-from contradiction.io.tables import Table, as_csv, interval, percent, render, signed, with_interval
+from contradiction.io.tables import Table, as_csv, interval, percent, render, signed, signed_interval, with_interval
 from contradiction.reports.analysis import Analysis
 from contradiction.reports.analysis_plots import PALETTES, plots, png
 from contradiction.training.leakage import exposure, of_evaluation, other_split
@@ -74,7 +74,7 @@ def page(analysis: Analysis, images: Mapping[str, Mapping[str, str]]) -> str:
         reliability=_reliability(analysis.reliability),
         calibration_error=percent(analysis.calibration_error),
         brier=f"{analysis.brier:.3f}",
-        brier_of_prior=f"{analysis.brier_of_prior:.3f}",
+        brier_of_prior=f"{analysis.prior * (1 - analysis.prior):.3f}",
         prior=percent(analysis.prior),
         in_use=percent(IN_USE, 0),
         points=_points(analysis.operating_points, analysis.prior),
@@ -135,15 +135,12 @@ def _comparison(analysis: Analysis) -> Table:
     for record in analysis.comparison:
         cells = [record["name"], percent(record["macro_f1"]), _interval(record)]
         if "p_value" in record:
-            bounds = " to ".join(_with_minus(record[key]) for key in ("difference_low", "difference_high"))
-            cells += [_with_minus(record["difference"]), bounds, f"{record['p_value']:.3f}"]
+            difference, bounds = record["difference"], (record["difference_low"], record["difference_high"])
+            cells += [text.replace("-", "\N{MINUS SIGN}") for text in (signed(difference), signed_interval(bounds))]
+            cells.append(f"{record['p_value']:.3f}")
         body.append([*cells, *[""] * (6 - len(cells))])
     header = ("", "macro-F1, %", "95 % interval", "detector minus baseline", "95 % interval", "p")
     return Table("Compared with the artefact baselines", header, body)
-
-
-def _with_minus(value: float) -> str:
-    return signed(value).replace("-", "\N{MINUS SIGN}")
 
 
 def _slices(analysis: Analysis) -> Table:

@@ -12,7 +12,6 @@ from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.paired_tests import (
     COMPARISON,
     MethodRuns,
-    PairedTest,
     merged_run_of,
     paired_tests,
     run_of,
@@ -120,6 +119,7 @@ def _order(rows: tuple[str, str, str]) -> tuple[bool, bool, str]:
 
 
 NGRAMS = FEATURES["flatten"]
+Methods = tuple[MethodRuns, MethodRuns]  # an evaluation on four classes, and merged to two
 
 
 def comparison_tables(evaluations: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLES) -> list[Table]:
@@ -143,7 +143,7 @@ def comparison_tables(evaluations: Sequence[dict[str, Any]], config: str, bootst
             two_classes = max(two_classes, run_of(fitted), key=lambda run: run.metrics["macro_f1"])
         opponents.append((opponent, (single_run(opponent, run_of(opponent)), single_run(opponent, two_classes))))
     if opponent := _best_hierarchical(compared, evaluations):
-        opponents.append((opponent, _methods(opponent)))
+        opponents.append((opponent, _methods(opponent, rule=True)))
     return [
         _table(methods, [result for result in compared if result is not opponent], bootstrap)
         for opponent, methods in opponents
@@ -181,33 +181,31 @@ def _recipe(result: Mapping[str, Any]) -> RecordedRecipe | None:
     return record.recipe(request) if request else None
 
 
-def _methods(result: Mapping[str, Any]) -> tuple[MethodRuns, MethodRuns]:
-    """An evaluation on four classes, and merged to two."""
-    return single_run(result, run_of(result, rule=True)), single_run(result, merged_run_of(result, rule=True))
+def _methods(result: Mapping[str, Any], *, rule: bool) -> Methods:
+    return single_run(result, run_of(result, rule=rule)), single_run(result, merged_run_of(result, rule=rule))
 
 
-def _table(opponent: tuple[MethodRuns, MethodRuns], evaluations: Sequence[Mapping[str, Any]], bootstrap: int) -> Table:
+def _table(opponent: Methods, evaluations: Sequence[Mapping[str, Any]], bootstrap: int) -> Table:
     ids = list(opponent[0].runs[0].ids)
-    methods = [_methods(result) for result in evaluations if result["ids"] == ids]
-    four, two = (
-        paired_tests([(method[place], opponent[place]) for method in methods], task, bootstrap)
-        for place, task in enumerate(("4-class", "2-class"))
-    )
-    body = [
-        [
-            *(four_classes.name, percent(four_classes.mean("macro_f1")), *_comparison(four_test)),
-            *(percent(two_classes.mean("macro_f1")), *_comparison(two_test)),
-        ]
-        for (four_classes, two_classes), four_test, two_test in zip(
-            [opponent, *methods], [None, *four], [None, *two], strict=True
-        )
-    ]
+    methods = [_methods(result, rule=True) for result in evaluations if result["ids"] == ids]
+    cells = _comparisons(opponent, methods, bootstrap)
+    body = [[method.name, *four, *two] for (method, _), (four, two) in zip((opponent, *methods), cells, strict=True)]
     return Table(opponent[0].name, ("detector", "macro-F1", *COMPARISON, "merged to 2-class", *COMPARISON), body)
 
 
-def _comparison(test: PairedTest | None) -> list[str]:
-    """The cells of the columns ``COMPARISON``; empty for None."""
-    return test.cells() if test else [""] * len(COMPARISON)
+def _comparisons(opponent: Methods, methods: Sequence[Methods], bootstrap: int) -> list[tuple[list[str], list[str]]]:
+    """The cells of the opponent, and of each method compared with it, on four classes and on two.
+
+    The cells are macro-F1 and the columns ``COMPARISON``.
+    """
+    four: list[list[str]] = []
+    two: list[list[str]] = []
+    for place, (task, cells) in enumerate((("4-class", four), ("2-class", two))):
+        tests = paired_tests([(method[place], opponent[place]) for method in methods], task, bootstrap)
+        compared = [[""] * len(COMPARISON), *(test.cells() for test in tests)]
+        for method, of_test in zip((opponent, *methods), compared, strict=True):
+            cells.append([percent(method[place].mean("macro_f1")), *of_test])
+    return list(zip(four, two, strict=True))
 
 
 ABLATION_CONFIG = "4-class"
@@ -250,16 +248,18 @@ def ablation(
         return None
     same = [result for result in others if _fingerprints(result) == _fingerprints(first)]
     same.sort(key=lambda result: (len(changes(result, first)), -run_of(result).metrics["macro_f1"]))
-    four, two = (
-        paired_tests(
-            [(single_run(result, read(result)), single_run(first, read(first))) for result in same], task, bootstrap
-        )
-        for read, task in ((run_of, ABLATION_CONFIG), (merged_run_of, "2-class"))
-    )
-    body = [_ablation_row(first, "the reference", None, None)]
-    body += [
-        _ablation_row(result, ", ".join(changes(result, first)) or "nothing", four_test, two_test)
-        for result, four_test, two_test in zip(same, four, two, strict=True)
+    reference, *methods = (_methods(result, rule=False) for result in (first, *same))
+    cells = _comparisons(reference, methods, bootstrap)
+    body = [
+        [
+            result["name"],
+            "the reference" if result is first else ", ".join(changes(result, first)) or "nothing",
+            *_without_p(four),
+            percent(result["metrics"]["macro_f1"]) if "argmax" in result else "",
+            *_without_p(two),
+            f"{result['run']['minutes']:.0f}",
+        ]
+        for result, (four, two) in zip((first, *same), cells, strict=True)
     ]
     header = (
         *("detector", "differs in", "macro-F1", *ABLATION_COMPARISON),
@@ -320,21 +320,7 @@ def _fingerprints(result: Mapping[str, Any]) -> tuple[str, str] | None:
     return (result["data"], request["data"]) if request else None
 
 
-def _ablation_row(
-    result: Mapping[str, Any], differs: str, four: PairedTest | None, two: PairedTest | None
-) -> list[str]:
-    return [
-        result["name"],
-        differs,
-        percent(run_of(result).metrics["macro_f1"]),
-        *_ablation_cells(four),
-        percent(result["metrics"]["macro_f1"]) if "argmax" in result else "",
-        percent(merged_run_of(result).metrics["macro_f1"]),
-        *_ablation_cells(two),
-        f"{result['run']['minutes']:.0f}",
-    ]
-
-
-def _ablation_cells(test: PairedTest | None) -> list[str]:
-    difference, interval, _, adjusted = _comparison(test)
-    return [difference, interval, adjusted]
+def _without_p(cells: Sequence[str]) -> list[str]:
+    """The cells of a comparison with the corrected p-value alone."""
+    *others, _, adjusted = cells
+    return [*others, adjusted]

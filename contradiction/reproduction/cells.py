@@ -56,11 +56,6 @@ def paper_methods() -> tuple[str, ...]:
     return tuple(name for name, method in METHODS.items() if method.paper)
 
 
-def method_label(name: str) -> str:
-    """The name of a method in tables."""
-    return f"{name} (artefact baseline)" if METHODS[name].artefact else name
-
-
 CURVE, BY_BOT = "learning-curve", "bots"
 TABLES = {
     "table4": "The paper's Table 4: methods",
@@ -181,8 +176,7 @@ def cells_of(
             cell leaves out.
     """
     methods = paper_methods() if methods is None else methods
-    _check(table, methods, configs, seeds, nli)
-    _check_fractions(table, train_fractions)
+    _check(table, methods, configs, seeds, nli, train_fractions)
     parts: Sequence[Mapping[str, Any]] = [{}]
     if table == CURVE:
         parts = [{"train_fraction": fraction} for fraction in train_fractions or TRAIN_FRACTIONS]
@@ -206,7 +200,12 @@ def cells_of(
 
 
 def _check(
-    table: str, methods: Sequence[str], configs: Sequence[str], seeds: Sequence[int], nli: Sequence[str]
+    table: str,
+    methods: Sequence[str],
+    configs: Sequence[str],
+    seeds: Sequence[int],
+    nli: Sequence[str],
+    fractions: Sequence[float],
 ) -> None:
     tasks = {task for method in METHODS.values() for task in method.recipes}
     for kind, names, allowed in (
@@ -228,14 +227,11 @@ def _check(
             if table == "table5"
             else f"{table} has no NLI stage to compare with; --backbone starts all cells from an NLI checkpoint"
         )
-
-
-def _check_fractions(table: str, fractions: Sequence[float]) -> None:
     if fractions and table != CURVE:
         raise InputError(f"{table} is trained on all rows; --train-fractions goes with {CURVE}")
-    names = [f"{fraction:g}" for fraction in fractions]
-    if len(set(names)) < len(names):
-        raise InputError(f"a fraction is named twice in {', '.join(names)}")
+    written = [f"{fraction:g}" for fraction in fractions]
+    if len(set(written)) < len(written):
+        raise InputError(f"a fraction is named twice in {', '.join(written)}")
 
 
 def _check_names(cells: Iterable[Cell]) -> None:
@@ -277,11 +273,6 @@ def _cells(
             changed = {**request, "recipe": record.recipe(request).with_changes(**varied).recorded()}
             cells.append(Cell(method, checkpoint, nli, True, seeded, rows, changed, test))
     return cells
-
-
-def fraction_label(fraction: float) -> str:
-    """The part of a method's name in tables for a fraction of the rows."""
-    return f", {100 * fraction:g} % of the rows"
 
 
 def checkpoint_name(checkpoint: str) -> str:

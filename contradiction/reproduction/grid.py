@@ -96,11 +96,31 @@ def run(
     Raises:
         LockedError: another process works on the cell.
     """
+    from contradiction.detector import ContradictionDetector
+    from contradiction.evaluation.evaluate import evaluate
+    from contradiction.reports.model_card import write_cards
+    from contradiction.training import trainers
+
+    out = Path(out)
+    folder = cell.model(out)
     # The lock is beside the evaluations, because training locks the model folder itself.
-    with locked(Path(out) / cell.name):
+    with locked(out / cell.name):
         if finished([cell], out):
             return False
-        _run(cell, data, Path(out), drop_weights, save_steps)
+        if cell.trained:
+            trainers.train(cell.recipe, data=data, out=folder, resume=True, save_steps=save_steps)
+            if not drop_weights:
+                write_cards(folder)
+            detector = ContradictionDetector.from_pretrained(folder)
+        else:
+            detector = zero_shot(str(cell.recipe.model.backbone), cell.recipe.data.view)
+        for split in SPLITS:
+            result = evaluate(detector, data=data, config=cell.config, split=split)
+            if not cell.trained:  # the record of the weights is that of the NLI stage
+                result = {**result, "name": cell.name, "request": cell.request}
+            write_json(cell.evaluation(out, split), result)
+        if drop_weights and cell.trained:
+            shutil.rmtree(folder)
     return True
 
 
@@ -155,29 +175,6 @@ def attempts_on_ray(
             yield cell, result
 
 
-def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps: int | None) -> None:
-    from contradiction.detector import ContradictionDetector
-    from contradiction.evaluation.evaluate import evaluate
-    from contradiction.reports.model_card import write_cards
-    from contradiction.training import trainers
-
-    folder = cell.model(out)
-    if cell.trained:
-        trainers.train(cell.recipe, data=data, out=folder, resume=True, save_steps=save_steps)
-        if not drop_weights:
-            write_cards(folder)
-        detector = ContradictionDetector.from_pretrained(folder)
-    else:
-        detector = zero_shot(str(cell.recipe.model.backbone), cell.recipe.data.view)
-    for split in SPLITS:
-        result = evaluate(detector, data=data, config=cell.config, split=split)
-        if not cell.trained:  # the record of the weights is that of the NLI stage
-            result = {**result, "name": cell.name, "request": cell.request}
-        write_json(cell.evaluation(out, split), result)
-    if drop_weights and cell.trained:
-        shutil.rmtree(folder)
-
-
 def zero_shot(model: str, view: str) -> "ContradictionDetector":
     """An NLI checkpoint as a 2-class detector: a contradiction where its probability is above one half.
 
@@ -205,8 +202,7 @@ def bots_of(all_cells: Iterable[Cell], data: str | Path) -> dict[int, str]:
     bots: dict[int, str] = {}
     for config in dict.fromkeys(cell.config for cell in all_cells):
         rows = load_split(data, config, "test")
-        name = rows.features["bot"].int2str
-        bots |= {number: name(bot) for number, bot in zip(rows["id"], rows["bot"], strict=True)}
+        bots |= zip(rows["id"], rows.features["bot"].int2str(list(rows["bot"])), strict=True)
     return bots
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from contradiction.data.splits import RELEASE, fingerprint, load_split, of_bot
 from contradiction.evaluation import baselines, results
-from contradiction.evaluation.figures import RESAMPLES
-from contradiction.evaluation.paired_tests import MethodRuns, merged_run_of, paired_tests, restricted, run_of
+from contradiction.evaluation.figures import RESAMPLES, measure
+from contradiction.evaluation.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, run_of
 from contradiction.io.files import write_json
 from contradiction.labels import BOTS, GROUPED, merged_config, task_of
 from contradiction.paths import RESULTS
 from contradiction.reports.plots import PAPER, Panel
-from contradiction.reproduction.cells import BY_BOT, CURVE, METHODS, Cell, fraction_label, method_label
+from contradiction.reproduction.cells import BY_BOT, CURVE, METHODS, Cell
 
 AGAINST = ("sentence-pair", "hierarchical")  # the opponents of all other methods
 KINDS = ("zero-shot", "trained", "merged")  # in the order of a table
@@ -53,7 +53,8 @@ def panels_of(
             if bot and ids.isdisjoint(methods[0].runs[0].ids):
                 continue
             trained, fitted = (
-                _restricted(group, ids, config, bootstrap) if bot else group for group in (methods, ngrams)
+                [_restricted(method, ids, config, bootstrap) if bot else method for method in group]
+                for group in (methods, ngrams)
             )
             tests = paired_tests(_pairs(table, trained, fitted, nli, bot), task_of(config), bootstrap)
             paper = PAPER.get(config) if release and not bot else None
@@ -62,11 +63,17 @@ def panels_of(
     return panels
 
 
-def _restricted(methods: Sequence[MethodRuns], ids: Container[int], config: str, bootstrap: int) -> list[MethodRuns]:
-    return [
-        replace(method, runs=tuple(restricted(run, ids, config, bootstrap) for run in method.runs))
-        for method in methods
-    ]
+def _restricted(method: MethodRuns, ids: Container[int], config: str, bootstrap: int) -> MethodRuns:
+    """The parts of the runs of a method with these row ids, with metrics of their own."""
+    runs = []
+    for run in method.runs:
+        places = [place for place, number in enumerate(run.ids) if number in ids]
+        numbers, references, predictions = (
+            [column[place] for place in places] for column in (run.ids, run.references, run.predictions)
+        )
+        metrics = measure(config, references, predictions, bootstrap=bootstrap)
+        runs.append(Run(run.seed, numbers, references, predictions, metrics))
+    return replace(method, runs=tuple(runs))
 
 
 def _methods(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]], config: str) -> list[MethodRuns]:
@@ -112,13 +119,17 @@ def _name(table: str, method: str, checkpoint: str, kind: str, bot: str, fractio
         return f"zero-shot {checkpoint}, {method}"
     return "".join(
         (
-            method_label(method),
+            f"{method} (artefact baseline)" if METHODS[method].artefact else method,
             f" from {checkpoint}" if table == "table5" else "",
-            fraction_label(fraction) if table == CURVE else "",
+            _fraction_label(fraction) if table == CURVE else "",
             f", trained on {bot or 'both'}" if table == BY_BOT else "",
             ", 4-class merged" if kind == "merged" else "",
         )
     )
+
+
+def _fraction_label(fraction: float) -> str:
+    return f", {100 * fraction:g} % of the rows"
 
 
 def _pairs(
@@ -266,7 +277,7 @@ def _fit(config: str, cell: Cell, data: str | Path) -> dict[str, Any]:
 def baseline_label(result: dict[str, Any]) -> str:
     """The name of a baseline in tables: its features and the rows that it was fitted to, without the seed."""
     part = result["part"]
-    fraction = fraction_label(part["share"]) if part["subset"] else ""
+    fraction = _fraction_label(part["share"]) if part["subset"] else ""
     bot = f", trained on {part['bot']}" if part["bot"] else ""
     return f"{baselines.FEATURES[result['view']]}{fraction}{drawn_label(part['subset'], result['config'])}{bot}"
 

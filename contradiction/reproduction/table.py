@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05
 SHOWN = ("epochs", "batch_size", "learning_rate", "precision")  # recipe options that the page always shows
-CSV_COLUMNS = (
-    "config", "bot", "method", "trained_on", "kind", "start", "figure", "label", "mean", "sd", "low", "high", "runs",
-    "rows",
-)  # fmt: skip
 
 
 def score_table(panel: Panel) -> Table:
@@ -101,7 +97,7 @@ def write(
         level=LEVEL,
     )
     write_text(out / f"{table}.md", page)
-    write_text(out / f"{table}.csv", _csv(panels))
+    write_text(out / f"{table}.csv", as_csv(list(_csv_rows(panels))))
     (curve_plot if table == CURVE else method_plot)(panels, TABLES[table], out / f"{table}.png")
     return [out / f"{table}.{kind}" for kind in ("md", "csv", "png")]
 
@@ -150,25 +146,32 @@ def _run_table(cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]]) -> 
     return Table("Runs", ("trained", "rows", "epochs", "parameters", "minutes of training", "hardware"), body)
 
 
-def _csv(panels: Sequence[Panel]) -> str:
+def _csv_rows(panels: Sequence[Panel]) -> Iterator[dict[str, Any]]:
     """A row for each figure, as a fraction. Bounds are empty where the metric has none, and ``bot`` for all rows."""
     methods = [(panel, method) for panel in panels for method in (*panel.methods, *panel.baselines)]
-    rows = [row for panel, method in methods for row in _csv_rows(panel, method)]
-    return as_csv([dict(zip(CSV_COLUMNS, row, strict=True)) for row in rows], CSV_COLUMNS)
-
-
-def _csv_rows(panel: Panel, method: MethodRuns) -> Iterator[tuple[Any, ...]]:
-    name = method.name if method.kind == "baseline" else method.method
-    figures: list[tuple[str, str | None]] = [("macro_f1", None), ("accuracy", None)]
-    figures += [(figure, label) for label in LABELS[task_of(panel.config)] for figure in ("precision", "recall", "f1")]
-    for figure, label in figures:
-        deviation = method.deviation(figure, label)
-        bounds = ("", "") if label else tuple(f"{bound:.6f}" for bound in method.interval(figure))
-        yield (
-            *(panel.config, panel.bot, name, method.bot, method.kind, method.checkpoint, figure, label or ""),
-            *(f"{method.mean(figure, label):.6f}", "" if deviation is None else f"{deviation:.6f}", *bounds),
-            *(len(method.runs), method.rows or ""),
-        )
+    for panel, method in methods:
+        labels = LABELS[task_of(panel.config)]
+        figures: list[tuple[str, str | None]] = [("macro_f1", None), ("accuracy", None)]
+        figures += [(figure, label) for label in labels for figure in ("precision", "recall", "f1")]
+        for figure, label in figures:
+            deviation = method.deviation(figure, label)
+            low, high = (None, None) if label else (f"{bound:.6f}" for bound in method.interval(figure))
+            yield {
+                "config": panel.config,
+                "bot": panel.bot,
+                "method": method.name if method.kind == "baseline" else method.method,
+                "trained_on": method.bot,
+                "kind": method.kind,
+                "start": method.checkpoint,
+                "figure": figure,
+                "label": label,
+                "mean": f"{method.mean(figure, label):.6f}",
+                "sd": None if deviation is None else f"{deviation:.6f}",
+                "low": low,
+                "high": high,
+                "runs": len(method.runs),
+                "rows": method.rows or None,
+            }
 
 
 def method_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:

@@ -31,7 +31,7 @@ def evaluated(references, predictions, probabilities=None, rows=None, config="4-
         [0.7 if index == chosen else 0.3 / (len(names) - 1) for index in range(len(names))] for chosen in predictions
     ]
     result = {"config": config, "references": references, "predictions": predictions, "probabilities": probabilities}
-    return EvaluatedRows(
+    return EvaluatedRows.of(
         result, rows or [row(index, category=FOUR[reference]) for index, reference in enumerate(references)]
     )
 

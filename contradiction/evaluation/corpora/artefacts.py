@@ -1,8 +1,8 @@
 """What a text gives away about its label: n-grams that occur with one label more often than by chance."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 
 import numpy as np
 
@@ -75,11 +75,10 @@ def _pmi(together: np.ndarray) -> np.ndarray:
 
 def table(title: str, ngrams: Sequence[Association], measure: str = "pmi") -> Table:
     """The strongest n-grams of each label, by ``pmi`` or ``lmi``."""
-    taken: Counter[str] = Counter()
-    rows = []
-    for association in sorted(ngrams, key=lambda item: (item.label, -getattr(item, measure))):
-        taken[association.label] += 1
-        if taken[association.label] <= PER_LABEL:
-            value = f"{getattr(association, measure):.4f}"
-            rows.append((association.label, association.ngram, value, percent(association.share)))
+    ordered = sorted(ngrams, key=lambda item: (item.label, -getattr(item, measure)))
+    rows = [
+        (label, item.ngram, f"{getattr(item, measure):.4f}", percent(item.share))
+        for label, items in groupby(ordered, key=lambda item: item.label)
+        for item in islice(items, PER_LABEL)
+    ]
     return Table(title, ("label", "n-gram", measure.upper(), "% of its texts"), rows, texts=2)

@@ -1,15 +1,15 @@
 """Claims in chats: verifiable or not, their evidence, and whether it supports them. DialFact (Gupta et al., 2022)."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.dialfact import OF_NLI, UNKNOWN
 from contradiction.evaluation.corpora import artefacts, retrieval
-from contradiction.evaluation.corpora.report import WORDS, Report, Request, label_figures
+from contradiction.evaluation.corpora.report import WORDS, Report, Request, label_figures, score_table
 from contradiction.evaluation.corpora.retrieval import Nearest
 from contradiction.evaluation.corpora.structured import pair_row
-from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import LABELS
 
 if TYPE_CHECKING:
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 TASKS = ("nli", "verifiable")  # the tasks of the models that are scored
-
-Scored = tuple[str, str, Mapping[str, Any]]  # the name of the scorer, the split, the figures
+COLUMNS = {"n": "claims", "accuracy": "accuracy", "macro_f1": "macro-F1"}
 
 
 def evaluate(request: Request) -> Report:
@@ -30,7 +29,7 @@ def evaluate(request: Request) -> Report:
     rows is left out, with a note.
     """
     report, artefact_tables = Report(), []
-    results: dict[str, list[Scored]] = {"verifiable": [], "retrieval": [], "verification": []}
+    results: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = defaultdict(dict)
     for split, rows in request.test_rows().items():
         passages = retrieval.collect_passages(rows)
         labels_by_name, answers_by_name = _model_labels(request, rows, passages), _model_answers(request, rows)
@@ -52,8 +51,7 @@ def evaluate(request: Request) -> Report:
         }
         for task, scores_by_name in scored.items():
             for name, scores in scores_by_name.items():
-                results[task].append((name, split, scores))
-                report.figures[f"{task}, {name}/{split}"] = scores
+                results[task][name, split] = report.figures[f"{task}, {name}/{split}"] = scores
     if request.classifier and request.classifier.task not in TASKS:
         report.notes.append(
             f"{request.classifier.name} is not scored: its labels are {', '.join(request.classifier.labels)}; a model "
@@ -61,9 +59,9 @@ def evaluate(request: Request) -> Report:
             "finds those that can be verified"
         )
     tables = [
-        _labels_table("Is the claim verifiable? %", results["verifiable"]),
+        score_table("Is the claim verifiable? %", "by", results["verifiable"], COLUMNS),
         retrieval.table(results["retrieval"]),
-        _labels_table("Is the claim supported or refuted? %", results["verification"]),
+        score_table("Is the claim supported or refuted? %", "by", results["verification"], COLUMNS),
     ]
     report.tables = [*(table for table in tables if table.rows), *artefact_tables]
     return report
@@ -184,12 +182,3 @@ def _cross_predict(model: Any, inputs: Any, labels: Sequence[Any], rows: Sequenc
     if any(len({labels[index] for index in train}) < 2 for train, _ in folds):
         return None
     return list(cross_val_predict(model, inputs, labels, cv=folds))
-
-
-def _labels_table(title: str, scored: Sequence[Scored]) -> Table:
-    rows = [
-        (name, split, f"{scores['n']:,}", with_interval(scores["accuracy"], scores["interval"]),
-         percent(scores["macro_f1"]))
-        for name, split, scores in scored
-    ]  # fmt: skip
-    return Table(title, ("by", "split", "claims", "accuracy", "macro-F1"), rows, texts=2)

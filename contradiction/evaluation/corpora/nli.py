@@ -1,18 +1,19 @@
 """NLI: whether a premise entails a hypothesis, contradicts it, or neither; and what the hypothesis alone gives away."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from contradiction.data.corpora.corpus import Row
 from contradiction.evaluation.corpora import artefacts
-from contradiction.evaluation.corpora.report import Report, Request, label_figures
+from contradiction.evaluation.corpora.report import Report, Request, Results, label_figures, score_table
 from contradiction.evaluation.corpora.structured import PairRow, ngram_pairs, pair_row
-from contradiction.io.tables import Table, percent, with_interval
+from contradiction.io.tables import Table, percent
 from contradiction.labels import LABELS, is_contradiction
 
 Labeller = Callable[[Sequence[PairRow]], Iterable[str]]
 MOST_VALUES = 40  # the most values of a column for which figures are given
+COLUMNS = {"n": "pairs", "accuracy": "accuracy", "macro_f1": "macro-F1", "two_way": "contradiction or not"}
 
 
 def evaluate(request: Request) -> Report:
@@ -34,7 +35,7 @@ def evaluate(request: Request) -> Report:
             seen = len(premises & {row.premise for row in train})
             report.figures[f"premises/{split}"] = {"premises": len(premises), "seen": seen}
             report.notes.append(f"{split}: {seen:,} of {len(premises):,} premises also stand in the training split")
-    report.tables = [table(request.corpus.title, results), *_tables_by_part(results)]
+    report.tables = [score_table(f"{request.corpus.title}, %", "scorer", results, COLUMNS), *_tables_by_part(results)]
     if train:
         texts, truth = [row.hypothesis for row in train], [str(row.label) for row in train]
         if associations := artefacts.associations(texts, truth, characters=request.in_characters):
@@ -99,18 +100,7 @@ def _parts(rows: Sequence[Row], right: Sequence[bool], columns: Sequence[str]) -
     return parts
 
 
-def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> Table:
-    """A row for each scorer and split, from :func:`figures`."""
-    rows = []
-    for (name, split), scores in results.items():
-        accuracy = with_interval(scores["accuracy"], scores["interval"]) if scores["interval"] else ""
-        macro = percent(scores["macro_f1"]) if scores["macro_f1"] is not None else ""
-        rows.append((name, split, f"{scores['n']:,}", accuracy, macro, percent(scores["two_way"])))
-    header = ("scorer", "split", "pairs", "accuracy", "macro-F1", "contradiction or not")
-    return Table(f"{title}, %", header, rows, texts=2)
-
-
-def _tables_by_part(results: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[Table]:
+def _tables_by_part(results: Results) -> list[Table]:
     """A table for each column of each split: the accuracy by value, a column for each scorer."""
     tables = []
     for split in dict.fromkeys(split for _, split in results):

@@ -1,6 +1,6 @@
 """The request for an evaluation of a corpus, and its result: tables for people, and the same figures for a file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from contradiction.data.corpora.corpus import Config, Corpus, Row, find_files, r
 from contradiction.errors import InputError
 from contradiction.evaluation.figures import wilson
 from contradiction.inference.base import OnBatch
-from contradiction.io.tables import Table
+from contradiction.io.tables import Table, percent, with_interval
 
 if TYPE_CHECKING:
     from contradiction.inference.embedding import Embedder
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 WORDS = {"token_pattern": r"(?u)\b\w+\b"}  # for scikit-learn, whose default skips words of one letter
 CHARACTERS = {"analyzer": "char"}  # for text without spaces
+
+Results = Mapping[tuple[str, str], Mapping[str, Any]]  # the name of a scorer and a split -> the figures
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,23 @@ def label_figures(truth: Sequence[Any], predicted: Sequence[Any]) -> dict[str, A
         "n": len(truth), "accuracy": right / len(truth), "interval": list(wilson(right, len(truth))),
         "macro_f1": float(macro),
     }  # fmt: skip
+
+
+def score_table(title: str, scorer: str, results: Results, columns: Mapping[str, str]) -> Table:
+    """A row for each scorer and split, and a column for each figure; ``columns`` are the figures and their headers."""
+    rows = [(name, split, *(_cell(scores, key) for key in columns)) for (name, split), scores in results.items()]
+    return Table(title, (scorer, "split", *columns.values()), rows, texts=2)
+
+
+def _cell(scores: Mapping[str, Any], key: str) -> str:
+    value = scores[key]
+    if value is None:
+        return ""
+    if key == "accuracy":
+        return with_interval(value, scores["interval"])
+    if key == "interval":
+        return " to ".join(map(percent, value))
+    return f"{value:,}" if isinstance(value, int) else percent(value)
 
 
 def spread(rows: list[Row], limit: int | None) -> list[Row]:

@@ -11,11 +11,10 @@ from contradiction.data.corpora.mutual import RIGHT
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora import structured
-from contradiction.evaluation.corpora.report import CHARACTERS, WORDS, Report, Request
+from contradiction.evaluation.corpora.report import CHARACTERS, WORDS, Report, Request, score_table
 from contradiction.evaluation.figures import wilson
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import VIEWS
-from contradiction.io.tables import Table, percent
 from evaluate_metric.evaluate_metric import score_rows
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ Items = Sequence[Sequence[Row]]
 Ranker = Callable[[Items], list[list[float]] | None]
 # The messages of the chat that a model of responses reads: whether it needs more than the last one, or any.
 CONTEXTS = {"the whole chat": slice(None), "the last message": slice(-1, None), "no chat": slice(0, 0)}
-COLUMNS = {"r1": "R@1", "r2": "R@2", "mrr": "MRR"}
+COLUMNS = {"n": "items", "r1": "R@1", "r2": "R@2", "mrr": "MRR", "interval": "R@1, 95 %"}
 
 
 def evaluate(request: Request) -> Report:
@@ -45,7 +44,8 @@ def evaluate(request: Request) -> Report:
         for name, ranker in rankers.items():
             if ranked := ranker(items):
                 results[name, split] = report.figures[f"{name}/{split}"] = figures(items, ranked)
-    report.tables = [table(f"{request.corpus.title}, {request.chosen.name}", results)]
+    title = f"{request.corpus.title}, {request.chosen.name}, %"
+    report.tables = [score_table(title, "order", results, COLUMNS)]
     return report
 
 
@@ -157,13 +157,3 @@ def tfidf_rankers(texts: Sequence[str], characters: bool) -> dict[str, Ranker]:
         "TF-IDF, the whole chat": lambda items: [cosines(item, 0) for item in items],
         "TF-IDF, the last message": lambda items: [cosines(item, -1) for item in items],
     }
-
-
-def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> Table:
-    """A row for each ranker and split, from :func:`figures`."""
-    rows = [
-        (name, split, f"{scores['n']:,}", *(percent(scores[key]) for key in COLUMNS),
-         " to ".join(map(percent, scores["interval"])))
-        for (name, split), scores in results.items()
-    ]  # fmt: skip
-    return Table(f"{title}, %", ("order", "split", "items", *COLUMNS.values(), "R@1, 95 %"), rows, texts=2)

@@ -16,11 +16,11 @@ from sklearn.metrics import roc_auc_score
 
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.data.corpora.corpus import PAIRS, Row
-from contradiction.evaluation.corpora.report import CHARACTERS, WORDS, Report, Request
+from contradiction.evaluation.corpora.report import CHARACTERS, WORDS, Report, Request, score_table
 from contradiction.evaluation.figures import wilson
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import VIEWS
-from contradiction.io.tables import Table, percent, with_interval
+from contradiction.io.tables import Table, percent
 from contradiction.labels import CONTRADICTION, is_contradiction, merge
 from evaluate_metric.evaluate_metric import score_rows
 
@@ -35,8 +35,9 @@ PairScorer = Callable[[Sequence[PairRow]], np.ndarray]
 THRESHOLD = 0.5
 FEWEST = 10  # the fewest chats of a bot with a rate
 COLUMNS = {
-    "auc": "AUC", "precision": "precision", "recall": "recall", "evidence_precision": "evidence P",
-    "evidence_recall": "evidence R", "evidence_f1": "evidence F1", "strict_accuracy": "strict",
+    "n": "chats", "accuracy": "accuracy", "auc": "AUC", "precision": "precision", "recall": "recall",
+    "evidence_precision": "evidence P", "evidence_recall": "evidence R", "evidence_f1": "evidence F1",
+    "strict_accuracy": "strict",
 }  # fmt: skip
 
 
@@ -270,7 +271,7 @@ def evaluate(request: Request) -> Report:
                     bots.append(bot_table(name, counted))
         if silent := sum(not _own(row) for row in rows):
             report.notes.append(f"{split}: in {silent} chats the speaker has no earlier message, and no pair is scored")
-    report.tables = [table(request.corpus.title, results), *bots]
+    report.tables = [score_table(f"{request.corpus.title}, %", "scorer", results, COLUMNS), *bots]
     return report
 
 
@@ -281,18 +282,6 @@ def baselines(train: Sequence[Row], characters: bool) -> dict[str, PairScorer]:
     rows = [pair_row(row.premise, row.hypothesis) for row in train]
     alone, both = ngram_pairs(rows, [row.label == CONTRADICTION for row in train], characters)
     return {"n-grams of the reply alone": alone, "n-grams of both": both}
-
-
-def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> Table:
-    """A row for each scorer and split."""
-    rows = [
-        (
-            name, split, f"{scores['n']:,}", with_interval(scores["accuracy"], scores["interval"]),
-            *("" if scores[key] is None else percent(scores[key]) for key in COLUMNS),
-        )
-        for (name, split), scores in results.items()
-    ]  # fmt: skip
-    return Table(f"{title}, %", ("scorer", "split", "chats", "accuracy", *COLUMNS.values()), rows, texts=2)
 
 
 def bot_table(name: str, result: Mapping[str, Any]) -> Table:
