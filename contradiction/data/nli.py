@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -187,9 +187,9 @@ class PairCounts:
     train: int
     validation: int
     dropped: int
-    excluded: int = 0
-    two_way: int = 0
-    notes: Counter[str] = field(default_factory=Counter)
+    excluded: int
+    two_way: int
+    notes: Counter[str]
 
 
 def build(
