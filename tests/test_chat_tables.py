@@ -166,6 +166,9 @@ def test_a_table_with_one_message_in_each_row_may_have_further_columns(tmp_path)
     write_csv(tmp_path / "a.csv", header, rows)
     [[entry]] = map(list, readers.open_file(tmp_path / "a.csv").arrivals)
     assert entry.messages == CHAT
+    write_csv(tmp_path / "b.csv", ["instruction", "output", "author", "text"], [[*TEXTS[:2], "me", "both"]])
+    [[entry]] = map(list, readers.open_file(tmp_path / "b.csv").arrivals)
+    assert entry.messages == CHAT[:2]
 
 
 def test_damage_further_on_in_a_file_prints_one_line(tmp_path):

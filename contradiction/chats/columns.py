@@ -84,7 +84,8 @@ def message_columns(names: Sequence[str], where: str) -> MessageColumns | None:
         InputError: there are speakers and texts but no chats, or a column that is read occurs twice.
     """
     chat, role, content = (_first(names, known) for known in (CHAT_NAMES, ROLE_NAMES, CONTENT_NAMES))
-    if role is None or content is None or chat_keys(usual_case(names)) in (MESSAGES, SHAREGPT, CONVERSATION):
+    keys = chat_keys(usual_case(names))
+    if role is None or content is None or (keys and (keys not in (ALPACA, SWIFT) or chat is None)):
         return None
     if chat is None:
         raise InputError(
