@@ -41,7 +41,8 @@ def chat_keys(names: Collection[str]) -> tuple[str, ...] | None:
 
 def further_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
     """The names that are read beside ``keys`` where they occur."""
-    return {ALPACA: (ID, INPUT, HISTORY), SWIFT: (ID, HISTORY)}.get(keys, (ID,))
+    more = (INPUT, HISTORY) if keys == ALPACA else (HISTORY,) if keys == SWIFT else ()
+    return (ID, *more)
 
 
 def check_whole_chats(names: Sequence[str], where: str = "") -> None:

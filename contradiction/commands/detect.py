@@ -196,6 +196,7 @@ def detect(
             output = ResumableOutput(out, chats.key, request, resume, on_note=say)
             stack.callback(output.release)
         else:
+            show: Callable[[JudgedChunk], Any]
             show = verdict_table.add if verdict_table else partial(write_records, sys.stdout.buffer)
             rejected = RejectedFile(path, chats.key, say) if path else None
             output = ShownOutput(show, rejected, [TESTS[kind] for kind in only or []])
