@@ -176,16 +176,16 @@ def detect(
     load = partial(
         ContradictionDetector.from_pretrained, model, device=device, precision=precision, backend=backend, **settings
     )
-    options: dict[str, Any] = {"scan": scan, "batch_size": batch_size}
     with ExitStack() as stack:
         judge: Callable[..., Iterator[JudgedChunk]]
         if workers and workers > 1:
-            judge = stack.enter_context(Workers(workers, load, chats.key, on_note=say, **options)).judge
+            pool = Workers(workers, load, chats.key, scan=scan, batch_size=batch_size, on_note=say)
+            judge = stack.enter_context(pool).judge
         else:
             limit_threads(backend)
             detector = load()
             detector.check_judges_replies()
-            judge = partial(judge_in_turn, detector, chats.key, **options)
+            judge = partial(judge_in_turn, detector, chats.key, scan=scan, batch_size=batch_size)
         verdict_table = VerdictTable() if table else None
         output: ResumableOutput | ShownOutput
         if out:
