@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row, read_objects
+from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row
 from contradiction.errors import InputError
+from contradiction.io.lines import read_objects
 from contradiction.labels import CATEGORIES, LABELS, NON_CONTRADICTION
 
 KEYS = ("id", "batch", "phenomenon", "messages", "good", "bad", "label", "evidence", "evidence_span", "bad_span")

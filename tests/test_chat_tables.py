@@ -122,6 +122,55 @@ def test_empty_cells_mean_the_same_in_every_form(detect, tmp_path):
         assert (code, answer["label"], answer["reason"]) == (0, None, "the reply holds no words"), name
 
 
+ALPACA = {"instruction": "它叫什么名字？", "input": "说说看", "output": TEXTS[3], "history": [[*TEXTS[:2]]]}
+SWIFT = {"query": TEXTS[2], "response": TEXTS[3], "history": [[*TEXTS[:2]]], "system": "你是一只猫", "session_id": "s"}
+
+
+@pytest.mark.parametrize("row", [ALPACA, SWIFT, {name.title(): value for name, value in SWIFT.items()}])
+def test_rows_of_training_tools_are_the_same_chats_in_every_form(detect, row, tmp_path):
+    history = next(name for name in row if name.lower() == "history")
+    rows = [{"id": 1, **row}, {"id": 2, **row, history: []}, {"id": 3, **row, history: None}]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    cells = [[*({**row, history: json.dumps(row[history])} if row[history] else row).values()] for row in rows]
+    write_csv(tmp_path / "a.csv", [*rows[0]], cells)
+    (tmp_path / "a.json").write_text(json.dumps(rows), encoding="utf-8")
+    expected = detect(tmp_path / "a.json")
+    assert (expected[0], [answer["reply"] for answer in expected[1]]) == (0, [[3], [1], [1]])
+    assert detect(tmp_path / "a.parquet") == expected
+    code, answers, err = detect(tmp_path / "a.csv")
+    assert [{**answer, "id": int(answer["id"])} for answer in answers] == expected[1]
+    assert (code, err) == (0, expected[2])
+
+
+def test_a_history_that_is_no_json_rejects_its_row_of_csv_in_one_line(detect, tmp_path):
+    row = {**ALPACA, "history": str(ALPACA["history"])}  # as pandas writes a list
+    write_csv(tmp_path / "a.csv", [*row], [row.values(), {**row, "history": json.dumps(ALPACA["history"])}.values()])
+    code, answers, err = detect(tmp_path / "a.csv")
+    assert (code, [answer["row"] for answer in answers], len(err)) == (1, [2], 2)  # the second line is the summary
+    assert "a.csv: data row 1: history is text; it must be a list of [what the user said, the reply], or its" in err[0]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_table_of_single_turns_without_history_prints_one_line(detect, ending, tmp_path):
+    rows = [{"session_id": "s", "query": ask, "response": reply} for ask, reply in (TEXTS[:2], TEXTS[2:])]
+    write_csv(tmp_path / "a.csv", [*rows[0]], [row.values() for row in rows])
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    code, answers, [err] = detect(tmp_path / f"a.{ending}")
+    assert (code, answers) == (2, [])
+    assert f"a.{ending}: it has session_id but no history; a row holds a whole chat" in err
+
+
+def test_a_table_with_one_message_in_each_row_may_have_further_columns(tmp_path):
+    header = ["session_id", "role", "content", "instruction", "output"]
+    rows = [["s", message["role"], message["content"], "", ""] for message in CHAT]
+    write_csv(tmp_path / "a.csv", header, rows)
+    [[entry]] = map(list, readers.open_file(tmp_path / "a.csv").arrivals)
+    assert entry.messages == CHAT
+    write_csv(tmp_path / "b.csv", ["instruction", "output", "author", "text"], [[*TEXTS[:2], "me", "both"]])
+    [[entry]] = map(list, readers.open_file(tmp_path / "b.csv").arrivals)
+    assert entry.messages == CHAT[:2]
+
+
 def test_damage_further_on_in_a_file_prints_one_line(tmp_path):
     path = tmp_path / "a.parquet"
     parquet.write_table(pyarrow.table({"messages": [line()] * 50}), path, row_group_size=10, compression="none")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any, Protocol
+from typing import Any
 
 from contradiction.chats.formats import Chats, Entry
 from contradiction.detector import ContradictionDetector
@@ -92,40 +92,6 @@ class Tally:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-class Output(Protocol):
-    """Where the verdicts go."""
-
-    def remaining(self, chunks: Iterable[list[Entry]], tally: Tally) -> Iterable[list[Entry]]:
-        """The chunks that are still to be judged; counts what an earlier run has judged."""
-
-    def add(self, chunk: JudgedChunk) -> None:
-        """Takes the verdicts on a chunk."""
-
-
-def judge_chats(
-    judge: Callable[[Iterable[list[Entry]]], Iterator[JudgedChunk]],
-    chats: Chats,
-    output: Output,
-    *,
-    scan: bool,
-    on_rejected: Callable[[Record], Any],
-) -> Tally:
-    """Judges an input of chats chunk by chunk, with :func:`judge_in_turn` or several processes.
-
-    ``on_rejected`` is called with the record of each rejected input.
-
-    Raises:
-        InputError: the model does not judge replies, or the input cannot be read further.
-    """
-    tally = Tally()
-    for chunk in judge(output.remaining(split_chunks(chats, scan), tally)):
-        tally.add(chunk.records, len(chunk.rejected))
-        for record in chunk.rejected:
-            on_rejected(record)
-        output.add(chunk)
-    return tally
 
 
 def judge_in_turn(

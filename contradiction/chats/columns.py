@@ -9,11 +9,11 @@ from contradiction.inputs.views import CONVERSATION
 
 ID = "id"
 MESSAGES, SHAREGPT = ("messages",), ("conversations",)
-KEYS = (MESSAGES, SHAREGPT, CONVERSATION)  # keys of an object, or names of columns; the first that is complete is read
-# The keys of the last turn in the rows of LLaMA-Factory (alpaca) and ms-swift; "history" has the earlier turns.
+# The last turn in the rows of LLaMA-Factory (alpaca) and ms-swift; "history" has the earlier turns.
 ALPACA, SWIFT = ("instruction", "output"), ("query", "response")
 INPUT, HISTORY = "input", "history"
-OBJECT_KEYS = (*KEYS, ALPACA, SWIFT)
+# Keys of an object, or names of columns; the first that is complete is read.
+KEYS = (MESSAGES, SHAREGPT, CONVERSATION, ALPACA, SWIFT)
 MAX_NAMES = 12  # columns or keys that a message lists
 
 # The names of the columns of a table with one message in each row. The first that occurs is read.
@@ -34,14 +34,28 @@ class MessageColumns:
     content: str
 
 
-def chat_keys(names: Collection[str], known: Sequence[tuple[str, ...]] = KEYS) -> tuple[str, ...] | None:
-    """The first of the known groups of names that is complete among these names; None if there is none."""
-    return next((keys for keys in known if set(keys) <= set(names)), None)
+def chat_keys(names: Collection[str]) -> tuple[str, ...] | None:
+    """The first of ``KEYS`` that is complete among these names; None if there is none."""
+    return next((keys for keys in KEYS if set(keys) <= set(names)), None)
+
+
+def further_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that are read beside ``keys`` where they occur."""
+    more = (INPUT, HISTORY) if keys == ALPACA else (HISTORY,) if keys == SWIFT else ()
+    return (ID, *more)
+
+
+def check_whole_chats(names: Sequence[str], where: str = "") -> None:
+    """Raises InputError if the names of a row of LLaMA-Factory or ms-swift say that it is one turn of a chat."""
+    if HISTORY not in names and (session := _first(names, [name for name in CHAT_NAMES if name != ID])):
+        raise InputError(
+            f"{where}it has {session} but no {HISTORY}; a row holds a whole chat, with the earlier turns in {HISTORY}"
+        )
 
 
 def usual_case(names: Sequence[str]) -> list[str]:
     """The names in which those that are read have the case that is expected: ``Messages`` -> ``messages``."""
-    known = {name for keys in (*OBJECT_KEYS, (INPUT, HISTORY, ID)) for name in keys}
+    known = {name for keys in KEYS for name in (*keys, *further_keys(keys))}
     return [name if name.lower() not in known or name.lower() in names else name.lower() for name in names]
 
 
@@ -49,16 +63,18 @@ def chat_columns(names: Sequence[str], where: str) -> tuple[str, ...]:
     """The columns of a table that hold a chat, among names as :func:`usual_case` gives them.
 
     Raises:
-        InputError: there are none, or one that is read occurs twice.
+        InputError: there are none, one that is read occurs twice, or a row is one turn of a chat.
     """
     keys = chat_keys(names)
     if keys is None:
         raise InputError(
             f"{where}: it has {list_names(names, 'column')}; there must be {MESSAGES[0]}, {SHAREGPT[0]}, or "
-            f"{', '.join(CONVERSATION)}; or, in CSV and TSV with one message in each row, {CHAT_NAMES[0]}, "
-            f"{ROLE_NAMES[0]} and {CONTENT_NAMES[0]}"
+            f"{', '.join(CONVERSATION)}, or {' and '.join(ALPACA)}, or {' and '.join(SWIFT)}; or, in CSV and TSV with "
+            f"one message in each row, {CHAT_NAMES[0]}, {ROLE_NAMES[0]} and {CONTENT_NAMES[0]}"
         )
-    _check_unique(names, (*keys, ID), where)
+    _check_unique(names, (*keys, *further_keys(keys)), where)
+    if keys in (ALPACA, SWIFT):
+        check_whole_chats(names, f"{where}: ")
     return keys
 
 
@@ -69,7 +85,8 @@ def message_columns(names: Sequence[str], where: str) -> MessageColumns | None:
         InputError: there are speakers and texts but no chats, or a column that is read occurs twice.
     """
     chat, role, content = (_first(names, known) for known in (CHAT_NAMES, ROLE_NAMES, CONTENT_NAMES))
-    if chat_keys(usual_case(names)) or role is None or content is None:
+    keys = chat_keys(usual_case(names))
+    if role is None or content is None or (keys and (keys not in (ALPACA, SWIFT) or chat is None)):
         return None
     if chat is None:
         raise InputError(
@@ -78,11 +95,6 @@ def message_columns(names: Sequence[str], where: str) -> MessageColumns | None:
         )
     _check_unique(names, (chat, role, content), where)
     return MessageColumns(chat, role, content)
-
-
-def session_name(names: Sequence[str]) -> str | None:
-    """The name among these that says to which chat a row belongs, other than ``id``; None if there is none."""
-    return _first(names, [name for name in CHAT_NAMES if name != ID])
 
 
 def _first(names: Sequence[str], known: Sequence[str]) -> str | None:

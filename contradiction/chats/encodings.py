@@ -22,16 +22,6 @@ def decode(content: bytes, where: str, first: bool = True) -> str:
         raise InputError(f"{where}: {NOT_UTF8}") from None
 
 
-def check_encoding(name: str) -> None:
-    """Raises InputError if Python knows no such encoding of text."""
-    try:
-        "a".encode(name)
-    except (LookupError, UnicodeError, ValueError):
-        raise InputError(
-            f"encoding {name[:40]!r}: is unknown; usual ones are gb18030, big5, utf-16 and utf-8"
-        ) from None
-
-
 def as_utf8(stream: BufferedIOBase, encoding: str | None, where: str) -> BufferedIOBase:
     """A stream of bytes as UTF-8; the same stream if no encoding is named.
 
@@ -40,7 +30,12 @@ def as_utf8(stream: BufferedIOBase, encoding: str | None, where: str) -> Buffere
     """
     if encoding is None:
         return stream
-    check_encoding(encoding)
+    try:
+        "a".encode(encoding)
+    except (LookupError, UnicodeError, ValueError):
+        raise InputError(
+            f"encoding {encoding[:40]!r}: is unknown; usual ones are gb18030, big5, utf-16 and utf-8"
+        ) from None
     converted: Any = BufferedReader(_Converter(stream, encoding, where), PIECE)  # to mypy no BufferedIOBase
     return converted
 

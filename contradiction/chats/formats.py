@@ -4,6 +4,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +15,11 @@ from contradiction.chats.columns import (
     ID,
     INPUT,
     MESSAGES,
-    OBJECT_KEYS,
     SHAREGPT,
     SWIFT,
     chat_keys,
+    check_whole_chats,
     list_names,
-    session_name,
     usual_case,
 )
 from contradiction.chats.speakers import SHAREGPT_ROLES
@@ -72,15 +72,13 @@ def chat_from_json(value: object) -> NamedChat:
         return _normalize(value), None
     if not isinstance(value, Mapping):
         raise InputError(f"{kind_of(value)}; a chat must be {CHAT}")
-    if (keys := chat_keys(value.keys(), OBJECT_KEYS)) is None:
+    if (keys := chat_keys(value)) is None:
         value = dict(zip(usual_case([*map(str, value)]), value.values(), strict=True))
-        keys = chat_keys(value.keys(), OBJECT_KEYS)
+        keys = chat_keys(value)
     if keys is None and (logged := _logged_request(value)):
         value, keys = logged, MESSAGES
     if keys is None:
         raise InputError(f"an object with {list_names(value.keys(), 'key')}; a chat must be {CHAT}")
-    if keys in (ALPACA, SWIFT):
-        return alternating(_turn_texts(keys, value)), value.get(ID)
     messages, name = chat_from_row(keys, value)
     if keys == MESSAGES and isinstance(messages, list):
         # A logged request holds its answer under "choices". Some logs hold it under "messages" too.
@@ -95,7 +93,7 @@ def chats_of_json(value: object) -> list[Any]:
     has the messages of one chat.
     """
     if isinstance(value, Mapping):
-        keys = chat_keys(value.keys(), OBJECT_KEYS)
+        keys = chat_keys(value)
         listed = value.get(SHAREGPT[0] if keys == SHAREGPT else "data") if keys in (None, SHAREGPT) else None
         if isinstance(listed, list) and (keys is None or _begins_with_chat(listed)):
             value = listed
@@ -122,13 +120,15 @@ def _logged_request(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _turn_texts(keys: tuple[str, ...], row: Mapping[str, Any]) -> list[str]:
     """The texts of a row that has its last turn under two keys, and the earlier turns under ``history``."""
-    if HISTORY not in row and (session := session_name([*row])):
-        raise InputError(
-            f"it has {session} but no {HISTORY}; a line holds a whole chat, with the earlier turns in {HISTORY}"
-        )
+    check_whole_chats([*row])
     history = row.get(HISTORY) or []
+    if isinstance(history, str):  # as in a cell of CSV
+        with suppress(InputError):
+            history = parse_json(history)
     if not isinstance(history, list):
-        raise InputError(f"{HISTORY} is {kind_of(history)}; it must be a list of [what the user said, the reply]")
+        raise InputError(
+            f"{HISTORY} is {kind_of(history)}; it must be a list of [what the user said, the reply], or its JSON"
+        )
     texts: list[str] = []
     for number, turn in enumerate(history):
         if not isinstance(turn, list) or len(turn) != 2:
@@ -161,6 +161,8 @@ def chat_from_row(keys: tuple[str, ...], row: Mapping[str, Any]) -> NamedChat:
     """The chat of a row, from the columns that ``chat_keys`` or ``chat_columns`` found."""
     if keys == CONVERSATION:
         return alternating(row[name] for name in keys), row.get(ID)
+    if keys in (ALPACA, SWIFT):
+        return alternating(_turn_texts(keys, row)), row.get(ID)
     messages = row[keys[0]]
     if isinstance(messages, str):  # as in a cell of CSV
         try:

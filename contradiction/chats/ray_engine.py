@@ -125,9 +125,9 @@ def judge_folder(
                 write_json(out / REQUEST, request)
                 in_worker = partial(load, device="cuda") if gpu else load
                 results = _run((in_worker, folder, out, scan, batch_size), todo, size, gpu)
-                for done, result in enumerate(results, len(parts) - len(todo) + 1):
-                    if result["error"]:
-                        raise InputError(result["error"])
+                for done, error in enumerate(results, len(parts) - len(todo) + 1):
+                    if error:
+                        raise InputError(error)
                     if on_part:
                         on_part(done)
         for leftover in out.glob(".*.partial"):  # by workers that were killed
@@ -158,8 +158,8 @@ def _pool_size(parts: int, workers: int | None, gpu: bool) -> int:
     return min(workers or gpus, gpus, parts)  # Ray would wait forever for more GPUs than there are
 
 
-def _run(arguments: tuple[Any, ...], parts: list[Part], size: int, gpu: bool) -> Iterator[dict[str, Any]]:
-    """The results of parts, in any order; ``arguments`` are those of :class:`_Worker`."""
+def _run(arguments: tuple[Any, ...], parts: list[Part], size: int, gpu: bool) -> Iterator[str]:
+    """Judges parts; yields the error of each, or an empty text. ``arguments`` are those of :class:`_Worker`."""
     import ray
 
     ray.data.DataContext.get_current().enable_progress_bars = False
@@ -172,7 +172,7 @@ def _run(arguments: tuple[Any, ...], parts: list[Part], size: int, gpu: bool) ->
         num_cpus=1,
         num_gpus=1 if gpu else 0,
     )
-    yield from results.iter_rows()
+    yield from (row["error"] for row in results.iter_rows())
 
 
 class _Worker:
@@ -182,15 +182,14 @@ class _Worker:
         self._load, self._folder, self._out, self._scan, self._batch_size = load, folder, out, scan, batch_size
         self._detector: ContradictionDetector | None = None  # loaded with the first part, so that its error is a result
 
-    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Judges a part and writes its verdicts; returns its number, and its error or an empty text."""
-        part = Part(**row)
+    def __call__(self, row: dict[str, Any]) -> dict[str, str]:
+        """Judges a part and writes its verdicts; returns its error, or an empty text."""
         try:
             self._detector = self._detector or self._load()
-            self._write(part, self._detector)
+            self._write(Part(**row), self._detector)
         except InputError as error:
-            return {"number": part.number, "error": str(error)}
-        return {"number": part.number, "error": ""}
+            return {"error": str(error)}
+        return {"error": ""}
 
     def _write(self, part: Part, detector: ContradictionDetector) -> None:
         """Judges the rows of a part and writes them as one Parquet file, completely or not at all."""

@@ -9,7 +9,7 @@ from itertools import accumulate, chain, count
 from pathlib import Path
 from typing import Any
 
-from contradiction.chats.columns import DELIMITERS, ID, chat_columns, hint_at_format, usual_case
+from contradiction.chats.columns import DELIMITERS, chat_columns, further_keys, hint_at_format, usual_case
 from contradiction.chats.csv_files import read_csv
 from contradiction.chats.encodings import as_utf8, decode
 from contradiction.chats.formats import (
@@ -42,8 +42,8 @@ def open_file(path: str | Path, format: str | None = None, encoding: str | None 
         path: the file. A named pipe is read as it comes.
         format: ``jsonl`` (one chat per line), ``json`` (one chat, a list of chats, or
             an object with such a list under ``data`` or ``conversations``), ``csv``, ``tsv`` or ``parquet``
-            (a column ``messages`` or ``conversations``, or u1, b1, u2 and b2, and perhaps ``id``; in ``csv`` and
-            ``tsv`` also one message in each row, see :mod:`contradiction.chats.csv_files`), ``text`` (see
+            (the columns of one of ``contradiction.chats.columns.KEYS``, and perhaps ``id``; in ``csv`` and ``tsv``
+            also one message in each row, see :mod:`contradiction.chats.csv_files`), ``text`` (see
             :func:`contradiction.chats.pasted.read_transcripts`); or ``deepeval`` or ``garak``, see
             :mod:`contradiction.chats.harnesses`. By default the file's name says which.
         encoding: the encoding of the text, such as ``gb18030``; by default UTF-8.
@@ -217,7 +217,7 @@ def open_parquet(path: Path, rows: range | None = None) -> Chats:
     usual = usual_case(names)
     keys = chat_columns(usual, str(path))
     rows = range(1, footer.num_rows + 1) if rows is None else rows
-    columns = {name: names[usual.index(name)] for name in (*keys, *({ID} & set(usual)))}
+    columns = {name: names[usual.index(name)] for name in (*keys, *further_keys(keys)) if name in usual}
     entries = _parquet_rows(path, keys, columns, rows)
     return Chats(str(path), "parquet", [entries], len(rows))
 

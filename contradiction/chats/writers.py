@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -112,11 +111,17 @@ def _digest(files: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-class ShownOutput(ABC):
-    """Shows verdicts and stores none: all, or ``only`` those that pass one of these tests."""
+class ShownOutput:
+    """Shows verdicts and stores none.
 
-    def __init__(self, rejected: RejectedFile | None, only: Sequence[Test]) -> None:
-        self._rejected, self._only = rejected, only
+    Args:
+        show: shows a chunk, for instance :meth:`VerdictTable.add`.
+        rejected: where rejected inputs are written; None if they are not.
+        only: shows only the verdicts that pass one of these tests; all if there is no test.
+    """
+
+    def __init__(self, show: Callable[[JudgedChunk], Any], rejected: RejectedFile | None, only: Sequence[Test]) -> None:
+        self._show, self._rejected, self._only = show, rejected, only
 
     @property
     def rejected_path(self) -> Path | None:
@@ -131,34 +136,22 @@ class ShownOutput(ABC):
         """Shows the verdicts on a chunk."""
         if self._rejected:
             self._rejected.add(chunk.rejected)
-        self.show(filter_verdicts(chunk, self._only) if self._only else chunk)
-
-    @abstractmethod
-    def show(self, chunk: JudgedChunk) -> None:
-        """Shows a chunk after the verdicts were filtered."""
+        self._show(filter_verdicts(chunk, self._only) if self._only else chunk)
 
 
-class StreamOutput(ShownOutput):
-    """Writes verdicts as JSON lines to a stream."""
-
-    def __init__(self, stream: BinaryIO, rejected: RejectedFile | None, only: Sequence[Test]) -> None:
-        super().__init__(rejected, only)
-        self._stream = stream
-
-    def show(self, chunk: JudgedChunk) -> None:
-        """Writes the records of a chunk."""
-        self._stream.write(b"".join(map(to_json_line, chunk.records)))
-        self._stream.flush()
+def write_records(stream: BinaryIO, chunk: JudgedChunk) -> None:
+    """Writes the records of a chunk to a stream as JSON lines."""
+    stream.write(b"".join(map(to_json_line, chunk.records)))
+    stream.flush()
 
 
-class TableOutput(ShownOutput):
-    """Collects verdicts as rows of a table for the terminal."""
+class VerdictTable:
+    """Verdicts as rows of a table for the terminal."""
 
-    def __init__(self, rejected: RejectedFile | None, only: Sequence[Test]) -> None:
-        super().__init__(rejected, only)
+    def __init__(self) -> None:
         self._rows: list[tuple[str, ...]] = []
 
-    def show(self, chunk: JudgedChunk) -> None:
+    def add(self, chunk: JudgedChunk) -> None:
         """Adds a row for each verdict: the chat, the reply, what was decided, and what the reply contradicts."""
         usable = [entry for entry in chunk.entries if entry.messages is not None]
         for entry, verdicts in zip(usable, chunk.verdicts, strict=True):

@@ -22,7 +22,6 @@ SHIPPED = str(paths.SHIPPED)
 SHOWN_RESULTS = "models/results"  # the default in help texts, relative to the checkout
 SECONDS_BETWEEN_LINES = 30  # of progress in a file
 
-ModelArgument = Annotated[str, typer.Argument(help="A model folder or Hub id.")]
 TrainedModelArgument = Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")]
 ModelOption = Annotated[
     str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.", show_default="the shipped detector")
@@ -82,11 +81,6 @@ SaveStepsOption = Annotated[
 FolderOutOption = Annotated[Path, typer.Option(help="The folder to write.")]
 
 
-def data_option(data: str) -> str:
-    """The ``--data`` option for the next command, after a space; empty for the default data repo."""
-    return "" if data == DATA else f" --data {data}"
-
-
 def data_repo(data: str) -> str:
     """The data repo of ``--data``; for a file of labelled chats, the data repo that is written beside the file."""
     if not Path(data).is_file():
@@ -99,20 +93,6 @@ def data_repo(data: str) -> str:
     say(f"{data}: read as the data repo {built.folder}")
     show(built.sizes)
     return str(built.folder)
-
-
-def build_corpus(name: str, out: Path, source: Path | None = None, folder: Path | None = None) -> None:
-    """Builds the data repo of a corpus, and shows what is in it."""
-    from contradiction.data.corpora import data_repo, registry
-
-    corpus = registry.find(name)
-    splits = data_repo.build(corpus, source or registry.local_copy(corpus, folder), out)
-    for note in data_repo.notes_of(splits):
-        say(note)
-    if missing := data_repo.missing_splits(corpus, splits):
-        say(f"missing in the source: {', '.join(missing)}; the complete {corpus.name} is at {corpus.homepage}")
-    show(data_repo.size_table(splits))
-    typer.echo(f"{out}: {corpus.title}")
 
 
 def limit_threads(backend: str) -> None:

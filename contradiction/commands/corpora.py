@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import DeviceOption, FolderOutOption, build_corpus, counting, progress, say, show
+from contradiction.commands.common import DeviceOption, FolderOutOption, counting, progress, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,7 +82,16 @@ def build(
     folder: FolderOption = None,
 ) -> None:
     """Builds a data repo of a corpus, with Parquet files and a card, for `load_dataset`."""
-    build_corpus(name, out, source, folder)
+    from contradiction.data.corpora import data_repo, registry
+
+    corpus = registry.find(name)
+    splits = data_repo.build(corpus, source or registry.local_copy(corpus, folder), out)
+    for note in data_repo.notes_of(splits):
+        say(note)
+    if missing := data_repo.missing_splits(corpus, splits):
+        say(f"missing in the source: {', '.join(missing)}; the complete {corpus.name} is at {corpus.homepage}")
+    show(data_repo.size_table(splits))
+    typer.echo(f"{out}: {corpus.title}")
 
 
 @app.command("augment")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import DATA, FolderOutOption, build_corpus, say, show
+from contradiction.commands.common import DATA, FolderOutOption, say, show
+from contradiction.commands.corpora import build as build_corpus
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:

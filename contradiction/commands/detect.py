@@ -40,7 +40,6 @@ from contradiction.verdict import is_unchecked
 if TYPE_CHECKING:
     from contradiction.chats.chunks import JudgedChunk, Tally
     from contradiction.chats.formats import Chats, Entry
-    from contradiction.chats.writers import StreamOutput, TableOutput
     from contradiction.inference.base import OnBatch
     from contradiction.verdict import Verdict
 
@@ -162,25 +161,33 @@ def detect(
     if out:
         source = None if text is not None else os.fstat(0) if file == "-" else Path(file).stat()
         _check_output(out, source, chats.where, path, resume)
-    from contradiction.chats.chunks import judge_chats, judge_in_turn
+    from contradiction.chats.chunks import Tally, judge_in_turn, split_chunks
     from contradiction.chats.workers import Workers
-    from contradiction.chats.writers import ResumableOutput, TableOutput, output_request
+    from contradiction.chats.writers import (
+        RejectedFile,
+        ResumableOutput,
+        ShownOutput,
+        VerdictTable,
+        output_request,
+        write_records,
+    )
     from contradiction.detector import ContradictionDetector
 
     load = partial(
         ContradictionDetector.from_pretrained, model, device=device, precision=precision, backend=backend, **settings
     )
-    options: dict[str, Any] = {"scan": scan, "batch_size": batch_size}
     with ExitStack() as stack:
         judge: Callable[..., Iterator[JudgedChunk]]
         if workers and workers > 1:
-            judge = stack.enter_context(Workers(workers, load, chats.key, on_note=say, **options)).judge
+            pool = Workers(workers, load, chats.key, scan=scan, batch_size=batch_size, on_note=say)
+            judge = stack.enter_context(pool).judge
         else:
             limit_threads(backend)
             detector = load()
             detector.check_judges_replies()
-            judge = partial(judge_in_turn, detector, chats.key, **options)
-        output: ResumableOutput | TableOutput | StreamOutput
+            judge = partial(judge_in_turn, detector, chats.key, scan=scan, batch_size=batch_size)
+        verdict_table = VerdictTable() if table else None
+        output: ResumableOutput | ShownOutput
         if out:
             request = output_request(
                 model, path, format=chats.format, backend=backend, precision=precision, scan=scan, encoding=encoding,
@@ -189,18 +196,20 @@ def detect(
             output = ResumableOutput(out, chats.key, request, resume, on_note=say)
             stack.callback(output.release)
         else:
-            output = _shown_output(path, chats.key, only or [], table)
+            show: Callable[[JudgedChunk], Any]
+            show = verdict_table.add if verdict_table else partial(write_records, sys.stdout.buffer)
+            rejected = RejectedFile(path, chats.key, say) if path else None
+            output = ShownOutput(show, rejected, [TESTS[kind] for kind in only or []])
         has_bar = not quiet and (out is not None or table or not sys.stdout.isatty())
+        tally = Tally()
         with _progress_bar(chats, scan, shown=has_bar) as on_chunk:
-            tally = judge_chats(
-                partial(judge, on_chunk=on_chunk),
-                chats,
-                output,
-                scan=scan,
-                on_rejected=lambda record: say(f"{chats.place(record[chats.key])}: {record['error']}"),
-            )
-    if isinstance(output, TableOutput):
-        output.print()
+            for chunk in judge(output.remaining(split_chunks(chats, scan), tally), on_chunk=on_chunk):
+                tally.add(chunk.records, len(chunk.rejected))
+                for record in chunk.rejected:
+                    say(f"{chats.place(record[chats.key])}: {record['error']}")
+                output.add(chunk)
+    if verdict_table:
+        verdict_table.print()
     if not (tally.chats or tally.rejected or fail_on or quiet):
         say(f"{chats.where}: held no chat")
     _end(tally, fail_on or [], quiet, output.rejected_path)
@@ -317,15 +326,6 @@ def _all_settings(given: dict[str, Any]) -> dict[str, Any]:
 
     settings = Settings(**given)
     return {**asdict(settings), "categories": [*settings.categories]}
-
-
-def _shown_output(path: Path | None, key: str, only: list[Kind], table: bool) -> "TableOutput | StreamOutput":
-    """What shows the verdicts on standard output, and writes the rejected inputs beside the file that is read."""
-    from contradiction.chats.writers import RejectedFile, StreamOutput, TableOutput
-
-    rejected = RejectedFile(path, key, say) if path else None
-    tests = [TESTS[kind] for kind in only]
-    return TableOutput(rejected, tests) if table else StreamOutput(sys.stdout.buffer, rejected, tests)
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from contradiction.commands.common import (
     DataOrLabelsOption,
     DeviceOption,
     FolderOutOption,
-    ModelArgument,
     RevisionOption,
     counting,
     data_repo,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
 
 ALL = "all"
+ModelArgument = Annotated[str, typer.Argument(help="A model folder or Hub id.")]
 ViewOption = Annotated[
     str | None, typer.Option(help="The utterances to read (the view), if the model does not name them.")
 ]

@@ -18,7 +18,6 @@ from contradiction.commands.common import (
     FolderOutOption,
     SaveStepsOption,
     counting,
-    data_option,
     data_repo,
     say,
     show,
@@ -102,12 +101,17 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
     write_cards(out)
     config = recipe.data.config
     if not has_two_texts(config):
-        following = f"evaluate {out}{data_option(data)}"
+        following = f"evaluate {out}{_data_option(data)}"
     elif config == recipe.data.view == "nli":
         following = f"train RECIPE --backbone {out}"
     else:
         following = f"corpora evaluate NAME {out}"
     typer.echo(f"{out}: trained; next: cdconv {following}")
+
+
+def _data_option(data: str) -> str:
+    """The ``--data`` option for the next command, after a space; empty for the default data repo."""
+    return "" if data == DATA else f" --data {data}"
 
 
 ModelsArgument = Annotated[list[Path], typer.Argument(help="At least two model folders that `cdconv train` wrote.")]
@@ -141,7 +145,7 @@ def _finish_merged(out: Path, description: str, data: str) -> None:
     from contradiction.reports.model_card import write_cards
 
     write_cards(out)
-    typer.echo(f"{out}: {description}; next: cdconv evaluate {out} --split validation{data_option(data)}")
+    typer.echo(f"{out}: {description}; next: cdconv evaluate {out} --split validation{_data_option(data)}")
 
 
 def cascade(
@@ -203,7 +207,7 @@ def cascade(
         option = "" if config == detector_model.task else f" --config {config}"
         typer.echo(
             f"{out}: the judge is asked about {share:.0%} of replies; next: cdconv evaluate {out}{option}"
-            f"{data_option(data)}"
+            f"{_data_option(data)}"
         )
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import ASSISTANT, Messages, Turn, is_chinese, read_turns
-from contradiction.data.corpora.corpus import read_objects
 from contradiction.data.splits import CHINESE, SPLITS, UNDETERMINED, fingerprint, name_of, write_repo
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import windows
 from contradiction.io.files import locked, sha256_of
+from contradiction.io.lines import read_objects
 from contradiction.io.tables import Table
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction, merge_label
 

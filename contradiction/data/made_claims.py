@@ -16,12 +16,12 @@ import numpy as np
 
 from contradiction.conversation import USER, chat_to_text
 from contradiction.data.corpora import dialfact
-from contradiction.data.corpora.corpus import CHATS, Config, Row, messages_of, read_file, read_json_rows
+from contradiction.data.corpora.corpus import CHATS, Config, Row, messages_of, read_file
 from contradiction.data.corpora.dialfact import NAMES, REFUTES, SUPPORTS, UNKNOWN
 from contradiction.errors import InputError, first_line
 from contradiction.io.endpoint import Endpoint
 from contradiction.io.files import locked
-from contradiction.io.lines import LineFile
+from contradiction.io.lines import LineFile, read_json_rows
 
 # A negation is inserted after the first auxiliary that follows a word; an existing negation is removed.
 _AUXILIARY = re.compile(

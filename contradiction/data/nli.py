@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,6 @@ from contradiction.data.corpora.corpus import (
     local_splits,
     read_file,
     read_split,
-    read_text,
     without_notes,
 )
 from contradiction.data.corpora.pairs import LABELS_EXCHANGED, LANGUAGE, NO_CONSENSUS, is_exchanged, pair_of, read_table
@@ -31,6 +30,7 @@ from contradiction.data.splits import write_repo
 from contradiction.errors import InputError, first_line
 from contradiction.io.files import check_new
 from contradiction.io.hub import quick_hub
+from contradiction.io.lines import read_text
 from contradiction.io.quiet import no_data_bars
 from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION, merge_label, task_of
 
@@ -187,9 +187,9 @@ class PairCounts:
     train: int
     validation: int
     dropped: int
-    excluded: int = 0
-    two_way: int = 0
-    notes: Counter[str] = field(default_factory=Counter)
+    excluded: int
+    two_way: int
+    notes: Counter[str]
 
 
 def build(

@@ -11,8 +11,8 @@ from random import Random
 from typing import Any
 
 from contradiction.conversation import check_text, check_texts, is_blank
-from contradiction.data.corpora.corpus import read_lines, read_objects
 from contradiction.errors import InputError, first_line, kind_of, shown
+from contradiction.io.lines import read_lines, read_objects
 from contradiction.probing.triggers import (
     ABOUT_THE_USER,
     INQUIRING_BOT,

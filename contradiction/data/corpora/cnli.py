@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Note, Row, read_lines
+from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Note, Row
+from contradiction.io.lines import read_lines
 from contradiction.labels import LABELS
 
 _LABEL = "|".join(LABELS["nli"])

@@ -3,7 +3,6 @@
 A module of this folder that defines an object ``CORPUS`` is a corpus; ``contradiction.data.corpora.registry`` finds it.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -249,56 +248,6 @@ def local_splits(corpus: Corpus, source: str | Path | None) -> list[tuple[Config
     """The configs and splits that a local copy has files of."""
     place = source_of(corpus, source)
     return [(config, split) for config in corpus.configs for split in config.files if find_files(config, split, place)]
-
-
-def read_text(path: Path) -> str:
-    """A text file in UTF-8, without a byte order mark; raises InputError for another encoding."""
-    try:
-        return path.read_bytes().decode("utf-8-sig")  # `Path.read_text` makes a lone carriage return a line end
-    except ValueError as error:
-        raise InputError(f"{path}: not UTF-8 ({error})") from None
-
-
-def read_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Each line that is not empty, with its place. Only a line feed ends a line: other separators are text."""
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        if line.strip():
-            yield f"{path}:{number}", line.rstrip("\r")
-
-
-def read_json_rows(path: Path) -> Iterator[tuple[str, Any]]:
-    """Each value of JSON lines or of a JSON list, with its place."""
-    text = read_text(path)
-    whole = text.lstrip().startswith("[")
-    parts = [text] if whole else text.split("\n")
-    for number, part in enumerate(parts, start=1):
-        if not part.strip():
-            continue
-        try:
-            value = json.loads(part)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}:{number}: neither JSON lines nor a JSON list ({error})") from None
-        if whole:
-            yield from ((f"{path}:row {row}", item) for row, item in enumerate(value, start=1))
-        else:
-            yield f"{path}:{number}", value
-
-
-def read_objects(path: Path, *keys: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each object of a JSON file with its place; raises InputError for a value that is no object, or lacks a key."""
-    for where, row in read_json_rows(path):
-        if not isinstance(row, Mapping):
-            raise InputError(f"{where}: got {kind_of(row)}; a row is one JSON object")
-        if missing := [key for key in keys if key not in row]:
-            raise InputError(f"{where}: the key {missing[0]!r} is missing; the keys are {', '.join(map(str, row))}")
-        yield where, row
-
-
-def read_tsv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Each row of a tab-separated table with a header. Unlike in CSV, quotes are part of the text."""
-    header, *lines = (line.rstrip("\r").split("\t") for line in read_text(path).rstrip("\r\n").split("\n"))
-    for number, cells in enumerate(lines, start=2):
-        yield f"{path}:{number}", dict(zip(header, cells, strict=False))
 
 
 def messages_of(turns: Iterable[tuple[str, str]], replier: str) -> tuple[dict[str, str], ...]:

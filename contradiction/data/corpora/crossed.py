@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import ASSISTANT, USER
-from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Row, read_objects
+from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Row
 from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError, kind_of
+from contradiction.io.lines import read_objects
 from contradiction.labels import CROSSED, CROSSED_LONG, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 
 if TYPE_CHECKING:

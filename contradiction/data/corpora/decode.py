@@ -12,18 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.conversation import ASSISTANT
-from contradiction.data.corpora.corpus import (
-    CHATS,
-    PAIRS,
-    WHOLE,
-    Config,
-    Corpus,
-    Note,
-    Row,
-    messages_of,
-    read_objects,
-)
+from contradiction.data.corpora.corpus import CHATS, PAIRS, WHOLE, Config, Corpus, Note, Row, messages_of
 from contradiction.errors import InputError
+from contradiction.io.lines import read_objects
 from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION
 
 GROUPS = {

@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from contradiction.conversation import ASSISTANT, USER
-from contradiction.data.corpora.corpus import CHATS, PAIRS, WHOLE, Config, Corpus, Row, messages_of, read_objects
+from contradiction.data.corpora.corpus import CHATS, PAIRS, WHOLE, Config, Corpus, Row, messages_of
 from contradiction.errors import InputError
+from contradiction.io.lines import read_objects
 from contradiction.labels import CONTRADICTION, LABELS
 
 NAMES = {"SUPPORTS": "supports", "REFUTES": "refutes", "NOT ENOUGH INFO": "not enough information"}

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from contradiction.data.corpora.corpus import CHATS, WHOLE, Config, Corpus, Row, messages_of, read_objects
+from contradiction.data.corpora.corpus import CHATS, WHOLE, Config, Corpus, Row, messages_of
 from contradiction.errors import InputError
+from contradiction.io.lines import read_objects
 from contradiction.labels import CHAT, LABELS, PLUS
 
 WRONG, RIGHT = LABELS["response"]

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.conversation import check_text
-from contradiction.data.corpora.corpus import Note, Row, read_objects, read_tsv
+from contradiction.data.corpora.corpus import Note, Row
 from contradiction.errors import InputError
 from contradiction.io.files import sha256_of
+from contradiction.io.lines import read_objects, read_tsv
 from contradiction.labels import LABELS
 
 # The names that the corpora use: for the columns of the two texts, for the column of the label, and for the labels.

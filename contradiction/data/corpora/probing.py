@@ -6,8 +6,9 @@ The authors' tree is read, and also a flat copy with a file for each probe, such
 from collections.abc import Iterator
 from pathlib import Path
 
-from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Row, read_objects
+from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Row
 from contradiction.data.corpora.pairs import pair_of
+from contradiction.io.lines import read_objects
 from contradiction.labels import LABELS
 
 CATEGORY = ("category", "phenomenon")
