@@ -33,11 +33,12 @@ demo: setup
 # (tests/conftest.py). Files start in the order of their names. The default order, by number of tests, would start slow files
 # with few tests last and leave the other processes idle.
 # There is one process more than cores, because many tests wait for processes that they start.
+# Tests start many processes, which should not compile the modules again, so bytecode is written.
 # A process that crashes ends the run. pytest-xdist would start another one, and then wait for ever for its tests.
 WORKERS = -n $$(( $$(nproc 2>/dev/null || echo 2) + 1 )) --maxprocesses 4 --dist loadfile --no-loadscope-reorder \
 	--max-worker-restart 0
 test: setup .venv-legacy/.ready lint
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(WORKERS)
+	HF_HUB_OFFLINE=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(WORKERS)
 
 # The tests with generated input and the tests that kill processes, with about 10^5 cases. They take half an hour or more.
 FUZZ ?= 20000
