@@ -26,12 +26,6 @@ os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(CACHE), HF_DATASETS_CACHE=str(
 os.environ["OMP_NUM_THREADS"] = "1"  # more threads do not help tiny models, and tests run in several processes
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if "release" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.real_data)
-
-
 # Prefixes of the names of test files that share something slow: a trained grid, the data repo of the release, a served
 # page, a server of processes that import the libraries of Hugging Face anew. These files run in one process, so it is
 # made once.
@@ -44,6 +38,14 @@ TOGETHER = (
         "tests/test_upload",
     ),
 )  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "release" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.real_data)
+    # These groups take minutes, so they start first. Otherwise the other processes would wait for the last one.
+    items.sort(key=lambda item: not item.nodeid.startswith(tuple(prefix for names in TOGETHER for prefix in names)))
 
 
 @pytest.hookimpl(optionalhook=True)
