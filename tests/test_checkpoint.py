@@ -1,13 +1,18 @@
 """Detectors of one checkpoint: how they load, and what is rejected."""
 
+import shutil
+
 import pytest
 from helpers.chats import chat
 
+from contradiction.decision import KEY
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference import torch_backend
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import OPENINGS_KEY, VIEW_KEY
+from contradiction.io import manifest
+from contradiction.io.files import read_json, write_json
 from contradiction.methods.checkpoint import CheckpointClassifier
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
@@ -38,6 +43,27 @@ def test_a_model_with_other_labels_is_rejected(folder):
     backend.config = {**backend.config, "id2label": {index: f"LABEL_{index}" for index in range(4)}}
     with pytest.raises(InputError, match="its labels are LABEL_0, LABEL_1"):
         CheckpointClassifier(backend)
+
+
+def test_numbered_labels_are_those_of_the_task_if_a_view_is_named(folder, run, sample_repo, tmp_path):
+    named = ContradictionDetector.from_pretrained(folder)
+    foreign = shutil.copytree(folder, tmp_path / "foreign")  # a checkpoint of another project
+    config = read_json(foreign / "config.json")
+    removed = ("label2id", VIEW_KEY, KEY, *(["id2label"] if len(named.labels) == 2 else []))
+    numbered = {key: value for key, value in config.items() if key not in removed}
+    if "id2label" in numbered:
+        numbered["id2label"] = {index: f"LABEL_{index}" for index in range(4)}
+    write_json(foreign / "config.json", numbered)
+    manifest.write(foreign)
+    view = config[VIEW_KEY]
+    assert ContradictionDetector.from_pretrained(foreign, view=view)(chat(*CHAT)).scores == pytest.approx(
+        ContradictionDetector(CheckpointClassifier(TorchBackend.load(folder)))(chat(*CHAT)).scores
+    )
+    with pytest.raises(InputError, match="LABEL_0, LABEL_1"):
+        ContradictionDetector.from_pretrained(foreign)
+    code, _, err = run("calibrate", foreign, "--view", view, "--config", named.task, "--data", sample_repo)
+    assert code == 0, err
+    assert ContradictionDetector.from_pretrained(foreign).labels == named.labels
 
 
 def test_labels_are_matched_by_name_not_by_index(folder):

@@ -1,6 +1,6 @@
 """The method of one fine-tuned checkpoint, which transformers also loads by itself."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ from contradiction.inputs.views import CHINESE_ONLY_KEY, OPENINGS_KEY, VIEW_KEY,
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG, fetch_file
+from contradiction.labels import LABELS
 from contradiction.methods.loading import register
 from contradiction.methods.softmax import SoftmaxClassifier
 
@@ -24,7 +25,8 @@ class CheckpointClassifier(SoftmaxClassifier):
     Args:
         backend: the loaded checkpoint, whose configuration names the labels.
         view: the utterances that it reads, a key of ``contradiction.inputs.views.VIEWS``; by default the one that its
-            configuration names.
+            configuration names. With a view, the labels may also be ``LABEL_0``, ``LABEL_1``, …, as in checkpoints of
+            other projects: they are those of ``2-class`` or ``4-class``, in this order.
         name, rule: see :class:`SoftmaxClassifier`.
 
     Raises:
@@ -40,7 +42,8 @@ class CheckpointClassifier(SoftmaxClassifier):
     def __init__(
         self, backend: Backend, view: str | None = None, name: str = "model", rule: Rule | None = None
     ) -> None:
-        labels = [str(label) for _, label in sorted(backend.config["id2label"].items(), key=lambda item: int(item[0]))]
+        config = _with_label_names(backend.config) if view else backend.config
+        labels = [str(label) for _, label in sorted(config["id2label"].items(), key=lambda item: int(item[0]))]
         view = view or str(backend.config.get(VIEW_KEY, ""))
         super().__init__(labels, VIEWS.get(view, ()), name, rule)
         if view not in VIEWS:
@@ -105,9 +108,22 @@ def check_view(folder: Path, view: str) -> None:
 
 
 def save_view(folder: Path, view: str) -> None:
-    """Writes the view of a checkpoint into its configuration."""
-    write_json(folder / CONFIG, read_json(folder / CONFIG) | {VIEW_KEY: view})
+    """Writes the view of a checkpoint into its configuration, and the names of its labels if it has none."""
+    write_json(folder / CONFIG, _with_label_names(read_json(folder / CONFIG)) | {VIEW_KEY: view})
     manifest.update(folder, CONFIG)
+
+
+def _with_label_names(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration in which labels that have only numbers get the names of ``2-class`` or ``4-class``."""
+    numbered = config.get("id2label") or {0: "LABEL_0", 1: "LABEL_1"}  # transformers does not write these two
+    names = LABELS.get(f"{len(numbered)}-class")
+    if names is None or any(label != f"LABEL_{number}" for number, label in numbered.items()):
+        return dict(config)
+    return {
+        **config,
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: number for number, name in enumerate(names)},
+    }
 
 
 def _legacy_rule(name: str | Path) -> Rule:
