@@ -29,9 +29,9 @@ lock: .venv-audit/.ready
 demo: setup
 	$(BIN)/cdconv demo $(if $(BACKBONE),--backbone $(BACKBONE)) $(if $(TRAIN),--train) $(if $(filter 0,$(OPEN)),--no-open)
 
-# A file of tests runs in one process, which makes its fixtures once. Files that share a slow fixture run together, and start
-# first (tests/conftest.py). The others start in the order of their names. The default order, by number of tests, would start
-# slow files with few tests last and leave the other processes idle.
+# A file of tests runs in one process, which makes its fixtures once. Files that share a slow fixture run together
+# (tests/conftest.py). Files start in the order of their names. The default order, by number of tests, would start slow files
+# with few tests last and leave the other processes idle.
 # There is one process more than cores, because many tests wait for processes that they start.
 # Tests start many processes, which should not compile the modules again, so bytecode is written.
 # A process that crashes ends the run. pytest-xdist would start another one, and then wait for ever for its tests.

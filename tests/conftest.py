@@ -44,8 +44,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "release" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.real_data)
-    # These groups take minutes, so they start first. Otherwise the other processes would wait for the last one.
-    items.sort(key=lambda item: not item.nodeid.startswith(tuple(prefix for names in TOGETHER for prefix in names)))
 
 
 @pytest.hookimpl(optionalhook=True)
