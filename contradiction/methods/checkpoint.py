@@ -42,9 +42,12 @@ class CheckpointClassifier(SoftmaxClassifier):
     def __init__(
         self, backend: Backend, view: str | None = None, name: str = "model", rule: Rule | None = None
     ) -> None:
-        config = _with_label_names(backend.config) if view else backend.config
+        own_view, named = str(backend.config.get(VIEW_KEY, "")), _with_label_names(backend.config)
+        if not view and not own_view and named != backend.config:
+            raise InputError(f"{name}: its labels have only numbers; name what it reads, for instance the view flatten")
+        config = named if view else backend.config
         labels = [str(label) for _, label in sorted(config["id2label"].items(), key=lambda item: int(item[0]))]
-        view = view or str(backend.config.get(VIEW_KEY, ""))
+        view = view or own_view
         super().__init__(labels, VIEWS.get(view, ()), name, rule)
         if view not in VIEWS:
             problem = f"there is no view {view!r}" if view else "its configuration names no view"
