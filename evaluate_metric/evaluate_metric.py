@@ -506,7 +506,10 @@ def _rows(values: object, argument: str, task: str) -> list[Any]:
         rows = "rows" if task in ROW_TASKS else "class ids or label names"
         raise ValueError(f"{argument} is {short(values)}; allowed are lists or arrays of {rows}")
     if task not in ROW_TASKS:
-        return [_label(value, f"{argument}[{index}]", task) for index, value in enumerate(listed)]
+        labels = list(listed)
+        if {*map(type, labels)} == {int} and min(labels) >= 0 and max(labels) < len(LABELS[task]):
+            return labels  # the usual case, without a look at each label
+        return [_label(value, f"{argument}[{index}]", task) for index, value in enumerate(labels)]
     read = READERS[task][argument == "references"]
     return [read(row, f"{argument}[{index}]") for index, row in enumerate(listed)]
 

@@ -3,6 +3,7 @@
 A test that uses `release` or `release_repo` gets the marker `real_data`. It is skipped if `$CDCONV_FILE` is not set.
 """
 
+import functools
 import gc
 import json
 import os
@@ -181,10 +182,20 @@ def replies(sample_rows) -> list[str]:
     return list(dict.fromkeys(row["b2"] for row in sample_rows if len(row["b2"]) < 14))[:40]
 
 
+@pytest.fixture(scope="session")
+def get_command():
+    """Typer's function of this name, but an application is read once instead of in each run of the command line."""
+    import typer.main
+
+    return functools.cache(typer.main.get_command)
+
+
 @pytest.fixture
-def run(monkeypatch, capsys):
+def run(monkeypatch, capsys, get_command):
     """Runs the command line in this process and returns exit code, stdout and stderr."""
     from contradiction import cli
+
+    monkeypatch.setattr("typer.main.get_command", get_command)
 
     def call(*arguments, stdin=b""):
         capsys.readouterr()  # discards earlier output

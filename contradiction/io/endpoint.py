@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import cache
 from queue import Empty, SimpleQueue
+from ssl import SSLContext
 from threading import Event, Semaphore, Thread
 from typing import Any, Self, TypeVar
 
@@ -65,6 +67,14 @@ class Answer:
     cut: bool = False
 
 
+@cache
+def _certificates() -> SSLContext:
+    """The trusted certificates; reading them takes longer than the rest of a client."""
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
 class Endpoint:
     """A model behind an OpenAI-compatible endpoint. Several threads can ask it at the same time.
 
@@ -114,6 +124,7 @@ class Endpoint:
             headers={"authorization": f"Bearer {secret}"} if secret else {},
             timeout=timeout,
             limits=httpx.Limits(max_connections=None),
+            verify=_certificates(),
         )
 
     def __enter__(self) -> Self:

@@ -68,7 +68,7 @@ def fit(logits: np.ndarray, references: np.ndarray, labels: Sequence[str]) -> Ru
     if len(labels) == 2:
         return rule
     logs = np.log(rule.calibrate(logits, labels))
-    offsets = fit_offsets(lambda offsets: np.argmax(logs + offsets, axis=1), references, len(labels))
+    offsets = fit_offsets(lambda offsets: (logs + offsets[:, np.newaxis]).argmax(-1), references, len(labels))
     return replace(rule, offsets=dict(zip(labels, offsets, strict=True)))
 
 
@@ -84,8 +84,8 @@ def fit_stages(probabilities: np.ndarray, references: np.ndarray, stages: Sequen
     log_odds = logit(np.clip(probabilities, TINY, 1 - TINY))
 
     def decide(offsets: np.ndarray) -> np.ndarray:
-        fired = log_odds + offsets[1:] >= 0
-        return np.where(fired.any(axis=1), fired.argmax(axis=1) + 1, 0)
+        fired = log_odds + offsets[:, np.newaxis, 1:] >= 0
+        return np.where(fired.any(-1), fired.argmax(-1) + 1, 0)
 
     offsets = fit_offsets(decide, references, 1 + probabilities.shape[1])
     return Rule(offsets=dict(zip((NON_CONTRADICTION, *stages), offsets, strict=True)))
@@ -120,7 +120,7 @@ def fit_offsets(decide: Callable[[np.ndarray], np.ndarray], references: np.ndarr
     are best on all rows fit the few rows of a rare class too closely, and are worse than none on other rows.
 
     Args:
-        decide: a function from offsets, shape (classes,), to predicted class ids, shape (rows,).
+        decide: a function from offsets, shape (candidates, classes), to predicted class ids, shape (candidates, rows).
         references: class ids, shape (rows,).
         classes: the number of classes.
     """
@@ -135,14 +135,15 @@ def _best_offsets(
 ) -> np.ndarray:
     """The offsets with the best macro-F1 on some rows, by coordinate ascent."""
     offsets = np.zeros(classes)
-    best = _macro_f1(decide(offsets)[rows], references[rows], classes)
+    best = _macro_f1(decide(offsets[np.newaxis])[:, rows], references[rows], classes)[0]
     for _ in range(ROUNDS):
         before = best
         for index in range(1, classes):
-            candidates = [np.where(np.arange(classes) == index, offset, offsets) for offset in OFFSETS]
-            scores = [_macro_f1(decide(candidate)[rows], references[rows], classes) for candidate in candidates]
-            if max(scores) > best:
-                best, offsets = max(scores), candidates[int(np.argmax(scores))]
+            candidates = np.tile(offsets, (len(OFFSETS), 1))
+            candidates[:, index] = OFFSETS
+            scores = _macro_f1(decide(candidates)[:, rows], references[rows], classes)
+            if scores.max() > best:
+                best, offsets = scores.max(), candidates[scores.argmax()]
         if best == before:
             break
     return offsets
@@ -163,8 +164,8 @@ def with_curve(rule: Rule, probabilities: np.ndarray, truth: "ArrayLike") -> Rul
 def fit_threshold(probabilities: np.ndarray, truth: np.ndarray) -> float:
     """The threshold with the best 2-class macro-F1, for probabilities and truth of shape (rows,)."""
     thresholds = np.array(sorted(np.linspace(0.01, 0.99, 99), key=lambda threshold: abs(threshold - 0.5)))
-    scores = [_macro_f1((probabilities >= threshold).astype(int), truth.astype(int), 2) for threshold in thresholds]
-    return float(round(thresholds[int(np.argmax(scores))], 2))
+    scores = _macro_f1((probabilities >= thresholds[:, np.newaxis]).astype(int), truth.astype(int), 2)
+    return float(round(thresholds[scores.argmax()], 2))
 
 
 def curve_of(probabilities: np.ndarray, truth: np.ndarray) -> tuple[Point, ...]:
@@ -190,8 +191,11 @@ def curve_of(probabilities: np.ndarray, truth: np.ndarray) -> tuple[Point, ...]:
     )
 
 
-def _macro_f1(predictions: np.ndarray, references: np.ndarray, classes: int) -> float:
-    """Macro-F1; faster than scikit-learn's, because the searches call it thousands of times."""
-    table = np.bincount(references * classes + predictions, minlength=classes * classes).reshape(classes, classes)
-    sums = table.sum(0) + table.sum(1)
-    return float(np.divide(2 * np.diag(table), sums, out=np.zeros(classes), where=sums > 0).mean())
+def _macro_f1(predictions: np.ndarray, references: np.ndarray, classes: int) -> np.ndarray:
+    """Macro-F1 of each row of predictions, shape (candidates, rows); scikit-learn's is too slow for the searches."""
+    candidates, cells = len(predictions), classes * classes
+    keys = np.arange(candidates)[:, np.newaxis] * cells + references * classes + predictions
+    table = np.bincount(keys.ravel(), minlength=candidates * cells).reshape(candidates, classes, classes)
+    sums = table.sum(1) + table.sum(2)
+    hits = np.diagonal(table, axis1=1, axis2=2)
+    return np.divide(2 * hits, sums, out=np.zeros((candidates, classes)), where=sums > 0).mean(1)
