@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -14,7 +15,7 @@ from contradiction.evaluation import figures, paired_tests, results
 from contradiction.inference import base
 from contradiction.io.tables import percent
 from contradiction.methods import loading
-from contradiction.paths import SHIPPED
+from contradiction.paths import RESULTS, SHIPPED
 from evaluate_metric import evaluate_metric
 
 MANUAL = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -212,21 +213,29 @@ def test_detect_prints_the_line_shown_in_the_readme(run, tmp_path):
     }
 
 
-def test_the_recalls_offered_to_operators_match_the_shipped_rule():
+def test_the_thresholds_offered_to_operators_match_the_saved_results():
+    from contradiction.evaluation import results, thresholds
     from contradiction.methods.loading import load_rule
+    from contradiction.settings import Settings
 
     rule = load_rule(SHIPPED)
+    [saved] = results.load(RESULTS, config="4-class", split="test", names={SHIPPED.name})
     page = tables(text_of(ROOT / "docs" / "operators.md"))
     header, rows = next(table for table in page if table[0][0] == "base rate")
-    precisions = [float(re.search(r"0\.\d", title)[0]) for title in header[2:]]
     assert header[1] == f"default threshold, {rule.threshold}"
-    default = next(point for point in reversed(rule.curve) if point.threshold >= rule.threshold)
+    wanted = [f"precision>={re.search('0[.][0-9]', title)[0]}" for title in header[2:]]
     for base_rate, at_default, *cells in rows:
-        prior = float(re.match(r"[\d.]+", base_rate)[0]) / 100
-        assert at_default == f"{percent(default.recall)} (precision {default.precision(prior):.2f})"
-        for wanted, cell in zip(precisions, cells, strict=True):
-            recalls = [point.recall for point in rule.curve if point.precision(prior) >= wanted]
-            assert cell == (percent(max(recalls)) if recalls else "–"), f"{base_rate}, precision {wanted}"
+        prior = None if "validation" in base_rate else float(re.match(r"[\d.]+", base_rate)[0]) / 100
+        # The probabilities of a reply and the default threshold move together with the base rate.
+        default = thresholds.outcome(saved, rule, Settings(threshold=rule.threshold))
+        shown = [replace(default, fraction=prior or rule.prior)]
+        shown += [thresholds.outcome(saved, rule, Settings(threshold=setting, prior=prior)) for setting in wanted]
+        for outcome, cell in zip(shown, [at_default, *cells], strict=True):
+            if outcome.threshold is None:
+                assert cell == "–"
+                continue
+            precision, low, high = (f"{100 * part:.0f}" for part in (outcome.precision, *outcome.precision_interval))
+            assert cell == f"{precision} ({low}–{high}); {percent(outcome.recall)}", (base_rate, outcome.setting)
 
 
 def test_the_errors_at_the_default_threshold_match_the_shipped_rule_and_the_saved_results():
@@ -236,18 +245,13 @@ def test_the_errors_at_the_default_threshold_match_the_shipped_rule_and_the_save
     from contradiction.methods.loading import load_rule
 
     rule = load_rule(SHIPPED)
-    validation = next(point for point in reversed(rule.curve) if point.threshold >= rule.threshold)
     saved = parquet.read_table(ROOT / "models" / "results" / "predictions" / "4-class.test.parquet")
     rows = saved.filter(compute.equal(saved["run"], SHIPPED.name)).to_pylist()
-    called = {True: [], False: []}
-    for row in rows:
-        alarm = round(sum(row[kind] for kind in CATEGORIES), 4) >= rule.threshold
-        called[row["reference"] != NON_CONTRADICTION].append(alarm)
-    recall, false_alarms = (percent(sum(called[kind]) / len(called[kind])) for kind in (True, False))
+    others = [row for row in rows if row["reference"] == NON_CONTRADICTION]
+    alarms = [row for row in others if round(sum(row[kind] for kind in CATEGORIES), 4) >= rule.threshold]
     page = " ".join(text_of(ROOT / "docs" / "operators.md").split())
-    assert f"raises a false alarm on {percent(validation.false_alarms)} % of the other replies." in page
-    expected = f"On the test split, it finds {recall} %, with a false alarm on {false_alarms} % of the other replies."
-    assert len(rows) == 2332 and expected in page
+    assert f"raises a false alarm on {percent(len(alarms) / len(others))} % of the other replies." in page
+    assert len(rows) == 2332
 
     def verdict(row):
         alarm = round(sum(row[kind] for kind in CATEGORIES), 4) >= rule.threshold

@@ -202,33 +202,35 @@ def outcomes(result: Mapping[str, Any], rule: Rule) -> list[Outcome]:
     """
     if reason := missing_reason(result, rule):
         raise InputError(reason)
+    return [
+        outcome(result, rule, Settings(threshold=threshold, prior=prior))
+        for prior in (None, IN_USE)
+        for threshold in THRESHOLDS
+    ]
+
+
+def outcome(result: Mapping[str, Any], rule: Rule, settings: Settings) -> Outcome:
+    """The result of one setting; see :func:`outcomes`. The rule must have a prior."""
     task = task_of(result["config"])
     truth = are_contradictions(task, result["references"])
     probabilities = contradiction_probabilities(task, result["probabilities"]).tolist()
-    results = []
-    for prior, fraction in ((None, rule.prior or 0.0), (IN_USE, IN_USE)):
-        for setting in THRESHOLDS:
-            settings = Settings(threshold=setting, prior=prior)
-            try:
-                threshold = settings.threshold_for(rule)
-            except InputError:  # no threshold reaches the precision
-                threshold = None
-            called = np.array(
-                [threshold is not None and settings.at_prior(value, rule) >= threshold for value in probabilities]
-            )
-            results.append(
-                Outcome(
-                    setting=setting,
-                    prior=prior,
-                    fraction=fraction,
-                    threshold=threshold,
-                    hits=int((called & truth).sum()),
-                    contradictions=int(truth.sum()),
-                    alarms=int((called & ~truth).sum()),
-                    others=int((~truth).sum()),
-                )
-            )
-    return results
+    try:
+        threshold = settings.threshold_for(rule)
+    except InputError:  # no threshold reaches the precision
+        threshold = None
+    called = np.array(
+        [threshold is not None and settings.at_prior(value, rule) >= threshold for value in probabilities]
+    )
+    return Outcome(
+        setting=str(settings.threshold),
+        prior=settings.prior,
+        fraction=settings.prior if settings.prior is not None else rule.prior or 0.0,
+        threshold=threshold,
+        hits=int((called & truth).sum()),
+        contradictions=int(truth.sum()),
+        alarms=int((called & ~truth).sum()),
+        others=int((~truth).sum()),
+    )
 
 
 def table(result: Mapping[str, Any], rule: Rule) -> Table:
