@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 pytest_plugins = ["helpers.browser", "helpers.corpora", "helpers.grids", "helpers.models"]
 
@@ -26,6 +27,9 @@ for name in [name for name in os.environ if name.startswith("HF_") and name.ends
 os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(CACHE), HF_DATASETS_CACHE=str(CACHE / "datasets"))
 os.environ["OMP_NUM_THREADS"] = "1"  # more threads do not help tiny models, and tests run in several processes
 
+
+# The parser in C. The libraries of Hugging Face read cards with the one in Python, which takes two percent of the run.
+yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # Prefixes of the names of test files that share something slow: a trained grid, the data repo of the release, a served
 # page, a server of processes that import the libraries of Hugging Face anew. These files run in one process, so it is
