@@ -56,8 +56,8 @@ def evaluate(
         detector: the detector.
         data: a data repo with checklists.
         config: one of ``CONFIGS``.
-        windowings: some of ``contradiction.inputs.windows.WINDOWINGS``, by default all; those that the detector does not
-            support are left out.
+        windowings: some of ``contradiction.inputs.windows.WINDOWINGS``, by default all; those that the detector does
+            not support are left out.
         limit: the maximum number of rows with added turns: all versions of a sample of conversations; by default all.
         on_start: called with the number of windows.
         on_batch: called with the number of windows of each forward pass.

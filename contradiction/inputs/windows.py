@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from contradiction.conversation import Turn, is_blank
+from contradiction.conversation import Turn
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row
 
@@ -62,7 +62,7 @@ def windows(turns: Sequence[Turn], place: int, windowing: str = WINDOWED, max_tu
     """
     reply = turns[place].reply
     first = 0 if max_turns is None else max(0, place - max_turns)
-    earlier = [number for number in range(first, place) if not is_blank(turns[number].reply)]
+    earlier = [number for number in range(first, place) if turns[number].has_words]
     question = _user_text(turns, first, place)
     if not earlier:
         return [Window(row_of("", "", question, reply), ())]
@@ -83,7 +83,7 @@ def is_opening(row: Row) -> bool:
 def _user_text(turns: Sequence[Turn], first: int, place: int) -> str:
     """What the user said between the last reply with words and the reply of ``turns[place]``."""
     since = place
-    while since > first and is_blank(turns[since - 1].reply):
+    while since > first and not turns[since - 1].has_words:
         since -= 1
     return "\n".join(filter(None, (turn.user for turn in turns[since : place + 1])))
 
