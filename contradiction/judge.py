@@ -92,12 +92,12 @@ class Judge:
         return Case(turns, place, chosen, dropped=dropped)
 
     def judge_last_replies(
-        self, chats: Sequence[Sequence[Turn]], *, batch_size: int = 32, on_batch: OnBatch | None = None
+        self, chats: Iterable[Sequence[Turn]], *, batch_size: int = 32, on_batch: OnBatch | None = None
     ) -> list[Verdict]:
-        """Judges the reply of the last turn of each chat; see :meth:`judge_replies`."""
+        """Judges the reply of the last turn of each chat, read lazily; see :meth:`judge_replies`."""
         self.check_judges_replies()
         no_reply = Case((), 0, reason="the chat holds no message by the assistant")
-        cases = [self.case(turns, len(turns) - 1) if turns else no_reply for turns in chats]
+        cases = (self.case(turns, len(turns) - 1) if turns else no_reply for turns in chats)
         return list(self.judge_replies(cases, batch_size=batch_size, on_batch=on_batch))
 
     def judge_replies(

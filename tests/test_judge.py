@@ -105,6 +105,15 @@ def test_windows_are_processed_in_chunks(detector, long_chat, monkeypatch):
     assert len(reads) > 1
 
 
+def test_chats_are_read_when_the_windows_before_them_are_judged(detector, long_chat, monkeypatch):
+    monkeypatch.setattr("contradiction.judge.CHUNK", 5)
+    chats, read, read_by_batch = [read_turns(long_chat)] * 3, [], []
+    verdicts = detector.judge_last_replies(
+        (read.append(turns) or turns for turns in chats), on_batch=lambda _: read_by_batch.append(len(read))
+    )
+    assert (read_by_batch[0], len(verdicts)) == (1, 3)
+
+
 @pytest.mark.parametrize(
     ("earlier", "message"), [("no cat at all, sorry, 我", "not in Chinese"), ("🙀", "no word that")]
 )
