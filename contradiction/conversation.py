@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from contradiction.errors import InputError, kind_of, shown
@@ -40,6 +41,11 @@ class Turn:
     user_messages: tuple[int, ...]
     reply_messages: tuple[int, ...]
     unread: str | None = None
+
+    @cached_property
+    def has_words(self) -> bool:
+        """Whether the reply is not blank; kept, because every later reply of the chat asks."""
+        return not is_blank(self.reply)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class ContradictionDetector(Judge):
             threshold: the probability from which a reply is called a contradiction, or ``"precision>=0.8"``.
             prior: the fraction of contradictions among your replies, for which the probabilities are corrected.
             categories: the kinds of contradiction that count.
-            windowing: how earlier turns are read: ``windowed``, ``structured``, ``unstructured`` or ``sentences``.
+            windowing: how earlier turns are read: ``windowed``, ``structured`` or ``unstructured``.
             max_turns: the maximum number of earlier turns that are read; None reads all.
 
         :class:`contradiction.settings.Settings` says more about the last five.

@@ -13,18 +13,13 @@ import numpy as np
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import Backend
-from contradiction.inference.onnx_backend import (
-    MADE_FROM,
-    MAX_LENGTH,
-    OnnxBackend,
-    QuantizedOnnxBackend,
-    check_installed,
-)
+from contradiction.inference.onnx_backend import MADE_FROM, MAX_LENGTH, OnnxBackend, QuantizedOnnxBackend
 from contradiction.inference.openvino_backend import OpenVinoBackend
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import VIEW_KEY, Row
 from contradiction.io import manifest
 from contradiction.io.files import check_new, new_file, new_folder, read_json, write_json
+from contradiction.io.packages import check_installed
 from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import method_of, parts_of, save_rule
@@ -166,7 +161,7 @@ def export_onnx(
     }
     if backend not in kinds:
         raise InputError(f"backend {backend!r}; allowed are {', '.join(kinds)}")
-    check_installed({"onnx": "onnx", "onnxruntime": "onnx", **kinds[backend].PACKAGES})
+    check_installed(f"the export for {backend}", {"onnx": "onnx", "onnxruntime": "onnx", **kinds[backend].PACKAGES})
     folders = [part for part in parts_of(model) if method_of(part) is CheckpointClassifier]
     for folder in folders:
         if not (folder / WEIGHTS).is_file():

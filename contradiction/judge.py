@@ -9,7 +9,7 @@ from contradiction.conversation import Turn, is_blank, is_foreign
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import CONVERSATION
-from contradiction.inputs.windows import LONG_REPLY, SENTENCES, STRUCTURED, UNSTRUCTURED, Window, is_opening, windows
+from contradiction.inputs.windows import LONG_REPLY, STRUCTURED, UNSTRUCTURED, Window, is_opening, windows
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.settings import Settings
@@ -92,12 +92,12 @@ class Judge:
         return Case(turns, place, chosen, dropped=dropped)
 
     def judge_last_replies(
-        self, chats: Sequence[Sequence[Turn]], *, batch_size: int = 32, on_batch: OnBatch | None = None
+        self, chats: Iterable[Sequence[Turn]], *, batch_size: int = 32, on_batch: OnBatch | None = None
     ) -> list[Verdict]:
-        """Judges the reply of the last turn of each chat; see :meth:`judge_replies`."""
+        """Judges the reply of the last turn of each chat, read lazily; see :meth:`judge_replies`."""
         self.check_judges_replies()
         no_reply = Case((), 0, reason="the chat holds no message by the assistant")
-        cases = [self.case(turns, len(turns) - 1) if turns else no_reply for turns in chats]
+        cases = (self.case(turns, len(turns) - 1) if turns else no_reply for turns in chats)
         return list(self.judge_replies(cases, batch_size=batch_size, on_batch=on_batch))
 
     def judge_replies(
@@ -124,8 +124,6 @@ class Judge:
         reply = case.turns[case.place].reply_messages if case.turns else ()
         if case.reason:
             return Verdict(None, None, {}, checked=False, reason=case.reason, reply=reply)
-        if self.settings.windowing == SENTENCES:
-            case, predictions = self._strongest(case, predictions)
         by_window = [prediction.probabilities for prediction in predictions]
         opening = is_opening(case.windows[-1].row)
         classifier = self.classifier
@@ -153,28 +151,6 @@ class Judge:
             further=further if names_evidence else (),
         )
         return verdict.unsure() if self._is_long(case, verdict) else verdict
-
-    def _strongest(self, case: Case, predictions: Sequence[Prediction]) -> tuple[Case, list[Prediction]]:
-        """The case with one window for each earlier turn: the one that most probably holds a contradiction.
-
-        A turn that was read in sentences counts as truncated if one of its sentences was. Its whole window, which comes
-        last, may be too long; it counts only if it was read whole.
-        """
-
-        def contradiction(index: int) -> float:
-            return self.classifier.contradiction_probability(predictions[index].probabilities, self._contradictions)
-
-        by_turn: dict[int | None, list[int]] = {}
-        for index, window in enumerate(case.windows):
-            by_turn.setdefault(window.turn, []).append(index)
-        chosen, kept = [], []
-        for *sentences, whole in by_turn.values():
-            read = sentences if sentences and predictions[whole].truncation else [*sentences, whole]
-            strongest = max(read, key=contradiction)
-            cut = next(filter(None, (predictions[index].truncation for index in sentences or [whole])), None)
-            chosen.append(case.windows[strongest])
-            kept.append(replace(predictions[strongest], truncation=cut))
-        return replace(case, windows=chosen), kept
 
     def _is_long(self, case: Case, verdict: Verdict) -> bool:
         """Whether the judged reply, or an earlier one that the verdict rests on, is longer than any of CDConv."""

@@ -1,7 +1,6 @@
 """Starts the page, ``space/app.py``. The folder is a Hugging Face Space of its own."""
 
 import importlib
-import importlib.util
 import os
 import socket
 import sys
@@ -11,6 +10,7 @@ from types import ModuleType
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.io.packages import check_installed
 from contradiction.paths import SPACE
 
 
@@ -61,8 +61,7 @@ def app() -> ModuleType:
 
 def check_ready(host: str, port: int) -> None:
     """Raises InputError if gradio is not installed, or the address is not free; called before slow work."""
-    if importlib.util.find_spec("gradio") is None:
-        raise InputError('the page needs gradio: pip install "cdconv[space]"')
+    check_installed("the page", {"gradio": "space"})
     check_address(host, port)
 
 

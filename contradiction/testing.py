@@ -9,6 +9,7 @@ from typing import Any
 from contradiction.conversation import Messages, list_messages, read_message
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.paths import SHIPPED
 from contradiction.verdict import Verdict, is_unchecked
 
 VARIABLE = "CDCONV_MODEL"
@@ -31,7 +32,7 @@ def assert_consistent(
     Args:
         messages: the chat, a list of ``{"role", "content"}``.
         detector: the detector, or its folder or Hub id, which is loaded once in a process. By default the one that the
-            environment variable ``CDCONV_MODEL`` names.
+            environment variable ``CDCONV_MODEL`` names, or else the shipped detector.
         threshold: a threshold instead of the detector's own, see :class:`contradiction.settings.Settings`.
         scan: judges every reply, not only the last.
         allow_unchecked: passes replies that could not be read completely or could not be judged.
@@ -64,9 +65,12 @@ def assert_consistent(
 def _load(detector: ContradictionDetector | str | Path | None) -> ContradictionDetector:
     if isinstance(detector, ContradictionDetector):
         return detector
-    name = detector or os.environ.get(VARIABLE)
-    if not name:
-        raise InputError(f"no detector: name one as detector=, or a folder or Hub id in ${VARIABLE}")
+    name = detector or os.environ.get(VARIABLE) or SHIPPED
+    if name == SHIPPED and not SHIPPED.exists():
+        raise InputError(
+            f"{SHIPPED}: the shipped detector is missing; only the repository contains it, not the installed package. "
+            f"Name a folder or Hub id as detector=, or in ${VARIABLE}"
+        )
     return _load_once(str(name))
 
 

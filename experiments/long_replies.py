@@ -4,7 +4,7 @@
 
 Neutral sentences are added to the first and to the judged reply of every sixth validation row, behind the reply, or
 with `--before` before the first one. They change no label. Shown are recall of contradictions and false alarms at the
-default threshold, and the area under the ROC curve, in percent, with two ways to read the turns.
+default threshold, and the area under the ROC curve, in percent.
 """
 
 import argparse
@@ -16,7 +16,6 @@ import cdconv
 from contradiction import ContradictionDetector
 from contradiction.conversation import alternating
 from contradiction.data.splits import load_split
-from contradiction.inputs.windows import SENTENCES, WINDOWED
 from contradiction.io.tables import Table, percent
 
 EVERY = 6
@@ -33,8 +32,6 @@ def main() -> None:
     parser.add_argument("model", help="a model folder or Hub id")
     parser.add_argument("--data", default="cdconv")
     parser.add_argument("--before", action="store_true", help="put them before the first reply")
-    both = (WINDOWED, SENTENCES)
-    parser.add_argument("--windowing", choices=both, help="only this way to read the turns; by default both")
     options = parser.parse_args()
 
     detector = ContradictionDetector.from_pretrained(options.model)
@@ -43,19 +40,17 @@ def main() -> None:
     truth = np.array(split["label"]) > 0
     rows = [[row[name] for name in cdconv.UTTERANCES] for row in split]
     lines = []
-    for windowing in [options.windowing] if options.windowing else both:
-        judge = detector.with_settings(windowing=windowing)
-        for length in LENGTHS:
-            chats = [
-                alternating((u1, longer(b1, length, before=options.before), u2, longer(b2, length)))
-                for u1, b1, u2, b2 in rows
-            ]
-            verdicts = judge.batch(chats)
-            called = np.array([bool(verdict.contradiction) for verdict in verdicts])
-            auc = roc_auc_score(truth, [verdict.probability or 0.0 for verdict in verdicts])
-            shares = (called[truth].mean(), called[~truth].mean(), auc)
-            lines.append((windowing, str(length), *(percent(float(share)) for share in shares)))
-    header = ("windowing", "characters added to each reply", "recall", "false alarms", "AUC")
+    for length in LENGTHS:
+        chats = [
+            alternating((u1, longer(b1, length, before=options.before), u2, longer(b2, length)))
+            for u1, b1, u2, b2 in rows
+        ]
+        verdicts = detector.batch(chats)
+        called = np.array([bool(verdict.contradiction) for verdict in verdicts])
+        auc = roc_auc_score(truth, [verdict.probability or 0.0 for verdict in verdicts])
+        shares = (called[truth].mean(), called[~truth].mean(), auc)
+        lines.append((str(length), *(percent(float(share)) for share in shares)))
+    header = ("characters added to each reply", "recall", "false alarms", "AUC")
     print(f"{len(rows)} rows")
     print(Table("", header, lines).markdown())
 

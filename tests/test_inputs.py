@@ -144,9 +144,8 @@ def test_windowed_reads_each_earlier_turn_with_the_judged_turn():
 
 def test_the_first_message_of_a_bot_that_begins_is_read_as_an_answer():
     turns = read_turns(chat(*"甲乙丙丁戊己")[1:])
-    for windowing in ("windowed", "sentences"):
-        rows = [tuple(window.row.values()) for window in windows(turns, 2, windowing)]
-        assert rows == [(INTRODUCTION, "乙", "戊", "己"), ("丙", "丁", "戊", "己")]
+    rows = [tuple(window.row.values()) for window in windows(turns, 2)]
+    assert rows == [(INTRODUCTION, "乙", "戊", "己"), ("丙", "丁", "戊", "己")]
     [whole] = windows(turns, 2, "unstructured")
     assert tuple(whole.row.values()) == ((INTRODUCTION, "乙", "丙"), "丁", "戊", "己")
     assert [window.row["u1"] for window in windows(turns, 2, "structured")] == ["", ""]

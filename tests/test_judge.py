@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import asdict
-from itertools import product
 
 import pytest
 from helpers.chats import chat
@@ -12,7 +11,7 @@ from contradiction.conversation import read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.export import export
-from contradiction.inputs.windows import sentences_of, windows
+from contradiction.inputs.windows import windows
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, LABELS, NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.ensemble import EnsembleClassifier
@@ -70,44 +69,6 @@ def test_a_verdict_that_rests_on_a_long_reply_is_unsure(detector, monkeypatch):
     assert len(certainties) > 1
 
 
-def test_sentences_of_long_replies_are_also_read_alone(detector):
-    first, second = "我养了一只橘猫。它很可爱，" + "每天都在家里睡觉" * 4 + "。", "好的！今天天气真不错呀。我没养过猫！"
-    turns = read_turns(chat("你好", "我住北京", "你养猫吗？", first, "真的吗？", second))
-    read = windows(turns, 2, "sentences")
-    pairs = [(window.row["b1"], window.row["b2"]) for window in read]
-    earlier, judged = sentences_of(first), sentences_of(second)
-    assert (earlier[0], judged) == ("我养了一只橘猫。", ["好的！今天天气真不错呀。", "我没养过猫！"])
-    assert pairs == [("我住北京", second), *product(earlier, judged), (first, second)]
-    assert [window.turn for window in read] == [0, *[1] * 5]
-    assert windows(turns[:1], 0, "sentences") == windows(turns[:1], 0)
-
-
-def test_the_strongest_sentences_of_a_turn_decide_and_short_chats_are_read_as_usual(detector, long_chat):
-    judge = detector.with_settings(windowing="sentences", threshold=0.0)
-    assert judge(long_chat) == detector.with_settings(threshold=0.0)(long_chat)
-    messages = chat("你养猫吗？", "我养了一只橘猫。" + "今天天气很好，街上的人很多。" * 4, "真的吗？", "我没养过猫呀")
-    turns = read_turns(messages)
-    read = detector.classifier.predict([window.row for window in windows(turns, 1, "sentences")])
-    highest = max(read, key=lambda prediction: 1 - prediction.probabilities[NON_CONTRADICTION])
-    verdict = judge(messages)
-    assert verdict.probability == pytest.approx(1 - highest.probabilities[NON_CONTRADICTION], abs=1e-6)
-    assert verdict.scores == pytest.approx(dict(highest.probabilities), abs=1e-6)
-    assert verdict.certainty == "unsure" and set(verdict.evidence) <= {1}
-
-
-def test_what_is_too_long_to_be_read_whole_is_read_in_sentences(detector):
-    messages = chat("你养猫吗？", "我养了一只橘猫，它很可爱。" * 20, "真的吗？", "我没养过猫呀")
-    assert not detector(messages).checked
-    assert detector.with_settings(windowing="sentences")(messages).checked
-
-
-def test_a_sentence_that_is_too_long_is_not_hidden_by_the_others(detector):
-    sentence = "我养了一只橘猫，" * 20
-    messages = chat("你养猫吗？", f"今天天气很好呀。{sentence}。晚上再聊吧朋友。", "真的吗？", "我没养过猫呀")
-    verdict = detector.with_settings(windowing="sentences")(messages)
-    assert not verdict.checked and "were not read" in verdict.reason
-
-
 def test_a_two_class_detector_names_evidence_only_if_it_reads_pairs(two_class, long_chat):
     assert two_class.with_settings(threshold=0.0)(long_chat).evidence == ()
     [index] = two_class.with_settings(threshold=0.0, windowing="structured")(long_chat).evidence
@@ -142,6 +103,15 @@ def test_windows_are_processed_in_chunks(detector, long_chat, monkeypatch):
     for one, other in zip(whole, detector.scan(long_chat), strict=True):
         assert one.scores == pytest.approx(other.scores, abs=1e-6)
     assert len(reads) > 1
+
+
+def test_chats_are_read_when_the_windows_before_them_are_judged(detector, long_chat, monkeypatch):
+    monkeypatch.setattr("contradiction.judge.CHUNK", 5)
+    chats, read, read_by_batch = [read_turns(long_chat)] * 3, [], []
+    verdicts = detector.judge_last_replies(
+        (read.append(turns) or turns for turns in chats), on_batch=lambda _: read_by_batch.append(len(read))
+    )
+    assert (read_by_batch[0], len(verdicts)) == (1, 3)
 
 
 @pytest.mark.parametrize(

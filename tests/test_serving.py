@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -17,11 +18,12 @@ from starlette.testclient import TestClient
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inputs.windows import MAX_TURNS
+from contradiction.labels import HISTORY
 from contradiction.paths import CHECKOUT
 from contradiction.serving.api import PATHS, POSTS, application, chosen, handlers, router
 from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Metrics
-from contradiction.serving.predictions import BusyError, JoinedPredictions, LateError
+from contradiction.serving.predictions import BusyError, JoinedPredictions, LateError, TooLongError
 from contradiction.serving.service import Service
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
@@ -126,6 +128,33 @@ def test_unusable_requests_are_rejected_with_a_reason(client, path, body, messag
     status, error = refusal(client.post(f"/v1/{path}", json=body))
     assert status == 422
     assert message in error
+
+
+@pytest.mark.parametrize(
+    ("call", "messages", "options"),
+    [
+        # 12,800 windows that hold the same long question
+        ("rerank", [*map(str, range(398)), "你养猫吗？" * 30_000], {"candidates": [f"我{n}" for n in range(64)]}),
+        # 199 windows that hold the same long reply
+        ("scan", ["你好", "，" * 400_000 + "好", *(f"好{n}" for n in range(398))], {}),
+    ],
+    ids=["rerank", "scan"],
+)
+def test_a_request_over_the_cost_is_refused_before_it_is_costly(detector, call, messages, options):
+    service = Service(detector)
+    started = time.thread_time()
+    with pytest.raises(TooLongError):
+        service.answer(lambda: getattr(service, call)(chat(*messages), max_turns=0, **options), service.ticket())
+    assert time.thread_time() - started < 1
+
+
+def test_the_cost_of_a_request_counts_pairs_of_clauses(detector):
+    judge = detector.with_settings(threshold=0.0, categories=[HISTORY])
+    service = Service(judge, Limits(cost=500))
+    messages = chat("你养猫吗？", "橘，猫，很，乖，养", "它叫什么？", "没，我，茶，喝，天")
+    assert service.answer(lambda: service.judge(messages), service.ticket())["evidence"] == (1,)
+    with pytest.raises(TooLongError, match="each clause that is to be located"):
+        service.answer(lambda: service.clauses(messages), service.ticket())
 
 
 @pytest.mark.parametrize("name", ["other", ["one"], {}])

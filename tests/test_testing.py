@@ -86,8 +86,21 @@ def test_a_folder_is_loaded_once_per_process_also_from_the_variable(random_model
     assert (testing._load_once.cache_info().misses, testing._load_once.cache_info().hits) == (1, 1)
 
 
-def test_the_error_without_a_detector_says_how_to_name_one(monkeypatch):
+@pytest.mark.parametrize("variable", [None, ""])
+def test_the_shipped_detector_is_the_default_and_is_loaded_once(monkeypatch, variable):
+    testing._load_once.cache_clear()
     monkeypatch.delenv("CDCONV_MODEL", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("CDCONV_MODEL", variable)
+    assert_consistent(CHAT[:2])
+    verdict = ContradictionDetector.from_pretrained()(CHAT)
+    assert f"<- history {verdict.probability:.2f}, contradicts [1]" in failure(CHAT)
+    assert testing._load_once.cache_info().misses == 1
+
+
+def test_without_the_shipped_detector_the_error_says_how_to_name_one(monkeypatch, tmp_path):
+    monkeypatch.delenv("CDCONV_MODEL", raising=False)
+    monkeypatch.setattr(testing, "SHIPPED", tmp_path / "missing")
     with pytest.raises(InputError, match=r"detector=.*\$CDCONV_MODEL"):
         assert_consistent(CHAT)
 

@@ -180,12 +180,11 @@ def _evidence(
     json: Path | None,
 ) -> None:
     from contradiction.evaluation import checklists
-    from contradiction.evaluation.checklists import BY_TURN
     from contradiction.evaluation.evaluate import trained_config
-    from contradiction.inputs.windows import check_windowing
+    from contradiction.inputs.windows import WINDOWINGS, check_windowing
     from contradiction.labels import GROUPED
 
-    windowings = BY_TURN if windowing == ALL else (check_windowing(windowing),)
+    windowings = WINDOWINGS if windowing == ALL else (check_windowing(windowing),)
     # The checklists of the model's own split: those of the other split contain training rows.
     grouped = (trained_config(detector.name) or "").endswith(GROUPED)
     default = next(name for name in checklists.CONFIGS if name.endswith(GROUPED) == grouped)

@@ -27,6 +27,7 @@ from contradiction.commands.common import (
 )
 from contradiction.errors import InputError
 from contradiction.inputs.windows import MAX_TURNS
+from contradiction.io.packages import check_installed
 from contradiction.serving.limits import Limits
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 DEFAULT = Limits()
 LOOPBACK = "127.0.0.1"
 TOKEN = "CDCONV_TOKEN"
+PACKAGES = {"fastapi": "serve", "uvicorn": "serve"}  # each with the extra that installs it
 
 HostOption = Annotated[str, typer.Option(help="The address to listen on.")]
 PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
@@ -76,7 +78,7 @@ def serve(
     """
     from contradiction.page import address, check_address
 
-    _check_installed("the service")
+    check_installed("the service", PACKAGES)
     _check_token(token)
     settings = given_settings(
         threshold=threshold, prior=prior, categories=category, windowing=windowing, max_turns=max_turns
@@ -99,13 +101,6 @@ def serve(
     service = Service(detector, Limits(max_body, max_messages, cost=max_cost, seconds=timeout))
     typer.echo(f"The service is at http://{address(host, port)}/docs (Ctrl+C ends it)")
     uvicorn.run(application(service, token), host=host, port=port, log_level="warning", timeout_keep_alive=10)
-
-
-def _check_installed(user: str) -> None:
-    import importlib.util
-
-    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
-        raise InputError(f'{user} needs fastapi and uvicorn: pip install "cdconv[serve]"')
 
 
 def _check_token(token: str | None) -> None:
@@ -189,7 +184,7 @@ def review(
     labels = labels or file.with_name(f"{file.name}.labels.sqlite")
     if export:
         return _export(export, file, labels, spot_checks, annotators)
-    _check_installed("the page")
+    check_installed("the page", PACKAGES)
     check_address(host, port)
     chats, checks = _chats(file, encoding), _spot_checks(spot_checks)
     store = LabelStore(labels, annotators)

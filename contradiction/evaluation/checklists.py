@@ -13,7 +13,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import evidence
 from contradiction.evaluation.evaluate import BATCH_SIZE
 from contradiction.evaluation.figures import RESAMPLES
-from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, WINDOWED, windows
+from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, WINDOWINGS, windows
 from contradiction.io.hub import model_name
 from contradiction.io.tables import Table, with_interval
 from contradiction.labels import (
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 CONFIGS = tuple(config for config in CHECKLISTS if A2T in config)
 NAMES = LABELS["4-class"]
-# Its replies are short, so reading them sentence by sentence changes nothing.
-BY_TURN = (WINDOWED, STRUCTURED, UNSTRUCTURED)
 SEED = 13  # the seed of the sample that a limit draws
 
 
@@ -44,7 +42,7 @@ def evaluate(
     *,
     data: str | Path,
     config: str = CONFIGS[0],
-    windowings: Sequence[str] = BY_TURN,
+    windowings: Sequence[str] = WINDOWINGS,
     limit: int | None = None,
     on_start: Callable[[int], Any] | None = None,
     on_batch: Callable[[int], Any] | None = None,
@@ -58,8 +56,8 @@ def evaluate(
         detector: the detector.
         data: a data repo with checklists.
         config: one of ``CONFIGS``.
-        windowings: some of ``contradiction.inputs.windows.WINDOWINGS``, by default ``BY_TURN``; those that the detector
-            does not support are left out.
+        windowings: some of ``contradiction.inputs.windows.WINDOWINGS``, by default all; those that the detector does
+            not support are left out.
         limit: the maximum number of rows with added turns: all versions of a sample of conversations; by default all.
         on_start: called with the number of windows.
         on_batch: called with the number of windows of each forward pass.

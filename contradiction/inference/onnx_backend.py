@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -13,6 +12,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.inference.base import Backend, check_precision, register, threads
 from contradiction.io import manifest
 from contradiction.io.hub import fetch_file
+from contradiction.io.packages import check_installed
 from contradiction.io.pretrained import WEIGHTS, check_tokenizer, load_without_torch, loading
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class OnnxBackend(Backend):
             raise InputError(f"{name}: the backend {cls.NAME} has no {precision}; the backend torch has it")
         if device not in (None, "cpu"):
             raise InputError(f"{name}: the backend {cls.NAME} runs on the CPU, not on {device!r}")
-        check_installed(cls.PACKAGES)
+        check_installed(f"the backend {cls.NAME}", cls.PACKAGES)
         with loading(name, f"{name}: neither a model folder nor a model on the Hub that can be reached"):
             file = fetch_file(name, cls.FILE)
             if file is None:
@@ -142,10 +142,3 @@ class QuantizedOnnxBackend(OnnxBackend):
         In a batch all inputs share the scale of the 8 bits, so a verdict would depend on its neighbours.
         """
         return np.concatenate([super(QuantizedOnnxBackend, self).forward([encoding]) for encoding in batch])
-
-
-def check_installed(packages: Mapping[str, str]) -> None:
-    """Raises InputError if a package is missing; ``packages`` maps each to the extra that installs it."""
-    for package, extra in packages.items():
-        if find_spec(package) is None:
-            raise InputError(f'{package} is missing: pip install "cdconv[{extra}]"')

@@ -1,22 +1,17 @@
 """Cuts a chat of any length into rows of two turns: an earlier turn and the judged one."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
-from contradiction.conversation import Turn, is_blank
+from contradiction.conversation import Turn
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row
 
-WINDOWED, STRUCTURED, UNSTRUCTURED, SENTENCES = "windowed", "structured", "unstructured", "sentences"
-WINDOWINGS = (WINDOWED, STRUCTURED, UNSTRUCTURED, SENTENCES)
+WINDOWED, STRUCTURED, UNSTRUCTURED = "windowed", "structured", "unstructured"
+WINDOWINGS = (WINDOWED, STRUCTURED, UNSTRUCTURED)
 
 # Characters: a little more than the longest reply of CDConv, 38. Detectors find fewer contradictions in longer ones.
 LONG_REPLY = 40
-# A sentence with its end, and what is shorter than that is read together with the next one.
-_SENTENCE = re.compile(r"[^。！？!?\n]+[。！？!?\n]*")
-_SHORTEST = 6
 
 # How many earlier turns a reply is read against by default: more than most chats have. A reply then takes about a
 # second on two CPU cores with an encoder of 28 M parameters; without a bound, a chat of 10,000 turns takes minutes.
@@ -53,8 +48,6 @@ def windows(turns: Sequence[Turn], place: int, windowing: str = WINDOWED, max_tu
     - *structured*: each earlier reply with the judged reply, (b_k, b_n), without the user's utterances (DECODE, Nie et
       al., 2021, section 4.2).
     - *unstructured*: the whole history in one row (the same section); a history that is too long is cut from the left.
-    - *sentences*: like *windowed*; if one of the two replies has more than ``LONG_REPLY`` characters, each sentence of
-      the earlier reply is also read with each sentence of the judged reply. The whole turn comes last.
 
     An earlier reply without words cannot be contradicted, so its turn is merged into the next: what the user said
     before and after it is read as one utterance. If the assistant began the chat, its first reply is read as the answer
@@ -69,7 +62,7 @@ def windows(turns: Sequence[Turn], place: int, windowing: str = WINDOWED, max_tu
     """
     reply = turns[place].reply
     first = 0 if max_turns is None else max(0, place - max_turns)
-    earlier = [number for number in range(first, place) if not is_blank(turns[number].reply)]
+    earlier = [number for number in range(first, place) if turns[number].has_words]
     question = _user_text(turns, first, place)
     if not earlier:
         return [Window(row_of("", "", question, reply), ())]
@@ -79,24 +72,7 @@ def windows(turns: Sequence[Turn], place: int, windowing: str = WINDOWED, max_tu
     if windowing == UNSTRUCTURED:
         *before, last = [text for number in earlier for text in (user[number], turns[number].reply)]
         return [Window(row_of(tuple(before), last, question, reply), tuple(earlier))]
-    read = []
-    for number in earlier:
-        pairs = [(turns[number].reply, reply)]
-        if windowing == SENTENCES and max(map(len, pairs[0])) > LONG_REPLY:
-            pairs = [*product(sentences_of(turns[number].reply), sentences_of(reply)), *pairs]
-        read += [Window(row_of(user[number], one, question, other), (number,)) for one, other in pairs]
-    return read
-
-
-def sentences_of(text: str) -> list[str]:
-    """The sentences of a text; one of a few characters, such as a greeting, is part of the next."""
-    sentences: list[str] = []
-    for sentence in _SENTENCE.findall(text):
-        if sentences and len(sentences[-1].strip()) < _SHORTEST:
-            sentences[-1] += sentence
-        else:
-            sentences.append(sentence)
-    return [sentence for sentence in sentences if not is_blank(sentence)] or [text]
+    return [Window(row_of(user[number], turns[number].reply, question, reply), (number,)) for number in earlier]
 
 
 def is_opening(row: Row) -> bool:
@@ -107,7 +83,7 @@ def is_opening(row: Row) -> bool:
 def _user_text(turns: Sequence[Turn], first: int, place: int) -> str:
     """What the user said between the last reply with words and the reply of ``turns[place]``."""
     since = place
-    while since > first and is_blank(turns[since - 1].reply):
+    while since > first and not turns[since - 1].has_words:
         since -= 1
     return "\n".join(filter(None, (turn.user for turn in turns[since : place + 1])))
 

@@ -5,10 +5,10 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from importlib.util import find_spec
 
 from contradiction.errors import InputError, first_line
 from contradiction.io.cores import usable_cores
+from contradiction.io.packages import check_installed
 from contradiction.io.quiet import no_native_messages
 
 OBJECT_STORE = 10**8  # bytes; only small results go through it
@@ -16,8 +16,7 @@ OBJECT_STORE = 10**8  # bytes; only small results go through it
 
 def check_ray() -> None:
     """Raises InputError where Ray is not installed."""
-    if find_spec("ray") is None:
-        raise InputError('--engine ray needs Ray: pip install "cdconv[ray]"')
+    check_installed("--engine ray", {"ray": "ray"})
 
 
 @contextmanager

@@ -36,7 +36,7 @@ class RequestOptions(BaseModel):
     prior: float | None = Field(None, description="The share of contradictions among your replies, such as 0.1.")
     categories: list[str] | None = Field(None, description="Call only these kinds of contradiction.")
     windowing: str | None = Field(
-        None, description="How earlier turns are read: `windowed`, `structured`, `unstructured` or `sentences`."
+        None, description="How earlier turns are read: `windowed`, `structured` or `unstructured`."
     )
     max_turns: int | None = Field(
         None, description="The most earlier turns that a reply is compared with; 0 means all."

@@ -139,7 +139,7 @@ class JoinedPredictions:
             BusyError, LateError, CallerGoneError, FailedError: the request cannot be answered, see there.
         """
         ticket = _TICKET.get()
-        keys = [_key(row, self._columns) for row in rows]
+        keys = _keys(rows, self._columns)
         if ticket:
             ticket.check()
         with self._change:
@@ -264,9 +264,17 @@ def joined(classifier: Classifier, predictions: JoinedPredictions) -> Classifier
     return same
 
 
-def _key(row: Row, columns: Sequence[str]) -> Key:
-    values = repr([row[column] for column in columns])
-    return hashlib.sha256(values.encode("utf-8", "backslashreplace")).digest()
+def _keys(rows: Iterable[Row], columns: Sequence[str]) -> list[Key]:
+    """A digest of each row. A text is read once, because thousands of rows of a request can share a long one."""
+    known: dict[str | tuple[str, ...], Key] = {}
+
+    def key(value: str | tuple[str, ...]) -> Key:
+        if value not in known:
+            content = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b"".join(map(key, value))
+            known[value] = hashlib.sha256((b"s" if isinstance(value, str) else b"t") + content).digest()
+        return known[value]
+
+    return [hashlib.sha256(b"".join(key(row[column]) for column in columns)).digest() for row in rows]
 
 
 def _no_longer_wanted(job: _Job) -> CallerGoneError | LateError | None:
@@ -283,9 +291,9 @@ def _charge(ticket: Ticket, rows: Iterable[Row], columns: Sequence[str]) -> None
     ticket.spent += sum(min(sum(_characters(row[column]) for column in columns), LONGEST_ROW) for row in rows)
     if ticket.spent > ticket.cost:
         raise TooLongError(
-            f"the chat is too long to be judged at once: each reply is compared with every earlier one, which takes "
-            f"more than {ticket.cost:,} characters of reading; set max_turns, for instance to 5, shorten the chat, or "
-            "start the service with a larger --max-cost"
+            "the chat is too long to be judged at once: each reply is compared with every earlier one, and each clause "
+            f"that is to be located with every other, which takes more than {ticket.cost:,} characters of reading; set "
+            "max_turns, for instance to 5, shorten the chat, or start the service with a larger --max-cost"
         )
 
 

@@ -254,4 +254,4 @@ def test_a_missing_model_prints_one_clear_line(refused, tmp_path):
 
 def test_missing_gradio_prints_one_clear_line(refused, model, monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
-    assert 'pip install "cdconv[space]"' in refused("--model", model, "--port", free_port())
+    assert 'pip install ".[space]"' in refused("--model", model, "--port", free_port())
