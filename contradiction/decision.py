@@ -20,6 +20,8 @@ LEGACY_FILE = "decision.json"  # holds the rule in older model folders
 # The fraction of contradictions in real use: the paper counts about one in a 30-turn chat.
 IN_USE = 0.03
 TINY = 1e-12  # the lowest probability: 0 has no logarithm
+# A curve needs at least so many contradictions and other rows, and so many rows are called at each of its points.
+MIN_FOR_CURVE = 20
 
 
 def precision_at(prior: float, recall: "ArrayLike", false_alarms: "ArrayLike") -> np.ndarray:
@@ -64,7 +66,7 @@ class Rule:
             macro-F1; other labels have 0. In the hierarchical method it is added to the log-odds of a stage.
         threshold: the probability from which a reply is a contradiction, for two labels and for verdicts.
         prior: the share of contradictions among the rows that the probabilities were calibrated on.
-        curve: from the highest threshold down; empty if it was not measured.
+        curve: from the highest threshold down; empty if it was not measured, or on too few rows.
     """
 
     temperature: float = 1.0

@@ -126,8 +126,7 @@ class Judge:
             return Verdict(None, None, {}, checked=False, reason=case.reason, reply=reply)
         by_window = [prediction.probabilities for prediction in predictions]
         opening = is_opening(case.windows[-1].row)
-        classifier = self.classifier
-        combined = classifier.opening_probabilities(by_window[0]) if opening else classifier.combine_windows(by_window)
+        combined = self.combine(case, by_window)
         if combined is None:
             return Verdict(None, None, {}, checked=False, reason=NOTHING_BEFORE, reply=reply)
         label, scores, probability = self._decide(combined)
@@ -151,6 +150,12 @@ class Judge:
             further=further if names_evidence else (),
         )
         return verdict.unsure() if self._is_long(case, verdict) else verdict
+
+    def combine(self, case: Case, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float] | None:
+        """The probabilities of a reply from those of its windows; None for an opening that the model does not judge."""
+        if is_opening(case.windows[-1].row):
+            return self.classifier.opening_probabilities(windows[0])
+        return self.classifier.combine_windows(windows)
 
     def _is_long(self, case: Case, verdict: Verdict) -> bool:
         """Whether the judged reply, or an earlier one that the verdict rests on, is longer than any of CDConv."""

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from contradiction.decision import Rule
+from contradiction.decision import MIN_FOR_CURVE, Rule
 from contradiction.errors import InputError, shown
 from contradiction.inputs.windows import MAX_TURNS, WINDOWED, check_windowing
 from contradiction.labels import CATEGORIES, CONTRADICTIONS
 
+FEW_CALLED = 0.1  # of the validation replies: if no more reach a probability, hardly any does
 _PRECISION = re.compile(r"\s*precision\s*>=\s*(\d*\.?\d+)\s*")
 
 
@@ -71,7 +72,8 @@ class Settings:
         target = float(_PRECISION.fullmatch(self.threshold)[1])  # type: ignore[index]  # checked when it was set
         if not rule.curve or rule.prior is None:
             raise InputError(
-                f"{name}: no precision was measured; run `cdconv calibrate`, or give a number as the threshold"
+                f"{name}: no precision was measured; run `cdconv calibrate` on at least {MIN_FOR_CURVE} contradictions "
+                f"and {MIN_FOR_CURVE} other replies, or give a number as the threshold"
             )
         if self.categories != CATEGORIES:
             raise InputError(
@@ -83,13 +85,18 @@ class Settings:
             best = max(rule.curve, key=lambda point: point.precision(prior))
             raise InputError(
                 f"{name}: precision {target} was not reached at a prior of {prior:.3g}; the best was "
-                f"{best.precision(prior):.2f}, at recall {best.recall:.2f}"
+                f"{best.precision(prior):.2f}, at recall {best.recall:.2f}, of the thresholds that at least "
+                f"{MIN_FOR_CURVE} validation replies reach"
             )
         return self.at_prior(max(reached, key=lambda point: point.recall).threshold, rule)
 
     def _one_half(self, rule: Rule, name: str) -> float:
         """The threshold of one half at the operator's prior; raises InputError if hardly any reply reaches it."""
-        if self.prior is not None and rule.curve and self.at_prior(rule.curve[0].threshold, rule) < 0.5:
+        if self.prior is None or rule.prior is None or not rule.curve:
+            return 0.5
+        highest = rule.curve[0]
+        called = rule.prior * highest.recall + (1 - rule.prior) * highest.false_alarms
+        if called <= FEW_CALLED and self.at_prior(highest.threshold, rule) < 0.5:
             most = math.floor(1000 * max(point.precision(self.prior) for point in rule.curve)) / 1000
             raise InputError(
                 f"{name}: at a prior of {self.prior:.3g} hardly any validation reply reaches 0.5, the threshold that "

@@ -101,6 +101,14 @@ def test_a_curve_counts_recall_and_false_alarms_and_is_empty_on_few_rows():
         assert point.false_alarms == pytest.approx(((called & ~truth).sum() + 0.5) / ((~truth).sum() + 1), abs=1e-5)
 
 
+@pytest.mark.parametrize(("contradictions", "others"), [(19, 400), (400, 19), (20, 20)])
+def test_a_curve_needs_twenty_rows_of_each_kind(contradictions, others):
+    truth = np.arange(contradictions + others) < contradictions
+    curve = curve_of(np.where(truth, 0.9, 0.1), truth)
+    assert bool(curve) == (min(contradictions, others) == 20)
+    assert not curve or curve[0].threshold == 0.9
+
+
 def test_rows_of_one_class_give_no_curve():
     assert with_curve(Rule(), np.array([0.1, 0.9]), np.array([False, False])) == Rule()
 

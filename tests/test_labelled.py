@@ -259,13 +259,13 @@ def test_a_combined_model_has_the_calibrations_of_its_parts():
 
 def test_chats_that_begin_alike_are_held_out_together():
     truth = np.arange(60) % 2 == 0
-    folds = chat_calibration._folds(truth, [str(place // 4) for place in range(60)])
+    folds = chat_calibration.folds(truth, [str(place // 4) for place in range(60)])
     assert sorted(np.concatenate([held_out for _, held_out in folds]).tolist()) == list(range(60))
     for rest, held_out in folds:
         assert not {*(rest // 4)} & {*(held_out // 4)}
     # With too few beginnings, or one for each kind, single chats are held out.
     for contexts in (["one"] * 60, [str(place % 2) for place in range(60)]):
-        assert all(len(held_out) == 12 for _, held_out in chat_calibration._folds(truth, contexts))
+        assert all(len(held_out) == 12 for _, held_out in chat_calibration.folds(truth, contexts))
 
 
 def test_calibration_on_long_two_label_chats_and_on_too_few(run, random_model, sample_chats, tmp_path):
@@ -290,3 +290,30 @@ def test_calibration_on_long_two_label_chats_and_on_too_few(run, random_model, s
     code, _, err = run("calibrate", folder, "--on", tmp_path / "long.jsonl", "--config", "4-class")
     assert code == 2 and "leave --data, --config and --view out" in err
     assert load_rule(folder) == rule
+
+
+@pytest.mark.parametrize(("chats", "contradictions"), [(24, 12), (40, 14), (60, 24)])
+def test_after_a_calibration_on_few_chats_settings_work_or_say_how_many_chats_they_need(
+    run, random_model, sample_chats, tmp_path, chats, contradictions
+):
+    folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
+    chosen = list({json.dumps(messages): messages for messages in sample_chats}.values())[:chats]
+    probabilities = [verdict.probability for verdict in ContradictionDetector.from_pretrained(folder).batch(chosen)]
+    truth = np.argsort(np.argsort(probabilities)) >= chats - contradictions
+    labels = ["contradiction" if contradicts else NONE for contradicts in truth]
+    records = [{"messages": one, "label": label} for one, label in zip(chosen, labels, strict=True)]
+    file = write(tmp_path / "labels.jsonl", records)
+    code, _, err = run("calibrate", folder, "--on", file)
+    assert code == 0, err
+    base_rate = round(contradictions / chats, 3)
+    for prior in (base_rate, 0.4):
+        verdicts = ContradictionDetector.from_pretrained(folder, prior=prior).batch(chosen)
+        assert 0 < sum(verdict.contradiction for verdict in verdicts) < chats
+    if contradictions < 20:
+        needed = "at least 20 contradictions and 20 other"
+        assert needed in err and f"{contradictions} and {chats - contradictions}" in err and err.count("\n") == 1
+        with pytest.raises(InputError, match=needed):
+            ContradictionDetector.from_pretrained(folder, threshold="precision>=0.7")
+    else:
+        assert not err
+        assert ContradictionDetector.from_pretrained(folder, threshold="precision>=0.7")

@@ -13,6 +13,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.labels import CATEGORIES, HISTORY, INTRA, LABELS, NON_CONTRADICTION
+from contradiction.methods.calibration import with_curve
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.settings import Settings, from_options
 
@@ -53,6 +54,15 @@ def test_a_prior_at_which_nothing_would_be_called_is_rejected():
     with pytest.raises(InputError, match=r"prior of 0\.03 .*precision>="):
         Settings(prior=0.03).threshold_for(RULE)
     assert Settings(prior=0.03, threshold=0.1).threshold_for(RULE) == 0.1
+
+
+@pytest.mark.parametrize("rows", [24, 40, 60])
+@pytest.mark.parametrize("prior", [0.4, 0.3])
+def test_a_prior_is_accepted_with_a_few_dozen_labelled_chats(rows, prior):
+    random = np.random.default_rng(0)
+    truth = np.arange(rows) < 0.4 * rows
+    rule = with_curve(Rule(), np.clip(0.4 + 0.2 * truth + 0.2 * random.standard_normal(rows), 0.01, 0.99), truth)
+    assert Settings(prior=prior).threshold_for(rule) == 0.5
 
 
 @pytest.mark.parametrize("prior", [0.03, 0.01, 0.0003])

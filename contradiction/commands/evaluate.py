@@ -1,6 +1,7 @@
 """The commands that measure detectors and baselines: evaluate, contrast, baselines and analyze."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,12 +18,12 @@ from contradiction.commands.common import (
     FolderOutOption,
     RevisionOption,
     counting,
-    data_repo,
     say,
     show,
 )
 from contradiction.errors import InputError
 from contradiction.io.files import check_file, write_json
+from contradiction.io.tables import with_interval
 from contradiction.labels import CROSSED_CONFIGS
 from contradiction.paths import RESULTS
 
@@ -40,7 +41,10 @@ def evaluate(
     model: ModelArgument,
     data: DataOrLabelsOption = DATA,
     config: ConfigOption = None,
-    split: Annotated[str, typer.Option(metavar="<train|validation|test>", help="The split.")] = "test",
+    split: Annotated[
+        str | None,
+        typer.Option(metavar="<train|validation|test>", help="The split.", show_default="test; all chats of a file"),
+    ] = None,
     revision: RevisionOption = None,
     view: ViewOption = None,
     backend: BackendOption = "torch",
@@ -63,7 +67,8 @@ def evaluate(
 ) -> None:
     """Evaluates a detector, with 95 % bootstrap intervals, and shows the baselines that are saved for the same rows.
 
-    For rows of your own, `cdconv baselines` scores the baselines.
+    For rows of your own, `cdconv baselines` scores the baselines. Each chat of a file of labelled chats is judged as a
+    whole, and the verdicts are scored.
     """
     from contradiction.data import labelled
     from contradiction.detector import ContradictionDetector
@@ -79,24 +84,53 @@ def evaluate(
             raise InputError(f"--config {config} reads the corpus of the package alone; leave {', '.join(given)} out")
     if evidence and settings:
         raise InputError("--evidence and --settings cannot be used together")
-    if evidence and split != "test":
+    if evidence and split not in (None, "test"):
         raise InputError(f"split {split!r}: the checklists have only a test split; leave --split out")
     if not evidence and (windowing != ALL or limit is not None):
         raise InputError("--windowing and --limit need --evidence")
     if results and not settings:
         raise InputError("--results needs --settings")
-    if not config and not evidence and Path(data).is_file() and labelled.task_of(labelled.read(data)) == "2-class":
-        config = "2-class"  # a file whose labels do not distinguish kinds has no other config
-    data = data_repo(data)
+    of_file = Path(data).is_file()
+    if of_file:
+        options = {"--config": config is not None, "--evidence": evidence, "--results": results is not None}
+        if given := [name for name, is_given in options.items() if is_given]:
+            raise InputError(f"{data}: its chats are judged as verdicts judge them; leave {', '.join(given)} out")
+        labelled.of_split(labelled.read(data), data, split or labelled.WHOLE)  # before a large model is loaded
     detector = ContradictionDetector.from_pretrained(
         model, view=view, device=device, revision=revision, backend=backend
     )
-    if config in CROSSED_CONFIGS:
-        _crossed(detector, config, split, json)
+    if of_file:
+        _chats(detector, Path(data), split, json, settings)
+    elif config in CROSSED_CONFIGS:
+        _crossed(detector, config, split or "test", json)
     elif evidence:
         _evidence(detector, data, config, windowing, limit, json)
     else:
-        _labels(detector, data, config, split, json, (results or RESULTS) if settings else None)
+        _labels(detector, data, config, split or "test", json, (results or RESULTS) if settings else None)
+
+
+def _chats(detector: "ContradictionDetector", file: Path, split: str | None, json: Path | None, settings: bool) -> None:
+    from contradiction.data.labelled import WHOLE
+    from contradiction.evaluation import chat_evaluation, thresholds
+    from contradiction.reports.tables import class_table, usage_table
+
+    split, rule = split or WHOLE, detector.classifier.rule
+    if settings and (reason := thresholds.unsupported_reason(detector.name, "2-class", split, rule)):
+        raise InputError(reason)
+    with counting(f"judging chats with {Path(detector.name).resolve().name}") as bar:
+        result = chat_evaluation.evaluate(detector, file, split=split, on_batch=bar.advance)
+    if settings and (reason := thresholds.missing_reason(result, rule)):
+        raise InputError(reason)
+    _save(result, json)
+    show(*chat_evaluation.tables(result, file))
+    if result["config"] == "4-class":
+        figures = result["metrics"]
+        macro_f1 = with_interval(figures["macro_f1"], figures["interval"]["macro_f1"])
+        show(replace(class_table(result), title=f"By kind: macro-F1 {macro_f1}"))
+    if "usage" in result:
+        show(usage_table(result["usage"], len(result["references"])))
+    if settings:
+        show(thresholds.table(result, rule))
 
 
 def _crossed(detector: "ContradictionDetector", config: str, split: str, json: Path | None) -> None:
@@ -303,6 +337,7 @@ def analyze(
 
     If SOURCE is an evaluation, no model is loaded. The command also writes the evaluation to evaluation.json.
     """
+    from contradiction.data.labelled import WHOLE
     from contradiction.evaluation.results import check_folder, read_evaluation
     from contradiction.reports import analysis_page
     from contradiction.reports.analysis import analyse
@@ -312,6 +347,8 @@ def analyze(
     saved: dict[str, Any] | None
     if Path(source).is_file():
         saved = read_evaluation(source)
+        if saved["split"] == WHOLE:
+            raise InputError(f"{source}: is an evaluation of whole chats; an analysis needs one of a data repo")
         for name, option, value in (("config", config, saved["config"]), ("split", split, saved["split"])):
             if option not in (None, value):
                 raise InputError(f"{source}: is an evaluation on {name} {value!r}, not {option!r}; leave --{name} out")

@@ -304,6 +304,7 @@ def _calibrated(model: Path, out: Path | None) -> Iterator[Path]:
 
 def _calibrate_on(model: Path, file: Path, folder: Path, place: Path) -> None:
     from contradiction.data import labelled
+    from contradiction.decision import MIN_FOR_CURVE
     from contradiction.evaluation.chat_calibration import FOLDS, calibrate
     from contradiction.io.tables import Table, percent
 
@@ -319,6 +320,12 @@ def _calibrate_on(model: Path, file: Path, folder: Path, place: Path) -> None:
         (f"2-class macro-F1 now, by {FOLDS}-fold cross-validation", percent(calibration.f1_held_out)),
     ]
     show(Table(f"{place}: its decision rule is fitted to {file}", ("", "value"), body))
+    if not calibration.rule.curve:
+        others = calibration.chats - calibration.contradictions
+        say(
+            f"{place}: a threshold such as precision>=0.7 needs at least {MIN_FOR_CURVE} contradictions and "
+            f"{MIN_FOR_CURVE} other chats; {file} has {calibration.contradictions} and {others}, so set a number"
+        )
 
 
 backbone_app = typer.Typer(help="Reduces the vocabulary of a multilingual backbone.", no_args_is_help=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 NAME = "Labelled chats"
 WINDOWS = 4  # the most rows of a long chat without a contradiction
+WHOLE = "all"  # in place of a split, for all chats of a file
 FOLDS = 5  # equal parts of the data: one for test, one for validation, three for training
 NO_EVIDENCE = (
     "chats labelled {label} with several earlier replies and no evidence, left out: the contradicted one is unknown"
@@ -99,6 +100,21 @@ def name_of_file(path: str | Path) -> str:
 def task_of(chats: Sequence[LabelledChat]) -> str:
     """The task whose labels the chats have: ``4-class``, or ``2-class`` if any label is only *contradiction*."""
     return "4-class" if all(chat.label in LABELS["4-class"] for chat in chats) else "2-class"
+
+
+def of_split(chats: Sequence[LabelledChat], path: str | Path, split: str) -> list[LabelledChat]:
+    """The chats of a split of a file, as :func:`build` splits it; ``WHOLE`` has all of them.
+
+    Raises:
+        InputError: there is no such split, or the file has too few chats for splits.
+    """
+    if split == WHOLE:
+        return list(chats)
+    if split not in SPLITS:
+        raise InputError(f"split {split!r}; the splits of labelled chats are {', '.join(SPLITS)}")
+    split_of = _splits_of(_groups(_rows(chats)[0], path))
+    # A chat without rows has the split of the chats that begin like it.
+    return [chat for chat in chats if split_of.get(chat.context, _split_of(chat.context)) == split]
 
 
 def _chat(where: str, values: Mapping[str, Any]) -> LabelledChat:
@@ -198,17 +214,30 @@ def _is_current(out: Path, *parts: str) -> bool:
 
 
 Chosen = list[tuple[str, Row, str]]  # the id of the chat, a row of it, and its label
+InContext = list[tuple[str, tuple[str, Row, str]]]  # the same with the context of the chat
 
 
 def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen], Counter[str]]:
     """The rows of each split, in the order of the file. A context is in only one split."""
-    rows: list[tuple[str, tuple[str, Row, str]]] = []  # with the context of the chat
+    rows, left_out = _rows(chats)
+    split_of = _splits_of(_groups(rows, path))
+    return {split: [row for context, row in rows if split_of[context] == split] for split in SPLITS}, left_out
+
+
+def _rows(chats: Sequence[LabelledChat]) -> tuple[InContext, Counter[str]]:
+    """The rows of all chats, and why some chats gave none."""
+    rows: InContext = []
     left_out: Counter[str] = Counter()
     for chat in chats:
         chat_rows = chat.rows()
         if not chat_rows:
             left_out[NO_EVIDENCE.format(label=chat.label)] += 1
         rows += [(chat.context, (chat.id, row, label)) for row, label in chat_rows]
+    return rows, left_out
+
+
+def _groups(rows: InContext, path: str | Path) -> list[set[str]]:
+    """The contexts of contradictions, of other chats, and of each frequent label; raises InputError if too few."""
     kinds: dict[bool, set[str]] = {True: set(), False: set()}
     labels: dict[str, set[str]] = {}
     for context, (*_, label) in rows:
@@ -218,10 +247,9 @@ def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen]
     if min(map(len, kinds.values())) < FOLDS:
         raise InputError(
             f"{path}: of the usable chats that begin differently, {len(kinds[True])} have a contradiction and "
-            f"{len(kinds[False])} have none; training needs at least {FOLDS} of each, so label more chats"
+            f"{len(kinds[False])} have none; the splits need at least {FOLDS} of each, so label more chats"
         )
-    split_of = _splits_of([*kinds.values(), *(group for group in labels.values() if len(group) >= FOLDS)])
-    return {split: [row for context, row in rows if split_of[context] == split] for split in SPLITS}, left_out
+    return [*kinds.values(), *(group for group in labels.values() if len(group) >= FOLDS)]
 
 
 def _splits_of(groups: Sequence[set[str]]) -> dict[str, str]:

@@ -117,17 +117,11 @@ def _probabilities(judge: Judge, cases: Sequence[Case], on_batch: OnBatch | None
 def _combined(
     judge: Judge, cases: Sequence[Case], windows: Sequence[Mapping[str, float]], ends: np.ndarray
 ) -> np.ndarray:
-    classifier, names = judge.classifier, CONTRADICTIONS[judge.task]
-    values = []
-    for case, start, end in zip(cases, [0, *ends[:-1]], ends, strict=True):
-        of_case = windows[start:end]
-        combined = (
-            classifier.opening_probabilities(of_case[0])
-            if is_opening(case.windows[-1].row)
-            else classifier.combine_windows(of_case)
-        )
-        values.append(classifier.contradiction_probability(combined or {}, names))
-    return np.array(values)
+    names = CONTRADICTIONS[judge.task]
+    combined = (
+        judge.combine(case, windows[start:end]) for case, start, end in zip(cases, [0, *ends[:-1]], ends, strict=True)
+    )
+    return np.array([judge.classifier.contradiction_probability(of_chat or {}, names) for of_chat in combined])
 
 
 def _fit(
@@ -162,21 +156,25 @@ def _held_out(
     before: Rule, probabilities: Probabilities, truth: np.ndarray, contexts: Sequence[str], judge: Judge
 ) -> float:
     called = np.zeros(len(truth), dtype=bool)
-    for rest, held_out in _folds(truth, contexts):
+    for rest, held_out in folds(truth, contexts):
         rule = _fit(before, probabilities, truth, rest, judge)
         called[held_out] = probabilities(rule)[held_out] >= rule.threshold
     return _f1(truth, called)
 
 
-def _folds(truth: np.ndarray, contexts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The places of the chats to fit to and of those held out; both kinds of chats are among the first."""
+def folds(truth: np.ndarray, contexts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The places of the chats to fit to and of those held out, for each fold; both kinds are among the first.
+
+    Chats with the same context are in the same fold, unless there are too few contexts. There must be at least
+    ``FOLDS`` chats of each kind; ``truth``, shape (chats,), says which are contradictions.
+    """
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
     options: dict[str, Any] = {"n_splits": FOLDS, "shuffle": True, "random_state": 13}
     if len(set(contexts)) >= FOLDS:
-        folds = list(StratifiedGroupKFold(**options).split(contexts, truth, contexts))
-        if all(len(set(truth[rest])) == 2 for rest, _ in folds):
-            return folds
+        grouped = list(StratifiedGroupKFold(**options).split(contexts, truth, contexts))
+        if all(len(set(truth[rest])) == 2 for rest, _ in grouped):
+            return grouped
     return list(StratifiedKFold(**options).split(contexts, truth))
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.decision import IN_USE, Rule, precision_at
+from contradiction.data.labelled import WHOLE
+from contradiction.decision import IN_USE, MIN_FOR_CURVE, Rule, precision_at
 from contradiction.errors import InputError
 from contradiction.evaluation.error_analysis import Records
 from contradiction.evaluation.figures import TASKS, are_contradictions, contradiction_probabilities, wilson
@@ -171,10 +172,13 @@ def unsupported_reason(name: str, config: str, split: str, rule: Rule) -> str | 
     """Why no evaluation of a detector on a config and split has outcomes; None where it can have them."""
     if task_of(config) not in TASKS or has_two_texts(config):
         return f"config {config!r} has no contradictions of CDConv; settings are measured on {', '.join(TASKS)}"
-    if split != SPLIT:
+    if split not in (SPLIT, WHOLE):
         return f"split {split!r}; settings are chosen on validation and measured on {SPLIT}"
     if not rule.curve or rule.prior is None:
-        return f"{name}: its rule has no precisions of thresholds on validation; `cdconv calibrate` measures them"
+        return (
+            f"{name}: its rule has no precisions of thresholds on validation; `cdconv calibrate` measures them on at "
+            f"least {MIN_FOR_CURVE} contradictions and {MIN_FOR_CURVE} other replies"
+        )
     return None
 
 
@@ -236,7 +240,8 @@ def outcome(result: Mapping[str, Any], rule: Rule, settings: Settings) -> Outcom
 def table(result: Mapping[str, Any], rule: Rule) -> Table:
     """The outcomes, with 95 % intervals; see :func:`outcomes`."""
     header = ("setting", "prior", "threshold", "precision", "recall", "false alarms")
-    title = f"Settings chosen on validation, on {result['config']}, {SPLIT} split, n = {len(result['references']):,}"
+    place = "all chats" if result["split"] == WHOLE else f"{SPLIT} split"
+    title = f"Settings chosen on validation, on {result['config']}, {place}, n = {len(result['references']):,}"
     return Table(title, header, [_cells(outcome) for outcome in outcomes(result, rule)])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, logit
 
-from contradiction.decision import TINY, Point, Rule
+from contradiction.decision import MIN_FOR_CURVE, TINY, Point, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.labels import NON_CONTRADICTION, STAGES
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 MAX_POINTS = 200  # of the curve: enough to place a threshold to half a point of recall
-MIN_CALLED = 20  # rows that are called at a point of the curve
 RESAMPLES = 10  # of the rows, over which offsets are averaged
 ROUNDS = 3  # over the offsets, at most
 # The smallest first, because the first of equally good offsets is taken.
@@ -171,16 +170,17 @@ def fit_threshold(probabilities: np.ndarray, truth: np.ndarray) -> float:
 def curve_of(probabilities: np.ndarray, truth: np.ndarray) -> tuple[Point, ...]:
     """Recall and false alarms by threshold, from the highest threshold down, for arrays of shape (rows,).
 
-    Points at which fewer than ``MIN_CALLED`` rows are called are left out, and half a false alarm is added to the
-    observed ones, so that no precision is promised on a handful of rows.
+    Points at which fewer than ``MIN_FOR_CURVE`` rows are called are left out, and half a false alarm is added to the
+    observed ones, so that no precision is promised on a handful of rows. The curve is empty if there are fewer
+    contradictions or fewer other rows: then the remaining points call nearly all rows, or most alarms must be false.
     """
     from sklearn.metrics import roc_curve
 
-    false_alarms, recall, thresholds = roc_curve(truth, probabilities, drop_intermediate=True)
     others, contradictions = (~truth).sum(), truth.sum()
-    enough = np.flatnonzero((false_alarms * others + recall * contradictions).round() >= MIN_CALLED)
-    if not len(enough):
+    if min(others, contradictions) < MIN_FOR_CURVE:
         return ()
+    false_alarms, recall, thresholds = roc_curve(truth, probabilities, drop_intermediate=True)
+    enough = np.flatnonzero((false_alarms * others + recall * contradictions).round() >= MIN_FOR_CURVE)
     chosen = enough[np.unique(np.linspace(0, len(enough) - 1, MAX_POINTS).round().astype(int))]
     # Rounded down, so that the row that gave a threshold still reaches it.
     rounded = np.floor(thresholds * 1e6) / 1e6

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contradiction.data.labelled import WHOLE
 from contradiction.data.splits import write_repo
 from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
@@ -145,7 +146,8 @@ def _measured(result: Mapping[str, Any], detector: ContradictionDetector) -> tup
     accuracy = accuracy_of_evaluation(result, detector.settings, detector.classifier.rule)
     if not (accuracy[ANY].contradictions and accuracy[ANY].others):
         raise InputError(f"{result['name']}: errors can be corrected only with contradictions and other replies in it")
-    return accuracy, f"{result['config']}, {result['split']} split, n = {len(result['references']):,}"
+    part = result.get("data_name") if result["split"] == WHOLE else f"{result['split']} split"
+    return accuracy, f"{result['config']}, {part}, n = {len(result['references']):,}"
 
 
 def accuracy_record(accuracy: tuple[Mapping[str, Accuracy], str] | None) -> dict[str, Any] | None:

@@ -159,6 +159,20 @@ def describe_calibration(run: Mapping[str, Any], data_name: str | None) -> str |
     return "has a decision rule that was fitted to these chats" if data_name in calibrations(run) else None
 
 
+def describe_chats(run: Mapping[str, Any], data_name: str, split: str) -> str | None:
+    """The leakage of whole labelled chats, in words that follow the name of the model; None where no record shows any.
+
+    Args:
+        run: the record.
+        data_name: the name of the chats, see :func:`contradiction.data.labelled.name_of_file`.
+        split: the split of their data repo that the chats belong to; any other name for all of them.
+    """
+    leak = next((training for training in trainings(run) if training.data_name == data_name), None)
+    if leak and split not in ("validation", "test"):
+        return f"was {_made_from(leak)}trained on a part of these chats, which --split test leaves out"
+    return describe_calibration(run, data_name)
+
+
 def calibrations(run: Mapping[str, Any]) -> list[str]:
     """The names of the labelled chats that the decision rules of a model were fitted to; each once."""
     own = [*_items(run.get(record.CALIBRATED_ON)), *_items(run.get("calibrated_parts"))]
