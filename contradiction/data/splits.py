@@ -42,13 +42,12 @@ def both_splits(rows: Sequence["cdconv.Row"]) -> dict[str, dict[str, list["cdcon
 def load_split(data: Data, config: str, split: str) -> "Dataset":
     """One split of one config, of a folder that ``cdconv data build`` wrote, of a Hub repo, or of rows in memory.
 
+    Rows without ids are numbered from 1.
+
     Raises:
         InputError: there is no such config or split, the folder is not a data repo or has no checklists, or the labels
             are not class ids, or have other names than those of the task.
     """
-    from datasets import load_dataset
-    from datasets.exceptions import DatasetsError
-
     known = (*CONFIGS, *CROSSED_CONFIGS, *CHECKLISTS)
     if config not in known:
         raise InputError(f"config {config!r} does not exist; the configs are {', '.join(known)}")
@@ -56,10 +55,15 @@ def load_split(data: Data, config: str, split: str) -> "Dataset":
         raise InputError(f"split {split!r} does not exist; the splits are {', '.join(SPLITS)}")
     if config in CHECKLISTS and split != "test":
         raise InputError(f"split {split!r}; config {config!r} has only test")
-    if not isinstance(data, str | Path):
-        rows = _in_memory(data, config, split)
-        _check_labels(rows, data, config)
-        return rows
+    rows = _of_repo(data, config, split) if isinstance(data, str | Path) else _in_memory(data, config, split)
+    _check_labels(rows, data, config)
+    return rows if "id" in rows.column_names else rows.add_column("id", [*range(1, len(rows) + 1)])
+
+
+def _of_repo(data: str | Path, config: str, split: str) -> "Dataset":
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetsError
+
     folder = Path(data)
     command = f"cdconv data {'nli' if config.startswith('nli') else 'build'} --out {data}"
     if config.startswith(CHAT):
@@ -70,10 +74,9 @@ def load_split(data: Data, config: str, split: str) -> "Dataset":
         raise InputError(f"{data}: no such folder; `{command}` builds it")
     try:
         if folder.is_dir():
-            rows = _load_folder(folder.resolve(), config, split, _state(folder))
-        else:
-            with no_data_bars(), quick_hub():
-                rows = load_dataset(str(data), config, split=split)
+            return _load_folder(folder.resolve(), config, split, _state(folder))
+        with no_data_bars(), quick_hub():
+            return load_dataset(str(data), config, split=split)
     except (DatasetsError, ValueError, OSError) as error:
         if config in CHECKLISTS and "not found" in str(error):
             raise InputError(
@@ -85,8 +88,6 @@ def load_split(data: Data, config: str, split: str) -> "Dataset":
             ) from None
         why = error.__cause__ if isinstance(error.__cause__, OSError) else error  # for instance a full disk
         raise InputError(f"{data}: config {config!r} cannot be loaded ({first_line(why)})") from error
-    _check_labels(rows, data, config)
-    return rows
 
 
 def place_of(data: Data) -> str:
@@ -115,7 +116,6 @@ def _is_grouped(rows: "Dataset") -> bool:
 
 
 def _in_memory(data: "Mapping[str, Dataset]", config: str, split: str) -> "Dataset":
-    """A split of rows in memory; rows without ids are numbered from 1."""
     from datasets import Dataset
 
     if not isinstance(data, Mapping):
@@ -126,8 +126,9 @@ def _in_memory(data: "Mapping[str, Dataset]", config: str, split: str) -> "Datas
     if not isinstance(rows, Dataset):
         raise InputError(f"{place_of(data)}: the {split} split is {kind_of(rows)}; it must be a datasets.Dataset")
     if rows.info.config_name in CONFIGS and _is_grouped(rows) != config.endswith(GROUPED):
-        raise InputError(f"{place_of(data)}: are of config {rows.info.config_name!r}, not {config!r}")
-    return rows if "id" in rows.column_names else rows.add_column("id", [*range(1, len(rows) + 1)])
+        # A record with the wrong config would hide that the model has seen test rows of the other split.
+        raise InputError(f"{place_of(data)} are of config {rows.info.config_name!r}, not of {config!r}")
+    return rows
 
 
 def load_all(folder: str | Path) -> "dict[str, DatasetDict]":
@@ -160,7 +161,7 @@ def load_all(folder: str | Path) -> "dict[str, DatasetDict]":
 def _check_labels(rows: "Dataset", data: Data, config: str) -> None:
     """Raises InputError if labels are no class ids, or these mean something else than ``LABELS`` says."""
     expected, label = LABELS.get(task_of(config)), rows.features.get("label")
-    if expected and getattr(label, "dtype", None) == "string":
+    if expected and getattr(label, "dtype", None) in ("string", "large_string"):
         raise InputError(
             f"{place_of(data)}: the labels of config {config!r} are texts; they must be class ids "
             f"(rows.cast_column('label', ClassLabel(names={list(expected)})) makes them)"

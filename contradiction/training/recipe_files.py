@@ -37,7 +37,8 @@ def load_recipe(path: str | Path | Mapping[str, Any]) -> Recipe:
             value, or an option that no longer exists.
     """
     if isinstance(path, Mapping):
-        return validated(Recipe, _current(path, "recipe"), f"recipe {path.get('name', '')}".rstrip())
+        where = f"recipe {path.get('name', '')}".rstrip()
+        return validated(Recipe, _current(path, where), where)
     file = Path(path)
     if not file.is_file():
         file = recipe_files().get(str(path), file)
