@@ -63,7 +63,7 @@ def tfidf(
     """
     check_config(config)
     test = load_labelled_split(data, config, split)
-    check_columns(test, ["id", *CONVERSATION], "TF-IDF")
+    check_columns(test, CONVERSATION, "TF-IDF")
     rows = [row for row in _training_rows(data, config) if train_ids is None or row["id"] in train_ids]
     for view in views:
         model = LinearModel(VIEWS[view], class_weight="balanced").fit(rows, [row["label"] for row in rows])

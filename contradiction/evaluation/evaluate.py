@@ -65,7 +65,7 @@ def evaluate(
     task = task_of(config)
     if detector.task != task and (task != "2-class" or detector.task not in CONTRADICTIONS):
         raise InputError(f"{detector.name} predicts {', '.join(detector.labels)}; config {config!r} has other labels")
-    check_columns(rows, ["id", *detector.columns], detector.name)
+    check_columns(rows, detector.columns, detector.name)
     run, data_name = record.of_model(detector.name), name_if_known(data)
     if on_start:
         on_start(len(rows))

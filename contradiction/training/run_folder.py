@@ -97,7 +97,7 @@ def load_splits(recipe: Recipe, data: Data) -> dict[str, "Dataset"]:
     rows = {"train": load_split(data, config, "train"), "validation": load_labelled_split(data, config, "validation")}
     columns = dict.fromkeys(column for stage in recipe.stages() for column in VIEWS[stage.data.view])
     for split in rows.values():
-        check_columns(split, ["id", *columns, "label"], f"recipe {recipe.name}")
+        check_columns(split, [*columns, "label"], f"recipe {recipe.name}")
     return rows
 
 
