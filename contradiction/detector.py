@@ -1,21 +1,30 @@
 """The façade: chat messages in, verdicts out."""
 
 import logging
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Self
 
+from contradiction import publishing
 from contradiction.conversation import Messages, Turn, read_turns
 from contradiction.decision import NO_RULE
 from contradiction.errors import InputError, kind_of
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import TWO_TEXTS, VIEWS, Row
 from contradiction.inputs.windows import MAX_TURNS, WINDOWED
+from contradiction.io import manifest
+from contradiction.io.files import check_new, new_folder
+from contradiction.io.hub import model_name
+from contradiction.io.upload import check_repo_id, push
 from contradiction.judge import Judge
 from contradiction.labels import CATEGORIES
 from contradiction.methods.base import Classification, Classifier
-from contradiction.methods.loading import load_classifier
+from contradiction.methods.checkpoint import CheckpointClassifier, save_view
+from contradiction.methods.loading import fetch, load_classifier, parts_of, save_rule
 from contradiction.monitor import Monitor
 from contradiction.paths import SHIPPED
 from contradiction.persona import check
@@ -84,6 +93,61 @@ class ContradictionDetector(Judge):
         _check_reads_chats(classifier)
         _check_rule(classifier)
         return cls(classifier, settings)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Copies the model to a new folder, from which :meth:`from_pretrained` loads the same detector.
+
+        The copy has all files that the detector was loaded from: weights, tokenizer, decision rule, record and card. It
+        names a view that was given to :meth:`from_pretrained`. The settings are not saved.
+
+        Raises:
+            InputError: the folder exists, or the model has changed or cannot be downloaded completely.
+        """
+        source, classifier = fetch(self.name), self.classifier
+        check_new(folder, [source])
+        for part in parts_of(source):
+            manifest.check(part)
+        with new_folder(folder) as copy:
+            shutil.copytree(source, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))
+            if isinstance(classifier, CheckpointClassifier) and classifier.own_view != classifier.view:
+                save_view(copy, classifier.view)
+                save_rule(copy, classifier.rule)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool | None = None,
+        token: str | None = None,
+        commit_message: str | None = None,
+        dataset: str | None = None,
+    ) -> str:
+        """Publishes the model with its card on the Hub, as ``cdconv push model`` does.
+
+        Args:
+            repo_id: the repo, ``user/name``. It is created if it does not exist.
+            private: whether a new repo is private.
+            token: a token that may write; by default the stored one.
+            commit_message: by default a message with the name of the model.
+            dataset: the Hub id of the training data, for the card to link.
+
+        Returns:
+            The address of the repo.
+
+        Raises:
+            InputError: the model has no card, the id is not a Hub id, or the Hub cannot be reached, does not know the
+                user, or refuses. Nothing is committed then.
+        """
+        check_repo_id(repo_id)
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary) / Path(model_name(self.name).partition("@")[0]).name
+            self.save_pretrained(folder)
+            try:
+                upload = publishing.model(folder, repo_id, dataset=dataset)
+            except InputError as error:
+                raise InputError(str(error).replace(str(folder), self.name)) from error
+            upload = replace(upload, message=commit_message or upload.message)
+            return push(upload, repo_id, private=private, token=token).url
 
     def __call__(self, messages: Messages) -> Verdict:
         """Judges the last reply of one chat; see :meth:`batch`."""

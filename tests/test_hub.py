@@ -149,6 +149,21 @@ print(json.dumps([scores, verdicts]))""")
     assert set(pushed_verdict[1]) == set(LABELS["4-class"])
 
 
+def test_a_detector_of_the_hub_is_saved_completely(client, published, tmp_path):
+    client("""
+import json
+from contradiction import ContradictionDetector
+for name in ("tiny", "stages"):
+    ContradictionDetector.from_pretrained(f"user/{name}").save_pretrained(f"saved/{name}")
+    ContradictionDetector.from_pretrained(f"saved/{name}")
+print(json.dumps(None))""")
+    for name in ("tiny", "stages"):
+        saved = tmp_path / "saved" / name
+        files = {path.relative_to(saved).as_posix(): path.read_bytes() for path in saved.rglob("*") if path.is_file()}
+        pushed = published.repos["model", f"user/{name}"].files
+        assert files == {path: content for path, content in pushed.items() if path != ".gitattributes"}
+
+
 def test_the_code_on_a_pushed_card_runs_from_the_hub_alone_and_prints_what_the_card_says(client, published):
     cards = [("user/tiny", "README.md"), ("user/stages", "README.md"), ("user/stages", "history/README.md")]
     texts = [published.repos["model", id].files[name].decode() for id, name in cards]

@@ -178,7 +178,7 @@ def test_every_task_and_split_trains(config, sample_repo, tmp_path):
     assert (out / "model.safetensors").is_file()
 
 
-@pytest.mark.parametrize(("view", "missing"), [("flatten", "u1"), ("hierarchical", "u1"), ("reply-only", "id")])
+@pytest.mark.parametrize(("view", "missing"), [("flatten", "u1"), ("hierarchical", "u1"), ("reply-only", "b2")])
 def test_a_missing_column_raises_one_clear_error(view, missing, sample_repo, tmp_path):
     rows = {split: load_dataset(str(sample_repo), "4-class", split=split) for split in ("train", "validation")}
     without = {split: part.remove_columns(missing) for split, part in rows.items()}

@@ -3,8 +3,8 @@
 import shutil
 
 import pytest
-from helpers.hub_client import NO_WAITING, push
-from helpers.hub_server import Commit, Hub
+from helpers.hub_client import NO_WAITING, push, python
+from helpers.hub_server import TOKEN, Commit, Hub
 
 from contradiction import publishing
 
@@ -49,6 +49,46 @@ def test_a_second_push_commits_only_changes(hub, model, tmp_path):
     assert len(repo.commits) == 3
     assert repo.files["README.md"] != repo.commits[1].files["README.md"]
     assert sum(command == "PUT" for command, _ in hub.requests) == 1
+
+
+PUSH_TO_HUB = """
+import json
+from contradiction import ContradictionDetector
+from contradiction.errors import InputError
+detector = ContradictionDetector.from_pretrained(FOLDER)
+try:
+    print(json.dumps(detector.push_to_hub("user/other", OPTIONS)))
+except InputError as error:
+    print(json.dumps(str(error)))"""
+
+
+def push_to_hub(hub, home, folder, options="", **variables):
+    return python(hub, home, PUSH_TO_HUB.replace("FOLDER", repr(str(folder))).replace("OPTIONS", options), **variables)
+
+
+def test_push_to_hub_sends_what_the_command_sends(hub, model, tmp_path):
+    push(hub, tmp_path, "model", model, "--dataset", "user/cdconv")
+    assert push_to_hub(hub, tmp_path, model, 'dataset="user/cdconv"') == f"{hub.url}/user/other"
+    [name, other] = [hub.repos["model", f"user/{name}"] for name in ("name", "other")]
+    assert {path: content.replace(b"user/other", b"user/name") for path, content in other.files.items()} == name.files
+    assert [commit.title for commit in other.commits] == [commit.title for commit in name.commits]
+    assert not other.private
+
+
+def test_push_to_hub_takes_a_token_a_message_and_private(hub, model, tmp_path):
+    assert "no token to publish with" in push_to_hub(hub, tmp_path, model, HF_TOKEN="")
+    options = f"private=True, commit_message='First try', token={TOKEN!r}"
+    assert push_to_hub(hub, tmp_path, model, options, HF_TOKEN="") == f"{hub.url}/user/other"
+    repo = hub.repos["model", "user/other"]
+    assert (repo.private, repo.commits[-1].title) == (True, "First try")
+
+
+def test_push_to_hub_without_a_card_names_the_folder_of_the_model(hub, model, tmp_path):
+    folder = shutil.copytree(model, tmp_path / "model")
+    (folder / "README.md").unlink()
+    refused = push_to_hub(hub, tmp_path, folder)
+    assert refused == f"{folder}: no README.md (the card; `cdconv card` writes it)"
+    assert not hub.repos
 
 
 def test_a_push_deletes_files_of_an_earlier_one_and_reports_it(hub, model, tmp_path):

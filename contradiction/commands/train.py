@@ -92,13 +92,11 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
     """Trains a recipe, writes the model card, and prints the next command."""
     from accelerate import PartialState
 
-    from contradiction.reports.model_card import write_cards
-    from contradiction.training import trainers
+    from contradiction import runs
 
-    trainers.train(recipe, data=data, out=out, **options)
+    runs.train(recipe, data=data, out=out, **options)
     if not PartialState().is_main_process:  # only one process prints
         return
-    write_cards(out)
     config = recipe.data.config
     if not has_two_texts(config):
         following = f"evaluate {out}{_data_option(data)}"

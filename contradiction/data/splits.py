@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from contradiction.errors import InputError, first_line
+from contradiction.errors import InputError, first_line, kind_of
 from contradiction.io.files import new_folder
 from contradiction.io.hub import quick_hub
 from contradiction.io.quiet import no_data_bars, no_hub_warnings
-from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED_CONFIGS, GROUPED, LABELS, task_of
+from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED_CONFIGS, GROUPED, LABELS, task_of, task_of_labels
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     import cdconv
 
+# Where rows come from: the folder or Hub id of a data repo, or rows in memory by split, such as a `DatasetDict`.
+Data: TypeAlias = "str | Path | Mapping[str, Dataset]"
 SPLITS = ("train", "validation", "test")
-# The name in the card of the released data; cards of other data have other names.
-RELEASE = "CDConv"
 UNNAMED = "a data repo without a name"
 CHINESE, UNDETERMINED = "zh", "und"  # codes of languages
 CHINESE_CODES = ("zh", "zho", "chi", "cmn", "yue", "wuu", "lzh", "chinese")
@@ -39,16 +39,15 @@ def both_splits(rows: Sequence["cdconv.Row"]) -> dict[str, dict[str, list["cdcon
     return {"": cdconv.official_split(rows), GROUPED: cdconv.grouped_split(rows)}
 
 
-def load_split(data: str | Path, config: str, split: str) -> "Dataset":
-    """One split of one config, of a folder that ``cdconv data build`` wrote or of a Hub repo.
+def load_split(data: Data, config: str, split: str) -> "Dataset":
+    """One split of one config, of a folder that ``cdconv data build`` wrote, of a Hub repo, or of rows in memory.
+
+    Rows without ids are numbered from 1.
 
     Raises:
-        InputError: there is no such config or split, the folder is not a data repo or has no checklists, or the class
-            ids of the labels have other names than those of the task.
+        InputError: there is no such config or split, the folder is not a data repo or has no checklists, or the labels
+            are not class ids, or have other names than those of the task.
     """
-    from datasets import load_dataset
-    from datasets.exceptions import DatasetsError
-
     known = (*CONFIGS, *CROSSED_CONFIGS, *CHECKLISTS)
     if config not in known:
         raise InputError(f"config {config!r} does not exist; the configs are {', '.join(known)}")
@@ -56,6 +55,15 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
         raise InputError(f"split {split!r} does not exist; the splits are {', '.join(SPLITS)}")
     if config in CHECKLISTS and split != "test":
         raise InputError(f"split {split!r}; config {config!r} has only test")
+    rows = _of_repo(data, config, split) if isinstance(data, str | Path) else _in_memory(data, config, split)
+    _check_labels(rows, data, config)
+    return rows if "id" in rows.column_names else rows.add_column("id", [*range(1, len(rows) + 1)])
+
+
+def _of_repo(data: str | Path, config: str, split: str) -> "Dataset":
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetsError
+
     folder = Path(data)
     command = f"cdconv data {'nli' if config.startswith('nli') else 'build'} --out {data}"
     if config.startswith(CHAT):
@@ -66,10 +74,9 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
         raise InputError(f"{data}: no such folder; `{command}` builds it")
     try:
         if folder.is_dir():
-            rows = _load_folder(folder.resolve(), config, split, _state(folder))
-        else:
-            with no_data_bars(), quick_hub():
-                rows = load_dataset(str(data), config, split=split)
+            return _load_folder(folder.resolve(), config, split, _state(folder))
+        with no_data_bars(), quick_hub():
+            return load_dataset(str(data), config, split=split)
     except (DatasetsError, ValueError, OSError) as error:
         if config in CHECKLISTS and "not found" in str(error):
             raise InputError(
@@ -81,7 +88,46 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
             ) from None
         why = error.__cause__ if isinstance(error.__cause__, OSError) else error  # for instance a full disk
         raise InputError(f"{data}: config {config!r} cannot be loaded ({first_line(why)})") from error
-    _check_label_names(rows, data, config)
+
+
+def place_of(data: Data) -> str:
+    """Where rows come from, for a message."""
+    return "the rows in memory" if isinstance(data, Mapping) else str(data)
+
+
+def config_of(rows: "Dataset") -> str:
+    """The config of labelled rows in memory; it is a grouped one for rows of such a config.
+
+    Raises:
+        InputError: the labels are not class labels with the names of a config.
+    """
+    task = task_of_labels(getattr(rows.features.get("label"), "names", None) or ())
+    if task not in CONFIGS:
+        raise InputError(
+            f"the rows in memory: the column 'label' is {rows.features.get('label')}; it must hold class labels of a "
+            "config, for instance after rows.cast_column('label', ClassLabel(names=list(LABELS['4-class'])))"
+        )
+    return f"{task}{GROUPED}" if _is_grouped(rows) else task
+
+
+def _is_grouped(rows: "Dataset") -> bool:
+    # `datasets` remembers the config from which rows were selected.
+    return str(rows.info.config_name).endswith(GROUPED)
+
+
+def _in_memory(data: "Mapping[str, Dataset]", config: str, split: str) -> "Dataset":
+    from datasets import Dataset
+
+    if not isinstance(data, Mapping):
+        raise InputError(f"data is {kind_of(data)}; it must be a folder, a Hub id, or rows by split: a DatasetDict")
+    if split not in data:
+        raise InputError(f"{place_of(data)}: there is no split {split!r}, only {', '.join(map(str, data))}")
+    rows = data[split]
+    if not isinstance(rows, Dataset):
+        raise InputError(f"{place_of(data)}: the {split} split is {kind_of(rows)}; it must be a datasets.Dataset")
+    if rows.info.config_name in CONFIGS and _is_grouped(rows) != config.endswith(GROUPED):
+        # A record with the wrong config would hide that the model has seen test rows of the other split.
+        raise InputError(f"{place_of(data)} are of config {rows.info.config_name!r}, not of {config!r}")
     return rows
 
 
@@ -112,13 +158,18 @@ def load_all(folder: str | Path) -> "dict[str, DatasetDict]":
     return loaded
 
 
-def _check_label_names(rows: "Dataset", data: str | Path, config: str) -> None:
-    """Raises InputError if the class ids of the labels mean something else than ``LABELS`` says."""
-    expected = LABELS.get(task_of(config))
-    names = getattr(rows.features.get("label"), "names", None)
+def _check_labels(rows: "Dataset", data: Data, config: str) -> None:
+    """Raises InputError if labels are no class ids, or these mean something else than ``LABELS`` says."""
+    expected, label = LABELS.get(task_of(config)), rows.features.get("label")
+    if expected and getattr(label, "dtype", None) in ("string", "large_string"):
+        raise InputError(
+            f"{place_of(data)}: the labels of config {config!r} are texts; they must be class ids "
+            f"(rows.cast_column('label', ClassLabel(names={list(expected)})) makes them)"
+        )
+    names = getattr(label, "names", None)
     if expected and names and tuple(names) != expected:
         raise InputError(
-            f"{data}: the labels of config {config!r} are {', '.join(names)} in this order; they must be "
+            f"{place_of(data)}: the labels of config {config!r} are {', '.join(names)} in this order; they must be "
             f"{', '.join(expected)} (rows.align_labels_with_mapping orders them)"
         )
 
@@ -132,7 +183,7 @@ def check_columns(rows: "Dataset", columns: Iterable[str], reader: str) -> None:
         )
 
 
-def load_labelled_split(data: str | Path, config: str, split: str) -> "Dataset":
+def load_labelled_split(data: Data, config: str, split: str) -> "Dataset":
     """One split of one config, as :func:`load_split` returns it, if each of its rows has a label.
 
     Raises:
@@ -140,11 +191,13 @@ def load_labelled_split(data: str | Path, config: str, split: str) -> "Dataset":
     """
     rows = load_split(data, config, split)
     if "label" not in rows.column_names:
-        raise InputError(f"{data}: the {split} split of {config!r} has no column 'label'; name a config that has one")
+        raise InputError(
+            f"{place_of(data)}: the {split} split of {config!r} has no column 'label'; name a config that has one"
+        )
     if unlabelled := len(rows) - len(labelled(rows)):
         raise InputError(
-            f"{data}: {unlabelled:,} of the {len(rows):,} rows of the {split} split of {config!r} have no label; "
-            "name a split or a config whose rows all have one"
+            f"{place_of(data)}: {unlabelled:,} of the {len(rows):,} rows of the {split} split of {config!r} have no "
+            "label; name a split or a config whose rows all have one"
         )
     return rows
 
@@ -257,7 +310,7 @@ def data_card(
     return f"---\n{data.to_yaml()}\n---\n\n{body}"
 
 
-def name_of(data: str | Path) -> str:
+def name_of(data: Data) -> str:
     """The name in the card of a data repo (``CDConv``, ``CDConv sample``, ...), or ``UNNAMED``.
 
     A path or a Hub id is not a name, because a copy of the data has another one.
@@ -268,12 +321,16 @@ def name_of(data: str | Path) -> str:
     return str(_metadata(data).get("pretty_name") or UNNAMED)
 
 
-def name_if_known(data: str | Path) -> str | None:
-    """The name of a data repo as :func:`name_of` gives it; None for a Hub repo whose card is not in the cache.
+def name_if_known(data: Data) -> str | None:
+    """The name of a data repo as :func:`name_of` gives it.
+
+    None for rows in memory, and for a Hub repo whose card is not in the cache.
 
     Raises:
         InputError: the card of a folder cannot be read.
     """
+    if isinstance(data, Mapping):
+        return None
     try:
         return name_of(data)
     except InputError:
@@ -282,7 +339,7 @@ def name_if_known(data: str | Path) -> str | None:
         return None
 
 
-def languages_of(data: str | Path) -> list[str]:
+def languages_of(data: Data) -> list[str]:
     """The languages in the card of a data repo, without scripts and regions (``zh``, ``en``, ...).
 
     Chinese if the card names none. Every code of a Chinese language is ``zh``.
@@ -296,11 +353,13 @@ def languages_of(data: str | Path) -> list[str]:
     return list(dict.fromkeys(CHINESE if code in CHINESE_CODES else code for code in plain))
 
 
-def _metadata(data: str | Path) -> "DatasetCardData":
-    """The metadata in the card of a data repo."""
-    from huggingface_hub import DatasetCard
+def _metadata(data: Data) -> "DatasetCardData":
+    """The metadata in the card of a data repo; rows in memory have none."""
+    from huggingface_hub import DatasetCard, DatasetCardData
     from yaml import YAMLError
 
+    if isinstance(data, Mapping):
+        return DatasetCardData()
     try:
         if Path(data).is_dir():
             return _parsed((Path(data) / "README.md").read_bytes())

@@ -5,12 +5,12 @@ The TF-IDF models are artefact baselines. A detector that is not better than the
 """
 
 from collections.abc import Container, Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from contradiction.data.splits import (
+    Data,
     check_columns,
     fingerprint,
     labelled,
@@ -18,6 +18,7 @@ from contradiction.data.splits import (
     load_split,
     name_if_known,
     name_of,
+    place_of,
 )
 from contradiction.errors import InputError
 from contradiction.evaluation.results import BASELINE, evaluation
@@ -41,7 +42,7 @@ TRAIN, VALIDATION = "train", "validation"
 
 
 def tfidf(
-    data: str | Path,
+    data: Data,
     config: str,
     split: str = "test",
     *,
@@ -62,7 +63,7 @@ def tfidf(
     """
     check_config(config)
     test = load_labelled_split(data, config, split)
-    check_columns(test, ["id", *CONVERSATION], "TF-IDF")
+    check_columns(test, CONVERSATION, "TF-IDF")
     rows = [row for row in _training_rows(data, config) if train_ids is None or row["id"] in train_ids]
     for view in views:
         model = LinearModel(VIEWS[view], class_weight="balanced").fit(rows, [row["label"] for row in rows])
@@ -79,9 +80,7 @@ def tfidf(
         )
 
 
-def kernel_ridge(
-    data: str | Path, config: str, embedder: Embedder | None = None, split: str = "test"
-) -> dict[str, Any]:
+def kernel_ridge(data: Data, config: str, embedder: Embedder | None = None, split: str = "test") -> dict[str, Any]:
     """Fits and scores kernel ridge regression on all four utterances.
 
     Its decision rule is chosen on validation, like that of a trained detector. Without an embedder, it reads only
@@ -127,11 +126,13 @@ def kernel_ridge(
     )
 
 
-def _training_rows(data: str | Path, config: str) -> "Dataset":
+def _training_rows(data: Data, config: str) -> "Dataset":
     """The labelled training rows; raises InputError if there are none."""
     rows = labelled(load_split(data, config, TRAIN))
     if not rows:
-        raise InputError(f"{data}: no row of the training split of {config!r} has a label; name another data repo")
+        raise InputError(
+            f"{place_of(data)}: no row of the training split of {config!r} has a label; name another data repo"
+        )
     return rows
 
 

@@ -2,29 +2,42 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from contradiction.data.splits import check_columns, fingerprint, load_labelled_split, name_if_known
+from contradiction.data.splits import Data, check_columns, config_of, fingerprint, load_labelled_split, name_if_known
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.results import DETECTOR, evaluation
 from contradiction.io.hub import model_name
-from contradiction.labels import CHECKLISTS, CONTRADICTIONS, LABELS, merge, task_of
+from contradiction.labels import CHECKLISTS, CONFIGS, CONTRADICTIONS, LABELS, merge, task_of
 from contradiction.training import leakage, record
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 BATCH_SIZE = 64
 
 
 def evaluate(
     detector: ContradictionDetector,
+    data: "Data | Dataset",
+    config: str | None = None,
     *,
-    data: str | Path,
-    config: str,
     split: str = "test",
     on_start: Callable[[int], Any] | None = None,
     on_batch: Callable[[int], Any] | None = None,
 ) -> dict[str, Any]:
-    """Predicts a split and scores it with the metric.
+    """Predicts rows and scores them with the metric.
+
+    Args:
+        detector: the detector.
+        data: the folder or the Hub id of a data repo, or rows in memory: a ``Dataset``, or several by split. The
+            columns are those of CDConv; rows in memory need no ``id``.
+        config: the config; by default that of the class labels of a ``Dataset``, or else the one that the detector was
+            trained on.
+        split: the split. Rows that were selected from a config of CDConv know their own.
+        on_start: called with the number of rows.
+        on_batch: called with the number of rows done, after each forward pass.
 
     A 4-class detector or an NLI model can be evaluated on a 2-class config: the probabilities of all contradictions are
     summed; a hierarchical detector calls a contradiction where any stage fires. The predictions are those of the
@@ -39,13 +52,20 @@ def evaluate(
         InputError: the detector predicts other labels than the config has or reads columns that it lacks, rows have no
             label, or this is a checklist.
     """
+    from datasets import Dataset
+
+    if isinstance(data, Dataset):
+        if data.split and data.info.config_name in CONFIGS:
+            split = str(data.split)
+        config, data = config or config_of(data), {split: data}
+    config = config or trained_config(detector.name) or detector.task
     if config in CHECKLISTS:
         raise InputError(f"config {config!r} holds chats of several turns; `cdconv evaluate --evidence` scores them")
     rows = load_labelled_split(data, config, split)
     task = task_of(config)
     if detector.task != task and (task != "2-class" or detector.task not in CONTRADICTIONS):
         raise InputError(f"{detector.name} predicts {', '.join(detector.labels)}; config {config!r} has other labels")
-    check_columns(rows, ["id", *detector.columns], detector.name)
+    check_columns(rows, detector.columns, detector.name)
     run, data_name = record.of_model(detector.name), name_if_known(data)
     if on_start:
         on_start(len(rows))

@@ -63,13 +63,16 @@ class PushResult:
     not_set: Mapping[str, str]
 
 
-def push(upload: Upload, repo_id: str, *, private: bool = False, code: str | None = None) -> PushResult:
+def push(
+    upload: Upload, repo_id: str, *, private: bool | None = None, token: str | None = None, code: str | None = None
+) -> PushResult:
     """Sends an upload to a repo in one commit, and creates the repo if it does not exist.
 
     The same commit deletes the files of an earlier push that loaders would still read (``LOADED``), for instance the
     ``stages.json`` of another kind of detector. The history keeps them, and other files of the user stay. If nothing
     has changed, there is no commit. The variables of a Space are set first, so that its new files start with them. The
-    description of the commit names the commit of the ``code`` that made the files.
+    description of the commit names the commit of the ``code`` that made the files. The stored token is used if none is
+    given.
 
     Raises:
         InputError: the Hub cannot be reached, does not know the user, or refuses. Nothing is committed then.
@@ -80,10 +83,10 @@ def push(upload: Upload, repo_id: str, *, private: bool = False, code: str | Non
     check_repo_id(repo_id)
     if not sys.stderr.isatty():
         disable_progress_bars()
-    api = HfApi(library_name="cdconv")
+    api = HfApi(token=token, library_name="cdconv")
     repo_type = upload.repo_type
     with _hub_errors(repo_id):
-        if get_token() is None:
+        if (token or get_token()) is None:
             raise InputError(f"{repo_id}: no token to publish with; {LOG_IN}")
         upload.card.validate(repo_type)  # before the repo is created, so that no empty one stays behind
         sdk = "gradio" if repo_type == "space" else None

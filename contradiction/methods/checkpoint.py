@@ -42,17 +42,17 @@ class CheckpointClassifier(SoftmaxClassifier):
     def __init__(
         self, backend: Backend, view: str | None = None, name: str = "model", rule: Rule | None = None
     ) -> None:
-        own_view, named = str(backend.config.get(VIEW_KEY, "")), _with_label_names(backend.config)
-        if not view and not own_view and named != backend.config:
+        self.own_view, named = str(backend.config.get(VIEW_KEY, "")), _with_label_names(backend.config)
+        if not view and not self.own_view and named != backend.config:
             raise InputError(f"{name}: its labels have only numbers; name what it reads, for instance the view flatten")
         config = named if view else backend.config
         labels = [str(label) for _, label in sorted(config["id2label"].items(), key=lambda item: int(item[0]))]
-        view = view or own_view
+        view = view or self.own_view
         super().__init__(labels, VIEWS.get(view, ()), name, rule)
         if view not in VIEWS:
             problem = f"there is no view {view!r}" if view else "its configuration names no view"
             raise InputError(f"{name}: {problem}; views are {', '.join(VIEWS)}")
-        self.backend = backend
+        self.backend, self.view = backend, view
         self.chinese_only = backend.config.get(CHINESE_ONLY_KEY, True) is True
 
     @classmethod

@@ -61,7 +61,7 @@ def load_classifier(
         return method.load(name, view=view, device=device, precision=precision, backend=backend)
     if view is not None:
         raise InputError(f"{name}: states what each of its checkpoints reads; leave the view out")
-    folder = _fetch(name)
+    folder = fetch(name)
     manifest.check(folder)  # the manifests of its parts are checked when they are loaded
     return method.load(folder, device=device, precision=precision, backend=backend)
 
@@ -164,7 +164,12 @@ def _digest(folder: Path) -> str:
     return sha256(b"".join(sorted(digests))).hexdigest()[:12]
 
 
-def _fetch(name: str | Path) -> Path:
+def fetch(name: str | Path) -> Path:
+    """The folder of a model; a model of the Hub is downloaded completely.
+
+    Raises:
+        InputError: the Hub does not have it, or does not answer.
+    """
     if Path(name).is_dir():
         return Path(name)
     from huggingface_hub import snapshot_download

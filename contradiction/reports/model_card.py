@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import cdconv
 from contradiction.data import nli
 from contradiction.data.corpora import registry
-from contradiction.data.splits import CHINESE, RELEASE, UNDETERMINED
+from contradiction.data.splits import CHINESE, UNDETERMINED
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.evaluation import results
@@ -18,7 +18,7 @@ from contradiction.evaluation.thresholds import table as settings_table
 from contradiction.inputs.views import CONVERSATION, HYPOTHESIS_ONLY, VIEWS
 from contradiction.io.files import RECORD
 from contradiction.io.tables import Table, percent, render
-from contradiction.labels import CONTRADICTION, HISTORY, LABELS, STAGES, task_of
+from contradiction.labels import CONTRADICTION, HISTORY, LABELS, RELEASE, STAGES, task_of
 from contradiction.methods.loading import load_rule, method_of
 from contradiction.reports.analysis import card_summary
 from contradiction.reports.card_example import (

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contradiction.data.splits import RELEASE
 from contradiction.evaluation import results
 from contradiction.evaluation.baselines import FEATURES
 from contradiction.evaluation.figures import RESAMPLES
@@ -19,7 +18,7 @@ from contradiction.evaluation.paired_tests import (
 )
 from contradiction.inputs.views import HIERARCHICAL
 from contradiction.io.tables import Table, percent, render
-from contradiction.labels import GROUPED, merged_config
+from contradiction.labels import GROUPED, RELEASE, merged_config
 from contradiction.paths import RESULTS
 from contradiction.reports.plots import LEADERBOARD, leaderboard
 from contradiction.reports.tables import (

@@ -6,12 +6,12 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
-from contradiction.data.splits import RELEASE, fingerprint, load_split, of_bot
+from contradiction.data.splits import fingerprint, load_split, of_bot
 from contradiction.evaluation import baselines, results
 from contradiction.evaluation.figures import RESAMPLES, measure
 from contradiction.evaluation.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, run_of
 from contradiction.io.files import write_json
-from contradiction.labels import BOTS, GROUPED, merged_config, task_of
+from contradiction.labels import BOTS, GROUPED, RELEASE, merged_config, task_of
 from contradiction.paths import RESULTS
 from contradiction.reports.plots import PAPER, Panel
 from contradiction.reproduction.cells import BY_BOT, CURVE, METHODS, Cell

@@ -18,7 +18,7 @@ from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import ProjectConfiguration, gather_object, set_seed, tqdm
 from transformers import get_linear_schedule_with_warmup
 
-from contradiction.data.splits import CHINESE, languages_of, of_bot
+from contradiction.data.splits import CHINESE, Data, languages_of, of_bot
 from contradiction.errors import InputError
 from contradiction.inputs.views import CHINESE_ONLY_KEY, VIEWS
 from contradiction.io import files
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 def train(
     recipe: Recipe,
     *,
-    data: str | Path,
+    data: Data,
     out: str | Path,
     resume: bool = False,
     save_steps: int | None = None,
@@ -69,7 +69,7 @@ def train(
 
     Args:
         recipe: the experiment.
-        data: the data repo, a folder or Hub id.
+        data: the data repo, a folder or Hub id; or rows in memory by split.
         out: the model folder to write: checkpoint, tokenizer, and ``run.json``, the record of the run.
         resume: continue an unfinished run of the same recipe and data; a finished run stays as it is.
         save_steps: save the training state every so many steps; by default only after each epoch.

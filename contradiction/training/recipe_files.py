@@ -24,17 +24,21 @@ def recipe_files() -> dict[str, Path]:
     return {file.stem: file for file in sorted(RECIPES.glob("*/*.toml"))}
 
 
-def load_recipe(path: str | Path) -> Recipe:
+def load_recipe(path: str | Path | Mapping[str, Any]) -> Recipe:
     """Reads a recipe.
 
     Args:
         path: a TOML file, the name of a recipe of the repository, a ``run.json``, or a model folder with one. A record
-            names folders by their digest, see :func:`require_folders`.
+            names folders by their digest, see :func:`require_folders`. Or a dictionary of options, with their tables as
+            in a TOML file, or all by their bare names.
 
     Raises:
         InputError: there is no such file, it is not TOML or not a record, or its recipe has an unknown key, a wrong
             value, or an option that no longer exists.
     """
+    if isinstance(path, Mapping):
+        where = f"recipe {path.get('name', '')}".rstrip()
+        return validated(Recipe, _current(path, where), where)
     file = Path(path)
     if not file.is_file():
         file = recipe_files().get(str(path), file)
@@ -65,10 +69,14 @@ def _of_toml(file: Path) -> dict[str, Any]:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{file}: not a TOML file in UTF-8 ({error})") from None
+    return {"name": file.stem, **_current(values, file)}
+
+
+def _current(values: Mapping[str, Any], where: str | Path) -> dict[str, Any]:
     current, retired = upgraded(values)
     if retired:
-        raise InputError(f"{file}: sets {', '.join(retired)}, which this version no longer has; remove it")
-    return {"name": file.stem, **current}
+        raise InputError(f"{where}: sets {', '.join(retired)}, which this version no longer has; remove it")
+    return current
 
 
 def _of_record(file: Path) -> dict[str, Any]:

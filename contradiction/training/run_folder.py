@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError
 
 from contradiction.data.corpora.crossed import FOLDERS, digest, training_files
-from contradiction.data.splits import CHINESE, check_columns, fingerprint, load_labelled_split, load_split, name_of
+from contradiction.data.splits import (
+    CHINESE,
+    Data,
+    check_columns,
+    fingerprint,
+    load_labelled_split,
+    load_split,
+    name_of,
+)
 from contradiction.errors import InputError, first_line
 from contradiction.inputs.views import VIEWS
 from contradiction.io import files
@@ -33,7 +41,7 @@ if TYPE_CHECKING:
 TEACHER_PROBABILITIES = "teachers.npy"  # the cache in the working folder of a run
 
 
-def run_request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | None" = None) -> dict[str, Any]:
+def run_request(recipe: Recipe, data: Data, rows: "Mapping[str, Dataset] | None" = None) -> dict[str, Any]:
     """The request of a run, as its record stores it: the recipe and the fingerprint of the data.
 
     Two runs with equal requests and equal :func:`provenance` produce equal weights, within the limits that
@@ -79,7 +87,7 @@ def origin(recipe: Recipe, languages: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def load_splits(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
+def load_splits(recipe: Recipe, data: Data) -> dict[str, "Dataset"]:
     """The whole training and validation split of a recipe's config.
 
     Raises:
@@ -89,7 +97,7 @@ def load_splits(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
     rows = {"train": load_split(data, config, "train"), "validation": load_labelled_split(data, config, "validation")}
     columns = dict.fromkeys(column for stage in recipe.stages() for column in VIEWS[stage.data.view])
     for split in rows.values():
-        check_columns(split, ["id", *columns, "label"], f"recipe {recipe.name}")
+        check_columns(split, [*columns, "label"], f"recipe {recipe.name}")
     return rows
 
 

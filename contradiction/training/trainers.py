@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from contradiction.data.splits import CHINESE, labelled, languages_of, load_split, of_bot
+from contradiction.data.splits import CHINESE, Data, labelled, languages_of, load_split, of_bot, place_of
 from contradiction.errors import InputError
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import VIEWS
@@ -23,7 +23,7 @@ from contradiction.training.run_folder import explain_write_errors
 def train_hierarchical(
     recipe: Recipe,
     *,
-    data: str | Path,
+    data: Data,
     out: str | Path,
     resume: bool = False,
     save_steps: int | None = None,
@@ -62,7 +62,7 @@ def train_hierarchical(
     return out
 
 
-def train_kernel(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = False) -> Path:
+def train_kernel(recipe: Recipe, *, data: Data, out: str | Path, resume: bool = False) -> Path:
     """Embeds the training rows, fits kernel ridge regression to them, and writes both as a model folder.
 
     An unfinished run has no state, so ``resume`` only accepts a finished run of the same recipe and data.
@@ -81,7 +81,7 @@ def train_kernel(recipe: Recipe, *, data: str | Path, out: str | Path, resume: b
             start_time = time.perf_counter()
             chosen = list(labelled(training_rows(rows["train"], recipe).rows))
             if not chosen:
-                raise InputError(f"{data}: no row of the training split has a label; name another data repo")
+                raise InputError(f"{place_of(data)}: no row of the training split has a label; name another data repo")
             columns = VIEWS[recipe.data.view]
             embed = Embedder(str(recipe.model.backbone), recipe.precision)
             embed(row[column] for column in columns for row in chosen)  # all texts in one progress bar

@@ -1,0 +1,198 @@
+"""From Python: training on rows in memory, evaluation of rows in memory, and saving."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from datasets import ClassLabel, Dataset, load_dataset
+from helpers.chats import chat
+from huggingface_hub import DatasetCardData, ModelCard
+from transformers import pipeline
+
+from contradiction import ContradictionDetector, evaluate, train
+from contradiction.data.splits import UNNAMED, write_repo
+from contradiction.errors import InputError
+from contradiction.io import manifest
+from contradiction.io.files import read_json, write_json
+from contradiction.labels import LABELS
+from contradiction.methods.loading import load_rule
+from contradiction.training import record
+from contradiction.training.merging import ensemble
+
+CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+SIZE = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 300}
+RECIPE = {"config": "4-class", "view": "flatten", "scratch": SIZE, "epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def detector(quick_model):
+    return ContradictionDetector.from_pretrained(quick_model)
+
+
+@pytest.fixture(scope="module")
+def data(sample_repo):
+    return load_dataset(str(sample_repo), "4-class")
+
+
+@pytest.fixture(scope="module")
+def own():
+    """Two rows without ids, with labels as texts."""
+    context = {"u1": "你养猫吗？", "b1": "养了", "u2": "它叫什么？"}
+    rows = [{**context, "b2": "没养", "label": "history"}, {**context, "b2": "它叫咪咪", "label": "non-contradiction"}]
+    return Dataset.from_list(rows)
+
+
+def with_labels(rows, names):
+    return rows.cast_column("label", ClassLabel(names=list(names)))
+
+
+def test_the_package_and_its_names_load_no_library_before_they_are_used():
+    code = "import contradiction, sys; assert not {'torch', 'datasets', 'transformers'} & {*sys.modules}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_rows_in_memory_score_as_in_their_folder(detector, data, sample_repo):
+    expected = evaluate(detector, data=sample_repo, config="4-class", split="validation")
+    for rows, options in ((data["validation"], {}), (data, {"split": "validation"})):
+        result = evaluate(detector, rows, **options)
+        assert result == {key: value for key, value in expected.items() if key != "data_name"}
+
+
+def test_the_class_labels_tell_the_task_and_rows_without_ids_are_numbered(detector, own):
+    result = evaluate(detector, with_labels(own, LABELS["4-class"]))
+    assert (result["config"], result["split"], result["ids"], result["references"]) == (
+        "4-class",
+        "test",
+        [1, 2],
+        [3, 0],
+    )
+    merged = own.map(lambda row: {"label": "contradiction" if row["label"] == "history" else row["label"]})
+    result = evaluate(detector, with_labels(merged, LABELS["2-class"]))
+    assert (result["config"], result["references"]) == ("2-class", [1, 0])
+
+
+def test_rows_in_memory_do_not_hide_leakage(detector, data, sample_repo, tmp_path):
+    grouped = load_dataset(str(sample_repo), "4-class-grouped")
+    assert "whose training rows these are" in evaluate(detector, data["train"].select(range(9)))["leakage"]
+    result = evaluate(detector, grouped["test"].select(range(9)))
+    assert result["config"] == "4-class-grouped"
+    assert "trained on 4-class, whose training split holds rows of the test split" in result["leakage"]
+    with pytest.raises(InputError, match="rows in memory are of config '4-class-grouped', not of '4-class'"):
+        evaluate(detector, grouped["test"], "4-class")
+    with pytest.raises(InputError, match="rows in memory are of config '4-class-grouped', not of '4-class'"):
+        train(RECIPE, grouped, out=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("change", "config", "said"),
+    [
+        (lambda rows: rows, None, "'label' is Value.'string'.; it must hold class labels"),
+        (lambda rows: rows, "4-class", "labels of config '4-class' are texts; they must be class ids"),
+        (lambda rows: rows.remove_columns("label"), None, "'label' is None; it must hold class labels"),
+        (lambda rows: rows.remove_columns("label"), "4-class", "has no column 'label'"),
+        (lambda rows: with_labels(rows, LABELS["4-class"]).remove_columns("b1"), None, "needs the column 'b1'"),
+        (lambda rows: with_labels(rows, reversed(LABELS["4-class"])), None, "in this order; they must be non-contr"),
+        (lambda rows: {"train": rows}, None, "there is no split 'test', only train"),
+        (lambda rows: {"test": list(rows)}, None, "the test split is a list; it must be a datasets.Dataset"),
+        (lambda rows: list(rows), None, "data is a list; it must be a folder, a Hub id, or rows by split"),
+    ],
+)  # fmt: skip
+def test_unusable_rows_raise_one_clear_line(detector, own, change, config, said):
+    with pytest.raises(InputError, match=said) as raised:
+        evaluate(detector, change(own), config)
+    assert "\n" not in str(raised.value)
+
+
+def test_texts_as_labels_of_a_folder_raise_one_clear_line(detector, own, tmp_path):
+    write_repo(tmp_path / "mine", {"4-class": {"test": own}}, DatasetCardData(), "")
+    with pytest.raises(InputError, match="mine: the labels of config '4-class' are texts"):
+        evaluate(detector, tmp_path / "mine", "4-class")
+
+
+def test_training_on_rows_in_memory_gives_the_weights_of_training_on_their_folder(data, sample_repo, tmp_path):
+    one = train(RECIPE, data, out=tmp_path / "one")
+    tables = {"data": {"config": "4-class", "view": "flatten"}, "model": {"scratch": SIZE}}
+    two = train({"name": "one", **tables}, sample_repo, out=tmp_path / "two", epochs=1)
+    assert (one / "model.safetensors").read_bytes() == (two / "model.safetensors").read_bytes()
+    requests = [record.read(folder)["request"] for folder in (one, two)]
+    assert [request.pop("data_name") for request in requests] == [UNNAMED, "CDConv sample"]
+    assert requests[0] == requests[1]
+    assert ModelCard.load(one / "README.md").data.model_name == "one"
+    assert train(RECIPE, data, out=one, resume=True) == one
+    with pytest.raises(InputError, match="exists already"):
+        train(RECIPE, data, out=one)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "said"),
+    [
+        ("no-such-recipe", {}, "no-such-recipe: no such recipe"),
+        ("tiny", {"epoch": 3}, "'epoch': a recipe has no such option"),
+        ({**RECIPE, "focal": 2.0}, {}, "recipe run: sets focal, which this version no longer has"),
+        ({"config": "4-class"}, {}, "recipe run: .* is missing"),
+    ],
+)
+def test_a_wrong_recipe_raises_one_clear_line(data, tmp_path, recipe, options, said):
+    with pytest.raises(InputError, match=said):
+        train(recipe, data, out=tmp_path / "run", **options)
+
+
+def test_training_needs_two_splits(data, tmp_path):
+    with pytest.raises(InputError, match="there is no split 'validation', only train"):
+        train(RECIPE, {"train": data["train"]}, out=tmp_path / "run")
+    with pytest.raises(InputError, match="rows by split: a DatasetDict"):
+        train(RECIPE, data["train"], out=tmp_path / "run")
+
+
+def test_a_saved_detector_is_a_complete_folder_with_the_same_verdicts(detector, quick_model, tmp_path):
+    detector.save_pretrained(tmp_path / "copies" / "copy")
+    copy = tmp_path / "copies" / "copy"
+    assert sorted(path.name for path in copy.parent.iterdir()) == ["copy"]
+    files = {path.name: path.read_bytes() for path in copy.iterdir()}
+    assert files == {path.name: path.read_bytes() for path in quick_model.iterdir()}
+    assert ContradictionDetector.from_pretrained(copy)(CHAT) == detector(CHAT)
+    text = {"text": "你养猫吗？[SEP]养了", "text_pair": "没养"}
+    answers = [pipeline("text-classification", model=str(folder))(text) for folder in (quick_model, copy)]
+    assert answers[0] == answers[1]
+
+
+def test_a_detector_of_parts_is_saved_with_its_parts(quick_model, sample_repo, tmp_path):
+    other = shutil.copytree(quick_model, tmp_path / "other")
+    both = ensemble([quick_model, other], tmp_path / "both", data=sample_repo)
+    detector = ContradictionDetector.from_pretrained(both)
+    detector.save_pretrained(tmp_path / "copy")
+    assert ContradictionDetector.from_pretrained(tmp_path / "copy")(CHAT) == detector(CHAT)
+
+
+def test_a_detector_is_not_saved_over_a_folder_or_from_a_changed_one(quick_model, tmp_path):
+    folder = shutil.copytree(quick_model, tmp_path / "model")
+    detector = ContradictionDetector.from_pretrained(folder)
+    (tmp_path / "kept").mkdir()
+    with pytest.raises(InputError, match="kept: exists already"):
+        detector.save_pretrained(tmp_path / "kept")
+    with pytest.raises(InputError, match="inside: is inside .*, and will hold a copy of it"):
+        detector.save_pretrained(folder / "inside")
+    with (folder / "tokenizer.json").open("a", encoding="utf-8") as stream:
+        stream.write(" ")
+    with pytest.raises(InputError, match="tokenizer.json: has changed since"):
+        detector.save_pretrained(tmp_path / "copy")
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "kept"}
+
+
+@pytest.mark.parametrize("view", ["sentence-pair", "flatten"])
+def test_a_view_that_was_given_is_saved(quick_model, view, tmp_path):
+    """A checkpoint of another project names no view; a rule holds only for the view that it was chosen with."""
+    folder = shutil.copytree(quick_model, tmp_path / "foreign")
+    (folder / manifest.NAME).unlink()
+    config = read_json(folder / "config.json")
+    if view == "flatten":
+        config = {key: value for key, value in config.items() if key not in ("cdconv_view", "cdconv_decision")}
+        config["id2label"] = {str(number): f"LABEL_{number}" for number in range(4)}
+    write_json(folder / "config.json", config)
+    detector = ContradictionDetector.from_pretrained(folder, view=view)
+    detector.save_pretrained(tmp_path / "copy")
+    copy = ContradictionDetector.from_pretrained(tmp_path / "copy")
+    assert (copy.columns, copy.labels) == (detector.columns, detector.labels)
+    assert copy(CHAT).scores == detector(CHAT).scores
+    assert load_rule(tmp_path / "copy") == detector.classifier.rule
