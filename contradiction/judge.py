@@ -13,7 +13,7 @@ from contradiction.inputs.windows import LONG_REPLY, SENTENCES, STRUCTURED, UNST
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.settings import Settings
-from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
+from contradiction.verdict import NO_ANSWER, NOTHING_BEFORE, Clash, Verdict
 
 # The number of windows that are classified together: enough that a batch holds inputs of similar length, and few enough
 # for a machine with little memory.
@@ -124,6 +124,8 @@ class Judge:
         reply = case.turns[case.place].reply_messages if case.turns else ()
         if case.reason:
             return Verdict(None, None, {}, checked=False, reason=case.reason, reply=reply)
+        if all(prediction.truncation == NO_ANSWER for prediction in predictions):
+            return Verdict(None, None, {}, checked=False, reason=NO_ANSWER, reply=reply)
         if self.settings.windowing == SENTENCES:
             case, predictions = self._strongest(case, predictions)
         by_window = [prediction.probabilities for prediction in predictions]
