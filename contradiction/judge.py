@@ -13,7 +13,7 @@ from contradiction.inputs.windows import LONG_REPLY, STRUCTURED, UNSTRUCTURED, W
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.settings import Settings
-from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
+from contradiction.verdict import NO_ANSWER, NOTHING_BEFORE, Clash, Verdict
 
 # The number of windows that are classified together: enough that a batch holds inputs of similar length, and few enough
 # for a machine with little memory.
@@ -124,6 +124,8 @@ class Judge:
         reply = case.turns[case.place].reply_messages if case.turns else ()
         if case.reason:
             return Verdict(None, None, {}, checked=False, reason=case.reason, reply=reply)
+        if all(prediction.truncation == NO_ANSWER for prediction in predictions):
+            return Verdict(None, None, {}, checked=False, reason=NO_ANSWER, reply=reply)
         by_window = [prediction.probabilities for prediction in predictions]
         opening = is_opening(case.windows[-1].row)
         combined = self.combine(case, by_window)

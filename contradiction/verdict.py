@@ -7,6 +7,7 @@ from typing import Any, NoReturn, Self
 from contradiction.labels import CATEGORIES, is_contradiction
 
 NOTHING_BEFORE = "this is the first reply, so there is nothing before it that it could contradict"
+NO_ANSWER = "the judge gave no usable answer"
 
 DIGITS = 6  # decimal places of a probability in a record
 SURE, LIKELY, UNSURE = "sure", "likely", "unsure"
@@ -42,8 +43,8 @@ class Verdict:
     :class:`contradiction.judge.Judge` makes the decision for Python, the command line, the page and the service.
 
     Attributes:
-        label: the label; None if there was nothing to judge.
-        contradiction: whether the label is a contradiction; None if there was nothing to judge.
+        label: the label; None if there was nothing to judge, or if a language model gave no usable answer.
+        contradiction: whether the label is a contradiction; None without a label.
         kind: the category of the contradiction; None if there is none, or if the labels have no categories.
         certainty: how sure the decision between contradiction and none is: ``sure``, ``likely`` or ``unsure``, by the
             probability that it is right, see ``CERTAINTIES``. Unsure are also a decision on text that was read in part,

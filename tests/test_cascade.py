@@ -100,6 +100,18 @@ def test_an_opening_reply_that_the_detector_cannot_judge_is_left_to_the_judge(pa
     assert verdict.label == "intra-sentence" and len(server.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("windowing", "max_turns", "requests"), [("windowed", 50, 5), ("windowed", 3, 3), ("unstructured", 50, 1)]
+)
+def test_a_reply_costs_at_most_one_request_for_each_earlier_turn(parts, windowing, max_turns, requests):
+    detector, judge, server, _ = parts
+    server.answer = lambda body: '{"label": "non-contradiction"}'
+    everywhere = CascadeClassifier(load_classifier(detector), load_classifier(judge), 0.0, 1.0)
+    texts = [text for number in range(6) for text in (f"第{number}个问题是什么？", f"我的回答是{number}")]
+    ContradictionDetector(everywhere).with_settings(windowing=windowing, max_turns=max_turns)(chat(*texts))
+    assert len(server.requests) == requests
+
+
 def test_the_command_prints_and_plots_the_curve_and_saves_the_cascade(parts, run, monkeypatch, tmp_path):
     detector, judge, _, rows = parts
     monkeypatch.setattr("contradiction.data.splits.load_split", lambda data, config, split: rows)

@@ -13,14 +13,17 @@ from helpers.scripted_judge import NAMES, question_of, scripted
 
 from contradiction import guidelines
 from contradiction.data.splits import load_split
+from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods import llm_judge
 from contradiction.methods.calibration import calibrate
+from contradiction.methods.cascade import CascadeClassifier
 from contradiction.methods.llm_judge import LLMJudge, read_label
 from contradiction.methods.loading import load_classifier, load_rule, name_with_digest
+from contradiction.verdict import NO_ANSWER
 
 CAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
@@ -188,10 +191,45 @@ def test_an_answer_without_a_label_leaves_only_its_reply_unchecked(judge, sample
     with ChatServer(answer) as server:
         detector = ContradictionDetector.from_pretrained(judge(server))
         one, other = detector.batch([chat(*CAT), sample_chats[0]])
-    assert (one.label, one.checked, one.reason) == ("non-contradiction", False, "the judge gave no usable answer")
+    assert (one.label, one.contradiction, one.checked, one.reason) == (None, None, False, NO_ANSWER)
     assert other.label == "history" and other.checked
     assert detector.classifier.usage()["unusable"] == 1
     assert len(server.requests) == 3, "it is asked twice"
+
+
+# A rule that turns the probability 0.49 of a contradiction into one of more than 0.9.
+SHIFTED = Rule(temperature=0.5, biases={"intra-sentence": 4.0}, offsets={"history": 4.0}, threshold=0.2, prior=0.3)
+
+
+def test_a_reply_without_a_usable_answer_is_never_called_a_contradiction(judge):
+    with ChatServer(lambda body: "我不知道") as server:
+        folder = judge(server)
+        SHIFTED.save(folder / "judge.json")
+        detector = ContradictionDetector.from_pretrained(folder)
+        for settings in ({}, {"threshold": 0.0}, {"prior": 0.9}, {"windowing": "unstructured"}):
+            verdict = detector.with_settings(**settings)(chat(*CAT))
+            assert (verdict.label, verdict.checked) == (None, False), settings
+        assert detector.check(["我没有养宠物"], CAT[1], "你养宠物吗？").reason == NO_ANSWER
+        row = dict(zip(("u1", "b1", "u2", "b2"), CAT, strict=True))
+        [one] = detector.classifier.classify([row])
+        labels = {one.label, one.label_without_rule, one.binary_label, one.binary_label_without_rule}
+        assert labels == {"non-contradiction"} and one.scores["non-contradiction"] == 1
+        cascade = CascadeClassifier(load_classifier(folder), load_classifier(folder), 0.0, 1.0)
+        assert ContradictionDetector(cascade)(chat(*CAT)).reason == NO_ANSWER
+
+
+def test_a_reply_with_usable_answers_about_some_turns_is_judged_by_them(judge):
+    messages = chat(*CAT[:2], "天气好吗？", "晴天", *CAT[2:])
+
+    def answer(body):
+        return '{"label": "history"}' if question_of(body) == CAT else "我不知道"
+
+    with ChatServer(answer) as server:
+        detector = ContradictionDetector.from_pretrained(judge(server))
+        verdict = detector(messages)
+        ranked = detector.rerank(messages[:-1], ["我没养过猫呀", "它叫橘子"])
+    assert (verdict.label, verdict.evidence, verdict.checked, verdict.reason) == ("history", (1,), False, NO_ANSWER)
+    assert [(one.index, one.verdict.label) for one in ranked] == [(1, None), (0, "history")]
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "drop", "half", "broken"])

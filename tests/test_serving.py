@@ -347,6 +347,27 @@ def test_one_visitor_cannot_take_the_capacity_of_others(detector):
     assert service.working == 0 and not service._slots
 
 
+def test_a_visitor_whose_requests_all_wait_leaves_threads_to_others(detector):
+    service, running, go = Service(detector), [], threading.Event()
+
+    def work():
+        running.append(1)
+        go.wait(60)
+
+    async def ask_all():
+        one = [asyncio.create_task(service.answer_in_turn(work, "one")) for _ in range(200)]
+        try:
+            async with asyncio.timeout(10):
+                while len(running) < service.limits.at_once:
+                    await asyncio.sleep(0.01)
+                return await service.answer_in_turn(lambda: "answer", "other")
+        finally:
+            go.set()
+            await asyncio.gather(*one)
+
+    assert asyncio.run(ask_all()) == "answer"
+
+
 def test_a_request_that_waits_too_long_times_out(detector):
     service, has_turn, go = Service(detector, Limits(at_once=1, seconds=1)), threading.Event(), threading.Event()
 

@@ -153,7 +153,8 @@ def cascade(
         Path | None, typer.Option(help="The model folder to write. By default no folder is written.")
     ] = None,
     share: Annotated[
-        float, typer.Option(min=0, max=1, help="With --out: the fraction of replies that the judge is asked about.")
+        float,
+        typer.Option(min=0, max=1, help="With --out: the share of the validation rows that the judge is asked about."),
     ] = 0.2,
     data: DataOption = DATA,
     config: Annotated[
@@ -204,8 +205,8 @@ def cascade(
         # Its record does not say which config is its own.
         option = "" if config == detector_model.task else f" --config {config}"
         typer.echo(
-            f"{out}: the judge is asked about {share:.0%} of replies; next: cdconv evaluate {out}{option}"
-            f"{_data_option(data)}"
+            f"{out}: the judge is asked about {share:.0%} of replies in chats of two turns; next: "
+            f"cdconv evaluate {out}{option}{_data_option(data)}"
         )
 
 

@@ -65,6 +65,8 @@ class Classifier(ABC):
         ENSEMBLE_MEMBER: whether the model can be a member of an ensemble.
         TRANSFORMERS: whether transformers loads a folder of this method without this library.
         FINE_TUNES: whether training changes the weights of an encoder.
+        NEEDS_ENCODER: whether a recipe must name an encoder.
+        OPTIONS: a dataclass of the method's own options, the table ``[model.options]`` of a recipe; None for none.
         name: the name of the model in messages.
         task: a key of ``contradiction.labels.LABELS``, or the category of a single stage.
         labels: the names of the labels.
@@ -82,6 +84,8 @@ class Classifier(ABC):
     ENSEMBLE_MEMBER: ClassVar[bool] = False
     TRANSFORMERS: ClassVar[bool] = False
     FINE_TUNES: ClassVar[bool] = True
+    NEEDS_ENCODER: ClassVar[bool] = True
+    OPTIONS: ClassVar[type | None] = None
 
     name: str
     task: str

@@ -22,8 +22,9 @@ from contradiction.methods.softmax import SoftmaxClassifier
 class CascadeClassifier(SoftmaxClassifier):
     """The calibrated probabilities of a detector, and those of a judge where the detector is unsure.
 
-    The detector is unsure where its calibrated probability of a contradiction is from ``low`` to ``high``. Verdicts
-    on other rows cost no request.
+    The detector is unsure where its calibrated probability of a contradiction is from ``low`` to ``high``. Other rows
+    cost no request. A verdict on a reply with several earlier turns reads a row for each of them, and may cost as many
+    requests.
 
     Args:
         detector: of any method.

@@ -7,7 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain, product, zip_longest
 from pathlib import Path
@@ -25,13 +25,15 @@ from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.io.endpoint import KEY, URL, Answer, Endpoint, RefusedError, in_threads
 from contradiction.io.files import read_json
 from contradiction.labels import LABELS, NON_CONTRADICTION, merge_id
+from contradiction.methods.base import Prediction
 from contradiction.methods.loading import register
 from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.paths import SAMPLE
+from contradiction.verdict import NO_ANSWER
 
 CACHE = "answers.sqlite"
 SMOOTHING = 0.1  # votes that each label has before the first answer
-DOUBT = 0.49  # the probability of a contradiction where the model gave no usable answer
+DOUBT = 0.49  # the probability of a contradiction, when a rule is fitted, where the model gave no usable answer
 OF_ONE_ROW = (400, 413, 422)  # refusals that may concern one row alone
 REFUSALS = 20  # after so many of them without an answer, the fault lies in the requests
 # What may surround the label of an answer that is not JSON: quotes and emphasis, and "The label is" before it.
@@ -163,6 +165,17 @@ class LLMJudge(SoftmaxClassifier):
             "cost": (read * prices.get("input", 0) + written * prices.get("output", 0)) / 1e6 if prices else None,
         }
 
+    def predict(
+        self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> list[Prediction]:
+        """Predicts the shares of votes, see :meth:`Classifier.predict`.
+
+        Without a usable answer, a contradiction has the probability 0, whatever the decision rule says.
+        """
+        none = {name: float(name == NON_CONTRADICTION) for name in self.labels}
+        predictions = super().predict(rows, batch_size=batch_size, on_batch=on_batch)
+        return [replace(one, probabilities=none) if one.truncation == NO_ANSWER else one for one in predictions]
+
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The logarithms of the shares of votes, see :meth:`SoftmaxClassifier.score`.
 
@@ -181,10 +194,9 @@ class LLMJudge(SoftmaxClassifier):
             if not waiting[text] and on_batch:
                 on_batch(copies[text])
         logits = {text: self._logits(own) for text, own in votes.items()}
-        reason = "the judge gave no usable answer"
         return Scores(
             np.stack([logits[text] for text in texts]) if texts else np.zeros((0, len(self.labels))),
-            [None if votes[text] else reason for text in texts],
+            [None if votes[text] else NO_ANSWER for text in texts],
         )
 
     def _logits(self, votes: Sequence[str]) -> np.ndarray:

@@ -232,7 +232,7 @@ def _use(
             (name, record.recipe(member["request"]), len(member.get("soup", [])))
             for name, member in zip(ensemble, members, strict=False)
         ],
-        "any_frozen": any(not member.model.fine_tunes for member in _recipes(run)),
+        "any_frozen": any(member.model.method == "kernel" for member in _recipes(run)),
         "read": {column for member in _recipes(run) for column in VIEWS.get(member.data.view, CONVERSATION)},
         "columns": ", ".join(columns),
         "before": columns[:-1],
@@ -378,7 +378,7 @@ def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
 
 def _origin(recipe: RecordedRecipe, base: str | None) -> str:
     if not recipe.model.backbone:
-        return "from random weights"
+        return "from random weights" if recipe.model.needs_encoder else "without an encoder"
     how = "fine-tuned from" if recipe.model.fine_tunes else "embeddings by the frozen encoder"
     last = f"{how} {backbone_name(recipe.model.backbone)}"
     return f"{last}, which was made from {base}" if base and base != recipe.model.backbone else last

@@ -296,6 +296,8 @@ def _recipes(request: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _start(recipe: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     name = backbone_name(recipe["backbone"])
+    if not name and not recipe["scratch"]:
+        return "no encoder"
     if not name:
         return f"from scratch ({', '.join(f'{key} {size}' for key, size in recipe['scratch'].items())})"
     if name != backbone_name(other["backbone"]):

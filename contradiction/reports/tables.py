@@ -132,8 +132,12 @@ COLLAPSED = "†"
 
 
 def backbone_name(backbone: str | None) -> str | None:
-    """The short name of a recorded backbone; None where the run started from random weights."""
+    """The short name of a recorded backbone; None for random weights, and without an encoder."""
     return Path(backbone).name.partition("@")[0] if backbone else None
+
+
+def _start(recipe: Recipe) -> str:
+    return backbone_name(recipe.model.backbone) or ("none, from scratch" if recipe.model.scratch else "none")
 
 
 def run_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
@@ -147,7 +151,7 @@ def run_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
             body[result["name"]] = (
                 result["name"],
                 _of_all(run, lambda recipe: recipe.data.view),
-                _of_all(run, lambda recipe: backbone_name(recipe.model.backbone) or "none, from scratch"),
+                _of_all(run, _start),
                 str(len(run.get("stages") or run.get("ensemble") or [run])),
                 f"{run['parameters'] / 1e6:.1f} M",
                 _of_all(run, lambda recipe: str(recipe.seed)),

@@ -19,7 +19,6 @@ from contradiction.settings import from_options
 
 Record = dict[str, Any]
 T = TypeVar("T")
-THREADS = 64  # that wait for the predicting thread; as many requests can share forward passes
 WATCH = 0.25  # seconds between checks that the caller is still connected
 
 
@@ -39,7 +38,8 @@ class Service:
         self.limits = limits or Limits()
         self.predictions = JoinedPredictions(detector.classifier)
         self.detector = ContradictionDetector(joined(detector.classifier, self.predictions), detector.settings)
-        self.pool = ThreadPoolExecutor(THREADS, "requests")
+        # The threads wait for the one that predicts. One visitor takes at most half of them.
+        self.pool = ThreadPoolExecutor(2 * self.limits.at_once, "requests")
         self._working: Counter[str] = Counter()
         self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._lock = Lock()

@@ -21,9 +21,10 @@ from contradiction.training.recipe_options import (
     Options,
 )
 
-# The options that apply to the method "kernel".
-OF_KERNEL = (
-    "name", "seed", "precision", "config", "view", "bot", "train_fraction", "method", "backbone", "base_model"
+# The options that apply to a method that fine-tunes nothing.
+WITHOUT_STEPS = (
+    "name", "seed", "precision", "config", "view", "bot", "train_fraction", "method", "options", "backbone",
+    "base_model",
 )  # fmt: skip
 RecipeT = TypeVar("RecipeT", bound="Recipe")
 
@@ -150,15 +151,16 @@ class Recipe(Options):
         return self
 
     @model_validator(mode="after")
-    def _kernel_takes_no_steps(self) -> Self:
+    def _without_fine_tuning_there_are_no_steps(self) -> Self:
         if self.model.fine_tunes:
             return self
+        method, standard = self.model.method, defaults()
         if self.model.scratch or self.data.view in TWO_TEXTS:
-            raise ValueError("method 'kernel' needs model.backbone, and a view of conversations")
-        standard = defaults()
+            needed = "model.backbone, and " if self.model.needs_encoder else ""
+            raise ValueError(f"method {method!r} needs {needed}a view of conversations")
         for key, value in self.options().items():
-            if key not in OF_KERNEL and value != standard.get(key, value):
-                raise ValueError(f"method 'kernel' trains nothing in steps; remove {option_named(key)}")
+            if key not in WITHOUT_STEPS and value != standard.get(key, value):
+                raise ValueError(f"method {method!r} trains nothing in steps; remove {option_named(key)}")
         return self
 
     @model_validator(mode="after")
@@ -210,7 +212,8 @@ class Recipe(Options):
     def with_changes(self, **options: Any) -> Self:
         """The same recipe with other values, by their bare names; None does not change a value.
 
-        A new backbone removes ``scratch``, and the ``base_model`` of the previous backbone.
+        A new backbone removes ``scratch``, and the ``base_model`` of the previous backbone. A new method removes the
+        previous method's own options.
 
         Raises:
             InputError: an unknown name, or a value out of range.
@@ -219,6 +222,8 @@ class Recipe(Options):
         values = self.model_dump()
         if "model.backbone" in changes:
             values["model"] |= {"scratch": None, "base_model": None}
+        if "model.method" in changes:
+            values["model"]["options"] = {}
         if changes.get("model.method") == "hierarchical":
             del values["data"]["view"]
         return validated(type(self), _in_tables(values, changes), f"recipe {self.name}")

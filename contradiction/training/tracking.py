@@ -87,9 +87,9 @@ def tracking(accelerator: "Accelerator", config: dict[str, Any], run: str, resum
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:
-    """The values by their full names; TensorBoard accepts no lists and no None."""
-    values = {name: value for name, value in flatten_dict(config).items() if value is not None}
-    return {name: ", ".join(value) if isinstance(value, list) else value for name, value in values.items()}
+    """The values by their full names; TensorBoard accepts no lists, no empty tables and no None."""
+    values = {name: value for name, value in flatten_dict(config).items() if value not in (None, {})}
+    return {name: ", ".join(map(str, value)) if isinstance(value, list) else value for name, value in values.items()}
 
 
 def folder_of(out: Path) -> Path:

@@ -1,8 +1,15 @@
-"""The training function of each method. To add a method, add an entry to :data:`TRAINERS`."""
+"""The training function of each method.
+
+To add a method, add an entry to :data:`TRAINERS`. A package of its own names its function in the group of entry points
+``contradiction.trainers``, by the name of the method.
+"""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 from contradiction.data.splits import CHINESE, Data, labelled, languages_of, load_split, of_bot, place_of
 from contradiction.errors import InputError
@@ -62,10 +69,33 @@ def train_hierarchical(
     return out
 
 
-def train_kernel(recipe: Recipe, *, data: Data, out: str | Path, resume: bool = False) -> Path:
-    """Embeds the training rows, fits kernel ridge regression to them, and writes both as a model folder.
+@dataclass(frozen=True)
+class Fitted:
+    """A model that was fitted in one step.
 
-    An unfinished run has no state, so ``resume`` only accepts a finished run of the same recipe and data.
+    Attributes:
+        save: writes it into a folder.
+        parameters: the number of its weights.
+        device: where it was fitted.
+    """
+
+    save: Callable[[Path], object]
+    parameters: int
+    device: str = "cpu"
+
+
+def train_at_once(
+    recipe: Recipe,
+    fit: Callable[[Sequence[dict[str, Any]]], Fitted],
+    *,
+    data: Data,
+    out: str | Path,
+    resume: bool = False,
+) -> Path:
+    """Trains a method without training steps: ``fit`` fits a model to the labelled training rows.
+
+    The folder also gets the record of the run, the decision rule, and the manifest. An unfinished run has no state, so
+    ``resume`` only accepts a finished run of the same recipe and data.
 
     Raises:
         InputError: ``out`` exists or has no name, another process works there, or the encoder was trained on CDConv.
@@ -82,22 +112,32 @@ def train_kernel(recipe: Recipe, *, data: Data, out: str | Path, resume: bool = 
             chosen = list(labelled(training_rows(rows["train"], recipe).rows))
             if not chosen:
                 raise InputError(f"{place_of(data)}: no row of the training split has a label; name another data repo")
-            columns = VIEWS[recipe.data.view]
-            embed = Embedder(str(recipe.model.backbone), recipe.precision)
-            embed(row[column] for column in columns for row in chosen)  # all texts in one progress bar
-            model = KernelRegression(columns, embed).fit(chosen, [row["label"] for row in chosen])
-            fitted = KernelClassifier(model, embed, recipe.labels, out.name)
-            fitted.chinese_only = languages == [CHINESE]
+            fitted = fit(chosen)
             minutes = (time.perf_counter() - start_time) / 60
             with new_folder(out) as folder:
                 fitted.save(folder)
                 result = {**conditions, **run_folder.origin(recipe, languages)}
                 record.write(
                     folder, request=request, result=result, minutes=minutes,
-                    parameters=embed.parameters, hardware=record.hardware(embed.device),
+                    parameters=fitted.parameters, hardware=record.hardware(fitted.device),
                 )  # fmt: skip
                 run_folder.finalize(folder, of_bot(rows["validation"], recipe.data.bot))
     return out
+
+
+def train_kernel(recipe: Recipe, *, data: Data, out: str | Path, resume: bool = False) -> Path:
+    """Embeds the training rows, and fits kernel ridge regression to them; see :func:`train_at_once`."""
+
+    def fit(rows: Sequence[dict[str, Any]]) -> Fitted:
+        columns = VIEWS[recipe.data.view]
+        embed = Embedder(str(recipe.model.backbone), recipe.precision)
+        embed(row[column] for column in columns for row in rows)  # all texts in one progress bar
+        model = KernelRegression(columns, embed).fit(rows, [row["label"] for row in rows])
+        fitted = KernelClassifier(model, embed, recipe.labels, Path(out).name)
+        fitted.chinese_only = languages_of(data) == [CHINESE]
+        return Fitted(fitted.save, embed.parameters, embed.device)
+
+    return train_at_once(recipe, fit, data=data, out=out, resume=resume)
 
 
 # The name of a method -> a function that trains a recipe and writes a model folder. Its arguments are those of
@@ -121,4 +161,14 @@ def train(recipe: Recipe, **options: object) -> Path:
             option = unfit[0].replace("_", "-")
             raise InputError(f"{recipe.name}: its method has no training steps; leave --{option} out")
         options = {name: value for name, value in options.items() if name in COMMON_OPTIONS}
-    return TRAINERS[recipe.model.method](recipe, **options)
+    return _trainer_of(recipe.model.method)(recipe, **options)
+
+
+def _trainer_of(method: str) -> Callable[..., Path]:
+    if method in TRAINERS:
+        return TRAINERS[method]
+    # Read now, because a module of methods is imported before this one.
+    for plugin in entry_points(group="contradiction.trainers", name=method):
+        trainer: Callable[..., Path] = plugin.load()
+        return trainer
+    raise InputError(f"method {method!r} has no training function; add one to {__name__}.TRAINERS")
