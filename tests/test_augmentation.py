@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import numpy as np
 import pytest
 from helpers.runs import TINY
 
@@ -21,11 +20,12 @@ QUICK = Recipe.of(name="quick", view="flatten", config="4-class", scratch=TINY, 
 
 def test_each_share_contains_the_smaller_ones_and_rows_keep_their_order(rows):
     shares = [0.01, 0.1, 0.25, 0.5, 0.9, 1.0]
-    ids = [fraction_of(rows, share, 23)["id"] for share in shares]
-    assert list(ids[-1]) == list(rows["id"])
+    ids = [fraction_of(rows, share, 23)["id"][:] for share in shares]
+    assert ids[-1] == rows["id"][:]
     for less, more in zip(ids, ids[1:], strict=False):
-        assert set(less) < set(more)
-        assert [number for number in more if number in set(less)] == list(less)
+        kept = set(less)
+        assert kept < set(more)
+        assert [number for number in more if number in kept] == less
 
 
 def test_a_share_keeps_the_label_proportions_and_every_label(rows):
@@ -126,7 +126,8 @@ def test_rows_without_a_bot_count_as_one_bot(rows):
 
 
 def test_a_bot_with_one_context_has_no_other_first_turn(rows):
-    one = rows.filter(lambda row: row["u1"] == rows[int(np.argmax(np.asarray(rows["label"]) == 3))]["u1"])
+    first = rows[rows["label"][:].index(3)]["u1"]
+    one = rows.filter(lambda row: row["u1"] == first)
     with pytest.raises(InputError, match="no row of another context"):
         context_negative_rows(one, 1, 23)
 

@@ -139,15 +139,13 @@ def test_the_command_shows_the_scores_and_writes_an_evaluation_that_others_read(
     for shown in ("base rate", "macro-F1", "always", "TF-IDF, reply only", "role-confusion", "a random earlier reply"):
         assert shown in out
     assert f"{100 * result['contradictions']['model']['recall']:.1f} (" in out
-    assert "Settings chosen on validation, on 4-class, all chats, n = 60" in out
+    assert "Settings chosen on validation, on 4-class, all labelled chats, n = 60" in out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.jsonl", "result.json"]
     found, where = find_accuracy(ContradictionDetector.from_pretrained(folder), written)
     truth = [record["label"] in CATEGORIES for record in records]
     assert (found["contradiction"].contradictions, found["contradiction"].others) == (sum(truth), 60 - sum(truth))
     hits = round(result["contradictions"]["model"]["recall"] * sum(truth))
-    assert found["contradiction"].hits == hits and where == f"4-class, {labelled.name_of_file(file)}, n = 60"
-    code, _, err = run("analyze", written, "--out", tmp_path / "analysis")
-    assert code == 2 and "is an evaluation of whole chats" in err
+    assert found["contradiction"].hits == hits and where == f"4-class, {labelled.name_of_file(file)}, all chats, n = 60"
     for option in (("--config", "4-class"), ("--evidence",), ("--results", tmp_path, "--settings")):
         code, _, err = run("evaluate", folder, "--data", file, *option)
         assert code == 2 and f"leave {option[0]} out" in err
@@ -161,16 +159,17 @@ def test_a_detector_trained_on_the_file_is_scored_on_the_test_chats_alone(run, q
     values["request"]["data_name"] = labelled.name_of_file(file)
     write_json(folder / "run.json", values)
     code, _, err = run("evaluate", folder, "--data", file)
-    assert code == 0 and "was trained on a part of these chats, which --split test leaves out" in err
+    assert code == 0 and "was trained on a part of these chats; --split test leaves them out" in err
     written = tmp_path / "result.json"
     code, out, err = run("evaluate", folder, "--data", file, "--split", "test", "--json", written)
     assert (code, err) == (0, "") and "test split" in out
     result = read_json(written)
     assert result["leakage"] is None and 0 < len(result["ids"]) < 60
+    code, _, err = run("analyze", written, "--out", tmp_path / "analysis")
+    assert code == 2 and "is an evaluation of whole chats" in err
 
 
 def test_the_splits_of_whole_chats_are_those_of_training(file, records):
-
     folder, chats = labelled.build(file).folder, labelled.read(file)
     found = {split: [one.id for one in labelled.of_split(chats, file, split)] for split in SPLITS}
     assert sorted(sum(found.values(), [])) == sorted(record["id"] for record in records)

@@ -38,7 +38,7 @@ def made():
 def test_every_reply_of_a_quadruple_occurs_with_both_labels(made):
     items = items_of_batches()
     by_group = defaultdict(list)
-    for row in made:
+    for row in made.to_list():
         by_group[row["group"]].append(row)
     assert sorted(by_group) == list(range(1, len(items) + 1))
     for group, item in enumerate(items, start=1):
@@ -51,7 +51,7 @@ def test_every_reply_of_a_quadruple_occurs_with_both_labels(made):
 
 def test_a_contradiction_is_read_with_its_evidence(made):
     items = items_of_batches()
-    for row in made:
+    for row in made.to_list():
         item = items[row["group"] - 1]
         if row["label"] and isinstance(item, Quadruple):
             evidence = {chat[item.evidence]["content"] for chat in (item.a, item.b)}
@@ -82,7 +82,7 @@ def test_context_negatives_are_consistent_replies_without_their_chat():
     quadruples = [group for group, item in enumerate(items, start=1) if isinstance(item, Quadruple)]
     assert Counter(more["group"]) - Counter(plain["group"]) == Counter({group: 2 for group in quadruples})
     before = Counter()
-    for row in more:
+    for row in more.to_list():
         item = items[row["group"] - 1]
         if isinstance(item, Quadruple) and item.a[1] != item.b[1] and len(item.a) == 3:
             own = {(chat[0]["content"], chat[1]["content"]) for chat in (item.a, item.b)}

@@ -57,6 +57,9 @@ def test_rows_in_memory_score_as_in_their_folder(detector, data, sample_repo):
     for rows, options in ((data["validation"], {}), (data, {"split": "validation"})):
         result = evaluate(detector, rows, **options)
         assert result == {key: value for key, value in expected.items() if key != "data_name"}
+    part = load_dataset(str(sample_repo), "4-class", split="validation[:20]")
+    result = evaluate(detector, part)
+    assert (result["split"], result["ids"]) == ("validation", expected["ids"][:20])
 
 
 def test_the_class_labels_tell_the_task_and_rows_without_ids_are_numbered(detector, own):

@@ -155,6 +155,7 @@ def test_a_new_method_is_trained_by_a_recipe_with_its_own_options(trainable, run
         "slope": 2.0,
         "columns": ["b1", "b2"],
     }
+    assert load_recipe(recipe).with_changes(method="overlap").model.options["slope"] == 2
     card = (out / "README.md").read_text(encoding="utf-8")
     assert "method `overlap`" in card and "`slope` of method `overlap`: 2.0" in card and "kernel" not in card
     assert "without an encoder" in card

@@ -74,10 +74,11 @@ def test_the_command_line_runs_and_prints_its_version(call):
 
 def test_recipes_are_found_by_name_and_the_package_contains_the_page_and_the_metric(call, environment):
     code = (
+        "from importlib.util import find_spec\n"
         "from contradiction import page, paths; from contradiction.training.recipe_files import load_recipe\n"
-        "import cdconv, evaluate_metric.evaluate_metric as metric\n"
         "assert paths.CHECKOUT is None and not paths.SHIPPED.exists()\n"
-        "print(load_recipe('tiny').data.config, page.app().__file__, metric.__file__, cdconv.__file__)"
+        "print(load_recipe('tiny').data.config, page.app().__file__, "
+        "*(find_spec(name).origin for name in ('evaluate_metric.evaluate_metric', 'cdconv')))"
     )
     done = call("python", "-c", code)
     assert done.returncode == 0, done.stderr
@@ -92,11 +93,11 @@ def test_without_the_shipped_detector_a_model_must_be_named(call):
     assert "--model" in done.stderr
 
 
-def test_data_builds_and_detection_work_from_any_folder(call, quick_model, tmp_path):
+def test_data_builds_and_detection_work_from_any_folder(call, exported_model, tmp_path):
     import json
 
     call("cdconv", "data", "build", "--source", "sample", check=True)
     assert "# CDConv sample" in (tmp_path / "cdconv" / "README.md").read_text(encoding="utf-8")
     line = json.dumps({"messages": chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")})
-    done = call("cdconv", "detect", "--model", quick_model, input=line, check=True)
+    done = call("cdconv", "detect", *exported_model, input=line, check=True)
     assert json.loads(done.stdout)["reply"] == [3]

@@ -1,5 +1,6 @@
 """`cdconv detect DIR --engine ray` gives the verdicts of one process, each once, whatever is killed. Needs Ray."""
 
+import json
 import os
 import sys
 import time
@@ -111,12 +112,12 @@ def test_local_ray_uses_the_cores_that_the_container_allows(monkeypatch, tmp_pat
 
 @needs_ray
 def test_a_run_with_a_killed_driver_and_worker_ends_with_each_verdict_once(
-    detect, detect_model, folder, tmp_path, monkeypatch
+    run, exported_model, folder, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(ray_engine, "PART_ROWS", 5)
     out = tmp_path / "verdicts"
-    arguments = ("--engine", "ray", "--out", out)
-    command = ("detect", folder, "--model", detect_model, *arguments, "--workers", "1")
+    arguments = (*exported_model, "--engine", "ray", "--out", out)
+    command = ("detect", folder, *arguments, "--workers", "1")
     driver = processes.start_cdconv(*command, before=SMALL_PARTS)
     try:
         assert processes.wait_for(out / "part-000001.parquet", driver), driver.communicate()[1][-2000:]
@@ -147,16 +148,17 @@ def test_a_run_with_a_killed_driver_and_worker_ends_with_each_verdict_once(
 
     killer = Thread(target=kill_a_worker)
     killer.start()
-    code, _, err = detect(folder, *arguments, "--workers", "2", "--resume")
+    code, _, err = run("detect", folder, *arguments, "--workers", "2", "--resume")
     killer.join()
     assert killed
-    assert (code, err[-1].split(": ")[-1].split("; ")[-1]) == (1, f"1 input rejected → {out}"), err
+    assert (code, err.splitlines()[-1].split(": ")[-1].split("; ")[-1]) == (1, f"1 input rejected → {out}"), err
     assert {path: path.stat().st_mtime_ns for path in finished} == finished, "finished files are not written again"
     assert sorted(path.name for path in out.iterdir()) == ["_request.json", *(part.output for part in parts)]
     rows = parquet.read_table(out).to_pylist()
     for name in ("b.parquet", "day/a.parquet"):
         own = sorted((row for row in rows if row["file"] == name), key=lambda row: row["row"])
-        _, expected, _ = detect(folder / name)
+        _, answers, _ = run("detect", *exported_model, folder / name)
+        expected = [json.loads(line) for line in answers.splitlines()]
         judged = [row for row in own if row["error"] is None]
         assert [row["row"] for row in own] == list(range(1, parquet.read_metadata(folder / name).num_rows + 1))
         assert [row["label"] for row in judged] == [verdict["label"] for verdict in expected]
@@ -164,7 +166,7 @@ def test_a_run_with_a_killed_driver_and_worker_ends_with_each_verdict_once(
         assert [row["evidence"] for row in judged] == [verdict["evidence"] for verdict in expected]
         scores = [dict(row["scores"]) for row in judged]
         assert scores == [pytest.approx(verdict["scores"], abs=2e-6) for verdict in expected]
-    code, _, [message] = detect(folder, *arguments)
+    code, _, message = run("detect", folder, *arguments)
     assert (code, "it exists already; --resume continues it" in message) == (2, True)
-    code, _, [message] = detect(folder, *arguments, "--resume", "--threshold", "0.4")
+    code, _, message = run("detect", folder, *arguments, "--resume", "--threshold", "0.4")
     assert (code, "was made with threshold unset, not 0.4" in message) == (2, True)

@@ -320,7 +320,7 @@ def test_concurrent_requests_share_forward_passes_and_get_their_own_verdicts(det
 
 
 def test_one_visitor_cannot_take_the_capacity_of_others(detector):
-    service = Service(detector, Limits(requests=8, visitor=4, at_once=2))
+    service = Service(detector, Limits(requests=8, per_caller=4, at_once=2))
     running, most, go = set(), [], threading.Event()
 
     def work(visitor, number):

@@ -78,12 +78,12 @@ def test_workers_that_cannot_start_print_one_line(ending, quick_start):
 
 
 def test_a_run_killed_with_its_workers_resumes_to_the_bytes_of_one_process(
-    detect, sample_chats, detect_model, small_chunks, tmp_path
+    run, sample_chats, exported_model, small_chunks, tmp_path
 ):
     file, whole, cut = (tmp_path / name for name in ("chats.jsonl", "whole.jsonl", "cut.jsonl"))
     file.write_text("\n".join(["{bad", *map(line, sample_chats[:150])]), encoding="utf-8")
-    detect(file, "--out", whole)
-    arguments = ("detect", file, "--model", detect_model, "--out", cut)
+    run("detect", *exported_model, file, "--out", whole)
+    arguments = ("detect", file, *exported_model, "--out", cut)
     process = processes.start_cdconv(*arguments, "--workers", "2", before=SMALL_CHUNKS)
     while process.poll() is None and (not cut.exists() or cut.stat().st_size < 1000):
         time.sleep(0.001)
@@ -96,9 +96,9 @@ def test_a_run_killed_with_its_workers_resumes_to_the_bytes_of_one_process(
     while any(map(running, workers)) and time.monotonic() < until:
         time.sleep(0.01)
     assert not any(map(running, workers)), "they end with their parent"
-    code, _, err = detect(file, "--out", cut, "--resume")
+    code, _, err = run(*arguments, "--resume")
     assert kept(cut) == kept(whole)
-    assert (code, err[-1].split(", ")[0]) == (1, "cdconv: 150 chats")
+    assert (code, err.splitlines()[-1].split(", ")[0]) == (1, "cdconv: 150 chats")
 
 
 def children(pid):

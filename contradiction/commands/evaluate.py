@@ -337,7 +337,6 @@ def analyze(
 
     If SOURCE is an evaluation, no model is loaded. The command also writes the evaluation to evaluation.json.
     """
-    from contradiction.data.labelled import WHOLE
     from contradiction.evaluation.results import check_folder, read_evaluation
     from contradiction.reports import analysis_page
     from contradiction.reports.analysis import analyse
@@ -347,7 +346,7 @@ def analyze(
     saved: dict[str, Any] | None
     if Path(source).is_file():
         saved = read_evaluation(source)
-        if saved["split"] == WHOLE:
+        if "chats" in saved:
             raise InputError(f"{source}: is an evaluation of whole chats; an analysis needs one of a data repo")
         for name, option, value in (("config", config, saved["config"]), ("split", split, saved["split"])):
             if option not in (None, value):

@@ -91,4 +91,4 @@ def _rows_to_compare(model: Path, data: str | None) -> tuple[list[Any], list[str
     if config is None:
         raise InputError(f"{model}: has no record that names its config; leave --data out")
     rows = load_labelled_split(data, config, "validation")
-    return list(rows), [rows.features["label"].int2str(label) for label in rows["label"]]
+    return rows.to_list(), rows.features["label"].int2str(rows["label"][:])

@@ -75,7 +75,7 @@ def serve(
             max=DEFAULT.requests,
             help="The maximum number of requests of one caller, in progress or queued. A caller is an address.",
         ),
-    ] = DEFAULT.visitor,
+    ] = DEFAULT.per_caller,
     precision: Annotated[str, typer.Option(metavar="<fp32|bf16>", help="bf16 is faster on some hardware.")] = "fp32",
     backend: BackendOption = "torch",
     device: DeviceOption = None,
@@ -106,7 +106,7 @@ def serve(
     detector = ContradictionDetector.from_pretrained(
         model, device=device, precision=precision, backend=backend, **settings
     )
-    service = Service(detector, Limits(max_body, max_messages, cost=max_cost, seconds=timeout, visitor=per_caller))
+    service = Service(detector, Limits(max_body, max_messages, cost=max_cost, seconds=timeout, per_caller=per_caller))
     typer.echo(f"The service is at http://{address(host, port)}/docs (Ctrl+C ends it)")
     uvicorn.run(application(service, token), host=host, port=port, log_level="warning", timeout_keep_alive=10)
 

@@ -68,6 +68,10 @@ def _of_repo(data: str | Path, config: str, split: str) -> "Dataset":
     command = f"cdconv data {'nli' if config.startswith('nli') else 'build'} --out {data}"
     if config.startswith(CHAT):
         command = f"cdconv corpora build NAME --out {data}"
+    if folder.is_file():
+        raise InputError(
+            f"{data}: is a file, not a data repo; contradiction.data.labelled.build makes one of labelled chats"
+        )
     if folder.is_dir() and not (folder / "README.md").is_file():
         raise InputError(f"{data} is a folder without a data set card; `{command}` builds one")
     if not folder.exists() and not _HUB_ID.fullmatch(str(data)):
@@ -209,7 +213,7 @@ def has_label(label: int | None) -> bool:
 
 def labelled(rows: "Dataset") -> "Dataset":
     """The rows that have a label."""
-    return rows.select([index for index, label in enumerate(rows["label"]) if has_label(label)])
+    return rows.select([index for index, label in enumerate(rows["label"][:]) if has_label(label)])
 
 
 @lru_cache(maxsize=32)
@@ -257,7 +261,7 @@ def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
 
 def bots_of(rows: "Dataset") -> list[int]:
     """The number of the bot of each row; ``ONE_BOT`` for all rows if there is no column ``bot``."""
-    return list(rows["bot"]) if "bot" in rows.column_names else [ONE_BOT] * len(rows)
+    return rows["bot"][:] if "bot" in rows.column_names else [ONE_BOT] * len(rows)
 
 
 def write_split(rows: "Dataset", folder: str | Path, split: str) -> str:

@@ -64,7 +64,7 @@ def tfidf(
     check_config(config)
     test = load_labelled_split(data, config, split)
     check_columns(test, CONVERSATION, "TF-IDF")
-    rows = [row for row in _training_rows(data, config) if train_ids is None or row["id"] in train_ids]
+    rows = [row for row in _training_rows(data, config).to_list() if train_ids is None or row["id"] in train_ids]
     for view in views:
         model = LinearModel(VIEWS[view], class_weight="balanced").fit(rows, [row["label"] for row in rows])
         yield evaluation(
@@ -72,9 +72,9 @@ def tfidf(
             split=split,
             data=fingerprint(test),
             data_name=name_if_known(data),
-            ids=list(test["id"]),
-            references=list(test["label"]),
-            predictions=model.predict(list(test)).tolist(),
+            ids=test["id"][:],
+            references=test["label"][:],
+            predictions=model.predict(test.to_list()).tolist(),
             view=view,
             **{"name": FEATURES[view], "kind": BASELINE} | more,
         )
@@ -101,8 +101,8 @@ def kernel_ridge(data: Data, config: str, embedder: Embedder | None = None, spli
     if embedder:
         # Embeds all texts at once, behind one progress bar.
         embedder(row[column] for part in rows.values() for column in CONVERSATION for row in part)
-    model = KernelRegression(CONVERSATION, embedder).fit(list(rows[TRAIN]), rows[TRAIN]["label"])
-    logits = {name: model.logits(list(rows[name]), len(labels)) for name in (VALIDATION, split)}
+    model = KernelRegression(CONVERSATION, embedder).fit(rows[TRAIN].to_list(), rows[TRAIN]["label"][:])
+    logits = {name: model.logits(rows[name].to_list(), len(labels)) for name in (VALIDATION, split)}
     references = np.array(rows[VALIDATION]["label"])
     rule = calibration.fit(logits[VALIDATION], references, labels)
     probabilities = {name: rule.calibrate(values, labels) for name, values in logits.items()}

@@ -66,7 +66,7 @@ def curve(
         if set(part.labels) != set(names):
             raise InputError(f"{part.name} has the labels {', '.join(part.labels)}; the data has {', '.join(names)}")
     detector.check_contradictions()
-    utterances, task = list(rows), detector.task
+    utterances, task = rows.to_list(), detector.task
     report = joint_progress(on_batch, len(rows), 2 * len(rows))
     classified = [part.classify(utterances, on_batch=report) for part in (detector, judge)]
     contradiction = [merge(task, row.scores)[CONTRADICTION] for row in classified[0]]

@@ -22,7 +22,7 @@ from contradiction.io.tables import Table, with_interval
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction, merge_label
 from contradiction.methods.ngrams import LinearModel
 from contradiction.training import leakage, record
-from contradiction.verdict import Verdict
+from contradiction.verdict import NO_ANSWER, Verdict
 
 REPLY_ONLY = "reply-only"
 FIGURES = {"accuracy": "accuracy", "macro_f1": "macro-F1", "precision": "precision", "recall": "recall"}
@@ -33,7 +33,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Judges the last reply of each labelled chat, as ``detector.batch`` does, and scores the verdicts.
 
-    Chats that cannot be judged are left out, as in :func:`contradiction.evaluation.chat_calibration.calibrate`.
+    Chats that cannot be judged are left out, as in :func:`contradiction.evaluation.chat_calibration.calibrate`. A chat
+    about which a language model gave no usable answer counts as judged *non-contradiction*.
 
     Args:
         detector: with the settings and the rule that it decides by.
@@ -61,7 +62,11 @@ def evaluate(
     every = labelled.read(path)
     chosen = labelled.of_split(every, path, split)
     verdicts = detector.judge_last_replies([chat.turns for chat in chosen], on_batch=on_batch)
-    judged = [(chat, verdict) for chat, verdict in zip(chosen, verdicts, strict=True) if verdict.label is not None]
+    judged = [
+        (chat, verdict)
+        for chat, verdict in zip(chosen, verdicts, strict=True)
+        if verdict.label is not None or verdict.reason == NO_ANSWER  # otherwise a judge could leave out hard chats
+    ]
     if not judged:
         raise InputError(f"{path}: none of its chats can be judged; of the first one, {verdicts[0].reason}")
     chats = [chat for chat, _ in judged]
@@ -80,7 +85,7 @@ def evaluate(
         data_name=data_name,
         ids=[places[id(chat)] for chat in chats],
         references=[_class_id(task, chat.label) for chat in chats],
-        predictions=[_class_id(task, str(verdict.label)) for _, verdict in judged],
+        predictions=[_class_id(task, verdict.label or NON_CONTRADICTION) for _, verdict in judged],
         kind=DETECTOR,
         columns=detector.columns,
         run=run,
@@ -104,7 +109,8 @@ def _class_id(task: str, label: str) -> int:
 def _probabilities(task: str, verdict: Verdict) -> list[float]:
     """The probability of each label of a task, with more digits than a threshold has."""
     if task == "4-class":
-        return [round(verdict.scores[label], 8) for label in LABELS[task]]
+        scores = verdict.scores or {NON_CONTRADICTION: 1.0}
+        return [round(scores.get(label, 0.0), 8) for label in LABELS[task]]
     probability = round(verdict.probability or 0.0, 8)
     return [1 - probability, probability]
 

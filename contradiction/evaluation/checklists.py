@@ -226,7 +226,7 @@ def _predictions(verdicts: Mapping[str, Sequence[Verdict]]) -> dict[str, Any]:
 
 def _false_alarms(rows: "Dataset", verdicts: Mapping[str, Sequence[Verdict]], config: str, data: str) -> dict[str, Any]:
     origins = [NAMES[label] for label in rows["origin"]]
-    forms = [rows.features["form"].int2str(form) for form in rows["form"]]
+    forms = rows.features["form"].int2str(rows["form"][:])
     return {
         "config": config,
         "data": data,

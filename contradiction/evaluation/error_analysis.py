@@ -87,7 +87,7 @@ def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
     suffix = GROUPED if config.endswith(GROUPED) else ""
     split_rows = load_split(data, config, split)
     # Compares ids and labels, because older files have another kind of fingerprint.
-    if [*split_rows["id"]] != list(evaluation["ids"]) or [*split_rows["label"]] != list(evaluation["references"]):
+    if split_rows["id"][:] != list(evaluation["ids"]) or split_rows["label"][:] != list(evaluation["references"]):
         raise InputError(
             f"{evaluation['name']} was evaluated on other rows than the {split} split of {config!r} in {data}"
         )
@@ -96,7 +96,7 @@ def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
     categories, personas = (_label_names(data, task + suffix, split) for task in ("4-class", "persona"))
     train = None if split == "train" else load_split(data, config, "train")
     known: dict[tuple[str, ...], set[tuple[str, ...]]] = (
-        {columns: set(zip(*(train[column] for column in columns), strict=True)) for columns in SEEN} if train else {}
+        {columns: set(zip(*(train[column][:] for column in columns), strict=True)) for columns in SEEN} if train else {}
     )
 
     def seen(row: Mapping[str, Any], columns: tuple[str, ...]) -> str | None:
@@ -104,18 +104,19 @@ def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
             return None
         return "seen" if tuple(row[column] for column in columns) in known[columns] else "unseen"
 
+    features = split_rows.features  # a copy, each time
     rows = [
         {
             **row,
-            "trigger": split_rows.features["trigger"].int2str(row["trigger"]),
-            "bot": split_rows.features["bot"].int2str(row["bot"]),
+            "trigger": features["trigger"].int2str(row["trigger"]),
+            "bot": features["bot"].int2str(row["bot"]),
             "batch": str(row["batch"]),
             "category": categories[row["id"]],
             "persona": personas.get(row["id"]),
             "seen_context": seen(row, CONTEXT),
             "seen_u1": seen(row, ("u1",)),
         }
-        for row in split_rows
+        for row in split_rows.to_list()
     ]
     evaluated = EvaluatedRows.of(evaluation, rows)
     if len(set(evaluated.is_contradiction())) < 2:
@@ -125,7 +126,7 @@ def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
 
 def _label_names(data: str | Path, config: str, split: str) -> dict[int, str]:
     rows = load_split(data, config, split)
-    return dict(zip(rows["id"], rows.features["label"].int2str(list(rows["label"])), strict=True))
+    return dict(zip(rows["id"][:], rows.features["label"].int2str(rows["label"][:]), strict=True))
 
 
 ALL = "all rows"

@@ -4,7 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.data.splits import Data, check_columns, config_of, fingerprint, load_labelled_split, name_if_known
+from contradiction.data.splits import (
+    SPLITS,
+    Data,
+    check_columns,
+    config_of,
+    fingerprint,
+    load_labelled_split,
+    name_if_known,
+)
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.results import DETECTOR, evaluation
@@ -55,8 +63,9 @@ def evaluate(
     from datasets import Dataset
 
     if isinstance(data, Dataset):
-        if data.split and data.info.config_name in CONFIGS:
-            split = str(data.split)
+        own = str(data.split or "").partition("[")[0]  # of test[:5]
+        if own in SPLITS and data.info.config_name in CONFIGS:
+            split = own
         config, data = config or config_of(data), {split: data}
     config = config or trained_config(detector.name) or detector.task
     if config in CHECKLISTS:
@@ -69,7 +78,7 @@ def evaluate(
     run, data_name = record.of_model(detector.name), name_if_known(data)
     if on_start:
         on_start(len(rows))
-    classifications = detector.classify(list(rows), batch_size=BATCH_SIZE, on_batch=on_batch)
+    classifications = detector.classify(rows.to_list(), batch_size=BATCH_SIZE, on_batch=on_batch)
     used = detector.classifier.usage()
     merged = detector.task != task
     decided = [str(result.binary_label) if merged else result.label for result in classifications]
@@ -83,8 +92,8 @@ def evaluate(
         split=split,
         data=fingerprint(rows),
         data_name=data_name,
-        ids=list(rows["id"]),
-        references=list(rows["label"]),
+        ids=rows["id"][:],
+        references=rows["label"][:],
         predictions=[LABELS[task].index(label) for label in decided],
         argmax=[LABELS[task].index(label) for label in argmax],
         kind=DETECTOR,

@@ -64,6 +64,7 @@ def load(
     split: str | None = None,
     kind: str | None = None,
     names: Container[str] | None = None,
+    data: str | None = None,
     with_rows: bool = True,
 ) -> list[dict[str, Any]]:
     """The evaluations of a folder, without those on rows of the training data.
@@ -78,7 +79,7 @@ def load(
     """
 
     def wanted(result: Mapping[str, Any]) -> bool:
-        filters = (("config", config), ("split", split), ("kind", kind))
+        filters = (("config", config), ("split", split), ("kind", kind), ("data", data))
         fits = all(value in (None, result[key]) for key, value in filters)
         return fits and (names is None or result["name"] in names)
 
@@ -182,8 +183,7 @@ def evaluations_of(model: str | Path, folder: str | Path = RESULTS) -> list[dict
 
 def baselines(config: str, split: str, folder: str | Path = RESULTS, data: str | None = None) -> list[dict[str, Any]]:
     """The saved baselines of a config and split; with ``data``, only those on rows with this fingerprint."""
-    saved = load(folder, config=config, split=split, kind=BASELINE)
-    return [result for result in saved if data in (None, result["data"])]
+    return load(folder, config=config, split=split, kind=BASELINE, data=data)
 
 
 def best_first(evaluations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -124,7 +124,7 @@ NOT_REACHED = "not reached on validation"
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one setting on the test split.
+    """The result of one setting on the test split, or on labelled chats.
 
     Attributes:
         setting: the threshold as an operator sets it.
@@ -240,7 +240,7 @@ def outcome(result: Mapping[str, Any], rule: Rule, settings: Settings) -> Outcom
 def table(result: Mapping[str, Any], rule: Rule) -> Table:
     """The outcomes, with 95 % intervals; see :func:`outcomes`."""
     header = ("setting", "prior", "threshold", "precision", "recall", "false alarms")
-    place = "all chats" if result["split"] == WHOLE else f"{SPLIT} split"
+    place = f"{result['split']} labelled chats" if "chats" in result else f"{SPLIT} split"
     title = f"Settings chosen on validation, on {result['config']}, {place}, n = {len(result['references']):,}"
     return Table(title, header, [_cells(outcome) for outcome in outcomes(result, rule)])
 

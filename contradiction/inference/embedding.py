@@ -128,7 +128,10 @@ class Embedder:
                 batch = texts[first : first + BATCH_SIZE]
                 inputs = [{"text": normalize(text)} for text in batch]
                 encodings, truncations = encode(self._tokenizer, inputs, self.max_length)
-                tensors = self._tokenizer.pad(encodings, return_tensors="pt").to(self._model.device)
+                tensors = {
+                    name: torch.tensor(values, device=self._model.device)
+                    for name, values in self._tokenizer.pad(encodings).items()
+                }
                 with autocast(self._model, self._precision):
                     states = self._model(**tensors).last_hidden_state.float()
                 mask = tensors["attention_mask"][..., None]

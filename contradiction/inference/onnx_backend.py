@@ -124,7 +124,10 @@ class OnnxBackend(Backend):
 
     def forward(self, batch: Sequence[Mapping[str, list[int]]]) -> np.ndarray:
         """Runs one batch; see :meth:`Backend.forward`."""
-        padded = self.tokenizer.pad([dict(encoding) for encoding in batch], return_tensors="np")
+        padded = {
+            name: np.array(values)
+            for name, values in self.tokenizer.pad([dict(encoding) for encoding in batch]).items()
+        }
         logits = self.session.run({name: padded[name].astype(np.int64) for name in self.session.inputs})
         return np.asarray(logits, np.float32)
 

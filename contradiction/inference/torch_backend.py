@@ -83,7 +83,9 @@ class TorchBackend(Backend):
         """Runs one batch; see :meth:`Backend.forward`."""
         import torch
 
-        inputs = self.tokenizer.pad([dict(encoding) for encoding in batch], return_tensors="pt").to(self.model.device)
+        # With `return_tensors`, transformers would go through each token in Python.
+        padded = self.tokenizer.pad([dict(encoding) for encoding in batch])
+        inputs = {name: torch.tensor(values, device=self.model.device) for name, values in padded.items()}
         with torch.inference_mode(), autocast(self.model, self.precision):
             return self.model(**inputs).logits.float().cpu().numpy()
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from contradiction.conversation import HAN
@@ -26,6 +26,8 @@ _MARKDOWN = re.compile(
     r"\*\*|__|`+|^[ \t]{0,8}(?:[-*+•>]|#{1,6})[ \t]+|\[([^\[\]\n]{0,200})\]\(https?://[^)\s]{0,500}\)", re.MULTILINE
 )
 
+SHORT = 500  # characters; longer texts are rare, and would fill the memory
+
 
 def normalize(text: str) -> str:
     """The text as CDConv writes it: in simplified characters, without Markdown, and without spaces beside Chinese text.
@@ -37,6 +39,11 @@ def normalize(text: str) -> str:
     text = text.strip("\t\n\v\f\r")
     if text.isascii():
         return text
+    return _simplified(text) if len(text) <= SHORT else _simplified.__wrapped__(text)
+
+
+@lru_cache(10_000)  # the windows of a chat share messages
+def _simplified(text: str) -> str:
     if _HAS_HAN.search(text):
         text = _GAP.sub(_without_gap, _MARKDOWN.sub(r"\1", text))
     return _converter().convert(text)

@@ -72,7 +72,7 @@ def _read_data(path: Path) -> list[Source]:
     names = {column: [*rows.features[column].names, None] for column in columns}  # a row without a label has -1 or null
     named = [
         {**row, **{column: names[column][-1 if row[column] is None else row[column]] for column in columns}}
-        for row in rows
+        for row in rows.to_list()
     ]
     return [Source(bot, [row for row in named if row["bot"] == bot]) for bot in rows.features["bot"].names]
 

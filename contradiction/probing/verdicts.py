@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.data.labelled import WHOLE
 from contradiction.data.splits import write_repo
 from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
@@ -146,7 +145,8 @@ def _measured(result: Mapping[str, Any], detector: ContradictionDetector) -> tup
     accuracy = accuracy_of_evaluation(result, detector.settings, detector.classifier.rule)
     if not (accuracy[ANY].contradictions and accuracy[ANY].others):
         raise InputError(f"{result['name']}: errors can be corrected only with contradictions and other replies in it")
-    part = result.get("data_name") if result["split"] == WHOLE else f"{result['split']} split"
+    of_chats = f"{result.get('data_name')}, " if "chats" in result else ""
+    part = f"{of_chats}{result['split']} {'chats' if of_chats else 'split'}"
     return accuracy, f"{result['config']}, {part}, n = {len(result['references']):,}"
 
 

@@ -232,7 +232,7 @@ def _use(
             (name, record.recipe(member["request"]), len(member.get("soup", [])))
             for name, member in zip(ensemble, members, strict=False)
         ],
-        "any_frozen": any(member.model.method == "kernel" for member in _recipes(run)),
+        "any_kernel": any(member.model.method == "kernel" for member in _recipes(run)),
         "read": {column for member in _recipes(run) for column in VIEWS.get(member.data.view, CONVERSATION)},
         "columns": ", ".join(columns),
         "before": columns[:-1],

@@ -202,7 +202,7 @@ def bots_of(all_cells: Iterable[Cell], data: str | Path) -> dict[int, str]:
     bots: dict[int, str] = {}
     for config in dict.fromkeys(cell.config for cell in all_cells):
         rows = load_split(data, config, "test")
-        bots |= zip(rows["id"], rows.features["bot"].int2str(list(rows["bot"])), strict=True)
+        bots |= zip(rows["id"][:], rows.features["bot"].int2str(rows["bot"][:]), strict=True)
     return bots
 
 

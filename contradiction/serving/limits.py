@@ -19,7 +19,7 @@ class Limits:
             before. By default, one reply can always be judged against as many earlier turns as a detector reads.
         seconds: the maximum time to answer.
         requests: how many requests are worked on or wait; beyond them, the service says that it is busy.
-        visitor: the same for the requests of one visitor, who is known by the address. By default all, because most
+        per_caller: the same for the requests of one visitor, who is known by the address. By default all, because most
             services have one caller, the backend of a chatbot.
         at_once: how many requests of one visitor are worked on at a time; the visitor's others wait. A model reads 32
             rows in a batch. While it does so, the rows of the next requests are collected.
@@ -31,5 +31,5 @@ class Limits:
     cost: int = MAX_TURNS * LONGEST_ROW
     seconds: float = 30.0
     requests: int = 256
-    visitor: int = 256
+    per_caller: int = 256
     at_once: int = 64

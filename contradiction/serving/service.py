@@ -131,7 +131,7 @@ class Service:
     def place(self, visitor: str = "") -> Iterator[None]:
         """A place among the requests that are worked on or wait; raises BusyError if there is none."""
         with self._lock:
-            if self.working >= self.limits.requests or self._working[visitor] >= self.limits.visitor:
+            if self.working >= self.limits.requests or self._working[visitor] >= self.limits.per_caller:
                 raise BusyError
             self._working[visitor] += 1
         try:

@@ -157,7 +157,7 @@ def fraction_of(rows: "Dataset", fraction: float, seed: int) -> "Dataset":
     """
     if fraction == 1:
         return rows
-    labels = np.array([UNLABELLED if label is None else label for label in rows["label"]])
+    labels = np.array([UNLABELLED if label is None else label for label in rows["label"][:]])
     order = np.random.default_rng(seed).permutation(len(labels))
     chosen = []
     for label in np.unique(labels):
@@ -171,10 +171,10 @@ def items_of(rows: "Dataset", fraction: float, seed: int) -> "Dataset":
 
     Samples with the same seed are nested, see :func:`fraction_of`.
     """
-    items = list(dict.fromkeys(rows["source"]))
+    items = list(dict.fromkeys(rows["source"][:]))
     order = np.random.default_rng(seed).permutation(len(items))
     kept = {items[index] for index in order[: max(1, round(fraction * len(items)))]}
-    return rows.select([row for row, item in enumerate(rows["source"]) if item in kept])
+    return rows.select([row for row, item in enumerate(rows["source"][:]) if item in kept])
 
 
 def context_negative_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
@@ -192,7 +192,7 @@ def context_negative_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
         InputError: a bot has only one context.
     """
     names = rows.features["label"]
-    chosen = np.repeat(np.flatnonzero(np.asarray(rows["label"]) == names.str2int(HISTORY)), times)
+    chosen = np.repeat(np.flatnonzero(np.asarray(rows["label"][:]) == names.str2int(HISTORY)), times)
     draw = np.random.default_rng(seed)
     bots, contexts = np.asarray(bots_of(rows)), np.asarray(rows["u1"])
     others = []

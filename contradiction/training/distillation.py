@@ -71,7 +71,7 @@ def _detector_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
                 f"teacher {name}: predicts {', '.join(teacher.labels)}; the student learns {', '.join(recipe.labels)}"
             )
         with tqdm(total=len(rows), desc=f"teacher {Path(name).name}", unit="row", dynamic_ncols=True) as bar:
-            logits = teacher.score(list(rows), on_batch=bar.update).logits
+            logits = teacher.score(rows.to_list(), on_batch=bar.update).logits
         order = [teacher.labels.index(label) for label in recipe.labels]
         probabilities.append(softmax(logits, axis=1)[:, order])
     return np.mean(probabilities, axis=0)
@@ -96,7 +96,7 @@ def ngram_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     Raises:
         InputError: there are too few rows for the folds.
     """
-    all_rows = list(rows)
+    all_rows = rows.to_list()
     labelled = [row for row in all_rows if has_label(row["label"])]
     try:
         folds = _folds(labelled, grouped=recipe.data.config.endswith(GROUPED))

@@ -252,11 +252,15 @@ def character_tokenizer(texts: Iterable[str], vocabulary: int, **kwargs: Any) ->
     from transformers import PreTrainedTokenizerFast
 
     normalizer, splitter = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-    counts: Counter[str] = Counter()
-    for text in texts:
+    words: Counter[str] = Counter()
+    for text, times in Counter(texts).items():  # the replies to one context repeat it
         for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)):
-            # A Chinese character is a word of its own; in other scripts ## marks all but the first of a word.
-            counts.update([word[0], *(f"##{character}" for character in word[1:])])
+            words[word] += times
+    counts: Counter[str] = Counter()
+    for word, times in words.items():
+        # A Chinese character is a word of its own; in other scripts ## marks all but the first of a word.
+        for token in (word[0], *(f"##{character}" for character in word[1:])):
+            counts[token] += times
     special = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
     frequent = sorted(
         (token for token, count in counts.items() if count > 1), key=lambda token: (-counts[token], token)

@@ -169,7 +169,8 @@ def describe_chats(run: Mapping[str, Any], data_name: str, split: str) -> str | 
     """
     leak = next((training for training in trainings(run) if training.data_name == data_name), None)
     if leak and split not in ("validation", "test"):
-        return f"was {_made_from(leak)}trained on a part of these chats, which --split test leaves out"
+        part = "" if split == TRAIN else "a part of "
+        return f"was {_made_from(leak)}trained on {part}these chats; --split test leaves them out"
     return describe_calibration(run, data_name)
 
 

@@ -160,7 +160,9 @@ def _prepare(
     languages: list[str],
 ) -> _Run:
     rows = training.rows
-    model, tokenizer = initialize_model(recipe, (row[column] for row in rows for column in VIEWS[recipe.data.view]))
+    model, tokenizer = initialize_model(
+        recipe, (row[column] for row in rows.to_list() for column in VIEWS[recipe.data.view])
+    )
     if languages != [CHINESE]:
         setattr(model.config, CHINESE_ONLY_KEY, False)
     soft = _teacher_probabilities(accelerator, recipe, training, work) if recipe.distillation.has_teachers else None

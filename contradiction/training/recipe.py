@@ -222,7 +222,7 @@ class Recipe(Options):
         values = self.model_dump()
         if "model.backbone" in changes:
             values["model"] |= {"scratch": None, "base_model": None}
-        if "model.method" in changes:
+        if changes.get("model.method", self.model.method) != self.model.method:
             values["model"]["options"] = {}
         if changes.get("model.method") == "hierarchical":
             del values["data"]["view"]

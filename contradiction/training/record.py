@@ -146,10 +146,15 @@ def write(
             "minutes": round(minutes, 1),
             "parameters": parameters,
             "hardware": hardware,
-            "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+            "versions": {"python": platform.python_version(), **_versions()},
             "commit": commit(),
         },
     )
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in PACKAGES}
 
 
 def write_stages(folder: Path, request: Mapping[str, Any]) -> None:

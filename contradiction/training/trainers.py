@@ -167,8 +167,12 @@ def train(recipe: Recipe, **options: object) -> Path:
 def _trainer_of(method: str) -> Callable[..., Path]:
     if method in TRAINERS:
         return TRAINERS[method]
-    # Read now, because a module of methods is imported before this one.
-    for plugin in entry_points(group="contradiction.trainers", name=method):
-        trainer: Callable[..., Path] = plugin.load()
-        return trainer
-    raise InputError(f"method {method!r} has no training function; add one to {__name__}.TRAINERS")
+    # Looked up here, because a module that is imported for its method cannot import this one yet.
+    plugins = entry_points(group="contradiction.trainers", name=method)
+    if not plugins:
+        raise InputError(
+            f"method {method!r} has no training function; add it to {__name__}.TRAINERS, or name it as an entry point "
+            "of contradiction.trainers"
+        )
+    trainer: Callable[..., Path] = next(iter(plugins)).load()
+    return trainer

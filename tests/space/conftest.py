@@ -29,7 +29,7 @@ def log(tmp_path_factory):
     return tmp_path_factory.mktemp("logs") / "space.log"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def url(model, log):
     port = free_port()
     code = processes.CDCONV.format(arguments=["space", "--model", str(model), "--port", str(port)])
@@ -37,7 +37,7 @@ def url(model, log):
         yield address
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def client(url):
     from gradio_client import Client
 
@@ -58,18 +58,18 @@ def part(app):
 # A page with two detectors and a chatbot
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def bot_server():
     with chatbot() as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def detectors(random_model):
     return [ContradictionDetector.from_pretrained(random_model(task)) for task in ("4-class", "2-class")]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def connected(app, part, detectors, bot_server):
     bot = part("bot").Bot(bot_server.url, "small-bot", KEY, seconds=1.0)
     with pytest.MonkeyPatch.context() as patch:
