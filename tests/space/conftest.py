@@ -1,6 +1,8 @@
 """A page served once per process, the verdicts of the façade on the same chats, and the modules of the page."""
 
 import sys
+from contextlib import ExitStack
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -10,6 +12,13 @@ from helpers.chats import chat as messages
 from serving import free_port, served
 
 from contradiction import ContradictionDetector, page
+
+PAGES = ExitStack()  # closed after the last test of this folder, because a page takes time also while nobody is there
+
+
+def pytest_runtest_teardown(item, nextitem):
+    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+        PAGES.close()
 
 
 @pytest.fixture(scope="session")
@@ -29,15 +38,14 @@ def log(tmp_path_factory):
     return tmp_path_factory.mktemp("logs") / "space.log"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def url(model, log):
     port = free_port()
     code = processes.CDCONV.format(arguments=["space", "--model", str(model), "--port", str(port)])
-    with served(code, port, log) as address:
-        yield address
+    return PAGES.enter_context(served(code, port, log))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def client(url):
     from gradio_client import Client
 
@@ -58,23 +66,22 @@ def part(app):
 # A page with two detectors and a chatbot
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def bot_server():
-    with chatbot() as server:
-        yield server
+    return PAGES.enter_context(chatbot())
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def detectors(random_model):
     return [ContradictionDetector.from_pretrained(random_model(task)) for task in ("4-class", "2-class")]
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def connected(app, part, detectors, bot_server):
     bot = part("bot").Bot(bot_server.url, "small-bot", KEY, seconds=1.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app, "CHECK_EVERY", 1)  # makes this page delete files soon
         patch.setattr(app, "FILE_AGE", 1)
         demo, url = app.serve(detectors[0], "127.0.0.1", free_port(), detectors[1:], bot)
-    yield url
-    demo.close(verbose=False)
+    PAGES.callback(demo.close, verbose=False)
+    return url
