@@ -25,7 +25,7 @@ from contradiction.conversation import spoken_messages
 from contradiction.errors import InputError
 from contradiction.inference.torch_backend import use_allowed_cores
 from contradiction.paths import CHECKOUT, SHIPPED
-from contradiction.serving.api import PATHS, chosen, handlers, name_of, router, visitor_of
+from contradiction.serving.api import PATHS, caller_of, chosen, handlers, name_of, router
 from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Guard, Metrics
 from contradiction.serving.predictions import BusyError, CallerGoneError, FailedError, LateError
@@ -229,7 +229,7 @@ async def _answered(
 ) -> Any:
     try:
         service = chosen(services, name)
-        return await service.answer_in_turn(lambda: call(service), visitor_of(request))
+        return await service.answer_in_turn(lambda: call(service), caller_of(request))
     except (InputError, BusyError, LateError, CallerGoneError, FailedError) as error:
         raise gr.Error(str(error), print_exception=False) from None
 

@@ -20,7 +20,7 @@ from contradiction.chats.readers import open_file, unpacked_size
 from contradiction.conversation import text_at
 from contradiction.errors import InputError
 from contradiction.io.lines import to_json_line
-from contradiction.serving.api import chosen, visitor_of
+from contradiction.serving.api import caller_of, chosen
 from contradiction.serving.predictions import BusyError, FailedError, LateError, Ticket, TooLongError
 from contradiction.serving.service import Service
 from contradiction.verdict import Verdict, is_unchecked
@@ -69,7 +69,7 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
         request: gr.Request,
         progress: gr.Progress = gr.Progress(),  # noqa: B008
     ) -> Iterator[tuple[Any, ...]]:
-        spoken, visitor, out = words_of(request), visitor_of(request), None
+        spoken, visitor, out = words_of(request), caller_of(request), None
         if not path:
             yield spoken["noFile"], [], [], gr.DownloadButton(value=None, interactive=False)
             return

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from contradiction.conversation import USER
 from contradiction.errors import InputError
-from contradiction.serving.api import visitor_of
+from contradiction.serving.api import caller_of
 from contradiction.serving.service import WATCH
 
 PATH = "/v1/reply"
@@ -146,7 +146,7 @@ def router(bot: Bot) -> APIRouter:
             raise InputError("the last message before a reply must be the user's")
         if len(messages) > MESSAGES or sum(len(message["content"]) for message in messages) > CHARACTERS:
             raise InputError(f"the bot is asked about at most {MESSAGES} messages and {CHARACTERS:,} characters")
-        async with bot.place(visitor_of(request)):
+        async with bot.place(caller_of(request)):
             try:
                 return {"reply": await _unless(request.is_disconnected, bot.reply(messages))}
             except NoReplyError as error:

@@ -1,4 +1,4 @@
-"""Predictions shared by concurrent requests: fair between visitors, bounded, and isolated from failures."""
+"""Predictions shared by concurrent requests: fair between callers, bounded, and isolated from failures."""
 
 import threading
 import time
@@ -43,8 +43,8 @@ class Slow:
         return [Prediction({"none": float(len(row["b2"]))}) for row in rows]
 
 
-def ticket(seconds=30.0, cost=1_000_000, visitor=""):
-    return Ticket(until=time.monotonic() + seconds, cost=cost, visitor=visitor)
+def ticket(seconds=30.0, cost=1_000_000, caller=""):
+    return Ticket(until=time.monotonic() + seconds, cost=cost, caller=caller)
 
 
 def ask(predictions, texts, own_ticket):
@@ -76,24 +76,24 @@ def test_a_light_request_does_not_wait_for_heavy_ones():
 
 
 @pytest.mark.parametrize(("requests", "rows"), [(150, 1), (6, 500)])
-def test_a_visitor_with_many_requests_delays_no_other(requests, rows):
+def test_a_caller_with_many_requests_delays_no_other(requests, rows):
     slow = Slow()
     predictions = JoinedPredictions(slow)
     with ThreadPoolExecutor(requests + 2) as pool:
         first = pool.submit(ask, predictions, ["first"], ticket())
         wait_for(lambda: predictions._thread and not predictions.waiting)
         many = [
-            pool.submit(ask, predictions, [f"many-{number}-{n}" for n in range(rows)], ticket(visitor="one"))
+            pool.submit(ask, predictions, [f"many-{number}-{n}" for n in range(rows)], ticket(caller="one"))
             for number in range(requests)
         ]
         wait_for(lambda: predictions.waiting == requests * rows)
-        other = pool.submit(ask, predictions, [f"other-{n}" for n in range(rows)], ticket(visitor="other"))
+        other = pool.submit(ask, predictions, [f"other-{n}" for n in range(rows)], ticket(caller="other"))
         wait_for(lambda: predictions.waiting == (requests + 1) * rows)
         slow.go.set()
         assert all(len(answer.result()) == rows for answer in (other, *many)) and first.result()
     last = max(number for number, texts in enumerate(slow.batches) if any(text.startswith("other") for text in texts))
     of_other = sum(text.startswith("other") for texts in slow.batches[1 : last + 1] for text in texts)
-    # Until the other visitor is answered, that visitor has half of all rows, or is in the next pass.
+    # Until the other caller is answered, that caller has half of all rows, or is in the next pass.
     assert last == 1 or of_other >= 0.45 * sum(len(texts) for texts in slow.batches[1 : last + 1])
 
 

@@ -319,15 +319,15 @@ def test_concurrent_requests_share_forward_passes_and_get_their_own_verdicts(det
     assert service.predictions.passes < service.predictions.rows
 
 
-def test_one_visitor_cannot_take_the_capacity_of_others(detector):
+def test_one_caller_cannot_take_the_capacity_of_others(detector):
     service = Service(detector, Limits(requests=8, per_caller=4, at_once=2))
     running, most, go = set(), [], threading.Event()
 
-    def work(visitor, number):
-        running.add((visitor, number))
+    def work(caller, number):
+        running.add((caller, number))
         most.append(sum(who == "one" for who, _ in tuple(running)))  # a copy, because other threads change the set
         go.wait(60)
-        running.discard((visitor, number))
+        running.discard((caller, number))
         return number
 
     async def ask_all():
@@ -347,7 +347,7 @@ def test_one_visitor_cannot_take_the_capacity_of_others(detector):
     assert service.working == 0 and not service._slots
 
 
-def test_a_visitor_whose_requests_all_wait_leaves_threads_to_others(detector):
+def test_a_caller_whose_requests_all_wait_leaves_threads_to_others(detector):
     service, running, go = Service(detector), [], threading.Event()
 
     def work():

@@ -192,7 +192,7 @@ def router(services: Mapping[str, Service], metrics: Metrics) -> APIRouter:
         options = body.model_dump(exclude_none=True)
         selected = chosen(services, options.pop("detector", None))
         return await selected.answer_in_turn(
-            lambda: call(selected, **options), visitor_of(request), request.is_disconnected
+            lambda: call(selected, **options), caller_of(request), request.is_disconnected
         )
 
     @routes.post("/v1/judge", response_model=Verdict, summary="Judge the last reply of a chat")
@@ -261,7 +261,7 @@ def chosen(services: Mapping[str, Service], name: str | None) -> Service:
     return services[name]
 
 
-def visitor_of(request: Any) -> str:
+def caller_of(request: Any) -> str:
     """Who asks, by the address. Behind a proxy, FORWARDED_ALLOW_IPS makes the server read it from the header."""
     return request.client.host if request.client else ""
 

@@ -19,9 +19,9 @@ class Limits:
             before. By default, one reply can always be judged against as many earlier turns as a detector reads.
         seconds: the maximum time to answer.
         requests: how many requests are worked on or wait; beyond them, the service says that it is busy.
-        per_caller: the same for the requests of one visitor, who is known by the address. By default all, because most
+        per_caller: the same for the requests of one caller, who is known by the address. By default all, because most
             services have one caller, the backend of a chatbot.
-        at_once: how many requests of one visitor are worked on at a time; the visitor's others wait. A model reads 32
+        at_once: how many requests of one caller are worked on at a time; the caller's others wait. A model reads 32
             rows in a batch. While it does so, the rows of the next requests are collected.
     """
 

@@ -1,4 +1,4 @@
-"""Predictions that concurrent requests share: joined into forward passes, remembered, and fair between visitors."""
+"""Predictions that concurrent requests share: joined into forward passes, remembered, and fair between callers."""
 
 import hashlib
 import logging
@@ -17,7 +17,7 @@ from contradiction.inputs.views import Row
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.serving.limits import LONGEST_ROW
 
-SLICE = 16  # rows of a visitor before the next visitor's turn in a forward pass: a light request overtakes a heavy one
+SLICE = 16  # rows of a caller before the next caller's turn in a forward pass: a light request overtakes a heavy one
 BATCH = 64  # rows of all requests in a forward pass
 LOG = logging.getLogger(__name__)
 Key = bytes  # a digest of a row: the rows themselves may be long, and many are remembered
@@ -62,14 +62,14 @@ class Ticket:
     Attributes:
         until: the time by the monotonic clock at which its answer is too late.
         cost: the maximum number of characters that may be read for it.
-        visitor: whose request it is; visitors take turns, whatever number of requests each has.
+        caller: whose request it is; callers take turns, whatever number of requests each has.
         cancelled: whether nobody waits for its answer any more.
         spent: the characters that were read for it, without those of rows whose prediction was known.
     """
 
     until: float
     cost: int
-    visitor: str = ""
+    caller: str = ""
     cancelled: bool = False
     spent: int = 0
 
@@ -106,8 +106,8 @@ class _Job:
 class JoinedPredictions:
     """Replaces ``predict`` of a classifier.
 
-    One thread runs the classifier. It takes some rows of each visitor in turn, and of a visitor some rows of each
-    request in turn. So many light requests share a forward pass, and neither a heavy request nor a visitor with many
+    One thread runs the classifier. It takes some rows of each caller in turn, and of a caller some rows of each
+    request in turn. So many light requests share a forward pass, and neither a heavy request nor a caller with many
     requests delays the others for long.
 
     Args:
@@ -124,7 +124,7 @@ class JoinedPredictions:
         self._predict, self._columns = classifier.predict, classifier.columns
         self._remembered, self._most = remembered, waiting
         self._known: OrderedDict[Key, Prediction] = OrderedDict()
-        self._jobs: OrderedDict[str, deque[_Job]] = OrderedDict()  # by visitor; who waited longest for a turn is first
+        self._jobs: OrderedDict[str, deque[_Job]] = OrderedDict()  # by caller; who waited longest for a turn is first
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
         self.rows = self.passes = self.repeated = 0
@@ -154,7 +154,7 @@ class JoinedPredictions:
                 job = _Job(deque(missing.items()), ticket)
                 if (waiting := self._waiting()) and waiting + len(missing) > self._most:
                     raise BusyError
-                self._jobs.setdefault(ticket.visitor if ticket else "", deque()).append(job)
+                self._jobs.setdefault(ticket.caller if ticket else "", deque()).append(job)
                 self._start()
                 self._change.notify()
         if missing:
@@ -191,31 +191,31 @@ class JoinedPredictions:
                 self._answer(taken)
 
     def _take(self) -> list[tuple[_Job, Key, Row]]:
-        """The rows of the next forward pass: some of each visitor in turn, those that waited longest first."""
+        """The rows of the next forward pass: some of each caller in turn, those that waited longest first."""
         for job in [job for jobs in self._jobs.values() for job in jobs]:
             if error := _no_longer_wanted(job):
                 self._remove(job)
                 _end(job, error)
         taken: list[tuple[_Job, Key, Row]] = []
         while self._jobs and len(taken) < BATCH:
-            visitor, jobs = next(iter(self._jobs.items()))
+            caller, jobs = next(iter(self._jobs.items()))
             job = jobs[0]
             for _ in range(min(len(job.rows), SLICE, BATCH - len(taken))):
                 taken.append((job, *job.rows.popleft()))
             jobs.rotate(-1)
-            self._jobs.move_to_end(visitor)
+            self._jobs.move_to_end(caller)
             if not job.rows:
                 self._remove(job)
         return taken
 
     def _remove(self, job: _Job) -> None:
         """Takes a request out of those that wait."""
-        visitor = job.ticket.visitor if job.ticket else ""
-        jobs = self._jobs.get(visitor, deque())
+        caller = job.ticket.caller if job.ticket else ""
+        jobs = self._jobs.get(caller, deque())
         if job in jobs:
             jobs.remove(job)
         if not jobs:
-            self._jobs.pop(visitor, None)
+            self._jobs.pop(caller, None)
 
     def _answer(self, taken: list[tuple[_Job, Key, Row]]) -> None:
         """Predicts rows; where that fails, tries each request alone, and only those that fail again get the error."""

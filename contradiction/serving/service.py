@@ -38,7 +38,7 @@ class Service:
         self.limits = limits or Limits()
         self.predictions = JoinedPredictions(detector.classifier)
         self.detector = ContradictionDetector(joined(detector.classifier, self.predictions), detector.settings)
-        # The threads wait for the one that predicts. One visitor takes at most half of them.
+        # The threads wait for the one that predicts. One caller takes at most half of them.
         self.pool = ThreadPoolExecutor(2 * self.limits.at_once, "requests")
         self._working: Counter[str] = Counter()
         self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -49,9 +49,9 @@ class Service:
         """How many requests are worked on or wait."""
         return self._working.total()
 
-    def ticket(self, visitor: str = "") -> Ticket:
+    def ticket(self, caller: str = "") -> Ticket:
         """A ticket for one request, which starts now."""
-        return Ticket(time.monotonic() + self.limits.seconds, self.limits.cost, visitor)
+        return Ticket(time.monotonic() + self.limits.seconds, self.limits.cost, caller)
 
     def judge(self, messages: Messages, **settings: Any) -> Record:
         """The verdict on the last reply of a chat, as a record; settings as of ``Settings``."""
@@ -97,14 +97,14 @@ class Service:
             return call()
 
     async def answer_in_turn(
-        self, call: Callable[[], T], visitor: str = "", gone: Callable[[], Awaitable[bool]] | None = None
+        self, call: Callable[[], T], caller: str = "", gone: Callable[[], Awaitable[bool]] | None = None
     ) -> T:
-        """Answers one request in a thread, when it is the visitor's turn; raises what :meth:`answer` raises.
+        """Answers one request in a thread, when it is the caller's turn; raises what :meth:`answer` raises.
 
-        ``gone`` says whether the visitor has gone, which ends the request.
+        ``gone`` says whether the caller has gone, which ends the request.
         """
-        ticket = self.ticket(visitor)
-        with self.place(visitor):
+        ticket = self.ticket(caller)
+        with self.place(caller):
             work = asyncio.create_task(self._in_turn(call, ticket))
             try:
                 while not (await asyncio.wait([work], timeout=WATCH))[0]:
@@ -116,8 +116,8 @@ class Service:
                 raise
 
     async def _in_turn(self, call: Callable[[], T], ticket: Ticket) -> T:
-        # A semaphore is kept while a request of the visitor is worked on or waits.
-        slots = self._slots.setdefault(ticket.visitor, asyncio.Semaphore(self.limits.at_once))
+        # A semaphore is kept while a request of the caller is worked on or waits.
+        slots = self._slots.setdefault(ticket.caller, asyncio.Semaphore(self.limits.at_once))
         try:
             await asyncio.wait_for(slots.acquire(), max(0.0, ticket.until - time.monotonic()))
         except TimeoutError:
@@ -128,18 +128,18 @@ class Service:
             slots.release()
 
     @contextmanager
-    def place(self, visitor: str = "") -> Iterator[None]:
+    def place(self, caller: str = "") -> Iterator[None]:
         """A place among the requests that are worked on or wait; raises BusyError if there is none."""
         with self._lock:
-            if self.working >= self.limits.requests or self._working[visitor] >= self.limits.per_caller:
+            if self.working >= self.limits.requests or self._working[caller] >= self.limits.per_caller:
                 raise BusyError
-            self._working[visitor] += 1
+            self._working[caller] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._working[visitor] -= 1
-                self._working += Counter()  # drops the visitors who have none
+                self._working[caller] -= 1
+                self._working += Counter()  # drops the callers who have none
 
     def _with(self, settings: dict[str, Any]) -> ContradictionDetector:
         chosen = from_options(settings)
