@@ -27,8 +27,8 @@ def train(
 
     Args:
         recipe: a recipe, or what :func:`contradiction.training.recipe_files.load_recipe` reads: the name of a recipe, a
-            TOML file, or a dictionary of options. The name of a dictionary is by default that of ``out``. A ``Recipe`` is
-            trained as it is; for the others, bf16 becomes fp32 on a machine that would be slower with it.
+            TOML file, or a dictionary of options. The name of a dictionary is by default that of ``out``. A ``Recipe``
+            is trained as it is; for the others, bf16 becomes fp32 on a CPU without instructions for it.
         data: the data repo, a folder or Hub id; or rows in memory by split, such as a ``DatasetDict`` with ``train``
             and ``validation``. Rows in memory count as Chinese.
         out: the model folder to write.
