@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import cdconv
+from contradiction import cdconv
 from contradiction.conversation import ASSISTANT, alternating
 from contradiction.data.corpora.crossed import FOLDER, Quadruple, read_batch
 from contradiction.paths import SAMPLE

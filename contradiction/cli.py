@@ -152,7 +152,7 @@ def _os_message(error: OSError) -> str:
 def _user_errors() -> tuple[type[Exception], ...]:
     errors: list[type[Exception]] = [InputError, OSError]
     # Only if it is loaded: importing cdconv is slow, and a module that is not loaded has raised no error.
-    if module := sys.modules.get("cdconv"):
+    if module := sys.modules.get("contradiction.cdconv"):
         errors += [module.InvalidSourceError, module.NonMatchingChecksumError]
     return tuple(errors)
 

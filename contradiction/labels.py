@@ -1,6 +1,6 @@
 """The label names of every task, and functions on them. Labels are resolved by name, never by number.
 
-``cdconv.py`` and ``evaluate_metric/evaluate_metric.py`` are published as single files, so each has a copy of the
+``cdconv.py`` and ``evaluate_metric/evaluate_metric.py`` run as single files, so each has a copy of the
 tables; a test compares them.
 """
 

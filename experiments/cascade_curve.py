@@ -14,7 +14,7 @@ from pathlib import Path
 
 from datasets import ClassLabel, Dataset, Features, Value
 
-import cdconv
+from contradiction import cdconv
 from contradiction.evaluation import cascades
 from contradiction.io.files import write_json
 from contradiction.labels import LABELS

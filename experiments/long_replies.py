@@ -12,8 +12,7 @@ import argparse
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-import cdconv
-from contradiction import ContradictionDetector
+from contradiction import ContradictionDetector, cdconv
 from contradiction.conversation import alternating
 from contradiction.data.splits import load_split
 from contradiction.io.tables import Table, percent

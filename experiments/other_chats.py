@@ -14,8 +14,7 @@ import numpy as np
 from grouped_bootstrap import group_draws
 from sklearn.metrics import f1_score, roc_auc_score
 
-import cdconv
-from contradiction import ContradictionDetector
+from contradiction import ContradictionDetector, cdconv
 from contradiction.conversation import alternating
 from contradiction.io.tables import Table, with_interval
 from contradiction.labels import LABELS, NON_CONTRADICTION

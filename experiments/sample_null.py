@@ -8,7 +8,7 @@ rows of one u1 in one fold, as the mean and the range over random divisions into
 
 from sklearn.metrics import roc_auc_score
 
-from cdconv import NON_CONTRADICTION, read_rows
+from contradiction.cdconv import NON_CONTRADICTION, read_rows
 from contradiction.data.crossed_checks import ngram_auc
 from contradiction.io.tables import Table, percent
 from contradiction.paths import SAMPLE

@@ -15,8 +15,7 @@ import numpy as np
 from opencc import OpenCC
 from sklearn.metrics import f1_score
 
-import cdconv
-from contradiction import ContradictionDetector
+from contradiction import ContradictionDetector, cdconv
 from contradiction.data.splits import load_split
 from contradiction.inputs.views import normalize
 from contradiction.io.tables import Table, percent

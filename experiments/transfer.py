@@ -22,7 +22,7 @@ from huggingface_hub import DatasetCardData
 from sklearn.metrics import roc_auc_score
 from written_pairs import CORPUS as WRITTEN
 
-import cdconv
+from contradiction import cdconv
 from contradiction.conversation import alternating, chat_to_text
 from contradiction.data.corpora import registry
 from contradiction.data.corpora.corpus import read_split

@@ -90,7 +90,7 @@ def release() -> Path:
     named = os.environ.get("CDCONV_FILE")
     if not named:
         pytest.skip("needs the released raw file: set CDCONV_FILE")
-    import cdconv
+    from contradiction import cdconv
 
     path = Path(named).resolve()
     cdconv.verify_checksum(path)
@@ -175,7 +175,7 @@ def lines(raw_file) -> list[dict]:
 @pytest.fixture(scope="session")
 def sample_rows() -> list[dict]:
     """The rows of the embedded sample, as `cdconv.read_rows` gives them."""
-    import cdconv
+    from contradiction import cdconv
     from contradiction.paths import SAMPLE
 
     return cdconv.read_rows(SAMPLE)

@@ -17,7 +17,7 @@ from datasets.info import DatasetInfosDict
 from helpers.data_repo import contents, header
 from huggingface_hub import DatasetCard, DatasetCardData
 
-import cdconv
+from contradiction import cdconv
 from contradiction.conversation import read_turns
 from contradiction.data import build, checklists
 from contradiction.data.splits import fingerprint

@@ -8,7 +8,7 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from helpers.chats import chat
 
-import cdconv
+from contradiction import cdconv
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.contrast import JudgedPair, add, count, in_order, judge_pairs, pairs_of, read_pairs, table
 from contradiction.labels import CATEGORIES, LABELS

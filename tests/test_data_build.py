@@ -16,7 +16,7 @@ from datasets import Dataset
 from helpers import processes
 from helpers.data_repo import contents, write
 
-import cdconv
+from contradiction import cdconv
 from contradiction.data import build
 from contradiction.data.build import Source
 from contradiction.errors import InputError

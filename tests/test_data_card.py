@@ -21,7 +21,7 @@ from helpers.data_repo import (
 )
 from huggingface_hub import DatasetCard, DatasetCardData
 
-import cdconv
+from contradiction import cdconv
 from contradiction.data import build, statistics
 from contradiction.data.build import Source
 from contradiction.data.splits import load_split

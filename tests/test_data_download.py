@@ -7,7 +7,7 @@ import threading
 import datasets
 import pytest
 
-import cdconv
+from contradiction import cdconv
 from contradiction.data import build
 from contradiction.errors import InputError
 from contradiction.paths import SAMPLE

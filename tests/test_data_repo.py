@@ -12,7 +12,7 @@ from datasets import ClassLabel, Value, load_dataset
 from helpers.data_repo import CONFIGS, COUNTS, FILES, IN_REPO, NAMES, SPLITS, TRIGGERS, UTTERANCES, contents, header
 from huggingface_hub import DatasetCardData
 
-import cdconv
+from contradiction import cdconv
 from contradiction.data import build
 from contradiction.data.build import Source
 from contradiction.data.splits import fingerprint, languages_of, load_split, of_bot, write_repo

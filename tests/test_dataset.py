@@ -10,9 +10,9 @@ from helpers.data_repo import FILES, TRIGGERS, UTTERANCES, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import cdconv
 import contradiction.labels
 import evaluate_metric.evaluate_metric
+from contradiction import cdconv
 from contradiction.data.statistics import overlap
 from contradiction.paths import SAMPLE
 

@@ -8,7 +8,7 @@ import pytest
 from helpers.runs import TINY, with_options
 from huggingface_hub import DatasetCard, constants
 
-import cdconv
+from contradiction import cdconv
 from contradiction.data.splits import UNNAMED, name_if_known, name_of
 from contradiction.errors import InputError
 from contradiction.evaluation import results

@@ -9,7 +9,7 @@ import pytest
 from helpers import processes
 from helpers.evaluations import noisy, sample
 
-import cdconv
+from contradiction import cdconv
 from contradiction.labels import CHECKLISTS, CROSSED, CROSSED_CONFIGS, task_of
 from contradiction.paths import METRIC
 from evaluate_metric.evaluate_metric import LABELS, CDConvMetric, compare, score

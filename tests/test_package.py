@@ -13,7 +13,7 @@ from helpers.chats import chat
 
 from contradiction.paths import CHECKOUT
 
-PARTS = ("cdconv.py", "contradiction", "evaluate_metric", "space", "models/recipes")
+PARTS = ("contradiction", "evaluate_metric", "space", "models/recipes")
 BUILT_FROM = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
@@ -78,13 +78,23 @@ def test_recipes_are_found_by_name_and_the_package_contains_the_page_and_the_met
         "from contradiction import page, paths; from contradiction.training.recipe_files import load_recipe\n"
         "assert paths.CHECKOUT is None and not paths.SHIPPED.exists()\n"
         "print(load_recipe('tiny').data.config, page.app().__file__, "
-        "*(find_spec(name).origin for name in ('evaluate_metric.evaluate_metric', 'cdconv')))"
+        "*(find_spec(name).origin for name in ('evaluate_metric.evaluate_metric', 'contradiction.cdconv')))"
     )
     done = call("python", "-c", code)
     assert done.returncode == 0, done.stderr
     config, *files = done.stdout.split()
     assert config == "4-class"
     assert all(Path(file).is_relative_to(environment) for file in files)
+
+
+def test_nothing_imports_the_folder_of_the_data_as_a_module(call, tmp_path):
+    (tmp_path / "cdconv").mkdir()
+    done = call(
+        "python",
+        "-c",
+        "from contradiction import ContradictionDetector, evaluate, train; import sys; print('cdconv' in sys.modules)",
+    )
+    assert done.stdout == "False\n", done.stderr
 
 
 def test_without_the_shipped_detector_a_model_must_be_named(call):

@@ -322,7 +322,7 @@ def test_the_paper_table_matches_the_rows(repo, lines, tmp_path, run):
     code, _, err = run("probe", "report", repo, "--out", tmp_path)
     assert code == 0, err
     written = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    import cdconv
+    from contradiction import cdconv
 
     for bot in written["bots"]:
         assert bot["detector"] is None and not bot["accuracy"]

@@ -8,7 +8,7 @@ from helpers.data_repo import FILES, TRIGGERS, UTTERANCES, encode, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import cdconv
+from contradiction import cdconv
 from contradiction.data import build
 from contradiction.paths import SAMPLE
 

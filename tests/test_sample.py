@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from sklearn.metrics import roc_auc_score
 
-import cdconv
+from contradiction import cdconv
 from contradiction.data.corpora.crossed import read
 from contradiction.data.crossed_checks import ngram_auc
 from contradiction.data.statistics import overlap

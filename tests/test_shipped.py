@@ -8,7 +8,7 @@ import torch
 from helpers.chats import chat
 from transformers import pipeline
 
-import cdconv
+from contradiction import cdconv
 from contradiction.commands.common import SHIPPED
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError

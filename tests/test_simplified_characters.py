@@ -52,7 +52,7 @@ def test_verdicts_do_not_depend_on_the_script(detector):
 
 
 def test_the_data_set_is_already_simplified(release):
-    import cdconv
+    from contradiction import cdconv
 
     texts = {row[column] for row in cdconv.read_rows(release) for column in cdconv.UTTERANCES}
     assert len(texts) > 20_000

@@ -6,10 +6,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = [
-    ROOT / "cdconv.py",
-    *(file for part in ("evaluate_metric", "contradiction") for file in ROOT.glob(f"{part}/**/*.py")),
-]
+FILES = [file for part in ("evaluate_metric", "contradiction") for file in ROOT.glob(f"{part}/**/*.py")]
 MODULES = {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in FILES}
 
 

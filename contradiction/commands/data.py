@@ -121,7 +121,7 @@ def stats(
 
     Of the folder of another data set, it prints the sizes alone.
     """
-    import cdconv
+    from contradiction import cdconv
     from contradiction.data import statistics
     from contradiction.data.splits import both_splits, load_all
 
@@ -142,7 +142,7 @@ def check_crossed(
     source: SourceOption = None,
 ) -> None:
     """Checks that one side of the crossed corpora does not reveal the label; exits with 1 if a check fails."""
-    import cdconv
+    from contradiction import cdconv
     from contradiction.data import crossed_checks
     from contradiction.data.corpora import crossed
 

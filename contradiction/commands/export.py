@@ -80,7 +80,7 @@ def export(
 def _rows_to_compare(model: Path, data: str | None) -> tuple[list[Any], list[str] | None]:
     """The rows to compare an exported file on, and their labels; no labels for the embedded sample."""
     if data is None:
-        import cdconv
+        from contradiction import cdconv
         from contradiction.paths import SAMPLE
 
         return cdconv.read_rows(SAMPLE), None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import cdconv
+from contradiction import cdconv
 from contradiction.data import checklists, crossed_checks, statistics
 from contradiction.data.corpora import crossed
 from contradiction.data.splits import both_splits, data_card, write_splits

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import cdconv
+from contradiction import cdconv
 from contradiction.conversation import alternating
 from contradiction.data.statistics import counted
 from contradiction.errors import InputError

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
     from huggingface_hub import DatasetCardData
 
-    import cdconv
+    from contradiction import cdconv
 
 # Where rows come from: the folder or Hub id of a data repo, or rows in memory by split, such as a `DatasetDict`.
 Data: TypeAlias = "str | Path | Mapping[str, Dataset]"
@@ -34,7 +34,7 @@ _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 def both_splits(rows: Sequence["cdconv.Row"]) -> dict[str, dict[str, list["cdconv.Row"]]]:
     """The official and the grouped split of CDConv: the ending of their configs -> train, validation, test -> rows."""
-    import cdconv
+    from contradiction import cdconv
 
     return {"": cdconv.official_split(rows), GROUPED: cdconv.grouped_split(rows)}
 

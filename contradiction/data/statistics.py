@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import TYPE_CHECKING
 
-import cdconv
+from contradiction import cdconv
 from contradiction.io.tables import Table, percent
 from contradiction.labels import GROUPED
 

@@ -163,7 +163,7 @@ def _ordered(by: str, column: Sequence[str | None]) -> list[str]:
     if by == "length":
         return sorted(present, key=lambda name: int(name.partition("–")[0]))
     if by == "trigger":
-        import cdconv
+        from contradiction import cdconv
 
         return [name for name in cdconv.TRIGGERS.values() if name in set(present)]
     return sorted(present)
@@ -211,7 +211,7 @@ def personas(evaluated: EvaluatedRows) -> Records:
         A record for each persona: persona, n, found (rows predicted with their label), recall, low, high (95 % Wilson
         interval).
     """
-    import cdconv
+    from contradiction import cdconv
 
     label = evaluated.labels.index(HISTORY if HISTORY in evaluated.labels else CONTRADICTION)
     column = evaluated.column("persona")

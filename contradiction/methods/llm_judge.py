@@ -342,7 +342,7 @@ def _opening_messages(options: JudgeOptions) -> list[dict[str, str]]:
 
 def _examples(task: str, count: int) -> list[tuple[Row, str]]:
     """Training rows of the embedded sample with their labels, the labels in turn, each from another context."""
-    import cdconv
+    from contradiction import cdconv
 
     by_label: dict[str, list[Row]] = {name: [] for name in LABELS[task]}
     contexts = set()

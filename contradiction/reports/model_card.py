@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import cdconv
+from contradiction import cdconv
 from contradiction.data import nli
 from contradiction.data.corpora import registry
 from contradiction.data.splits import CHINESE, UNDETERMINED

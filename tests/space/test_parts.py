@@ -12,8 +12,7 @@ import pytest
 from helpers.chats import chat as messages
 from serving import CHATS, COLUMNS, ROWS
 
-import cdconv
-from contradiction import ContradictionDetector
+from contradiction import ContradictionDetector, cdconv
 from contradiction.errors import InputError
 from contradiction.labels import LABELS
 from contradiction.serving.limits import Limits
