@@ -19,8 +19,6 @@ from contradiction.commands import (
     export,
     probe,
     push,
-    reproduce,
-    results,
     serve,
     train,
 )
@@ -37,11 +35,10 @@ app = typer.Typer(
 PANELS: dict[str, list[Callable[..., object] | tuple[str, typer.Typer]]] = {
     "Use": [detect.detect, serve.serve, serve.space, serve.review, ("probe", probe.app), demo.demo],
     "Train": [
-        train.train, train.calibrate, train.ensemble, train.soup, reproduce.reproduce, ("backbone", train.backbone_app),
+        train.train, train.calibrate, train.ensemble, train.soup, ("backbone", train.backbone_app),
     ],
     "Evaluate": [
         evaluate.evaluate, evaluate.contrast, evaluate.analyze, evaluate.baselines, train.cascade,
-        ("results", results.app),
     ],
     "Publish": [export.export, export.card, ("push", push.app)],
     "Data": [("data", data.app), ("corpora", corpora.app)],
@@ -111,8 +108,8 @@ def _use_classes(group: typer.Typer) -> None:
 _use_classes(app)
 
 
-def main() -> None:
-    """Runs the command line; a user error prints one line to stderr and exits with code 2."""
+def main(app: typer.Typer = app) -> None:
+    """Runs a command line, by default `cdconv`; a user error prints one line to stderr and exits with code 2."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         if hasattr(stream, "reconfigure"):  # a terminal without Chinese characters shows escapes
             stream.reconfigure(errors="backslashreplace")

@@ -21,7 +21,6 @@ from contradiction.labels import LABELS
 from contradiction.methods.base import Classifier
 from contradiction.methods.loading import load_classifier
 from contradiction.paths import CHECKOUT, SHIPPED
-from contradiction.reports.plots import draw_cascades
 
 sys.path.insert(0, str((CHECKOUT or Path()) / "tests"))
 from helpers.chat_server import ChatServer  # the servers of the tests
@@ -35,7 +34,6 @@ def main() -> None:
     parser.add_argument("--right", type=float, nargs="+", default=[0.9], help="the share of rows on which it is right")
     parser.add_argument("--limit", type=int, default=2332, help="validation rows, the first ones of the split")
     parser.add_argument("--detector", default=str(SHIPPED))
-    parser.add_argument("--plot", help="a PNG file; with several judges, of the first")
     arguments = parser.parse_args()
     rows = cdconv.official_split(cdconv.read_rows(arguments.source))["validation"][: arguments.limit]
     detector = load_classifier(arguments.detector)
@@ -44,8 +42,6 @@ def main() -> None:
         table = cascades.table(steps, len(rows))
         print(table.markdown())
         print(f"judge right on {right:.0%}: {usage}\n", flush=True)
-        if arguments.plot and right == arguments.right[0]:
-            draw_cascades(steps, arguments.plot)
 
 
 def measure(detector: Classifier, rows: list, right: float) -> tuple[list[cascades.Step], dict | None]:

@@ -2,10 +2,10 @@
 
     .venv/bin/python experiments/few_rows.py --embedder intfloat/multilingual-e5-small
 
-Shares are drawn as `cdconv reproduce learning-curve` draws them. The n-grams are the artefact baseline of all four
-utterances, which has no decision rule. The rule of kernel ridge regression is chosen on the same share of validation,
-so that a tenth means a tenth of all labels. The script prints test macro-F1 in percent on four classes and merged to
-two, and the difference with its 95 % interval of the paired bootstrap.
+Shares are drawn as `python -m paper.reproduce learning-curve` draws them. The n-grams are the artefact baseline of all
+four utterances, which has no decision rule. The rule of kernel ridge regression is chosen on the same share of
+validation, so that a tenth means a tenth of all labels. The script prints test macro-F1 in percent on four classes and
+merged to two, and the difference with its 95 % interval of the paired bootstrap.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     .venv/bin/python experiments/findings_plot.py
 
-Reads `models/results` and makes the same paired tests as `cdconv results`, so the figures are those of
+Reads `models/results` and makes the same paired tests as `python -m paper.results`, so the figures are those of
 `models/README.md`. A filled dot stays below p = 0.05 after Holm's correction for all detectors of that table.
 """
 
@@ -15,8 +15,8 @@ from matplotlib.lines import Line2D
 
 from contradiction import paths
 from contradiction.evaluation import results
-from contradiction.reports.plots import COLOURS, draw_grid, save_png
-from contradiction.reports.results_page import comparison_tables
+from paper.plots import COLOURS, draw_grid, save_png
+from paper.results_page import comparison_tables
 
 # Config -> name in the saved results -> label in the plot.
 SHOWN = {

@@ -4,14 +4,15 @@ import random
 
 import pytest
 
-from contradiction.evaluation import paired_tests, results
-from contradiction.evaluation.paired_tests import holm
+from contradiction.evaluation import results
+from contradiction.evaluation.figures import holm
 from contradiction.io.files import write_json
-from contradiction.reports.results_page import REFERENCE, ablation, changes, results_page
 from contradiction.reports.tables import run_table, training_log
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import compare
+from paper import paired_tests
+from paper.results_page import REFERENCE, ablation, changes, results_page
 
 REFERENCES = [0, 1, 2, 3] * 50
 

@@ -6,10 +6,10 @@ import pytest
 
 from contradiction.errors import InputError
 from contradiction.reports.model_card import model_card
-from contradiction.reproduction.grid import same_request
 from contradiction.training import loop, record, run_folder, trainers
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe, recipe_files
+from paper.grid import same_request
 
 E5 = "intfloat/multilingual-e5-small"
 OTHER = "someone/encoder"

@@ -23,6 +23,7 @@ from contradiction.io.tables import Table
 from contradiction.labels import LABELS
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
+from paper.results import app as results_app
 
 CHAT = [
     {"role": "user", "content": "你养猫吗？"},
@@ -75,7 +76,6 @@ def test_help_imports_nothing_heavy():
             ["card", "no/such/model", "--results", "no/such/results"],
             "no/such/results: there is no such folder of saved results",
         ),
-        (["results", "--folder", "no/such/results"], "no/such/results: no such folder"),
         (["evaluate", "no/such/model", "--json", "."], ".: is a folder; name a file in it"),
         (["evaluate", "no/such/model", "--json", "/"], "/: is a folder"),
         (["calibrate", "user/model"], "user/model: no such folder; `hf download"),
@@ -239,7 +239,7 @@ def test_the_results_page_is_written_from_the_kept_evaluations(run, model, sampl
     kept = tmp_path / "kept" / "quick.json"
     run("evaluate", model, "--data", sample_repo, "--json", kept)
     page = tmp_path / "README.md"
-    code, _, _ = run("results", "--folder", kept.parent, "--out", page)
+    code, _, _ = run("--folder", kept.parent, "--out", page, app=results_app)
     result = json.loads(kept.read_text(encoding="utf-8"))
     assert code == 0
     assert f"| quick | {100 * result['metrics']['macro_f1']:.1f} (" in page.read_text(encoding="utf-8")
@@ -257,7 +257,7 @@ def test_a_damaged_evaluation_prints_one_line_that_names_the_file(run, model, sa
     ):
         changed = {key: value for key, value in {**whole, **change}.items() if value is not ...}
         file.write_text(json.dumps(changed), encoding="utf-8")
-        code, _, err = run("results", "--folder", tmp_path / "kept", "--out", tmp_path / "page.md")
+        code, _, err = run("--folder", tmp_path / "kept", "--out", tmp_path / "page.md", app=results_app)
         assert (code, err.count("\n")) == (2, 1)
         assert err.startswith(f"cdconv: {file}: ") and message in err
     assert not (tmp_path / "page.md").exists()

@@ -4,11 +4,12 @@ import random
 
 import pytest
 
-from contradiction.evaluation import paired_tests, results
-from contradiction.evaluation.paired_tests import holm
-from contradiction.reports.results_page import NGRAMS, comparison_tables
+from contradiction.evaluation import results
+from contradiction.evaluation.figures import holm
 from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import compare
+from paper import paired_tests
+from paper.results_page import NGRAMS, comparison_tables
 
 REFERENCES = [0, 1, 2, 3] * 60
 BOOTSTRAP = 200

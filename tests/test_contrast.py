@@ -13,9 +13,9 @@ from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.contrast import JudgedPair, add, count, in_order, judge_pairs, pairs_of, read_pairs, table
 from contradiction.labels import CATEGORIES, LABELS
 from contradiction.paths import SAMPLE
-from contradiction.reports.results_page import results_page
 from contradiction.reports.tables import contrast_results_table, contrast_table
 from contradiction.verdict import Verdict
+from paper.results_page import results_page
 
 PAIRS = read_pairs()
 

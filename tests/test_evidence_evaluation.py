@@ -184,8 +184,8 @@ def test_checklists_can_be_evaluated_on_but_not_trained_on(repo):
 
 
 def test_a_saved_evidence_evaluation_does_not_affect_cards_and_pages(result, quick_model, tmp_path):
-    from contradiction.reports.results_page import results_page
     from contradiction.training import record
+    from paper.results_page import results_page
 
     model = shutil.copytree(quick_model, tmp_path / "quick")
     write_json(tmp_path / "kept" / "evidence.json", {**result, "run": record.read(model)})

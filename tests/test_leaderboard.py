@@ -7,8 +7,9 @@ from contradiction import paths
 from contradiction.evaluation import results
 from contradiction.io.files import write_json
 from contradiction.labels import merge_id
-from contradiction.reports import plots
-from contradiction.reports.plots import COLOURS
+from paper import plots
+from paper.plots import COLOURS
+from paper.results import app as results_app
 
 REFERENCES = [0, 1, 2, 3] * 25
 
@@ -57,7 +58,7 @@ def test_detectors_on_the_test_rows_are_ranked_by_their_decisions(folder):
 def test_the_plot_is_written_beside_the_page_that_shows_it(folder, run, tmp_path):
     page = tmp_path / "out" / "README.md"
     page.parent.mkdir()
-    code, _, _ = run("results", "--folder", folder, "--out", page)
+    code, _, _ = run("--folder", folder, "--out", page, app=results_app)
     assert code == 0
     text = page.read_text(encoding="utf-8")
     assert f"]({plots.LEADERBOARD})" in text

@@ -14,10 +14,10 @@ from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.evaluate import trained_config
 from contradiction.io.files import write_json
-from contradiction.reports.results_page import results_page
-from contradiction.reproduction.cells import cells_of
 from contradiction.training import leakage, loop, record, run_folder, trainers
 from contradiction.training.recipe import Recipe
+from paper.cells import cells_of
+from paper.results_page import results_page
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 HUB_ID = "user/seen"

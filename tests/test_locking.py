@@ -14,11 +14,12 @@ from contradiction import cli
 from contradiction.chats.writers import ResumableOutput
 from contradiction.errors import InputError
 from contradiction.io.files import LockedError, locked
-from contradiction.reproduction.cells import cells_of
-from contradiction.reproduction.grid import run
 from contradiction.training import loop, trainers
 from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
+from paper.cells import cells_of
+from paper.grid import run
+from paper.reproduce import app
 
 TOML = 'view = "{}"\nconfig = "4-class"\nepochs = {}\nbatch_size = 16\nlearning_rate = 3e-3\n' + TINY_TOML
 TRAIN = {"flatten": train, "hierarchical": trainers.train}
@@ -123,7 +124,7 @@ def test_a_lock_on_a_deleted_file_does_not_count(tmp_path, lock_holder):
 
 def grid(encoder, data, out, *more):
     return (
-        "reproduce", "table4", "--backbone", encoder, "--data", data, "--out", out, "--seeds", "1",
+        "table4", "--backbone", encoder, "--data", data, "--out", out, "--seeds", "1",
         "--methods", "sentence-pair,flatten", "--configs", "4-class", "--set", "epochs=1", *more,
     )  # fmt: skip
 
@@ -132,7 +133,8 @@ def test_two_grids_in_one_folder_train_each_cell_once_and_the_last_writes_the_fu
     encoder, sample_repo, tmp_path
 ):
     out = tmp_path / "out"
-    both = [processes.start_cdconv(*grid(encoder, sample_repo, out, "--drop-weights")) for _ in range(2)]
+    arguments = grid(encoder, sample_repo, out, "--drop-weights")
+    both = [processes.start_module("paper.reproduce", *arguments) for _ in range(2)]
     outputs = [process.communicate(timeout=300) for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
     assert sum(line.count("epoch 1/1") for line, _ in outputs) == 2
@@ -150,14 +152,14 @@ def test_a_cell_locked_by_another_process_is_skipped_and_the_rest_runs(
     monkeypatch.setattr(sys, "argv", ["cdconv", *map(str, options)])
     holder = lock_holder(out / "sentence-pair-4-class-encoder-seed1")
     with pytest.raises(SystemExit) as exit:
-        cli.main()
+        cli.main(app)
     assert not exit.value.code
     assert "sentence-pair-4-class-encoder-seed1: skipped, another process works on it\n" in capsys.readouterr().err
     assert [path.name for path in out.glob("*seed*.test.json")] == ["flatten-4-class-encoder-seed1.test.json"]
     assert "Missing: sentence-pair-4-class-encoder-seed1." in (out / "table4.md").read_text(encoding="utf-8")
     kill(holder)
     with pytest.raises(SystemExit):
-        cli.main()
+        cli.main(app)
     assert "1 of 2 cells are finished already" in capsys.readouterr().err
     assert "Missing" not in (out / "table4.md").read_text(encoding="utf-8")
     assert not list(out.rglob("*.lock"))

@@ -8,6 +8,7 @@ from helpers.runs import TINY_RECIPE
 from huggingface_hub import DatasetCardData, ModelCard
 
 from contradiction.data.splits import SPLITS, labelled, load_split, write_repo
+from paper.results import app as results_app
 
 
 def without_labels(rows, every=10):
@@ -126,13 +127,13 @@ def test_the_results_of_cdconv_are_not_replaced_by_those_on_other_rows(
     results = tmp_path / "results"
     for name, data in {"first": sample_repo, "second": own(test=splits["test"].select(range(60)))}.items():
         run("evaluate", quick_model, "--data", data, "--json", tmp_path / f"{name}.json")
-    assert run("results", "add", tmp_path / "first.json", "--folder", results)[0] == 0
+    assert run("add", tmp_path / "first.json", "--folder", results, app=results_app)[0] == 0
     before = {path: path.read_bytes() for path in results.rglob("*") if path.is_file()}
-    code, _, err = run("results", "add", tmp_path / "second.json", "--folder", results)
+    code, _, err = run("add", tmp_path / "second.json", "--folder", results, app=results_app)
     assert code == 2 and "on other rows" in err and "--folder" in err
     assert {path: path.read_bytes() for path in results.rglob("*") if path.is_file()} == before
     shutil.copy(tmp_path / "second.json", results)
-    code, _, err = run("results", "--folder", results, "--out", tmp_path / "page.md")
+    code, _, err = run("--folder", results, "--out", tmp_path / "page.md", app=results_app)
     assert code == 2 and "second.json" in err and "on other rows" in err
 
 
@@ -145,9 +146,9 @@ def test_the_page_has_a_table_for_each_set_of_rows(own, splits, sample_repo, qui
     evaluation = json.loads((tmp_path / "other.json").read_text(encoding="utf-8"))
     evaluation["run"]["request"]["recipe"]["seed"] = 5  # another run
     (tmp_path / "other.json").write_text(json.dumps(evaluation), encoding="utf-8")
-    code, _, err = run("results", "add", tmp_path / "quick.json", tmp_path / "other.json", "--folder", results)
+    code, _, err = run("add", tmp_path / "quick.json", tmp_path / "other.json", "--folder", results, app=results_app)
     assert code == 0, err
-    code, _, err = run("results", "--folder", results, "--out", tmp_path / "page.md")
+    code, _, err = run("--folder", results, "--out", tmp_path / "page.md", app=results_app)
     assert code == 0, err
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert (

@@ -2,8 +2,9 @@
 
 import pytest
 
-from contradiction.evaluation import paired_tests, results
+from contradiction.evaluation import figures, results
 from contradiction.labels import merge_id
+from paper import paired_tests
 
 
 def test_a_rule_fitted_afterwards_is_used_only_on_request():
@@ -21,9 +22,9 @@ def test_a_rule_fitted_afterwards_is_used_only_on_request():
 
 
 def test_holm_by_hand():
-    assert paired_tests.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert paired_tests.holm([0.5, 0.9]) == [1.0, 1.0]
-    assert paired_tests.holm([]) == []
+    assert figures.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert figures.holm([0.5, 0.9]) == [1.0, 1.0]
+    assert figures.holm([]) == []
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,14 @@ from helpers.chats import chat
 from helpers.pages import ROOT, anchors, blocks, by_path, tables, text_of
 
 from contradiction.cli import app
-from contradiction.evaluation import figures, paired_tests, results
+from contradiction.evaluation import figures, results
 from contradiction.inference import base
 from contradiction.io.tables import percent
 from contradiction.methods import loading
 from contradiction.paths import RESULTS, SHIPPED
 from contradiction.training import trainers
 from evaluate_metric import evaluate_metric
+from paper import paired_tests
 
 MANUAL = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*MANUAL, ROOT / "models" / "README.md", *sorted((ROOT / "models" / "results").rglob("*.md"))]
@@ -190,7 +191,7 @@ def test_the_sizes_of_the_crossed_corpora_match_their_files():
 
 
 def test_the_results_page_is_up_to_date_with_the_kept_results(monkeypatch):
-    from contradiction.reports.results_page import results_page
+    from paper.results_page import results_page
 
     # Without the fine p-values, which take a minute. They follow from the same predictions as the differences.
     monkeypatch.setattr(paired_tests, "LOW", -1)

@@ -7,9 +7,9 @@ from helpers.grids import VALUES
 
 from contradiction import paths
 from contradiction.errors import InputError
-from contradiction.reproduction.cells import cells_of, shard, values_of
-from contradiction.reproduction.grid import finished, same_request
 from contradiction.training.recipe_files import load_recipe
+from paper.cells import cells_of, shard, values_of
+from paper.grid import finished, same_request
 
 
 def test_the_grid_has_each_method_on_the_labels_it_is_trained_on(cells):

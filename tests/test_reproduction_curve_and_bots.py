@@ -9,19 +9,19 @@ from helpers.grids import VALUES, evaluation, times
 from matplotlib.figure import Figure
 from sklearn.metrics import f1_score
 
-from contradiction import cli
 from contradiction.data.splits import load_split, of_bot
 from contradiction.evaluation import results
 from contradiction.inputs.views import VIEWS
 from contradiction.io.files import read_json
 from contradiction.labels import BOTS
 from contradiction.methods.ngrams import LinearModel
-from contradiction.reproduction import panels, table
-from contradiction.reproduction.cells import cells_of
-from contradiction.reproduction.grid import finished
-from contradiction.reproduction.panels import configs_of, panels_of
 from contradiction.training.augmentation import fraction_of, training_rows
 from contradiction.training.recipe_files import load_recipe
+from paper import panels, table
+from paper.cells import cells_of
+from paper.grid import finished
+from paper.panels import configs_of, panels_of
+from paper.reproduce import app
 
 OF_HALF = ", 50 % of the rows"
 OF_FOUR, OF_TWO = "4-class-share0.5", "2-class-share0.5-of-4-class"  # the n-grams of half of the 4-class rows
@@ -32,11 +32,11 @@ def curve(grid, options, tmp_path_factory):
     """A copy of the table 4 folder with a learning curve of two methods, one of them an artefact baseline."""
     out = shutil.copytree(grid, tmp_path_factory.mktemp("curve") / "table4")
     command = [
-        "reproduce", "learning-curve", "--seeds", "23,42", "--train-fractions", "0.5,1",
+        "learning-curve", "--seeds", "23,42", "--train-fractions", "0.5,1",
         "--methods", "flatten,reply-only", "--configs", "4-class", "--out", out, *options,
     ]  # fmt: skip
     before = times(out)
-    assert not cli.app([*map(str, command)], standalone_mode=False)
+    assert not app([*map(str, command)], standalone_mode=False)
     assert before.items() <= times(out).items()
     return out
 
@@ -179,8 +179,8 @@ def test_the_plot_of_a_learning_curve_has_a_curve_per_method_and_a_point_per_sha
 def by_bot(grid, options, tmp_path_factory):
     """A copy of the table 4 folder in which flatten is also trained on the replies of one bot."""
     out = shutil.copytree(grid, tmp_path_factory.mktemp("bots") / "table4")
-    command = ["reproduce", "bots", "--seeds", "23", "--methods", "flatten", "--configs", "4-class", "--out", out]
-    assert not cli.app([*map(str, command), *map(str, options)], standalone_mode=False)
+    command = ["bots", "--seeds", "23", "--methods", "flatten", "--configs", "4-class", "--out", out]
+    assert not app([*map(str, command), *map(str, options)], standalone_mode=False)
     return out
 
 

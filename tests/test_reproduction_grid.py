@@ -11,15 +11,15 @@ from helpers import processes
 from helpers.grids import markdown_row, predictions, times
 from numpy.testing import assert_allclose
 
-from contradiction import cli
 from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import read_json, write_json
-from contradiction.reproduction import grid as grid_module
-from contradiction.reproduction.grid import finished, zero_shot
 from contradiction.training.loop import train
+from paper import grid as grid_module
+from paper.grid import finished, zero_shot
+from paper.reproduce import app
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_cells_that_run_on_ray_have_the_same_predictions_and_one_that_is_always_
     few = ["table4", *options, "--seeds", "23,42", "--configs", "2-class", "--methods", "flatten", "--out", out]
 
     def attempt(cell, **options):
-        from contradiction.reproduction import grid
+        from paper import grid
 
         if cell.name == lost:
             with tries.open("a") as file:
@@ -154,7 +154,7 @@ def test_shards_on_two_machines_give_the_same_table_as_one(grid, reproduce, opti
 def test_a_killed_grid_resumes_where_it_stopped(grid, reproduce, options, tmp_path):
     out = tmp_path / "out"
     few = [*options, "--seeds", "23", "--configs", "4-class", "--methods", "flatten,hierarchical", "--out", out]
-    killed = processes.start_cdconv("reproduce", "table4", *few)
+    killed = processes.start_module("paper.reproduce", "table4", *few)
     stage = out / "models" / "hierarchical-4-class-tiny-seed23.partial" / "intra-sentence" / "run.json"
     assert processes.wait_for(stage, killed)
     killed.kill()
@@ -213,12 +213,12 @@ def test_a_table_is_written_even_if_the_weights_of_its_start_are_missing(grid, o
         "backbone"
     ]
     options = [digest if word == encoders / "tiny" else word for word in options]
-    command = [*map(str, ["reproduce", "table4", "--seeds", "23,42", "--out", out, *options])]
+    command = [*map(str, ["table4", "--seeds", "23,42", "--out", out, *options])]
     assert digest in command
     with pytest.raises(InputError, match="reply-only-4-class-tiny-seed23: starts from tiny@.*name its folder, or"):
-        cli.app([*command, "--methods", "reply-only", "--configs", "4-class"], standalone_mode=False)
+        app([*command, "--methods", "reply-only", "--configs", "4-class"], standalone_mode=False)
     for words in (["--only-table"], []):  # nothing needs training
-        cli.app([*command, *words], standalone_mode=False)
+        app([*command, *words], standalone_mode=False)
         assert (out / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()
         (out / "table4.md").unlink()
 

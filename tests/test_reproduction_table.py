@@ -7,14 +7,14 @@ import pytest
 from helpers.grids import VALUES, evaluation, markdown_row
 from sklearn.metrics import f1_score
 
-from contradiction.evaluation import paired_tests
 from contradiction.evaluation.baselines import tfidf
 from contradiction.io.files import read_json
-from contradiction.reproduction.cells import METHODS, Method, cells_of, paper_methods
-from contradiction.reproduction.grid import finished
-from contradiction.reproduction.panels import panels_of
-from contradiction.reproduction.table import curve_plot, method_plot, score_table
 from evaluate_metric.evaluate_metric import compare
+from paper import paired_tests
+from paper.cells import METHODS, Method, cells_of, paper_methods
+from paper.grid import finished
+from paper.panels import panels_of
+from paper.table import curve_plot, method_plot, score_table
 
 
 def test_the_table_matches_the_predictions(grid):
@@ -95,7 +95,7 @@ def test_a_context_only_cell_is_labelled_as_such(reproduce, options, tmp_path):
 def test_the_plot_shows_the_kinds_present(grid, encoders, sample_repo, cells, tmp_path):
     from PIL import Image
 
-    from contradiction.reproduction import table
+    from paper import table
 
     def colours(path):
         with Image.open(path) as image:

@@ -3,9 +3,9 @@
 import pytest
 from helpers.grids import SIZE
 
-from contradiction.reproduction import grid
-from contradiction.reproduction.cells import cells_of
 from contradiction.training.recipe import Recipe
+from paper import grid
+from paper.cells import cells_of
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from contradiction import paths
 from contradiction.errors import InputError
 from contradiction.evaluation import results, results_store
 from contradiction.io.files import write_json
+from paper.results import app as results_app
 
 REFERENCES = [0, 1, 2, 3] * 10
 
@@ -213,25 +214,25 @@ def test_the_command_adds_files_and_folders(run, one, tmp_path):
     contrast = {"name": "two", "pairs": "0" * 16, "contrast": {"all": counts}}
     (tmp_path / "more" / "contrast.json").write_text(json.dumps(contrast), encoding="utf-8")
     out = tmp_path / "kept"
-    code, stdout, _ = run("results", "add", tmp_path / "one.json", tmp_path / "more", "--folder", out)
+    code, stdout, _ = run("add", tmp_path / "one.json", tmp_path / "more", "--folder", out, app=results_app)
     assert (code, "2 evaluations and 1 counts" in stdout) == (0, True)
     assert {result["name"] for result in results.load(out)} == {"any", "two"}
     assert (out / "contrast.csv").read_text(encoding="utf-8").splitlines()[1] == f"two,{'0' * 16},all,6,1,2"
     for arguments in ([tmp_path / "more" / "notes.json"], [tmp_path / "nothing.json"], [one["name"], "--page", "x"]):
-        code, _, stderr = run("results", "add", *arguments, "--folder", out)
+        code, _, stderr = run("add", *arguments, "--folder", out, app=results_app)
         assert (code, stderr.count("\n")) == (2, 1)
 
 
 def test_the_page_goes_into_a_checkout_or_to_the_named_place(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, _, stderr = run("results")
+    code, _, stderr = run(app=results_app)
     assert (code, stderr.count("\n"), "--out" in stderr) == (2, 1, True)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_page_of_own_results_links_to_nothing_of_this_repository(run, tmp_path):
     results.add([evaluation(kind="baseline")], tmp_path / "kept")
-    code, _, _ = run("results", "--folder", tmp_path / "kept", "--out", tmp_path / "page.md")
+    code, _, _ = run("--folder", tmp_path / "kept", "--out", tmp_path / "page.md", app=results_app)
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert code == 0 and "Which model" not in page and "saved results in `kept/`" in page
     assert all((tmp_path / link).exists() for link in re.findall(r"\]\((.+?)\)", page))
@@ -242,7 +243,7 @@ def test_a_page_of_own_results_links_to_nothing_of_this_repository(run, tmp_path
 )
 def test_the_command_rejects_ids_and_labels_that_are_not_numbers_in_one_line(run, one, tmp_path, key, value):
     write_json(tmp_path / "one.json", {**one, key: [*one[key][:-1], value]})
-    code, _, stderr = run("results", "add", tmp_path / "one.json", "--folder", tmp_path / "kept")
+    code, _, stderr = run("add", tmp_path / "one.json", "--folder", tmp_path / "kept", app=results_app)
     assert (code, stderr.count("\n"), (tmp_path / "kept").exists()) == (2, 1, False)
     assert f"any: {key} has {value!r}" in stderr
 

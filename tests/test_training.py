@@ -16,12 +16,12 @@ from safetensors.numpy import load_file
 from contradiction.commands import train as train_command
 from contradiction.data import splits as data_splits
 from contradiction.errors import InputError
-from contradiction.reproduction import grid
 from contradiction.training import accelerators, run_folder, trainers
 from contradiction.training import loop as training
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe
+from paper import grid
 
 QUICK = Recipe.of(
     name="quick",

@@ -163,7 +163,6 @@ def cascade(
     limit: Annotated[
         int | None, typer.Option(min=1, help="The number of validation rows, drawn at random. By default all.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the curve to this PNG file.")] = None,
     json: Annotated[Path | None, typer.Option(help="Also write the curve to this file.")] = None,
     device: DeviceOption = None,
 ) -> None:
@@ -175,12 +174,11 @@ def cascade(
     from contradiction.evaluation.evaluate import trained_config
     from contradiction.io.files import check_file, check_new, write_json
     from contradiction.methods.loading import load_classifier
-    from contradiction.reports.plots import draw_cascades
     from contradiction.reports.tables import usage_table
     from contradiction.training.merging import cascade
 
-    for file in filter(None, (plot, json)):
-        check_file(file)
+    if json:
+        check_file(json)
     if out:
         check_new(out, [detector, judge])
     detector_model, judge_model = load_classifier(detector, device=device), load_classifier(judge, device=device)
@@ -197,8 +195,6 @@ def cascade(
     if json:
         write_json(json, {"detector": str(detector), "judge": str(judge), "rows": len(rows), "usage": usage,
                           "steps": [asdict(step) for step in steps]})  # fmt: skip
-    if plot:
-        draw_cascades(steps, plot)
     if out:
         chosen = steps[shares.index(share)]
         cascade(detector, judge, chosen.low, chosen.high, out, rows)

@@ -154,7 +154,7 @@ def _read(path: Path) -> list[dict[str, str]]:
         rows = list(csv.DictReader(lines))
     if rows and not set(COLUMNS) <= rows[0].keys():
         raise InputError(
-            f"{path}: does not have the columns {', '.join(COLUMNS)}; `cdconv results add` writes this file"
+            f"{path}: does not have the columns {', '.join(COLUMNS)}; `python -m paper.results add` writes this file"
         )
     return rows
 

@@ -153,3 +153,17 @@ def wilson(part: int, whole: int) -> tuple[float, float]:
         return 0.0, 1.0
     bounds = binomtest(part, whole).proportion_ci(method="wilson")
     return float(bounds.low), float(bounds.high)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values after Holm's correction for their number, in the same order.
+
+    An adjusted value is at or below a level exactly where the procedure rejects at that level (Holm, 1979, *A simple
+    sequentially rejective multiple test procedure*, Scandinavian Journal of Statistics 6).
+    """
+    adjusted = [1.0] * len(p_values)
+    reached = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = reached
+    return adjusted

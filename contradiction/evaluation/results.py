@@ -1,7 +1,7 @@
 """Evaluations: their content, their JSON files, and the folder of saved results.
 
-``cdconv evaluate --json FILE`` writes one evaluation. ``cdconv results add FILE`` adds it to a folder of saved results,
-whose files :mod:`contradiction.evaluation.results_store` describes. :func:`load` reads both.
+``cdconv evaluate --json FILE`` writes one evaluation. ``python -m paper.results add FILE`` adds it to a folder of saved
+results, whose files :mod:`contradiction.evaluation.results_store` describes. :func:`load` reads both.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -18,10 +18,10 @@ from contradiction.paths import RESULTS
 from contradiction.training import leakage, record
 
 DETECTOR, BASELINE = "detector", "baseline"
-# N-grams fitted to a part of the training rows, for the tables of `cdconv reproduce`.
+# N-grams fitted to a part of the training rows, for the tables of `python -m paper.reproduce`.
 PART_BASELINE = "baseline on a part"
 KINDS = (DETECTOR, BASELINE, PART_BASELINE)
-# The page that shows an evaluation: the page of results, or only the tables of `cdconv reproduce`.
+# The page that shows an evaluation: the page of results, or only the tables of `python -m paper.reproduce`.
 RESULTS_PAGE = "results"
 PAGES = (RESULTS_PAGE, "reproduction")
 # The keys of every evaluation, and of its metrics.
@@ -146,7 +146,7 @@ def _two_runs(name: str) -> str:
 def _other_rows(result: Mapping[str, Any]) -> str:
     return (
         f"contains an evaluation of {result['name']!r} on other rows of {result['config']}, {result['split']} split; "
-        "save this one in another folder with `cdconv results add FILE --folder FOLDER`"
+        "save this one in another folder with `python -m paper.results add FILE --folder FOLDER`"
     )
 
 
@@ -290,7 +290,7 @@ def check_folder(folder: str | Path) -> None:
     """Raises InputError for a missing folder; ``RESULTS`` may be missing, because the installed package has none."""
     if not Path(folder).is_dir() and Path(folder) != RESULTS:
         raise InputError(
-            f"{folder}: there is no such folder of saved results; `cdconv results add FILE --folder` writes one"
+            f"{folder}: there is no such folder of saved results; `python -m paper.results add --folder` writes one"
         )
 
 

@@ -92,7 +92,7 @@ def read_metrics(folder: Path) -> list[Row]:
         # Older files have no column `data_name`.
         rows = [{"data_name": "", **renamed_keys(row)} for row in csv.DictReader(lines)]
     if missing := [column for column in DESCRIPTION if rows and column not in rows[0]]:
-        raise InputError(f"{path}: has no column {missing[0]!r}; `cdconv results add` writes this file")
+        raise InputError(f"{path}: has no column {missing[0]!r}; `python -m paper.results add` writes this file")
     return rows
 
 

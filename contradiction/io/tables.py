@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.paths import TEMPLATES
@@ -99,17 +100,17 @@ def as_csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str] | None =
     return text.getvalue()
 
 
-def render(template: str, **values: Any) -> str:
-    """Fills a template of ``templates/``. A missing value is an error."""
-    return _templates().get_template(template).render(**values)
+def render(template: str, *, templates: Path = TEMPLATES, **values: Any) -> str:
+    """Fills a template of the folder ``templates``. A missing value is an error."""
+    return _templates(templates).get_template(template).render(**values)
 
 
 @cache
-def _templates() -> "Environment":
+def _templates(folder: Path) -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
     return Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(folder),
         keep_trailing_newline=True,
         trim_blocks=True,
         undefined=StrictUndefined,

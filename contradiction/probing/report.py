@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from contradiction.errors import InputError, shown
-from contradiction.evaluation.paired_tests import holm
+from contradiction.evaluation.figures import holm
 from contradiction.io.lines import read_objects
 from contradiction.labels import CATEGORIES, LABELS, is_contradiction
 from contradiction.probing.run import TRANSCRIPT, Row, read_record, read_transcript, two_turns

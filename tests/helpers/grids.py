@@ -70,8 +70,10 @@ def encoders(sample_rows, tmp_path_factory):
 
 @pytest.fixture
 def reproduce(run):
-    """Runs `cdconv reproduce` in this process and returns exit code, stdout and stderr."""
-    return partial(run, "reproduce")
+    """Runs `python -m paper.reproduce` in this process and returns exit code, stdout and stderr."""
+    from paper.reproduce import app
+
+    return partial(run, app=app)
 
 
 @pytest.fixture(scope="session")
@@ -82,16 +84,16 @@ def options(encoders, sample_repo):
 @pytest.fixture(scope="session")
 def grid(options, tmp_path_factory):
     """The folder of a finished table 4: three methods, two seeds, both label sets."""
-    from contradiction import cli
+    from paper.reproduce import app
 
     out = tmp_path_factory.mktemp("grid") / "table4"
-    command = ["reproduce", "table4", "--seeds", "23,42", "--out", out, *options]
-    assert not cli.app([*map(str, command)], standalone_mode=False)
+    command = ["table4", "--seeds", "23,42", "--out", out, *options]
+    assert not app([*map(str, command)], standalone_mode=False)
     return out
 
 
 @pytest.fixture(scope="session")
 def cells(encoders, sample_repo):
-    from contradiction.reproduction.cells import cells_of
+    from paper.cells import cells_of
 
     return cells_of("table4", data=sample_repo, seeds=(23, 42), backbone=str(encoders / "tiny"), values=VALUES)

@@ -147,6 +147,13 @@ def start_cdconv(*arguments, before="", **options) -> Process:
     return start(before + CDCONV.format(arguments=[*map(str, arguments)]), **options)
 
 
+def start_module(module, *arguments, **options) -> Process:
+    """Starts ``python -m MODULE``."""
+    arguments = [module, *map(str, arguments)]
+    code = f"import runpy, sys; sys.argv = {arguments!r}\nrunpy.run_module({module!r}, run_name='__main__')"
+    return start(code, **options)
+
+
 def start_two(*arguments, **options) -> list[Process]:
     """Starts the command line as two processes that train together, as a launcher would.
 

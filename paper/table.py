@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.evaluation.figures import RESAMPLES
-from contradiction.evaluation.paired_tests import COMPARISON, MethodRuns
 from contradiction.io.files import write_text
 from contradiction.io.tables import Table, as_csv, interval, percent, render
 from contradiction.labels import LABELS, task_of
-from contradiction.reports.plots import (
+from contradiction.training.recipe import defaults, option_named
+from paper.cells import CURVE, METHODS, TABLES, VARIED, Cell
+from paper.paired_tests import COMPARISON, MethodRuns
+from paper.panels import BASELINE_VIEW, drawn_label
+from paper.plots import (
     COLOURS,
     MEANINGS,
     Panel,
@@ -19,9 +22,6 @@ from contradiction.reports.plots import (
     draw_title,
     save_png,
 )
-from contradiction.reproduction.cells import CURVE, METHODS, TABLES, VARIED, Cell
-from contradiction.reproduction.panels import BASELINE_VIEW, drawn_label
-from contradiction.training.recipe import defaults, option_named
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,6 +79,7 @@ def write(
     out = Path(out)
     page = render(
         "reproduction.md",
+        templates=Path(__file__).parent,
         title=TABLES[table],
         table=table,
         plot=f"{table}.png",

@@ -1,4 +1,4 @@
-"""Plots of macro-F1 with intervals: a panel for each config, the leaderboard of the page of results, and cascades."""
+"""Plots of macro-F1 with intervals: a panel for each config, and the leaderboard of the page of results."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from contradiction import paths
 from contradiction.evaluation import results
-from contradiction.evaluation.cascades import Step
-from contradiction.evaluation.figures import TASKS
-from contradiction.evaluation.paired_tests import MethodRuns, PairedTest, merged_run_of, run_of, single_run
 from contradiction.io.files import new_file
+from paper.paired_tests import MethodRuns, PairedTest, merged_run_of, run_of, single_run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -168,32 +164,4 @@ def draw_leaderboard(panels: Sequence[Panel], path: str | Path) -> None:
     draw_title(figure, f"Official test split, n = {panels[0].n:,}")
     meanings = {"trained": "other detectors of four classes", "baseline": "without a fine-tuned encoder"}
     draw_legend(figure, panels, {**MEANINGS, **meanings})
-    save_png(figure, path)
-
-
-def draw_cascades(steps: Sequence[Step], path: str | Path) -> None:
-    """Draws the macro-F1 of cascades, with intervals, by the share of replies that go to the judge; writes a PNG."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.2), dpi=150, layout="constrained")
-    axes = figure.subplots()
-    shares = [100 * step.share for step in steps]
-    for task, colour in zip(TASKS, (COLOURS["trained"], COLOURS["paper"]), strict=True):
-        if task in steps[0].macro_f1:
-            middle, low, high = 100 * np.array([step.macro_f1[task] for step in steps]).T
-            axes.plot(shares, middle, "o-", color=colour, label=task)
-            axes.fill_between(shares, low, high, color=colour, alpha=0.15, linewidth=0)
-    axes.set_xlabel("replies that the judge is asked about, %")
-    axes.set_ylabel("macro-F1, validation, 95 % interval")
-    axes.grid(axis="y", color=GRID, linewidth=0.8)
-    axes.legend(frameon=False)
-    whole = steps[-1]
-    if whole.share and (whole.cost or whole.tokens):
-        value, name = (whole.cost, "cost") if whole.cost else (whole.tokens, "tokens")
-        per_percent = value / whole.share / 100
-        top = axes.secondary_xaxis(
-            "top",
-            functions=(lambda share: np.asarray(share) * per_percent, lambda amount: np.asarray(amount) / per_percent),
-        )
-        top.set_xlabel(f"{name} of 1,000 replies")
     save_png(figure, path)

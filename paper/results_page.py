@@ -8,19 +8,10 @@ from typing import Any
 from contradiction.evaluation import results
 from contradiction.evaluation.baselines import FEATURES
 from contradiction.evaluation.figures import RESAMPLES
-from contradiction.evaluation.paired_tests import (
-    COMPARISON,
-    MethodRuns,
-    merged_run_of,
-    paired_tests,
-    run_of,
-    single_run,
-)
 from contradiction.inputs.views import HIERARCHICAL
 from contradiction.io.tables import Table, percent, render
 from contradiction.labels import GROUPED, RELEASE, merged_config
 from contradiction.paths import RESULTS
-from contradiction.reports.plots import LEADERBOARD, leaderboard
 from contradiction.reports.tables import (
     COLLAPSED,
     backbone_name,
@@ -33,6 +24,15 @@ from contradiction.reports.tables import (
 from contradiction.training import record
 from contradiction.training.recipe import option_named
 from contradiction.training.recipe_files import RETIRED, RecordedRecipe, recorded_recipe
+from paper.paired_tests import (
+    COMPARISON,
+    MethodRuns,
+    merged_run_of,
+    paired_tests,
+    run_of,
+    single_run,
+)
+from paper.plots import LEADERBOARD, leaderboard
 
 SPLITS = ("validation", "test")
 
@@ -47,6 +47,7 @@ def results_page(folder: str | Path = RESULTS) -> str:
     configs = ("4-class", f"4-class{GROUPED}")
     return render(
         "results.md",
+        templates=Path(__file__).parent,
         folder=Path(folder).resolve().name,
         of_project=Path(folder).resolve() == RESULTS.resolve(),
         plot=LEADERBOARD if leaderboard(evaluations) else None,

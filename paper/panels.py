@@ -9,12 +9,12 @@ from typing import Any
 from contradiction.data.splits import fingerprint, load_split, of_bot
 from contradiction.evaluation import baselines, results
 from contradiction.evaluation.figures import RESAMPLES, measure
-from contradiction.evaluation.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, run_of
 from contradiction.io.files import write_json
 from contradiction.labels import BOTS, GROUPED, RELEASE, merged_config, task_of
 from contradiction.paths import RESULTS
-from contradiction.reports.plots import PAPER, Panel
-from contradiction.reproduction.cells import BY_BOT, CURVE, METHODS, Cell
+from paper.cells import BY_BOT, CURVE, METHODS, Cell
+from paper.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, run_of
+from paper.plots import PAPER, Panel
 
 AGAINST = ("sentence-pair", "hierarchical")  # the opponents of all other methods
 KINDS = ("zero-shot", "trained", "merged")  # in the order of a table

@@ -14,9 +14,9 @@ from contradiction.errors import InputError, first_line
 from contradiction.evaluation import results
 from contradiction.io.cluster import cluster
 from contradiction.io.files import LockedError, locked, write_json
-from contradiction.reproduction.cells import Cell
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
+from paper.cells import Cell
 
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector

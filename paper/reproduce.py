@@ -1,4 +1,4 @@
-"""The command ``cdconv reproduce``."""
+"""Reruns a table of the paper: ``python -m paper.reproduce table4``."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from contradiction.cli import main
 from contradiction.commands.common import DATA, DataOption, SaveStepsOption, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
-    from contradiction.reproduction.cells import Cell
+    from paper.cells import Cell
 
 Done = Mapping[str, dict[str, Any]]
 
@@ -76,9 +77,9 @@ def reproduce(
     them trains cells that no other process works on.
     """
     from contradiction.io.files import locked
-    from contradiction.reproduction import grid
-    from contradiction.reproduction.cells import cells_of, values_of
-    from contradiction.reproduction.cells import shard as shard_of
+    from paper import grid
+    from paper.cells import cells_of, values_of
+    from paper.cells import shard as shard_of
 
     folder = out or Path("runs") / table
     cells = cells_of(
@@ -133,8 +134,8 @@ def _run(
     address: str | None,
 ) -> int:
     """Runs the unfinished cells that no other process works on; returns the number of failed cells."""
-    from contradiction.reproduction import grid
     from contradiction.training.recipe import is_recorded_folder
+    from paper import grid
 
     grid.check_free(mine, folder, resume)
     done = grid.finished(cells, folder)
@@ -171,7 +172,7 @@ def _attempts(
     cells: Sequence["Cell"], todo: Sequence["Cell"], options: Mapping[str, Any]
 ) -> Iterator[tuple["Cell", tuple[bool, str]]]:
     """Runs cells one after another, and prints before each how much time is left."""
-    from contradiction.reproduction import grid
+    from paper import grid
 
     for number, cell in enumerate(todo):
         done = grid.finished(cells, options["out"])
@@ -186,7 +187,7 @@ def _attempts(
 
 def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> None:
     from contradiction.io.tables import Table
-    from contradiction.reproduction import grid
+    from paper import grid
 
     todo = [cell for cell in cells if cell.name not in done]
     minutes, source = grid.estimate(cells, done), "measured on the finished cells on this hardware"
@@ -214,10 +215,10 @@ def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> 
 
 
 def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, fit_baselines: bool) -> None:
-    from contradiction.reproduction import grid
-    from contradiction.reproduction import table as tables
-    from contradiction.reproduction.cells import BY_BOT
-    from contradiction.reproduction.panels import baselines_of, configs_of, panels_of
+    from paper import grid
+    from paper import table as tables
+    from paper.cells import BY_BOT
+    from paper.panels import baselines_of, configs_of, panels_of
 
     done = grid.finished(cells, folder)
     if not done:
@@ -232,3 +233,10 @@ def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, f
             show(tests)
     written = tables.write(folder, table, cells, done, panels)
     typer.echo(f"{', '.join(map(str, written))}: written, {len(done)} of {len(cells)} cells")
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app.command()(reproduce)
+
+if __name__ == "__main__":
+    main(app)

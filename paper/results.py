@@ -1,15 +1,20 @@
-"""The command ``cdconv results``: the page of results, and evaluations added to the saved results."""
+"""``python -m paper.results``: the page of results, and evaluations added to the saved results."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from contradiction.cli import main
 from contradiction.commands.common import SHOWN_RESULTS, ResultsOption
 from contradiction.errors import InputError
 from contradiction.paths import RESULTS
 
-app = typer.Typer(help="Writes the page of results from the saved results, or adds evaluations to them.")
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Writes the page of results from the saved results, or adds evaluations to them.",
+)
 PAGE = Path("models/README.md")
 
 
@@ -24,13 +29,13 @@ def results(
         return
     from contradiction.evaluation.results import published
     from contradiction.io.files import check_file, write_text
-    from contradiction.reports.plots import LEADERBOARD, draw_leaderboard, leaderboard
-    from contradiction.reports.results_page import results_page
+    from paper.plots import LEADERBOARD, draw_leaderboard, leaderboard
+    from paper.results_page import results_page
 
     if out:
         check_file(out)
     if not (evaluations := published(folder)):
-        raise InputError(f"{folder}: no such folder, or no results in it; `cdconv results add FILE` adds some")
+        raise InputError(f"{folder}: no such folder, or no results in it; `python -m paper.results add FILE` adds some")
     if out is None:
         out = PAGE
         if not Path(SHOWN_RESULTS).is_dir():
@@ -53,7 +58,7 @@ def add(
     page: Annotated[
         str,
         typer.Option(
-            help="The page that shows them: results, or reproduction (only the tables of `cdconv reproduce`)."
+            help="The page that shows them: results, or reproduction (only the tables of `python -m paper.reproduce`)."
         ),
     ] = "results",
 ) -> None:
@@ -69,3 +74,7 @@ def add(
     if counts:
         contrast.add(counts, folder)
     typer.echo(f"{folder}: {len(evaluations)} evaluations and {len(counts)} counts of contrast pairs added")
+
+
+if __name__ == "__main__":
+    main(app)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
+from contradiction.evaluation.figures import holm
 from contradiction.io.tables import p_value, signed, signed_interval
 from contradiction.labels import merge_id, task_of
 
@@ -176,17 +177,3 @@ def combined_p_value(tests: Sequence[tuple[float, float]]) -> float:
         one_sided = sorted(p / 2 if sign * difference > 0 else 1 - p / 2 for difference, p in tests)
         directions.append(len(tests) / k * one_sided[k - 1])
     return min(1.0, 2 * min(directions))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values after Holm's correction for their number, in the same order.
-
-    An adjusted value is at or below a level exactly where the procedure rejects at that level (Holm, 1979, *A simple
-    sequentially rejective multiple test procedure*, Scandinavian Journal of Statistics 6).
-    """
-    adjusted = [1.0] * len(p_values)
-    reached = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
-        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = reached
-    return adjusted

@@ -1,1 +1,0 @@
-"""The paper's tables, rerun: what `cdconv reproduce` does."""
