@@ -22,7 +22,7 @@ from contradiction.labels import LABELS
 from contradiction.methods import llm_judge
 from contradiction.methods.calibration import calibrate
 from contradiction.methods.cascade import CascadeClassifier
-from contradiction.methods.llm_judge import LLMJudge, read_label
+from contradiction.methods.llm_judge import LLMJudge
 from contradiction.methods.loading import load_classifier, load_rule, name_with_digest
 from contradiction.verdict import NO_ANSWER
 
@@ -131,47 +131,6 @@ def test_a_judge_of_two_labels(judge):
         detector = ContradictionDetector.from_pretrained(judge(server, task="2-class"))
         assert detector(chat(*CAT)).contradiction
     assert detector.labels == LABELS["2-class"]
-
-
-@pytest.mark.parametrize(
-    ("text", "label"),
-    [
-        ('{"label": "history"}', "history"),
-        (
-            '<think>maybe role-confusion {"label": "role-confusion"}</think>```json\n{"label": "History"}\n```',
-            "history",
-        ),
-        ("maybe role-confusion, maybe not</think>It is history", "history"),
-        ("history<think>or perhaps role-confusion", "history"),
-        ("The label is **non-contradiction**.", "non-contradiction"),
-        ("“History”。", "history"),
-        ("**Label:** `history`", "history"),
-        ("标签是 history", "history"),
-        ("{'label': 'history'}", "history"),
-        ("history or role-confusion", None),
-        ("No contradiction with the history.", None),
-        ("It is not history.", None),
-        ('{"label": "矛盾"}', None),
-        ("", None),
-        ('{"label": 3}', None),
-    ],
-)
-def test_answers_are_parsed_with_and_without_json(text, label):
-    assert read_label(text, NAMES) == label
-
-
-@pytest.mark.parametrize(
-    ("text", "label"),
-    [
-        ("Contradiction.", "contradiction"),
-        ("Non-contradiction.", "non-contradiction"),
-        ("No contradiction.", None),
-        ("There is no contradiction.", None),
-        ("It is not a contradiction.", None),
-    ],
-)
-def test_an_answer_that_negates_a_label_is_not_that_label(text, label):
-    assert read_label(text, LABELS["2-class"]) == label
 
 
 def test_a_server_without_schema_support_is_called_without_one(judge):

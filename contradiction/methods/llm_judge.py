@@ -1,11 +1,10 @@
 """A language model as a judge: it reads the guidelines and a conversation, and answers with a label."""
 
 import json
-import re
 import sqlite3
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -16,7 +15,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from contradiction import guidelines
-from contradiction.conversation import ASSISTANT, USER, answer_of
+from contradiction.conversation import ASSISTANT, USER
 from contradiction.decision import KEY as RULE
 from contradiction.decision import Rule
 from contradiction.errors import InputError
@@ -26,6 +25,7 @@ from contradiction.io.endpoint import KEY, URL, Answer, Endpoint, RefusedError, 
 from contradiction.io.files import read_json
 from contradiction.labels import LABELS, NON_CONTRADICTION, merge_id
 from contradiction.methods.base import Prediction
+from contradiction.methods.judge_answers import read_label
 from contradiction.methods.loading import register
 from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.paths import SAMPLE
@@ -36,9 +36,8 @@ SMOOTHING = 0.1  # votes that each label has before the first answer
 DOUBT = 0.49  # the probability of a contradiction, when a rule is fitted, where the model gave no usable answer
 OF_ONE_ROW = (400, 413, 422)  # refusals that may concern one row alone
 REFUSALS = 20  # after so many of them without an answer, the fault lies in the requests
-# What may surround the label of an answer that is not JSON: quotes and emphasis, and "The label is" before it.
-MARKS = re.compile(r"[\"'`*“”‘’「」{}]")
-BEFORE = r"(?:(?:(?:the|my|final|correct) )*(?:label|answer|it|this|标签|答案|这)\s*(?:is|是|为|[:：=])[\s:：=]*)?"
+TOKEN_BYTES = 3  # of a Chinese character, which is about one token
+ANSWER_TOKENS = 10  # of an answer with a label alone, about
 
 PROMPT: Mapping[str, str] = {
     "zh": "你是对话标注员。{task}\n\n标签：\n{labels}\n\n规则：\n{rules}\n\n"
@@ -126,6 +125,7 @@ class LLMJudge(SoftmaxClassifier):
         self._endpoint = Endpoint(options.model, timeout=options.timeout, attempts=options.attempts)
         self._plain = False  # whether the endpoint has refused a schema for its answers
         self._answers_come = False
+        self._before_requests: Callable[[dict[str, Any]], Any] = lambda estimate: None
         self._refusals: list[RefusedError] = []
         self._seconds = array("d")
         self._counts: Counter[str] = Counter()
@@ -152,7 +152,7 @@ class LLMJudge(SoftmaxClassifier):
             completion_tokens, seconds (the mean of an answer), slow_seconds (95 % of the answers are faster), and cost,
             None without prices.
         """
-        counts, seconds, prices = self._counts, np.array(self._seconds), self.options.prices
+        counts, seconds = self._counts, np.array(self._seconds)
         read, written = counts["prompt_tokens"], counts["completion_tokens"]
         return {
             "answers": len(seconds),
@@ -162,8 +162,23 @@ class LLMJudge(SoftmaxClassifier):
             "completion_tokens": written,
             "seconds": float(np.mean(seconds)) if len(seconds) else None,
             "slow_seconds": float(np.quantile(seconds, 0.95)) if len(seconds) else None,
-            "cost": (read * prices.get("input", 0) + written * prices.get("output", 0)) / 1e6 if prices else None,
+            "cost": self._price(read, written),
         }
+
+    def before_requests(self, call: Callable[[dict[str, Any]], Any]) -> None:
+        """See :meth:`Classifier.before_requests`."""
+        self._before_requests = call
+
+    def _estimate(self, texts: Sequence[str]) -> dict[str, Any]:
+        """About what the answers to some questions will cost."""
+        opening = sum(len(message["content"].encode()) for message in self._opening)
+        read = sum(opening + len(text.encode()) for text in texts) // TOKEN_BYTES
+        return {"model": self.options.model, "requests": len(texts), "prompt_tokens": read,
+                "cost": self._price(read, ANSWER_TOKENS * len(texts))}  # fmt: skip
+
+    def _price(self, read: int, written: int) -> float | None:
+        prices = self.options.prices
+        return (read * prices.get("input", 0) + written * prices.get("output", 0)) / 1e6 if prices else None
 
     def predict(
         self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
@@ -219,6 +234,8 @@ class LLMJudge(SoftmaxClassifier):
                     yield text, self._counted(*cached)
                 else:
                     open_votes.append((key, text))
+            if open_votes:
+                self._before_requests(self._estimate([text for _, text in open_votes]))
             votes = in_threads(lambda vote: self._vote(vote[1]), open_votes, self.options.concurrency)
             for (key, text), (label, answer) in votes:
                 if label:
@@ -282,24 +299,6 @@ class LLMJudge(SoftmaxClassifier):
             return Answer("")
 
 
-def read_label(text: str, labels: Sequence[str]) -> str | None:
-    """The label in an answer: that of a JSON object, or else the label that is the whole answer; None without one.
-
-    A label within other words does not count: "no contradiction" is not a contradiction.
-    """
-    text, *_ = answer_of(text).partition("<think>")  # a model may go on to think after its answer
-    for candidate in re.findall(r"\{[^{}]*\}", text):
-        try:
-            label = json.loads(candidate).get("label")
-        except ValueError:
-            continue
-        if isinstance(label, str) and label.strip().lower() in labels:
-            return label.strip().lower()
-    names = "|".join(map(re.escape, labels))
-    match = re.fullmatch(rf"{BEFORE}({names})\s*[.。]?", MARKS.sub("", text.lower()).strip())
-    return match[1] if match else None
-
-
 def _schema(labels: Sequence[str]) -> dict[str, Any]:
     """The JSON schema of an answer, for servers that can enforce it."""
     schema = {
@@ -327,10 +326,13 @@ def _question(row: Row) -> str:
 
 def _opening_messages(options: JudgeOptions) -> list[dict[str, str]]:
     """The instructions, then the examples as questions and answers."""
-    texts = guidelines.MEANINGS if options.task == "4-class" else guidelines.MERGED
+    meanings = (guidelines.MEANINGS if options.task == "4-class" else guidelines.MERGED)[options.language]
     system = PROMPT[options.language].format(
         task=guidelines.TASK[options.language],
-        labels="\n".join(f"- {name}: {meaning}" for name, meaning in texts[options.language].items()),
+        # With numbers, because some models answer with one.
+        labels="\n".join(
+            f"{LABELS[options.task].index(name)}. {name}: {meaning}" for name, meaning in meanings.items()
+        ),
         rules="\n".join(f"- {rule}" for rule in guidelines.RULES[options.language]),
     )
     messages = [{"role": "system", "content": system}]
