@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import gradio as gr
 import samples
 from gradio.utils import get_upload_folder
 from locales import CHINESE, ENGLISH, LANGUAGES, for_browser, text_key, translations
+from pydantic import ValidationError
 from starlette.middleware import Middleware
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
@@ -25,11 +26,13 @@ from contradiction.conversation import spoken_messages
 from contradiction.errors import InputError
 from contradiction.inference.torch_backend import use_allowed_cores
 from contradiction.paths import CHECKOUT, SHIPPED
-from contradiction.serving.api import PATHS, caller_of, chosen, handlers, name_of, router
+from contradiction.serving.api import PATHS, handlers, router
+from contradiction.serving.endpoints import ENDPOINTS, Endpoint, answer, caller_of, explain
 from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Guard, Metrics
 from contradiction.serving.predictions import BusyError, CallerGoneError, FailedError, LateError
 from contradiction.serving.service import Service
+from contradiction.serving.tools import tools
 
 MODEL = os.environ.get("CDCONV_MODEL", str(SHIPPED))
 OTHERS = os.environ.get("CDCONV_OTHERS", "").split()  # more detectors, between which visitors choose
@@ -58,7 +61,7 @@ def build(services: Mapping[str, Service], bot: bots.Bot | None = None) -> gr.Bl
         bot: the chatbot that visitors can chat with.
     """
     texts = page_texts(services)
-    shown = [_shown(name, member.detector) for name, member in services.items()]
+    shown = [_shown(name, member) for name, member in services.items()]
 
     def words(key: str) -> Any:
         return texts(text_key(key))
@@ -132,8 +135,9 @@ def words_by_language(*beginnings: str) -> dict[str, dict[str, str]]:
     }
 
 
-def _shown(name: str, detector: ContradictionDetector) -> dict[str, Any]:
-    rule, place = detector.classifier.rule, Path(detector.name)
+def _shown(name: str, service: Service) -> dict[str, Any]:
+    detector, place = service.detector, Path(service.source)
+    rule = detector.classifier.rule
     if CHECKOUT and place.is_relative_to(CHECKOUT):
         place = place.relative_to(CHECKOUT)
     return {
@@ -154,84 +158,37 @@ def read_pasted(text: str) -> dict[str, Any]:
 
 
 def functions(services: Mapping[str, Service]) -> None:
-    """Adds the public functions of the page, for ``gradio_client`` and MCP."""
-
-    async def judge(
-        _request: gr.Request,
-        messages: Chat,
-        threshold: float | None = None,
-        prior: float | None = None,
-        detector: str | None = None,
-    ) -> dict[str, Any]:
-        """Judges the last reply of a Chinese chat: does the bot contradict itself, its role, or what it said before?
-
-        Args:
-            messages: the chat, a list of {"role": "user" or "assistant", "content": text}.
-            threshold: a reply is called a contradiction from this probability on; by default the detector's own.
-            prior: the share of contradictions among the bot's replies, such as 0.1.
-            detector: the name of one of the page's detectors; by default the first.
-        """
-        return await _answered(
-            services, detector, _request, lambda judging: judging.judge(messages, threshold=threshold, prior=prior)
-        )
-
-    async def scan(
-        _request: gr.Request,
-        messages: Chat,
-        threshold: float | None = None,
-        prior: float | None = None,
-        detector: str | None = None,
-    ) -> list[dict[str, Any]]:
-        """Judges every reply of a Chinese chat; a verdict for each, in order.
-
-        Args:
-            messages: the chat, a list of {"role": "user" or "assistant", "content": text}.
-            threshold: a reply is called a contradiction from this probability on; by default the detector's own.
-            prior: the share of contradictions among the bot's replies, such as 0.1.
-            detector: the name of one of the page's detectors; by default the first.
-        """
-        return await _answered(
-            services, detector, _request, lambda judging: judging.scan(messages, threshold=threshold, prior=prior)
-        )
-
-    async def rerank(
-        _request: gr.Request, messages: Chat, candidates: list[str], detector: str | None = None
-    ) -> list[dict[str, Any]]:
-        """Orders the replies that a bot could give, the least likely contradiction first.
-
-        Args:
-            messages: the chat so far, which ends with a message of the user.
-            candidates: the replies.
-            detector: the name of one of the page's detectors; by default the first.
-        """
-        return await _answered(services, detector, _request, lambda judging: judging.rerank(messages, candidates))
-
-    async def check(
-        _request: gr.Request, facts: list[str], reply: str, question: str = "", detector: str | None = None
-    ) -> dict[str, Any]:
-        """Judges a reply against sentences that are true of the bot.
-
-        Args:
-            facts: sentences in the bot's own words.
-            reply: the reply.
-            question: what the user said before it; without it the verdict is unsure.
-            detector: the name of one of the page's detectors; by default the first.
-        """
-        return await _answered(services, detector, _request, lambda judging: judging.check(facts, reply, question))
-
-    for function in (judge, scan, rerank, check):
+    """Adds the requests of the service as public functions of the page, for ``gradio_client``."""
+    for name, endpoint in ENDPOINTS.items():
         # Not held in Gradio's queue, which knows no visitors: the service lets them take turns.
-        gr.api(function, api_name=function.__name__, concurrency_limit=None)
+        gr.api(_function(services, name, endpoint), api_name=name, concurrency_limit=None)
 
 
-async def _answered(
-    services: Mapping[str, Service], name: str | None, request: gr.Request, call: Callable[[Service], Any]
-) -> Any:
-    try:
-        service = chosen(services, name)
-        return await service.answer_in_turn(lambda: call(service), caller_of(request))
-    except (InputError, BusyError, LateError, CallerGoneError, FailedError) as error:
-        raise gr.Error(str(error), print_exception=False) from None
+def _function(services: Mapping[str, Service], name: str, endpoint: Endpoint) -> Callable[..., Any]:
+    own = endpoint.body.model_fields
+    fields = {field: own[field] for field in sorted(own, key=lambda field: not own[field].is_required())}
+
+    async def function(request: gr.Request, *values: Any) -> dict[str, Any]:
+        given = {field: value for field, value in zip(fields, values, strict=False) if value is not None}
+        try:
+            return await answer(services, name, endpoint.body.model_validate(given), caller_of(request))
+        except ValidationError as error:
+            raise gr.Error(explain(error.errors(), endpoint.body), print_exception=False) from None
+        except (InputError, BusyError, LateError, CallerGoneError, FailedError) as error:
+            raise gr.Error(str(error), print_exception=False) from None
+
+    # Gradio reads the parameters and their descriptions from the signature and the docstring.
+    parameters = [Parameter("request", Parameter.POSITIONAL_OR_KEYWORD, annotation=gr.Request)]
+    for field, info in fields.items():
+        default = Parameter.empty if info.is_required() else info.default
+        kind = Parameter.POSITIONAL_OR_KEYWORD
+        parameters.append(Parameter(field, kind, default=default, annotation=info.annotation))
+    arguments = "\n".join(f"    {field}: {info.description}" for field, info in fields.items())
+    function.__name__ = name
+    function.__doc__ = f"{endpoint.summary}.\n\nArgs:\n{arguments}\n"
+    function.__annotations__ |= {parameter.name: parameter.annotation for parameter in parameters}
+    function.__signature__ = Signature(parameters, return_annotation=dict[str, Any])  # type: ignore[attr-defined]
+    return function
 
 
 def serve(
@@ -258,11 +215,12 @@ def serve(
         button_primary_background_fill_hover="*primary_800",
     )
     members = [Service(each, LIMITS) for each in (detector, *others)]
-    services = {name_of(member): member for member in members}
+    services = {member.detector.name: member for member in members}
     if len(services) < len(members):
-        names = ", ".join(map(name_of, members))
+        names = ", ".join(member.detector.name for member in members)
         raise InputError(f"{names}: visitors choose a detector by its name, so each needs a name of its own")
     metrics = Metrics((*PATHS, bots.PATH))
+    mcp, lifespan = tools(services)
     page = build(services, bot)
     plots = StaticFiles(directory=ANALYSIS, check_dir=False)
     upload = (batch.MEGABYTES + 1) * 1_000_000
@@ -275,8 +233,10 @@ def serve(
         footer_links=["api"],
         i18n=page_texts(services),
         app_kwargs={
+            **({"lifespan": lifespan} if lifespan else {}),
             "routes": [
                 *router(services, metrics).routes,
+                *mcp,
                 *(bots.router(bot).routes if bot else ()),
                 Mount("/analysis", plots),
             ],
@@ -290,7 +250,6 @@ def serve(
         max_file_size=batch.MEGABYTES * 1_000_000,
         state_session_capacity=SESSIONS,
         ssr_mode=False,
-        mcp_server=find_spec("mcp") is not None,
         quiet=True,
         prevent_thread_lock=True,
     )

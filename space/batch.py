@@ -20,7 +20,7 @@ from contradiction.chats.readers import open_file, unpacked_size
 from contradiction.conversation import text_at
 from contradiction.errors import InputError
 from contradiction.io.lines import to_json_line
-from contradiction.serving.api import caller_of, chosen
+from contradiction.serving.endpoints import caller_of, chosen
 from contradiction.serving.predictions import BusyError, FailedError, LateError, Ticket, TooLongError
 from contradiction.serving.service import Service
 from contradiction.verdict import Verdict, is_unchecked

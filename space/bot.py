@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from contradiction.conversation import USER
 from contradiction.errors import InputError
-from contradiction.serving.api import caller_of
+from contradiction.serving.endpoints import caller_of
 from contradiction.serving.service import WATCH
 
 PATH = "/v1/reply"

@@ -17,6 +17,6 @@ verdicts = detector.scan(${messages})
 ${show}(verdict.contradiction, verdict.kind, verdict.evidence)`),
   part("codeClient", null, `from gradio_client import Client
 
-verdicts = Client("${at(".")}").predict(${messages}, api_name="/scan")
+verdicts = Client("${at(".")}").predict(${messages}, api_name="/scan")["verdicts"]
 ${show}(verdict["contradiction"], verdict["kind"], verdict["evidence"])`),
-  part("codeMcp", "codeMcpInfo", JSON.stringify({ mcpServers: { cdconv: { url: at("gradio_api/mcp/") } } }, null, 2)));
+  part("codeMcp", "codeMcpInfo", JSON.stringify({ mcpServers: { cdconv: { url: at("mcp") } } }, null, 2)));

@@ -1,14 +1,12 @@
 """The command ``cdconv serve``, up to the point where it listens."""
 
 import socket
-from contextlib import ExitStack, nullcontext
 
 import pytest
 from helpers.chats import CHAT, line
 from starlette.testclient import TestClient
 
 from contradiction.paths import CHECKOUT, SHIPPED
-from contradiction.serving.predictions import BusyError
 
 
 def test_the_image_contains_the_shipped_detector():
@@ -39,29 +37,12 @@ def test_the_options_of_the_command_are_the_defaults_of_requests(run, random_mod
     apps = []
     monkeypatch.setattr("uvicorn.run", lambda app, **options: apps.append(app))
     monkeypatch.setattr("contradiction.page.check_address", lambda *args: None)
-    options = ("--category", "history", "--windowing", "unstructured", "--max-turns", "1", "--device", "cpu")
+    options = ("--category", "history", "--max-turns", "1", "--device", "cpu")
     code, _, error = run("serve", "--model", random_model("4-class"), "--threshold", "0", *options)
     assert code == 0, error
     with TestClient(apps[0]) as client:
         verdict = client.post("/v1/judge", json={"messages": [*CHAT, *CHAT, *CHAT]}).json()
     assert (verdict["kind"], verdict["evidence"], verdict["checked"]) == ("history", [9], False)
-
-
-@pytest.mark.parametrize(("options", "places"), [([], 256), (["--per-caller", "100"], 100)])
-def test_one_caller_may_take_all_places_or_as_many_as_the_command_says(run, random_model, monkeypatch, options, places):
-    services = []
-    monkeypatch.setattr("contradiction.serving.api.application", lambda service, token: services.append(service))
-    monkeypatch.setattr("uvicorn.run", lambda app, **options: None)
-    monkeypatch.setattr("contradiction.page.check_address", lambda *args: None)
-    code, _, error = run("serve", "--model", random_model("4-class"), *options)
-    assert code == 0, error
-    with ExitStack() as held:
-        for _ in range(places):
-            held.enter_context(services[0].place("10.0.0.1"))
-        with pytest.raises(BusyError):
-            held.enter_context(services[0].place("10.0.0.1"))
-        with nullcontext() if options else pytest.raises(BusyError):
-            held.enter_context(services[0].place("10.0.0.2"))
 
 
 def test_a_device_that_does_not_exist_prints_one_line(run, random_model):

@@ -1,6 +1,8 @@
 """The REST service: verdicts of the façade for many concurrent clients, and rejections with a reason."""
 
 import asyncio
+import gzip
+import json
 import os
 import re
 import subprocess
@@ -21,7 +23,8 @@ from contradiction.inputs.windows import MAX_TURNS
 from contradiction.labels import HISTORY
 from contradiction.paths import CHECKOUT
 from contradiction.serving import predictions
-from contradiction.serving.api import PATHS, POSTS, application, chosen, handlers, router
+from contradiction.serving.api import PATHS, POSTS, application, handlers, router
+from contradiction.serving.endpoints import VERDICT, chosen
 from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Metrics
 from contradiction.serving.predictions import BusyError, JoinedPredictions, LateError, TooLongError
@@ -210,7 +213,7 @@ def test_the_token_scheme_is_case_insensitive_and_the_api_description_is_public(
         for path, operations in description["paths"].items()
         if all(operation.get("security") == [{name: []}] for operation in operations.values())
     }
-    assert needing == set(PATHS) - {"/healthz"}
+    assert needing == set(PATHS) - {"/healthz", "/mcp"}
 
 
 def test_the_api_description_names_no_token_if_none_is_set(client):
@@ -231,8 +234,10 @@ def test_the_api_description_covers_every_path_and_field_and_loads_nothing_exter
     assert not re.search(r"https?:|//|<script|<link|@import|url\(", answer.text)
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     statuses = {status for path in POSTS for status in document["paths"][path]["post"]["responses"]}
-    assert statuses == {"200", "400", "413", "422", "500", "503", "504"}
-    assert set(re.findall("<h2><code>[A-Z]+ (.+?)</code>", answer.text)) == set(document["paths"]) == set(PATHS)
+    assert statuses == {"200", "400", "413", "415", "422", "500", "503", "504"}
+    assert (
+        set(re.findall("<h2><code>[A-Z]+ (.+?)</code>", answer.text)) == set(document["paths"]) == set(PATHS) - {"/mcp"}
+    )
     links, places = (set(re.findall(f'{name}="#?(.+?)"', answer.text)) for name in ("href", "id"))
     assert links and links <= places == set(document["components"]["schemas"])
     assert "我没养过猫呀" in answer.text  # from the example
@@ -287,7 +292,88 @@ def test_the_service_leaves_errors_of_other_paths_to_the_surrounding_app(detecto
 
 
 def test_large_counts_are_exact():
-    assert "cdconv_rows_total 1234567" in Metrics(()).text({"cdconv_rows_total": ("Rows.", 1234567)}).splitlines()
+    assert "cdconv_rows_total 1234567" in Metrics(()).text({"cdconv_rows_total": ("Rows.", {"": 1234567})}).splitlines()
+
+
+def test_the_metrics_count_verdicts_by_whether_all_text_was_read(detector):
+    with bounded(detector, messages=2000) as client:
+        post(client, "judge", messages=CHAT, threshold=0)
+        post(client, "judge", messages=CHAT, threshold=1)
+        post(client, "judge", messages=chat("你好", "你好", "你好", "？！"))
+        post(client, "scan", messages=chat("你好", "你好", "你好", "好" * 2000), threshold=0)
+        lines = client.get("/metrics").text.splitlines()
+    counts = {line.split("{")[1]: int(line.split()[1]) for line in lines if line.startswith("cdconv_verdicts_total{")}
+    assert {name.split("}")[0]: count for name, count in counts.items()} == {
+        'contradiction="false",checked="true"': 1,
+        'contradiction="none",checked="false"': 1,
+        'contradiction="true",checked="false"': 1,
+        'contradiction="true",checked="true"': 2,
+    }
+
+
+def test_an_error_names_the_model_but_not_where_it_is(client, random_model):
+    status, error = refusal(client.post("/v1/judge", json={"messages": CHAT, "threshold": "precision>=0.8"}))
+    folder = random_model("4-class")
+    assert status == 422 and error.startswith(f"{folder.name}: ")
+    assert str(folder.parent) not in error + client.get("/healthz").text
+
+
+def test_a_body_packed_with_gzip_is_read_within_the_size_limit(client):
+    def sent(content, encoding="gzip"):
+        headers = {"content-type": "application/json"} | ({"content-encoding": encoding} if encoding else {})
+        return client.post("/v1/judge", content=content, headers=headers)
+
+    plain = json.dumps({"messages": CHAT}).encode()
+    assert sent(gzip.compress(plain)).json() == post(client, "judge", messages=CHAT)
+    for body, encoding, status, said in (
+        (gzip.compress(b" " * 600_000), "gzip", 413, "524,288"),
+        (gzip.compress(plain)[:-9], "gzip", 400, "gzip"),
+        (gzip.compress(plain) + b"x", "gzip", 400, "gzip"),
+        (plain, "gzip", 400, "gzip"),
+        (gzip.compress(plain), None, 400, "content-encoding: gzip"),
+        (plain, "br", 415, "'br'"),
+    ):
+        assert (sent(body, encoding).status_code, said in refusal(sent(body, encoding))[1]) == (status, True)
+
+
+def test_the_described_verdict_has_the_fields_of_the_dataclass(detector):
+    assert [*VERDICT.model_fields] == [*detector(CHAT).to_record()]
+    assert all(field.description for field in VERDICT.model_fields.values())
+
+
+def call_tool(client, name, **arguments):
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    headers = {"accept": "application/json, text/event-stream"}
+    return client.post("/mcp", json=call, headers=headers).json()["result"]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        CHAT,
+        [*CHAT[:3], {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}, CHAT[3]],
+        [*CHAT[:3], {"role": "assistant", "content": [{"type": "text", "text": "我没养过猫呀"}]}],
+    ],
+    ids=["text", "null", "parts"],
+)
+def test_a_tool_answers_like_rest_as_json_text_and_as_structured_content(client, messages):
+    answer = call_tool(client, "scan", messages=messages)
+    assert not answer["isError"]
+    assert answer["structuredContent"] == json.loads(answer["content"][0]["text"])
+    assert answer["structuredContent"] == post(client, "scan", messages=messages)
+
+
+def test_a_tool_refuses_what_rest_refuses_in_the_same_words(client):
+    for name, arguments in (("judge", {"messages": []}), ("judge", {"chat": CHAT}), ("scan", {"messages": ["x"]})):
+        answer = call_tool(client, name, **arguments)
+        assert answer["isError"]
+        assert answer["content"][0]["text"] == refusal(client.post(f"/v1/{name}", json=arguments))[1]
+    assert "'sing'" in call_tool(client, "sing")["content"][0]["text"]
+
+
+def test_tools_need_the_token_too(detector):
+    with bounded(detector, token="geheim") as client:
+        assert client.post("/mcp", json={}).status_code == 401
 
 
 def test_the_metrics_count_the_answers(detector):

@@ -18,7 +18,6 @@ from contradiction.commands.common import (
     PriorOption,
     RevisionOption,
     ThresholdOption,
-    WindowingOption,
     existing_model,
     given_settings,
     limit_threads,
@@ -56,41 +55,26 @@ def serve(
     threshold: ThresholdOption = None,
     prior: PriorOption = None,
     category: CategoryOption = None,
-    windowing: WindowingOption = None,
     max_turns: MaxTurnsOption = MAX_TURNS,
-    max_body: Annotated[int, typer.Option(min=1, help="The maximum size of a request in bytes.")] = DEFAULT.body,
-    max_messages: Annotated[
-        int, typer.Option(min=1, help="The maximum number of messages in a chat.")
-    ] = DEFAULT.messages,
     max_cost: Annotated[
         int, typer.Option(min=1, help="The maximum number of characters that the model reads for a request.")
     ] = DEFAULT.cost,
     timeout: Annotated[
         float, typer.Option(min=0.1, help="The maximum time for an answer, in seconds.")
     ] = DEFAULT.seconds,
-    per_caller: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=DEFAULT.requests,
-            help="The maximum number of requests of one caller, in progress or queued. A caller is an address.",
-        ),
-    ] = DEFAULT.per_caller,
     precision: Annotated[str, typer.Option(metavar="<fp32|bf16>", help="bf16 is faster on some hardware.")] = "fp32",
     backend: BackendOption = "torch",
     device: DeviceOption = None,
 ) -> None:
     """Serves a detector over HTTP: /v1/judge, /v1/scan, /v1/rerank, /v1/check, /v1/clauses; /docs describes them.
 
-    A request can override --threshold, --prior, --category, --windowing and --max-turns.
+    A request can override --threshold, --prior, --category and --max-turns. If mcp is installed, /mcp is an MCP server.
     """
     from contradiction.page import address, check_address
 
     check_installed("the service", PACKAGES)
     _check_token(token)
-    settings = given_settings(
-        threshold=threshold, prior=prior, categories=category, windowing=windowing, max_turns=max_turns
-    )
+    settings = given_settings(threshold=threshold, prior=prior, categories=category, max_turns=max_turns)
     model = existing_model(model, revision)
     if token is None and not _is_loopback(host):
         where = address(host, port)
@@ -106,7 +90,7 @@ def serve(
     detector = ContradictionDetector.from_pretrained(
         model, device=device, precision=precision, backend=backend, **settings
     )
-    service = Service(detector, Limits(max_body, max_messages, cost=max_cost, seconds=timeout, per_caller=per_caller))
+    service = Service(detector, Limits(cost=max_cost, seconds=timeout))
     typer.echo(f"The service is at http://{address(host, port)}/docs (Ctrl+C ends it)")
     uvicorn.run(application(service, token), host=host, port=port, log_level="warning", timeout_keep_alive=10)
 

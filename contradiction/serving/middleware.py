@@ -2,16 +2,20 @@
 
 import hmac
 import time
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from contextlib import suppress
 from threading import Lock
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+from contradiction.errors import shown
+
 BOUNDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # seconds
+Counts = Mapping[str, float]  # labels as Prometheus writes them -> a value
 
 
 class Metrics:
@@ -33,34 +37,36 @@ class Metrics:
         with self._lock:
             self._answers[name, status] += 1
             self._seconds[name] += seconds
-            for bound in BOUNDS:
+            for bound in (*BOUNDS, float("inf")):
                 self._within[name, bound] += seconds <= bound
 
-    def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
-        """All counts, and gauges by name: what they are, and their value."""
+    def text(self, others: Mapping[str, tuple[str, Counts]]) -> str:
+        """All counts, and others by name: what they are, and their values by labels."""
         with self._lock:
-            answers, within, seconds = dict(self._answers), dict(self._within), dict(self._seconds)
-        lines = ["# HELP cdconv_requests_total Answers by path and status.", "# TYPE cdconv_requests_total counter"]
-        lines += [
-            f'cdconv_requests_total{{path="{path}",status="{status}"}} {count}'
-            for (path, status), count in sorted(answers.items())
+            answers = {f'{{path="{path}",status="{status}"}}': n for (path, status), n in sorted(self._answers.items())}
+            times: dict[str, float] = {}
+            for path, seconds in sorted(self._seconds.items()):
+                for bound in (*BOUNDS, float("inf")):
+                    name = f"{bound:g}".replace("inf", "+Inf")
+                    times[f'_bucket{{path="{path}",le="{name}"}}'] = self._within[path, bound]
+                times[f'_sum{{path="{path}"}}'] = round(seconds, 6)
+                times[f'_count{{path="{path}"}}'] = self._within[path, float("inf")]
+        families: list[tuple[str, str, str, Counts]] = [
+            ("cdconv_requests_total", "counter", "Answers by path and status.", answers),
+            ("cdconv_request_seconds", "histogram", "Time to answer.", times),
         ]
-        lines += ["# HELP cdconv_request_seconds Time to answer.", "# TYPE cdconv_request_seconds histogram"]
-        for path in sorted(seconds):
-            count = sum(number for (name, _), number in answers.items() if name == path)
-            buckets = [(f"{bound:g}", within.get((path, bound), 0)) for bound in BOUNDS] + [("+Inf", count)]
-            lines += [f'cdconv_request_seconds_bucket{{path="{path}",le="{le}"}} {number}' for le, number in buckets]
-            lines.append(f'cdconv_request_seconds_sum{{path="{path}"}} {seconds[path]:.6f}')
-            lines.append(f'cdconv_request_seconds_count{{path="{path}"}} {count}')
-        for name, (help, value) in gauges.items():
-            kind = "counter" if name.endswith("_total") else "gauge"
-            lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}", f"{name} {value}"]
+        for name, (help, values) in others.items():
+            families.append((name, "counter" if name.endswith("_total") else "gauge", help, values))
+        lines = []
+        for name, kind, help, values in families:
+            lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}"]
+            lines += [f"{name}{labels} {value}" for labels, value in values.items()]
         return "\n".join(lines) + "\n"
 
 
 HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 NOT_STORED = {"cache-control": "no-store"}
-SERVICE_PATHS = ("/v1/", "/healthz", "/metrics")
+SERVICE_PATHS = ("/v1/", "/healthz", "/metrics", "/mcp")
 NEEDED = "a token is needed: Authorization: Bearer TOKEN"
 WRONG = "the token is wrong, or the header does not have the form Authorization: Bearer TOKEN"
 OPEN = ("/", "/healthz", "/docs", "/openapi.json")  # answered without a token
@@ -70,7 +76,7 @@ class Guard:
     """ASGI middleware around the service.
 
     Args:
-        body: the maximum size of a request in bytes.
+        body: the maximum size of a request in bytes, as it is sent and as it is unpacked.
         token: what a caller has to send as ``Authorization: Bearer TOKEN``; None for no token.
         metrics: counts the answers.
         elsewhere: the maximum size of a request to a path outside the service; by default the same.
@@ -86,11 +92,10 @@ class Guard:
         """Answers one request."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        started, headers, status = time.monotonic(), Headers(scope=scope), 500
-        of_service = scope["path"].startswith(SERVICE_PATHS)
-        most = self.body if of_service else self.elsewhere
+        started, status, path = time.monotonic(), 500, scope["path"]
+        of_service = path.startswith(SERVICE_PATHS)
 
-        async def answer(message: Any) -> None:
+        async def counted(message: Any) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -98,63 +103,60 @@ class Guard:
             await send(message)
 
         try:
-            if not self._is_authorized(scope["path"], headers):
-                reason = WRONG if "authorization" in headers else NEEDED
-                await _refusal(401, reason, {"www-authenticate": "Bearer"})(scope, receive, answer)
-            elif not _fits(headers.get("content-length"), most):
-                await _too_large(most)(scope, receive, answer)
-            else:
-                await self._read(scope, receive, answer, most)
+            headers = Headers(scope=scope)
+            self._check_token(path, headers)
+            await self.app(scope, _bounded(receive, headers, self.body if of_service else self.elsewhere), counted)
+        except HTTPException as refusal:
+            answer = JSONResponse({"error": refusal.detail}, refusal.status_code, refusal.headers)
+            await answer(scope, receive, counted)
         finally:
-            self.metrics.add(scope["path"], status, time.monotonic() - started)
+            self.metrics.add(path, status, time.monotonic() - started)
 
-    async def _read(self, scope: Any, receive: Any, send: Any, most: int) -> None:
-        """Hands over the body part by part; a body without a length is refused once it is too large."""
-        size, refused, started = 0, False, False
-
-        async def bounded() -> Any:
-            nonlocal size, refused
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > most and not started:
-                refused = True
-                raise _TooLarge
-            return message
-
-        async def watched(message: Any) -> None:
-            nonlocal started
-            if not refused:  # what the service makes of a body that ends too early is not sent
-                started = True
-                await send(message)
-
-        with suppress(_TooLarge):
-            await self.app(scope, bounded, watched)
-        if refused:
-            await _too_large(most)(scope, receive, send)
-
-    def _is_authorized(self, path: str, headers: Headers) -> bool:
+    def _check_token(self, path: str, headers: Headers) -> None:
         if self.token is None or path in OPEN:
-            return True
+            return
         scheme, _, secret = headers.get("authorization", "").partition(" ")
-        # The name of the scheme has no case (RFC 9110, section 11.1). An empty token lets nobody in.
-        if scheme.lower() != "bearer" or secret == "":
-            return False
         # Headers are decoded as Latin-1. Bytes of a variable that are no UTF-8 reach Python as surrogates.
         token = self.token.encode("utf-8", "surrogateescape")
-        return hmac.compare_digest(secret.encode("latin-1"), token)
+        # The name of the scheme has no case (RFC 9110, section 11.1). An empty token lets nobody in.
+        if scheme.lower() != "bearer" or not secret or not hmac.compare_digest(secret.encode("latin-1"), token):
+            reason = WRONG if "authorization" in headers else NEEDED
+            raise HTTPException(401, reason, {"www-authenticate": "Bearer", "connection": "close"})
 
 
-class _TooLarge(Exception):
-    pass
+def _bounded(receive: Any, headers: Headers, most: int) -> Any:
+    """Hands over a body part by part, unpacked.
 
+    Raises:
+        HTTPException: now, for a length over the maximum or an unknown encoding; or while the body is read.
+    """
+    too_large = HTTPException(
+        413, f"the request is too large; at most {most:,} bytes are read", {"connection": "close"}
+    )
+    length, encoding = headers.get("content-length", "0"), headers.get("content-encoding", "identity").lower()
+    if not (length.isdecimal() and int(length) <= most):
+        raise too_large
+    if encoding not in ("identity", "gzip", "x-gzip"):
+        raise HTTPException(415, f"content-encoding {shown(encoding)}; send the body as it is, or with gzip")
+    unpack = None if encoding == "identity" else zlib.decompressobj(16 + zlib.MAX_WBITS)
+    size = 0
 
-def _fits(length: str | None, most: int) -> bool:
-    return length is None or (length.isdecimal() and int(length) <= most)
+    async def part() -> Any:
+        nonlocal size
+        message = await receive()
+        if message["type"] != "http.request":
+            return message
+        body = message.get("body", b"")
+        if unpack:
+            try:
+                body = unpack.decompress(body, most - size + 1)
+                if unpack.unused_data or not (unpack.eof or message.get("more_body") or unpack.unconsumed_tail):
+                    raise zlib.error
+            except zlib.error:
+                raise HTTPException(400, "the body is not one whole file of gzip, as content-encoding says") from None
+        size += len(body)
+        if size > most:
+            raise too_large
+        return {**message, "body": body}
 
-
-def _refusal(status: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"error": reason}, status, {"connection": "close", **(headers or {})})
-
-
-def _too_large(most: int) -> JSONResponse:
-    return _refusal(413, f"the request is too large; at most {most:,} bytes are read")
+    return part

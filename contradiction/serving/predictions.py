@@ -257,9 +257,10 @@ class JoinedPredictions:
                 job.done.set()
 
 
-def joined(classifier: Classifier, predictions: JoinedPredictions) -> Classifier:
-    """The same classifier, whose predictions are made together with those of other callers."""
+def joined(classifier: Classifier, predictions: JoinedPredictions, name: str) -> Classifier:
+    """The same classifier under a name, whose predictions are made together with those of other callers."""
     same = copy(classifier)
+    same.name = name
     same.__dict__["predict"] = predictions
     return same
 

@@ -1,4 +1,4 @@
-"""A detector for many callers at a time: one place that judges for the REST service and for the page."""
+"""A detector for many callers at a time: one place that judges for REST, for MCP and for the page."""
 
 import asyncio
 import time
@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -16,6 +18,7 @@ from contradiction.errors import InputError
 from contradiction.serving.limits import Limits
 from contradiction.serving.predictions import BusyError, JoinedPredictions, LateError, Ticket, joined, serving
 from contradiction.settings import from_options
+from contradiction.verdict import Verdict, is_unchecked
 
 Record = dict[str, Any]
 T = TypeVar("T")
@@ -26,8 +29,11 @@ class Service:
     """Judges chats for many callers at a time. Its methods may be called from any thread.
 
     Attributes:
+        detector: the detector; its name is that of the model's folder, because callers may not see where that is.
+        source: the name by which the detector was loaded.
         predictions: joins the requests, and counts them.
         pool: the threads in which requests wait.
+        verdicts: (``contradiction``, ``checked``) of a verdict -> how many there were.
 
     Raises:
         InputError: the detector judges no replies.
@@ -36,10 +42,13 @@ class Service:
     def __init__(self, detector: ContradictionDetector, limits: Limits | None = None) -> None:
         detector.check_judges_replies()
         self.limits = limits or Limits()
+        self.source = detector.name
         self.predictions = JoinedPredictions(detector.classifier)
-        self.detector = ContradictionDetector(joined(detector.classifier, self.predictions), detector.settings)
+        classifier = joined(detector.classifier, self.predictions, Path(detector.name).name)
+        self.detector = ContradictionDetector(classifier, detector.settings)
         # The threads wait for the one that predicts. One caller takes at most half of them.
         self.pool = ThreadPoolExecutor(2 * self.limits.at_once, "requests")
+        self.verdicts: Counter[tuple[str, str]] = Counter()
         self._working: Counter[str] = Counter()
         self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._lock = Lock()
@@ -56,34 +65,53 @@ class Service:
     def judge(self, messages: Messages, **settings: Any) -> Record:
         """The verdict on the last reply of a chat, as a record; settings as of ``Settings``."""
         self._check_chat(messages)
-        return self._with(settings)(messages).to_record()
+        return self._records([self.with_settings(**settings)(messages)])[0]
 
-    def scan(self, messages: Messages, **settings: Any) -> list[Record]:
-        """The verdicts on every reply of a chat, as records."""
+    def scan(self, messages: Messages, **settings: Any) -> Record:
+        """The verdicts on every reply of a chat."""
         self._check_chat(messages)
-        return [verdict.to_record() for verdict in self._with(settings).scan(messages)]
+        return {"verdicts": self._records(self.with_settings(**settings).scan(messages))}
 
-    def rerank(self, messages: Messages, candidates: Sequence[str], **settings: Any) -> list[Record]:
+    def rerank(self, messages: Messages, candidates: Sequence[str], **settings: Any) -> Record:
         """The candidates with their verdicts, the least likely contradiction first."""
         self._check_chat(messages)
         self._check_count(candidates, "candidates")
-        ranked = self._with(settings).rerank(messages, candidates)
-        return [
-            {"index": candidate.index, "reply": candidate.reply, "verdict": candidate.verdict.to_record()}
-            for candidate in ranked
-        ]
+        ranked = self.with_settings(**settings).rerank(messages, candidates)
+        records = self._records([candidate.verdict for candidate in ranked])
+        return {
+            "ranked": [
+                {"index": candidate.index, "reply": candidate.reply, "verdict": record}
+                for candidate, record in zip(ranked, records, strict=True)
+            ]
+        }
 
     def check(self, facts: Sequence[str], reply: str, question: str = "", **settings: Any) -> Record:
         """The verdict on a reply against facts about the bot."""
         self._check_count(facts, "facts")
-        return self._with(settings).check(facts, reply, question).to_record()
+        return self._records([self.with_settings(**settings).check(facts, reply, question)])[0]
 
-    def clauses(self, messages: Messages, **settings: Any) -> list[Record]:
-        """The two clauses that clash in the last reply of a chat; empty if there are none."""
+    def clauses(self, messages: Messages, **settings: Any) -> Record:
+        """The two clauses that clash in the last reply of a chat; none if there are none."""
         self._check_chat(messages)
-        location = self._with(settings).locate(messages)
-        spans = (location.earlier, location.later) if location else ()
-        return [{"message": span.message, "start": span.start, "end": span.end} for span in spans]
+        location = self.with_settings(**settings).locate(messages)
+        return {"clauses": [asdict(span) for span in (location.earlier, location.later)] if location else []}
+
+    def count(self, verdicts: Sequence[Verdict]) -> None:
+        """Counts the verdicts on one chat."""
+        found = Counter(
+            (
+                "none" if verdict.contradiction is None else str(verdict.contradiction).lower(),
+                str(not is_unchecked(verdict.checked, verdict.reason, len(verdicts))).lower(),
+            )
+            for verdict in verdicts
+        )
+        with self._lock:
+            self.verdicts += found
+
+    def with_settings(self, **settings: Any) -> ContradictionDetector:
+        """The detector with the settings of a request."""
+        chosen = from_options(settings)
+        return self.detector.with_settings(**chosen) if chosen else self.detector
 
     def answer(self, call: Callable[[], T], ticket: Ticket) -> T:
         """Answers one request in this thread.
@@ -141,9 +169,9 @@ class Service:
                 self._working[caller] -= 1
                 self._working += Counter()  # drops the callers who have none
 
-    def _with(self, settings: dict[str, Any]) -> ContradictionDetector:
-        chosen = from_options(settings)
-        return self.detector.with_settings(**chosen) if chosen else self.detector
+    def _records(self, verdicts: Sequence[Verdict]) -> list[Record]:
+        self.count(verdicts)
+        return [verdict.to_record() for verdict in verdicts]
 
     def _check_chat(self, messages: Messages) -> None:
         if isinstance(messages, Sequence) and len(messages) > self.limits.messages:

@@ -56,7 +56,7 @@ def with_tools(url, ask):
 
     async def connected():
         async with (
-            streamable_http_client(f"{url}gradio_api/mcp/") as (read, write, _),
+            streamable_http_client(f"{url}mcp") as (read, write, _),
             ClientSession(read, write) as session,
         ):
             await session.initialize()

@@ -36,7 +36,7 @@ def test_a_request_can_choose_among_the_detectors_that_the_owner_named(web, dete
     for detector, name in zip(detectors, names(detectors), strict=True):
         answer = web.post("v1/judge", json={"messages": chat, "detector": name}).json()
         assert answer["scores"] == pytest.approx(detector(chat).scores, abs=1e-5)
-        assert page.predict(chat, detector=name, api_name="/judge") == answer
+        assert page.predict(messages=chat, detector=name, api_name="/judge") == answer
     assert web.post("v1/judge", json={"messages": chat}).json()["label"] in detectors[0].labels
 
 

@@ -16,6 +16,7 @@ from serving import CHATS, ROOT, call_tool, free_port, with_tools
 
 from contradiction import ContradictionDetector
 from contradiction.labels import LABELS
+from contradiction.serving.endpoints import ENDPOINTS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
 
@@ -26,19 +27,18 @@ def test_the_public_functions_are_named_typed_and_described(client):
         path: [parameter["parameter_name"] for parameter in endpoint["parameters"]]
         for path, endpoint in endpoints.items()
     }
-    assert names == {
-        "/judge": ["messages", "threshold", "prior", "detector"],
-        "/scan": ["messages", "threshold", "prior", "detector"],
-        "/rerank": ["messages", "candidates", "detector"],
-        "/check": ["facts", "reply", "question", "detector"],
-    }
+    assert names.keys() == {f"/{name}" for name in ENDPOINTS}
+    for name, endpoint in ENDPOINTS.items():
+        required = [field for field, info in endpoint.body.model_fields.items() if info.is_required()]
+        assert names[f"/{name}"][: len(required)] == required
+        assert {*names[f"/{name}"]} == {*endpoint.body.model_fields}
     assert all(endpoint["description"] for endpoint in endpoints.values())
 
 
 def test_the_public_functions_are_mcp_tools(url):
     tools = {tool.name: tool for tool in with_tools(url, lambda session: session.list_tools()).tools}
-    assert set(tools) == {"judge", "scan", "rerank", "check"}
-    assert all(tool.description for tool in tools.values())
+    assert set(tools) == set(ENDPOINTS)
+    assert all(tool.description and tool.outputSchema for tool in tools.values())
     assert tools["scan"].inputSchema["required"] == ["messages"]
     refused = call_tool(url, "judge", messages=[{"role": "<b>", "content": "你好"}])
     assert refused.isError and "messages[0]: role '<b>'" in refused.content[0].text
@@ -48,7 +48,7 @@ def test_candidates_and_facts_are_judged_as_the_library_does(client, model):
     detector = ContradictionDetector.from_pretrained(model)
     chat = messages(*CHATS[0][:3])
     replies = [chat[3] for chat in CHATS[:3]]
-    ranked = client.predict(chat, replies, api_name="/rerank")
+    ranked = client.predict(chat, replies, api_name="/rerank")["ranked"]
     assert [candidate["index"] for candidate in ranked] == [
         candidate.index for candidate in detector.rerank(chat, replies)
     ]
@@ -70,7 +70,7 @@ def test_a_malformed_chat_raises_one_clear_error(client, log, chat, message):
     from gradio_client.exceptions import AppError
 
     with pytest.raises(AppError) as error:
-        client.predict(chat, api_name="/scan")
+        client.predict(messages=chat, api_name="/scan")
     assert str(error.value).startswith(message)
     assert "Traceback" not in log.read_text(encoding="utf-8")
 
@@ -81,7 +81,7 @@ def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(url, facade):
     def ask(chat):
         # A client per thread: a shared client loses answers when its event stream ends.
         with closing(Client(url, verbose=False, httpx_kwargs={"timeout": 120})) as client:
-            return client.predict(messages(*chat), api_name="/judge")
+            return client.predict(messages=messages(*chat), api_name="/judge")
 
     chats = CHATS[:: len(CHATS) // 20][:20]
     with ThreadPoolExecutor(20) as pool:
@@ -185,7 +185,7 @@ def test_a_2_class_detector_gets_a_page_too(app, random_model):
     detector = ContradictionDetector.from_pretrained(random_model("2-class"))
     demo, url = app.serve(detector, "127.0.0.1", free_port())
     try:
-        answer = Client(url, verbose=False).predict(messages(*CHATS[0]), api_name="/judge")
+        answer = Client(url, verbose=False).predict(messages=messages(*CHATS[0]), api_name="/judge")
     finally:
         demo.close(verbose=False)
     assert answer["scores"] == pytest.approx(detector(messages(*CHATS[0])).scores, abs=1e-5)

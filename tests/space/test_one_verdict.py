@@ -1,6 +1,5 @@
 """Every interface gives the same verdict on the same chats."""
 
-import ast
 import json
 import urllib.request
 
@@ -67,13 +66,13 @@ def by_rest(detector, url, client, detect, chat):
 
 
 def by_functions_of_the_page(detector, url, client, detect, chat):
-    return rounded(client.predict(chat, api_name="/judge")), rounded(client.predict(chat, api_name="/scan"))
+    scanned = client.predict(messages=chat, api_name="/scan")["verdicts"]
+    return rounded(client.predict(messages=chat, api_name="/judge")), rounded(scanned)
 
 
 def by_mcp(detector, url, client, detect, chat):
-    # Gradio writes the answer of a tool as a Python literal.
-    answers = [ast.literal_eval(call_tool(url, name, messages=chat).content[0].text) for name in ("judge", "scan")]
-    return rounded(answers[0]), rounded(answers[1])
+    last, every = (call_tool(url, name, messages=chat).structuredContent for name in ("judge", "scan"))
+    return rounded(last), rounded(every["verdicts"])
 
 
 @pytest.mark.parametrize("way", [by_monitor, by_command_line, by_rest, by_functions_of_the_page, by_mcp])
