@@ -1,7 +1,7 @@
 """The metric of CDConv: accuracy, macro-F1 and the figures of every class, with bootstrap intervals and paired tests.
 
-`score` and `compare` are plain functions, and `score_rows` gives the figures of the crossed chats, of DECODE, of
-response selection and of retrieval.
+`score` and `compare` are plain functions. `score_replies` adds the figures of probabilities, of replies to one chat and
+of evidence, and `score_rows` gives those of the crossed chats, of DECODE, of response selection and of retrieval.
 `CDConvMetric` makes them available to `evaluate.load`. The file is a Hub Space of its own: it imports nothing of this
 project, and one module per line, which `evaluate` needs.
 """
@@ -16,6 +16,7 @@ import evaluate
 import numpy as np
 from evaluate.utils.file_utils import add_start_docstrings
 from scipy.stats import binomtest
+from scipy.stats import rankdata
 
 # The labels of each task, in the order of their ids in the data set.
 LABELS: dict[str, tuple[str, ...]] = {
@@ -34,10 +35,15 @@ GROUPED = "-grouped"
 # Configs of the data set that are scored as another config.
 SCORED_AS = {"4-class-a2t": "4-class", "4-class-rct": "4-class", "crossed-long": CROSSED}
 
-# The merge rule of the paper as a 4 x 2 matrix: each kind of contradiction is a contradiction.
-MERGE = np.array([[label == "non-contradiction", label != "non-contradiction"] for label in LABELS["4-class"]], int)
+CONTRADICTIONS = ("contradiction", "intra-sentence", "role-confusion", "history")
+# The merge rule of the paper as a matrix, for each task that can be merged to two classes.
+MERGE: dict[str, np.ndarray] = {
+    task: np.array([[label not in CONTRADICTIONS, label in CONTRADICTIONS] for label in LABELS[task]], int)
+    for task in ("4-class", "nli")
+}
 
 RESAMPLES = 2000  # the default of a comparison
+BINS = 10  # the most bins of the calibration error
 
 _CITATION = """\
 @inproceedings{zheng-etal-2022-cdconv,
@@ -78,10 +84,10 @@ Examples:
     >>> result["per_class"]["history"]
     {'precision': 1.0, 'recall': 0.6666666666666666, 'f1': 0.8, 'support': 3}
 
-    Macro-F1 is the mean over all four labels; "intra-sentence" does not occur, so its F1 counts as 0:
+    Macro-F1 is the mean over the labels of the references, which are two here:
 
-    >>> result["macro_f1"]  # (1 + 0 + 0 + 0.8) / 4
-    0.45
+    >>> result["macro_f1"]  # (1 + 0.8) / 2
+    0.9
 """
 
 Labels = abc.Iterable[int | str]
@@ -126,6 +132,13 @@ class Bootstrap:
                 draws[:, index, cells] = rng.multinomial(rows, group[cells] / rows, size=len(draws))
         return draws.reshape(-1, *counts.shape)
 
+    def draw_clusters(self, counts: np.ndarray) -> np.ndarray:
+        """Sums of resampled clusters, shape (resamples, columns), of their counts, shape (clusters, columns)."""
+        # Clusters with equal counts are interchangeable, so it is enough to draw how many of each kind there are.
+        kinds, sizes = np.unique(counts, axis=0, return_counts=True)
+        rng = np.random.default_rng(int(self.seed))
+        return rng.multinomial(len(counts), sizes / len(counts), size=int(self.bootstrap)) @ kinds
+
     def interval(self, figures: dict[str, np.ndarray]) -> dict[str, Any]:
         """The percentile interval of each figure over its resamples, and how they were drawn."""
         tail = (1 - float(self.confidence_level)) / 2
@@ -151,8 +164,8 @@ def score(
 ) -> dict[str, Any]:
     """Scores predictions against references.
 
-    Every class counts in the macro mean, whether or not it occurs, and 0 / 0 is 0, as in scikit-learn with `labels=`
-    all labels and `zero_division=0`. The interval is the percentile interval over resampled rows. By default all rows
+    The macro mean is over the labels that occur in the references, and 0 / 0 is 0, as in scikit-learn with `labels=`
+    these labels and `zero_division=0`. The interval is the percentile interval over resampled rows. By default all rows
     are drawn together, so class sizes vary as in another test set. `stratified` draws within each reference class, for
     class sizes that were fixed by design; its intervals are somewhat narrower.
 
@@ -169,7 +182,7 @@ def score(
         The figures of `FIGURES` ("accuracy" and "macro_f1", as fractions), "per_class" (label: precision, recall, f1,
         support), "confusion_matrix" (rows: references, columns: predictions), "labels" (their order), "n" (rows). With
         bootstrap also "interval" (each figure as [low, high], "confidence_level", "resamples", "seed", "stratified").
-        For 4-class also "two_class": the same from the same resamples, with the three contradictions merged.
+        For 4-class and nli also "two_class": the same from the same resamples, merged to contradiction or not.
 
     Raises:
         ValueError: an argument is not valid; the message names it, its value and what is allowed.
@@ -184,12 +197,140 @@ def score(
     task = _task(task)
     resampling = Bootstrap(bootstrap, seed, confidence_level, stratified)
     counts = _count(task, references=references, predictions=predictions)
-    draws = resampling.draw(counts) if bootstrap else None
-    result = _report(counts, draws, task, resampling)
-    if task == "4-class":
-        merged_draws = None if draws is None else _merge(draws, 2)
-        result["two_class"] = _report(_merge(counts, 2), merged_draws, "2-class", resampling)
-    return result
+    return _reports(counts, resampling.draw(counts) if bootstrap else None, task, resampling)
+
+
+def score_replies(
+    references: Labels,
+    predictions: Labels,
+    task: str = "4-class",
+    *,
+    probabilities: abc.Sequence[float] | None = None,
+    contexts: abc.Sequence[abc.Hashable] | None = None,
+    items: abc.Sequence[abc.Hashable] | None = None,
+    evidence: abc.Sequence[abc.Collection[int] | None] | None = None,
+    named_evidence: abc.Sequence[abc.Collection[int]] | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+    confidence_level: float = 0.95,
+) -> dict[str, Any]:
+    """Scores the labels of replies to chats, and their probabilities and evidence where these are given.
+
+    Args:
+        references: as in `score`, like `predictions` and `task`. The next arguments hold a value for each reply.
+        predictions: the predicted labels.
+        task: the task of both.
+        probabilities: the probability of a contradiction of any kind.
+        contexts: what the reply is an answer to. A contradicting and a consistent reply in one context are a pair.
+        items: what the row was made from. Rows of one item are resampled together, those of a context too.
+        evidence: the indices of what the reply contradicts; None where nobody marked it.
+        named_evidence: the predicted indices.
+        bootstrap: as in `score`, like `seed` and `confidence_level`.
+        seed: seed of the resamples.
+        confidence_level: level of the intervals.
+
+    Returns:
+        The result of `score`, and with their intervals where there is anything to count, as fractions
+        "auc", the area under the ROC curve, and "calibration_error" (no intervals), see `calibration_error`;
+        "in_order", the pairs whose contradicting reply has the higher probability, see `in_order`;
+        "both_right", the pairs of which only the contradicting reply is called a contradiction;
+        "all_right", the items with replies of both kinds of which the same holds for all replies;
+        "evidence_precision", "evidence_recall" and "evidence_f1" over the contradictions with marked evidence;
+        "strict_accuracy", label and evidence both exactly right, over the replies whose evidence is known.
+
+    Raises:
+        ValueError: a label is not one of the task.
+
+    Examples:
+        >>> figures = score_replies([0, 3], [0, 0], probabilities=[0.2, 0.4], contexts=["a", "a"])
+        >>> figures["in_order"], figures["both_right"], figures["auc"]
+        (1.0, 0.0, 1.0)
+    """
+    task = _task(task)
+    resampling = Bootstrap(bootstrap, seed, confidence_level)
+    columns = _columns(task, references=references, predictions=predictions)
+    truth, called = (np.array([LABELS[task][label] in CONTRADICTIONS for label in columns[name]]) for name in columns)
+    right = np.equal(*columns.values())
+    groups = items if items is not None else contexts if contexts is not None else range(len(truth))
+    clusters = _numbers(groups)
+    counts = _count(task, **columns)
+    draws = None
+    if bootstrap and items is None:
+        draws = resampling.draw(counts)
+    elif bootstrap:
+        cells = np.zeros((clusters.max() + 1, counts.size), int)
+        np.add.at(cells, (clusters, np.ravel_multi_index(tuple(columns.values()), counts.shape)), 1)
+        draws = resampling.draw_clusters(cells).reshape(-1, *counts.shape)
+    result = _reports(counts, draws, task, resampling)
+    if probabilities is not None and truth.any() and not truth.all():
+        result["auc"] = _auc(truth, np.asarray(probabilities))
+        result["calibration_error"] = calibration_error(truth, np.asarray(probabilities))
+    shares: list[Shares] = [{} for _ in range(clusters.max() + 1)]
+    if contexts is not None:
+        for rows in _members(_numbers(list(zip(clusters.tolist(), contexts, strict=True)))):
+            _add(shares[clusters[rows[0]]], _pair_shares(truth[rows], called[rows], probabilities, rows))
+    if items is not None:
+        for place, rows in enumerate(_members(clusters)):
+            if truth[rows].any() and not truth[rows].all():
+                shares[place]["all_right"] = (float((truth == called)[rows].all()), 1)
+    if evidence is not None and named_evidence is not None:
+        for row, (gold, named) in enumerate(zip(evidence, named_evidence, strict=True)):
+            _add(shares[clusters[row]], _evidence_shares(bool(truth[row]), bool(right[row]), gold, named))
+    ratios = _ratios(shares, resampling)
+    if bootstrap:
+        result["interval"] |= ratios.pop("interval", {})
+    return {**result, **{name: value for name, value in ratios.items() if value is not None}}
+
+
+def in_order(contradicting: Any, consistent: Any) -> np.ndarray:
+    """Whether the contradicting reply of each pair has the higher probability: 1 or 0, and 0.5 for a tie.
+
+    Args:
+        contradicting: the probabilities of the contradicting replies, shape (pairs,).
+        consistent: those of the consistent replies, shape (pairs,).
+    """
+    return (np.sign(np.subtract(contradicting, consistent)) + 1) / 2
+
+
+def calibration_bins(truth: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> list[tuple[int, float, float]]:
+    """The bins of a reliability diagram: the rows, their mean probability, and the fraction that is true.
+
+    The bins have equal mass, between quantiles of the probabilities. Equal probabilities share a bin, so there may be
+    fewer bins.
+    """
+    edges = np.percentile(probabilities, np.linspace(0, 100, bins + 1))[1:-1]
+    rows = _members(_numbers(np.searchsorted(edges, probabilities).tolist()))
+    return [(len(part), float(probabilities[part].mean()), float(truth[part].mean())) for part in rows]
+
+
+def calibration_error(truth: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> float:
+    """The expected calibration error: the mean gap between probability and fraction, weighted by the rows of a bin."""
+    parts = calibration_bins(truth, probabilities, bins)
+    return sum(rows * abs(mean - fraction) for rows, mean, fraction in parts) / len(truth)
+
+
+def _auc(truth: np.ndarray, probabilities: np.ndarray) -> float:
+    positives = int(truth.sum())
+    ranks = float(rankdata(probabilities)[truth].sum())
+    return (ranks - positives * (positives + 1) / 2) / (positives * (len(truth) - positives))
+
+
+def _numbers(values: abc.Iterable[abc.Hashable]) -> np.ndarray:
+    """The number of each value, counted from 0 in the order of their first occurrence."""
+    numbers: dict[abc.Hashable, int] = {}
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values])
+
+
+def _members(numbers: np.ndarray) -> list[np.ndarray]:
+    """The rows with each number."""
+    order = np.argsort(numbers, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(numbers))[:-1])
+
+
+def _add(total: Shares, shares: Shares) -> None:
+    for name, (part, whole) in shares.items():
+        before = total.get(name, (0, 0))
+        total[name] = (before[0] + part, before[1] + whole)
 
 
 def compare(
@@ -214,7 +355,7 @@ def compare(
     Returns:
         "NAME_difference" for each figure of `FIGURES` (predictions minus baseline, -1 to 1), "interval" (each as [low,
         high], and how rows were resampled), "p_value", "mcnemar" ("only_predictions_right" and "only_baseline_right" in
-        rows, "p_value"). For 4-class also "two_class": the same with the three contradictions merged.
+        rows, "p_value"). For 4-class and nli also "two_class": the same, merged to contradiction or not.
 
     Raises:
         ValueError: an argument is not valid; the message names it, its value and what is allowed.
@@ -226,8 +367,8 @@ def compare(
     counts = _count(task, references=references, predictions=predictions, baseline_predictions=baseline_predictions)
     draws = resampling.draw(counts)
     result = _contrast(counts, draws, resampling)
-    if task == "4-class":
-        result["two_class"] = _contrast(_merge(counts, 3), _merge(draws, 3), resampling)
+    if task in MERGE:
+        result["two_class"] = _contrast(_merge(counts, task, 3), _merge(draws, task, 3), resampling)
     return result
 
 
@@ -296,17 +437,20 @@ def score_rows(
         counted = _item_shares(rows, _probability(threshold, "threshold"))
     else:
         counted = [SHARES[task](*row) for row in rows]
-    names = list(counted[0])
-    counts = np.array([list(shares.values()) for shares in counted], float)  # (rows, figures, part and whole)
-    result: dict[str, Any] = {"n": len(counts)}
-    for name, value in zip(names, _quotients(counts.sum(axis=0), names).tolist(), strict=True):
-        result[name] = None if np.isnan(value) else value
-    if bootstrap:
-        rng = np.random.default_rng(int(seed))
-        # Rows with the same counts are interchangeable, see `Bootstrap.draw`.
-        kinds, sizes = np.unique(counts.reshape(len(counts), -1), axis=0, return_counts=True)
-        times = rng.multinomial(len(counts), sizes / len(counts), size=int(bootstrap))
-        sums = (times @ kinds).reshape(-1, *counts.shape[1:])
+    return {"n": len(counted), **_ratios(counted, resampling)}
+
+
+def _ratios(shares: list[Shares], resampling: Bootstrap) -> dict[str, Any]:
+    """The sum of the parts by that of the wholes of each figure; None for 0 / 0. Resamples draw the entries."""
+    names = list(dict.fromkeys(name for entry in shares for name in entry))
+    counts = np.array([[entry.get(name, (0, 0)) for name in names] for entry in shares], float)
+    counts = counts.reshape(len(shares), len(names), 2)  # also without figures
+    values = _quotients(counts.sum(axis=0), names).tolist()
+    result: dict[str, Any] = {
+        name: None if np.isnan(value) else value for name, value in zip(names, values, strict=True)
+    }
+    if resampling.bootstrap and names:
+        sums = resampling.draw_clusters(counts.reshape(len(counts), -1)).reshape(-1, *counts.shape[1:])
         drawn = dict(zip(names, _quotients(sums, names).T, strict=True))
         result["interval"] = resampling.interval({name: drawn[name] for name in names if result[name] is not None})
     return result
@@ -314,12 +458,26 @@ def score_rows(
 
 def _quotients(sums: np.ndarray, names: list[str]) -> np.ndarray:
     """The figures of sums, shape (..., figures, 2); NaN where one is 0 / 0."""
-    part, whole = sums[..., 0], sums[..., 1]
+    part, whole = sums[..., 0], sums[..., 1].copy()
     if "strict_accuracy" in names:
         # If no contradiction has evidence, the evidence was not annotated, and an empty list means nothing.
-        contradictions, gold = (whole[..., names.index(name)] for name in ("recall", "evidence_recall"))
-        whole[..., names.index("strict_accuracy")] *= (contradictions == 0) | (gold > 0)
+        known = whole[..., names.index("evidence_recall")] > 0
+        if "recall" in names:
+            known |= whole[..., names.index("recall")] == 0
+        whole[..., names.index("strict_accuracy")] *= known
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+
+
+def _pair_shares(
+    truth: np.ndarray, called: np.ndarray, probabilities: abc.Sequence[float] | None, rows: abc.Sequence[int]
+) -> Shares:
+    """The shares of the pairs in one context, by whether its replies are contradictions and are called one."""
+    high, low = (grid.ravel() for grid in np.meshgrid(np.flatnonzero(truth), np.flatnonzero(~truth)))
+    shares: Shares = {"both_right": (float((called[high] & ~called[low]).sum()), len(high))}
+    if probabilities is not None:
+        of_row = np.array([probabilities[row] for row in rows])
+        shares = {"in_order": (float(in_order(of_row[high], of_row[low]).sum()), len(high)), **shares}
+    return shares
 
 
 def _item_shares(rows: list[tuple[dict[str, Any], float]], threshold: float) -> list[Shares]:
@@ -338,29 +496,39 @@ def _item_shares(rows: list[tuple[dict[str, Any], float]], threshold: float) -> 
     for item, chats in items.items():
         if any(len(chat) < 2 for chat in chats.values()):
             raise ValueError(f"references lack a row of item {item!r}; give all rows of an item")
-        order = [(chat[True] > chat[False]) + 0.5 * (chat[True] == chat[False]) for chat in chats.values()]
-        right = [chat[False] < threshold <= chat[True] for chat in chats.values()]
-        shares.append(
-            {"in_order": (sum(order), len(chats)), "both_right": (sum(right), len(chats)), "all_right": (all(right), 1)}
-        )
+        shares.append({})
+        for chat in chats.values():
+            values = np.array([chat[True], chat[False]])
+            _add(shares[-1], _pair_shares(np.array([True, False]), values >= threshold, values.tolist(), range(2)))
+        part, whole = shares[-1]["both_right"]
+        shares[-1]["all_right"] = (float(part == whole), 1)
     return shares
 
 
 def _decode_shares(reference: dict[str, Any], prediction: dict[str, Any]) -> Shares:
     truth, called = reference["label"], prediction["label"]
-    gold, named = set(reference["evidence"]), set(prediction["evidence"])
-    marked = bool(truth and gold)
-    known = marked or not truth
-    found, named_in_marked, marked_gold = (marked * len(indices) for indices in (gold & named, named, gold))
+    gold = reference["evidence"] if reference["evidence"] or not truth else None  # [] of a contradiction: not marked
     return {
         "accuracy": (truth == called, 1),
         "precision": (truth * called, called),
         "recall": (truth * called, truth),
         "f1": (2 * truth * called, truth + called),
-        "evidence_precision": (found, named_in_marked),
-        "evidence_recall": (found, marked_gold),
-        "evidence_f1": (2 * found, named_in_marked + marked_gold),
-        "strict_accuracy": (known and gold == named and truth == called, known),
+        **_evidence_shares(bool(truth), truth == called, gold, prediction["evidence"]),
+    }
+
+
+def _evidence_shares(
+    contradicts: bool, right: bool, evidence: abc.Collection[int] | None, named: abc.Collection[int]
+) -> Shares:
+    """The shares of one reply, by whether it is a contradiction, whether its label is right, and its evidence."""
+    gold, found = set(evidence or ()), set(named)
+    marked = contradicts and bool(gold)
+    hits, predicted, total = (marked * len(indices) for indices in (gold & found, found, gold))
+    return {
+        "evidence_precision": (hits, predicted),
+        "evidence_recall": (hits, total),
+        "evidence_f1": (2 * hits, predicted + total),
+        "strict_accuracy": (right and gold == found and evidence is not None, evidence is not None),
     }
 
 
@@ -535,11 +703,11 @@ def _count(task: str, **columns: object) -> np.ndarray:
     return counts
 
 
-def _merge(counts: np.ndarray, axes: int) -> np.ndarray:
-    """Merges the classes of the last axes from four to two."""
+def _merge(counts: np.ndarray, task: str, axes: int) -> np.ndarray:
+    """Merges the classes of the last axes to two."""
     # tensordot removes an axis and appends the merged one. Once for each of the last axes keeps their order.
     for _ in range(axes):
-        counts = np.tensordot(counts, MERGE, axes=(-axes, 0))
+        counts = np.tensordot(counts, MERGE[task], axes=(-axes, 0))
     return counts
 
 
@@ -555,11 +723,16 @@ def _f1(counts: np.ndarray) -> np.ndarray:
     return _ratio(2 * _hits(counts), counts.sum(axis=-1) + counts.sum(axis=-2))
 
 
+def _macro_f1(counts: np.ndarray) -> np.ndarray:
+    # The F1 of a label without references is 0, so it adds nothing to the sum.
+    return _f1(counts).sum(axis=-1) / (counts.sum(axis=-1) > 0).sum(axis=-1)
+
+
 # Figures of confusion matrices: functions of counts of shape (..., classes, classes), references by predictions. To add
 # one, name it here: `score` then gives it with an interval, `compare` gives its difference, and the page shows both.
 FIGURES: dict[str, Figure] = {
     "accuracy": lambda counts: _ratio(_hits(counts).sum(axis=-1), counts.sum(axis=(-2, -1))),
-    "macro_f1": lambda counts: _f1(counts).mean(axis=-1),
+    "macro_f1": _macro_f1,
 }
 # Figures of each class, of shape (..., classes).
 CLASS_FIGURES: dict[str, Figure] = {
@@ -568,6 +741,15 @@ CLASS_FIGURES: dict[str, Figure] = {
     "f1": _f1,
     "support": lambda counts: counts.sum(axis=-1),
 }
+
+
+def _reports(counts: np.ndarray, draws: np.ndarray | None, task: str, resampling: Bootstrap) -> dict[str, Any]:
+    """The report of a task, and that of its merge to two classes."""
+    result = _report(counts, draws, task, resampling)
+    if task in MERGE:
+        merged_draws = None if draws is None else _merge(draws, task, 2)
+        result["two_class"] = _report(_merge(counts, task, 2), merged_draws, "2-class", resampling)
+    return result
 
 
 def _report(counts: np.ndarray, draws: np.ndarray | None, task: str, resampling: Bootstrap) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def test_the_page_scores_pasted_labels_and_explains_refusals(ask):
     summary, classes, confusion, comparison = scored
     assert [row[:3] for row in summary] == [
         ["4-class", "accuracy", 75.0],
-        ["4-class", "macro-F1", 58.3],
+        ["4-class", "macro-F1", 77.8],
         ["merged to 2-class", "accuracy", 75.0],
         ["merged to 2-class", "macro-F1", 73.3],
     ]

@@ -1,18 +1,18 @@
-"""The figures of DECODE, selection and retrieval equal scikit-learn's, and those of crossed chats the library's."""
+"""The figures of replies, DECODE, selection and retrieval equal scikit-learn's or counts by hand."""
 
 import numpy as np
 import pytest
+from sklearn.calibration import calibration_curve
 from sklearn.metrics import (
     accuracy_score,
     label_ranking_average_precision_score,
     precision_recall_fscore_support,
+    roc_auc_score,
     top_k_accuracy_score,
 )
 
 from contradiction.data.corpora.crossed import Quadruple, read
-from contradiction.evaluation.crossed import JudgedItem, summary
-from contradiction.verdict import Verdict
-from evaluate_metric.evaluate_metric import CDConvMetric, score_rows
+from evaluate_metric.evaluate_metric import CDConvMetric, calibration_error, in_order, score, score_replies, score_rows
 
 MESSAGES = 6
 
@@ -106,16 +106,88 @@ def crossed_rows(count):
     return items, rows, np.random.default_rng(4).integers(6, size=len(rows)) / 5  # with ties
 
 
-def test_crossed_figures_equal_the_librarys():
+def test_crossed_figures_are_those_of_replies_to_one_chat():
     items, rows, probabilities = crossed_rows(30)
-    verdicts = iter(Verdict("history" if p >= 0.4 else "non-contradiction", p, {}, p) for p in probabilities.tolist())
-    expected = summary([JudgedItem(item, tuple(next(verdicts) for _ in item.judged())) for item in items])["all"]
+    replies = [row for item in items for row in item.judged()]
+    expected = score_replies(
+        [row.label for row in replies], [3 * (p >= 0.4) for p in probabilities.tolist()], probabilities=probabilities,
+        contexts=[str(row.messages) for row in replies], items=[row.source for row in replies], bootstrap=500,
+    )  # fmt: skip
     order = np.random.default_rng(5).permutation(len(rows))  # the rows may come in any order
     figures = score_rows([rows[i] for i in order], probabilities[order], "crossed", threshold=0.4, bootstrap=500)
     names = ("in_order", "both_right", "all_right")
     assert figures["n"] == 60 and [figures[name] for name in names] == pytest.approx([expected[n] for n in names])
     for name in names:
         assert figures["interval"][name] == pytest.approx(expected["interval"][name], abs=0.03)
+
+
+def test_a_tie_is_half_in_order():
+    assert in_order([0.9, 0.1, 0.4], [0.1, 0.9, 0.4]).tolist() == [1, 0, 0.5]
+
+
+def test_replies_to_one_context_are_compared_in_pairs():
+    # Two pairs in p, one in q, none in r.
+    contexts, labels = "pppqqrr", [0, 3, 1, 0, 2, 3, 3]
+    figures = score_replies(
+        labels, [0, 3, 0, 0, 1, 0, 0], probabilities=[0.2, 0.9, 0.2, 0.5, 0.4, 0, 0], contexts=contexts
+    )
+    assert (figures["in_order"], figures["both_right"]) == (1.5 / 3, 2 / 3)
+    by_context = [{"p": 0.9, "q": 0.2, "r": 0.5}[name] for name in contexts]
+    assert score_replies(labels, labels, probabilities=by_context, contexts=contexts)["in_order"] == 0.5
+    assert "in_order" not in score_replies([3, 3, 0], [3, 3, 0], probabilities=[1, 1, 0], contexts="rrs")
+
+
+def test_an_item_is_right_if_all_its_replies_are():
+    items, labels, predictions = "aaaabbcc", [0, 3, 0, 3, 0, 1, 0, 0], [0, 1, 0, 2, 0, 0, 0, 0]
+    figures = score_replies(labels, predictions, items=items)
+    assert figures["all_right"] == 1 / 2  # c has no contradiction
+    assert "all_right" not in score_replies(labels, predictions)
+
+
+def test_probabilities_are_scored_as_by_scikit_learn():
+    draw = np.random.default_rng(8)
+    probabilities = draw.random(500)
+    truth = draw.random(500) < probabilities**2
+    figures = score_replies(
+        truth.astype(int), (probabilities > 0.5).astype(int), "2-class", probabilities=probabilities
+    )
+    assert figures["auc"] == pytest.approx(roc_auc_score(truth, probabilities))
+    fractions, means = calibration_curve(truth, probabilities, n_bins=10, strategy="quantile")
+    assert figures["calibration_error"] == pytest.approx(np.abs(fractions - means).mean())  # 50 rows in each bin
+    assert calibration_error(np.array([True, False] * 5), np.full(10, 0.7)) == pytest.approx(0.2)  # one bin
+    assert {"auc", "calibration_error"}.isdisjoint(score_replies([0, 0], [0, 1], probabilities=[0, 1]))
+
+
+# Reference, prediction, evidence, named evidence. The comments say what is right.
+EVIDENCE = [
+    (3, 3, [1], [1]),  # all
+    (3, 3, [1], [1, 3]),  # the label; one index too many
+    (3, 0, [0], []),  # nothing
+    (3, 2, [1], [5]),  # the wrong kind and the wrong index
+    (0, 0, [], []),  # all
+    (0, 3, [], [3]),  # nothing; evidence although there is none
+    (1, 1, None, [1]),  # the label; nobody marked the evidence
+]
+
+
+def test_evidence_is_counted_over_contradictions_whose_evidence_is_marked():
+    references, predictions, gold, named = zip(*EVIDENCE, strict=True)
+    figures = score_replies(references, predictions, evidence=gold, named_evidence=named)
+    assert [figures[f"evidence_{name}"] for name in ("precision", "recall", "f1")] == [2 / 4, 2 / 4, 2 / 4]
+    assert figures["strict_accuracy"] == 2 / 6
+    unmarked = score_replies([3, 0], [3, 0], evidence=[None, []], named_evidence=[[1], []])
+    assert {"evidence_f1", "strict_accuracy"}.isdisjoint(unmarked)
+
+
+def test_rows_of_one_item_are_resampled_together():
+    """Four copies of a row add no information: the interval is that of the rows without the copies."""
+    draw = np.random.default_rng(9)
+    labels, predictions = draw.integers(2, size=(2, 200)).tolist()
+    alone = score(labels, predictions, "2-class", bootstrap=4000)["interval"]["accuracy"]
+    copied = [[value for value in values for _ in range(4)] for values in (labels, predictions)]
+    items = [row for row in range(200) for _ in range(4)]
+    together = score_replies(*copied, "2-class", items=items, bootstrap=4000)["interval"]["accuracy"]
+    assert together == pytest.approx(alone, abs=0.012)
 
 
 def test_intervals_are_as_wide_as_those_of_resampled_rows():
