@@ -35,7 +35,7 @@ app = typer.Typer(
 PANELS: dict[str, list[Callable[..., object] | tuple[str, typer.Typer]]] = {
     "Use": [detect.detect, serve.serve, serve.space, serve.review, ("probe", probe.app), demo.demo],
     "Train": [
-        train.train, train.calibrate, train.ensemble, train.soup, ("backbone", train.backbone_app),
+        train.train, train.calibrate, train.ensemble, train.soup
     ],
     "Evaluate": [
         evaluate.evaluate, evaluate.contrast, evaluate.analyze, evaluate.baselines, train.cascade,
@@ -129,6 +129,13 @@ def main(app: typer.Typer = app) -> None:
         _fail(_usage_message(error))
     except _user_errors() as error:
         _fail(_os_message(error) if isinstance(error, OSError) else str(error))
+
+
+def script(command: Callable[..., object]) -> typer.Typer:
+    """A function as the command line of a script, for :func:`main`."""
+    made = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    made.command()(command)
+    return made
 
 
 def _usage_message(error: typer.TyperException) -> str:

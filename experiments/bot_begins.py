@@ -1,7 +1,7 @@
 """How well is a chat judged that the bot begins, as with a greeting? The first message of the user is left out.
 
-    .venv/bin/python experiments/bot_begins.py models/e5-small-long-replies --split test
-    .venv/bin/python experiments/bot_begins.py models/e5-small-long-replies --message ""
+    python -m experiments.bot_begins models/e5-small-long-replies --split test
+    python -m experiments.bot_begins models/e5-small-long-replies --message ""
 
 The chats are those of CDConv without u1: b1 of the bot, u2 of the user, and b2, which is judged. The detector reads b1
 as the answer to a message that nobody sent; ``--message`` reads it as the answer to another one, or to none.

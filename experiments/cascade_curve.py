@@ -1,6 +1,6 @@
 """A cascade of the shipped detector and a judge of known quality, on validation rows of CDConv.
 
-    python experiments/cascade_curve.py cdconv.txt --right 0.9 --limit 800
+    python -m experiments.cascade_curve cdconv.txt --right 0.9 --limit 800
 
 The judge is scripted: a server on this machine that speaks OpenAI's protocol, knows the labels, and errs on a
 set share of the rows. So the curve shows what a cascade gains from such a judge, not how good any language model is.

@@ -1,7 +1,7 @@
 """Grouped 5-fold cross-validation over all rows of CDConv, of the baselines and of a fine-tuned encoder.
 
-    .venv/bin/python experiments/cross_validation.py --embedder intfloat/multilingual-e5-small
-    .venv/bin/python experiments/cross_validation.py --recipe e5-small-sentence-pair --backbone MODEL
+    python -m experiments.cross_validation --embedder intfloat/multilingual-e5-small
+    python -m experiments.cross_validation --recipe e5-small-sentence-pair --backbone MODEL
 
 All rows with the same first utterance are in one fold, so no context is in both training and test. The folds are
 stratified by label. For each fold, the next fold is the validation part, on which the decision rule is chosen, and the

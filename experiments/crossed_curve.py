@@ -1,6 +1,6 @@
 """Does a detector learn to compare from more crossed quadruples? Trains one recipe on nested parts of the corpus.
 
-    .venv/bin/python experiments/crossed_curve.py --quadruples 750 1500 3000 6000
+    python -m experiments.crossed_curve --quadruples 750 1500 3000 6000
 
 Each part holds whole batches, of each style about in its proportion, and contains the smaller parts. All runs have the
 same recipe and the same number of epochs. The table has the 95 % bootstrap intervals of `cdconv evaluate --config

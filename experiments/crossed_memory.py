@@ -1,6 +1,6 @@
 """Does a detector know its crossed training items by heart? Scores items of its training beside the validation split.
 
-    .venv/bin/python experiments/crossed_memory.py --model models/e5-small-crossed-cdconv
+    python -m experiments.crossed_memory --model models/e5-small-crossed-cdconv
 
 The training items are drawn at random from the batches in the record of the model. Where their scores are much higher
 than those of the validation split, the detector has memorised them; where both are low, it cannot compare. The table

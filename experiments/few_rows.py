@@ -1,6 +1,6 @@
 """How many labelled rows does kernel ridge regression need? Fits it to parts of them, beside n-grams of the same rows.
 
-    .venv/bin/python experiments/few_rows.py --embedder intfloat/multilingual-e5-small
+    python -m experiments.few_rows --embedder intfloat/multilingual-e5-small
 
 Shares are drawn as `python -m paper.reproduce learning-curve` draws them. The n-grams are the artefact baseline of all
 four utterances, which has no decision rule. The rule of kernel ridge regression is chosen on the same share of

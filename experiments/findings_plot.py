@@ -1,6 +1,6 @@
 """Draws the plot of docs/findings.md: the difference between each detector and n-grams, with its 95 % interval.
 
-    .venv/bin/python experiments/findings_plot.py
+    python -m experiments.findings_plot
 
 Reads `models/results` and makes the same paired tests as `python -m paper.results`, so the figures are those of
 `models/README.md`. A filled dot stays below p = 0.05 after Holm's correction for all detectors of that table.

@@ -1,6 +1,6 @@
 """How often does a detector raise an alarm in chats between people? Judges every second message as if it were a bot's.
 
-    .venv/bin/python experiments/human_chats.py kdconv.txt crosswoz.txt --model models/e5-small-long-replies
+    python -m experiments.human_chats kdconv.txt crosswoz.txt --model models/e5-small-long-replies
 
 A file has one utterance a line and an empty line between two chats, in which two speakers take turns. People seldom
 contradict themselves in these chats, so nearly all alarms are false. The script prints, in percent, the replies after

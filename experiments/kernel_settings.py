@@ -1,6 +1,6 @@
 """What are the settings of kernel ridge regression worth? Fits it with other settings and scores it on validation.
 
-    .venv/bin/python experiments/kernel_settings.py --embedder intfloat/multilingual-e5-small
+    python -m experiments.kernel_settings --embedder intfloat/multilingual-e5-small
 
 One setting is changed at a time: the width of the Gaussian, the ridge, and the weights of the utterances. It is fitted
 to the training splits of 4-class and of 4-class-grouped. The script prints the mean over the labels of the average

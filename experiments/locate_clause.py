@@ -1,6 +1,6 @@
 """Does `detector.locate` find the clauses that contradict each other? Measures it on crossed chats.
 
-    .venv/bin/python experiments/locate_clause.py models/e5-small-long-replies --split test
+    python -m experiments.locate_clause models/e5-small-long-replies --split test
 
 The authors of crossed chats marked the two clauses that contradict each other: in an earlier message and the reply, or
 in one reply that contradicts itself. A located clause is right if it overlaps the marked one. The verdict is given, so

@@ -1,6 +1,6 @@
 """How much of a contradiction a detector finds if the replies are long.
 
-    python experiments/long_replies.py models/e5-small-long-replies
+    python -m experiments.long_replies models/e5-small-long-replies
 
 Neutral sentences are added to the first and to the judged reply of every sixth validation row, behind the reply, or
 with `--before` before the first one. They change no label. Shown are recall of contradictions and false alarms at the

@@ -1,6 +1,6 @@
 """Could a detector read only the nearest earlier turns of a long chat? How often the contradicted one is among them.
 
-    .venv/bin/python experiments/nearest_turns.py --embedder ENCODER
+    python -m experiments.nearest_turns --embedder ENCODER
 
 A frozen encoder ranks the earlier turns (user and bot message) by their cosine similarity to the turn that is judged.
 It reads the long crossed chats of training and validation.

@@ -1,6 +1,6 @@
 """Do detectors beat n-grams where the context is new? Scores test rows whose first utterance was not trained on.
 
-    .venv/bin/python experiments/new_contexts.py e5-small-cdconv-soup e5-small-student --data cdconv
+    python -m experiments.new_contexts e5-small-cdconv-soup e5-small-student --data cdconv
 
 Most test rows of the official split share their context with training rows, which n-grams can memorise. The script
 reads saved evaluations, so nothing is judged again. It prints macro-F1 in percent, and the difference from n-grams of
@@ -13,13 +13,13 @@ import argparse
 from collections.abc import Sequence
 
 import numpy as np
-from grouped_bootstrap import group_draws
 
 from contradiction.data.splits import load_split
 from contradiction.evaluation import results
 from contradiction.evaluation.baselines import FEATURES
 from contradiction.io.tables import Table, signed, signed_interval, with_interval
 from contradiction.paths import RESULTS
+from experiments.grouped_bootstrap import group_draws
 
 RESAMPLES = 2000
 NGRAMS = FEATURES["flatten"]

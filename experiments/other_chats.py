@@ -1,6 +1,6 @@
 """How do detectors do on chats unlike CDConv? Scores them on the embedded sample, which shares only the form.
 
-    .venv/bin/python experiments/other_chats.py models/e5-small-long-replies
+    python -m experiments.other_chats models/e5-small-long-replies
 
 The sample was written for this project in crossed chats, so neither the reply nor the chat alone tells the label. The
 script prints the area under the ROC curve of the probability of a contradiction (chance is 50), and macro-F1, in
@@ -11,7 +11,6 @@ import argparse
 from collections.abc import Callable
 
 import numpy as np
-from grouped_bootstrap import group_draws
 from sklearn.metrics import f1_score, roc_auc_score
 
 from contradiction import ContradictionDetector, cdconv
@@ -19,6 +18,7 @@ from contradiction.conversation import alternating
 from contradiction.io.tables import Table, with_interval
 from contradiction.labels import LABELS, NON_CONTRADICTION
 from contradiction.paths import SAMPLE
+from experiments.grouped_bootstrap import group_draws
 
 RESAMPLES = 1000
 

@@ -1,6 +1,6 @@
 """Does a persona check compare reply and fact? Checks replies against facts that they contradict, and against others.
 
-    .venv/bin/python experiments/persona_facts.py models/e5-small-long-replies --rows 400
+    python -m experiments.persona_facts models/e5-small-long-replies --rows 400
 
 A fact is the first reply of a conversation (b1), and the checked reply is the second one (b2) with its question (u2).
 The checks of one row give these measures:

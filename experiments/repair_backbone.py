@@ -1,6 +1,6 @@
 """Does masked-language training on Chinese text repair a backbone that came through a 4-bit copy?
 
-    .venv/bin/python experiments/repair_backbone.py --backbone BACKBONE --data cdconv --nli OCNLI CMNLI CNLI \
+    python -m experiments.repair_backbone --backbone BACKBONE --data cdconv --nli OCNLI CMNLI CNLI \
         --chats kdconv.txt cped.txt crosswoz.txt --steps 1500 --out runs/repaired
 
 The text is the training split of CDConv, the training batches of the crossed chats, both sides of the NLI training

@@ -1,6 +1,6 @@
 """What do the reply alone and the chat alone reveal about the labels of the embedded sample?
 
-    .venv/bin/python experiments/sample_null.py
+    python -m experiments.sample_null
 
 The script prints the area under the ROC curve in percent: of n-grams in five-fold cross-validation, which keeps the
 rows of one u1 in one fold, as the mean and the range over random divisions into folds; and of the length of the reply.
@@ -9,9 +9,9 @@ rows of one u1 in one fold, as the mean and the range over random divisions into
 from sklearn.metrics import roc_auc_score
 
 from contradiction.cdconv import NON_CONTRADICTION, read_rows
-from contradiction.data.crossed_checks import ngram_auc
 from contradiction.io.tables import Table, percent
 from contradiction.paths import SAMPLE
+from experiments.crossed_gates import ngram_auc
 
 DIVISIONS = 5
 

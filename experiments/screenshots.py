@@ -1,6 +1,6 @@
 """Takes the screenshots in ``docs/images``. Needs Playwright and Chromium.
 
-``python experiments/screenshots.py`` takes those of the demo page and of the review page. With a FOLDER it takes that
+``python -m experiments.screenshots`` takes those of the demo page and of the review page. With a FOLDER it takes that
 of the report that ``cdconv probe report`` wrote to the folder.
 """
 

@@ -1,7 +1,7 @@
 """What does a second model add to a detector? Averages it with n-grams, and with other detectors.
 
-    .venv/bin/python experiments/second_opinion.py e5-small-cdconv-soup e5-small-student --with e5-small-cdconv
-    .venv/bin/python experiments/second_opinion.py sentence-pair-4-class-grouped-e5-small-nli-seed42 \
+    python -m experiments.second_opinion e5-small-cdconv-soup e5-small-student --with e5-small-cdconv
+    python -m experiments.second_opinion sentence-pair-4-class-grouped-e5-small-nli-seed42 \
         --config 4-class-grouped
 
 The script reads saved evaluations, so nothing is judged again. The linear model of n-grams reads all four utterances,

@@ -1,6 +1,6 @@
 """What other ways to write the same messages cost a detector, with the normalization of the library and without.
 
-    python experiments/text_forms.py models/e5-small-long-replies
+    python -m experiments.text_forms models/e5-small-long-replies
 
 Every sixth row of the validation split is written with traditional characters, spaces, Markdown and the like. Shown are
 the rows whose decision between contradiction and none changes, and macro-F1 by rule, in percent.

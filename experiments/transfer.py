@@ -1,6 +1,6 @@
 """What does a detector learn from one corpus that helps on another? A square table, trained on x tested on, in AUC.
 
-    .venv/bin/python experiments/transfer.py --backbone ENCODER --data cdconv --corpora FOLDER --out runs/transfer
+    python -m experiments.transfer --backbone ENCODER --data cdconv --corpora FOLDER --out runs/transfer
 
 One encoder learns *contradiction or not* from each corpus alone and from all of them, with the same number of rows and
 steps. Every corpus is brought to one form: what was said before as one text, and the reply or hypothesis. CDConv and
@@ -20,7 +20,6 @@ import numpy as np
 from datasets import ClassLabel, Dataset, Features, Value
 from huggingface_hub import DatasetCardData
 from sklearn.metrics import roc_auc_score
-from written_pairs import CORPUS as WRITTEN
 
 from contradiction import cdconv
 from contradiction.conversation import alternating, chat_to_text
@@ -36,6 +35,7 @@ from contradiction.methods.loading import load_classifier, name_with_digest
 from contradiction.probing.run import check_same
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
+from experiments.written_pairs import CORPUS as WRITTEN
 
 RESAMPLES = 500
 CELLS = "cells.json"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from contradiction.cli import main
+from contradiction import cli
 from contradiction.commands.common import DATA, DataOption, SaveStepsOption, say, show
 from contradiction.errors import InputError
 
@@ -235,8 +235,5 @@ def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, f
     typer.echo(f"{', '.join(map(str, written))}: written, {len(done)} of {len(cells)} cells")
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-app.command()(reproduce)
-
 if __name__ == "__main__":
-    main(app)
+    cli.main(cli.script(reproduce))

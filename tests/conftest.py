@@ -202,12 +202,12 @@ def run(monkeypatch, capsys, get_command):
 
     monkeypatch.setattr("typer.main.get_command", get_command)
 
-    def call(*arguments, stdin=b"", app=cli.app):
+    def call(*arguments, stdin=b"", app=cli.app, script=None):
         capsys.readouterr()  # discards earlier output
         monkeypatch.setattr("sys.argv", ["cdconv", *map(str, arguments)])
         monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(stdin)))
         with pytest.raises(SystemExit) as stopped:
-            cli.main(app)
+            cli.main(cli.script(script) if script else app)
         out = capsys.readouterr()
         return stopped.value.code or 0, out.out, out.err
 

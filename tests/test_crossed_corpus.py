@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 from helpers.corpora import READ_ALL
 
-from contradiction.data import crossed_checks
 from contradiction.data.corpora import crossed
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.labels import CROSSED, CROSSED_LONG, INTRA, NON_CONTRADICTION
+from experiments import crossed_gates
 
 ASK, ASK_AGAIN = {"role": "user", "content": "你养宠物吗"}, {"role": "user", "content": "周末一般干嘛"}
 
@@ -71,7 +71,7 @@ def test_the_evidence_of_a_contradiction_differs_between_the_two_chats(published
 
 
 def test_the_published_corpus_passes_every_gate(corpus):
-    failed = [check for check in crossed_checks.check(crossed.FOLDERS[corpus]) if not check.passed]
+    failed = [check for check in crossed_gates.check(crossed.FOLDERS[corpus]) if not check.passed]
     assert not failed
 
 
@@ -165,7 +165,7 @@ def test_a_corpus_that_overlaps_or_repeats_itself_fails(tmp_path):
         tmp_path / "it", {"train": ["b1"], "test": ["b2", "b3"]},
         b1=[quadruple(0)], b2=[leaking], b3=[quadruple(0, batch="b3")],
     )  # fmt: skip
-    failed = {check.name for check in crossed_checks.check(folder) if not check.passed}
+    failed = {check.name for check in crossed_gates.check(folder) if not check.passed}
     assert failed == {
         "replies that share more words with their own chat, AUC",
         "the same, the batch with the highest",
@@ -176,9 +176,9 @@ def test_a_corpus_that_overlaps_or_repeats_itself_fails(tmp_path):
 def test_a_second_annotation_is_compared_with_the_labels(tmp_path):
     folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
                    b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
-    reading = folder / crossed_checks.READINGS
+    reading = folder / crossed_gates.READINGS
     reading.write_text("id,contradiction\nb1-000-aa,0\nb1-000-ab,1\nb1-000-bb,0\nb1-000-ba,0\n", encoding="utf-8")
-    check = crossed_checks.check(folder)[-1]
+    check = crossed_gates.check(folder)[-1]
     assert "3 of 4 agree" in check.value and not check.passed
     for text, message in (
         ("id,contradiction\nnobody,1\n", "nobody"),
@@ -188,20 +188,20 @@ def test_a_second_annotation_is_compared_with_the_labels(tmp_path):
     ):
         reading.write_text(text, encoding="utf-8")
         with pytest.raises(InputError, match=message):
-            crossed_checks.check(folder)
+            crossed_gates.check(folder)
 
 
 @pytest.mark.parametrize("lines", [[], [quadruple(0), quadruple(1)]])
 def test_a_corpus_without_a_batch_to_hold_out_is_rejected(tmp_path, lines):
     with pytest.raises(InputError, match=f"batches with quadruples: {int(bool(lines))}; .* at least two"):
-        crossed_checks.check(write(tmp_path / "it", {"train": ["b1"]}, b1=lines))
+        crossed_gates.check(write(tmp_path / "it", {"train": ["b1"]}, b1=lines))
 
 
 def test_a_reply_in_cdconv_is_found(tmp_path):
     folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
                    b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
     rows = [{"b1": "没养，租房不让0", "b2": "给猫剪指甲0"}]
-    check = next(check for check in crossed_checks.check(folder, rows) if "CDConv" in check.name)
+    check = next(check for check in crossed_gates.check(folder, rows) if "CDConv" in check.name)
     assert not check.passed
 
 
@@ -209,18 +209,10 @@ def test_the_command_prints_the_gates_and_fails_if_one_fails(run, tmp_path):
     for number, failed in ((7, False), (0, True)):  # the second batch repeats the first
         folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
                        b1=[quadruple(0)], b2=[quadruple(number, batch="b2")])  # fmt: skip
-        code, out, _ = run("data", "check-crossed", folder, "--source", "sample")
+        code, out, _ = run(folder, "--source", "sample", script=crossed_gates.main)
         assert "quadruples that are not crossed" in out
         assert "The corpus it\n" in out and "Checks of the corpus it\n" in out
         assert (code, "NO" in out) == (int(failed), failed)
-    code, _, err = run("data", "check-crossed", tmp_path, "--source", "sample")
+    code, _, err = run(tmp_path, "--source", "sample", script=crossed_gates.main)
     assert code == 2
     assert "batches.csv" in err
-
-
-def test_the_titles_of_the_gates_name_the_corpus(run, tmp_path, monkeypatch):
-    folder = write(tmp_path / "crossed_long", {"train": ["b1"], "test": ["b2"]},
-                   b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
-    monkeypatch.setattr(crossed, "FOLDERS", {CROSSED_LONG: folder})
-    _, out, _ = run("data", "check-crossed", "--source", "sample")
-    assert "The corpus crossed-long\n" in out and "Checks of the corpus crossed-long\n" in out

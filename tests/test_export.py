@@ -22,7 +22,6 @@ from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import save_rule
 from contradiction.training.initialize import initialize_model
 from contradiction.training.merging import soup
-from contradiction.training.pruning import prune
 from contradiction.training.recipe import Recipe
 
 
@@ -135,7 +134,6 @@ def test_damaged_weights_raise_one_line_that_names_the_file(damage, quick_model,
     for ask in (
         lambda: ContradictionDetector.from_pretrained(model),
         lambda: initialize_model(recipe),
-        lambda: prune(str(model), lambda: ["你养猫吗？"], tmp_path / "out"),
         lambda: export(model, tmp_path / "out"),
         lambda: soup([other, model], tmp_path / "out", data=sample_repo),
     ):

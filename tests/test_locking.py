@@ -17,9 +17,9 @@ from contradiction.io.files import LockedError, locked
 from contradiction.training import loop, trainers
 from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
+from paper import reproduce as reproduce_module
 from paper.cells import cells_of
 from paper.grid import run
-from paper.reproduce import app
 
 TOML = 'view = "{}"\nconfig = "4-class"\nepochs = {}\nbatch_size = 16\nlearning_rate = 3e-3\n' + TINY_TOML
 TRAIN = {"flatten": train, "hierarchical": trainers.train}
@@ -152,14 +152,14 @@ def test_a_cell_locked_by_another_process_is_skipped_and_the_rest_runs(
     monkeypatch.setattr(sys, "argv", ["cdconv", *map(str, options)])
     holder = lock_holder(out / "sentence-pair-4-class-encoder-seed1")
     with pytest.raises(SystemExit) as exit:
-        cli.main(app)
+        cli.main(cli.script(reproduce_module.reproduce))
     assert not exit.value.code
     assert "sentence-pair-4-class-encoder-seed1: skipped, another process works on it\n" in capsys.readouterr().err
     assert [path.name for path in out.glob("*seed*.test.json")] == ["flatten-4-class-encoder-seed1.test.json"]
     assert "Missing: sentence-pair-4-class-encoder-seed1." in (out / "table4.md").read_text(encoding="utf-8")
     kill(holder)
     with pytest.raises(SystemExit):
-        cli.main(app)
+        cli.main(cli.script(reproduce_module.reproduce))
     assert "1 of 2 cells are finished already" in capsys.readouterr().err
     assert "Missing" not in (out / "table4.md").read_text(encoding="utf-8")
     assert not list(out.rglob("*.lock"))

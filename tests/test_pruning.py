@@ -15,18 +15,15 @@ from transformers import (
     AutoTokenizer,
     PreTrainedTokenizerFast,
 )
-from typer.testing import CliRunner
 
-from contradiction.commands.train import backbone_app
 from contradiction.errors import InputError
-from contradiction.training.pruning import prune, read_texts
+from experiments.prune_vocabulary import main, prune, read_texts
 
 LETTERS = "你我他养猫狗吃饭喝茶abcde"
 OTHERS = "いろはжщ"  # other languages, which pruning must remove
 WITHOUT_PIECE = "☃"  # a character without a piece
 CORPUS = ["你养猫吗", "我养狗", "他吃饭 abc", "喝茶喝茶 de", "你☃我", "ab 喝茶 ☃", "c"]
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
-BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def words(letters, count):
@@ -53,19 +50,6 @@ def unigram():
     return fast(made, names)
 
 
-def word_piece(splitter=None):
-    """As in BERT. By default words are split only at spaces, so that Chinese words also have several pieces."""
-    longer = [*words(LETTERS, 200), *words(OTHERS, 100)]
-    pieces = [*OTHERS, *LETTERS, *longer]
-    table = [*pieces[:20], *BERT, *pieces[20:], "吗", *(f"##{piece}" for piece in [*pieces, "吗"] if piece != "c")]
-    made = Tokenizer(models.WordPiece({piece: id for id, piece in enumerate(table)}, unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer(handle_chinese_chars=False)
-    made.pre_tokenizer = splitter or pre_tokenizers.WhitespaceSplit()
-    ids = {token: made.token_to_id(token) for token in BERT}
-    made.post_processor = processors.BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
-    return fast(made, {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"})
-
-
 def fast(made, names):
     return PreTrainedTokenizerFast(
         tokenizer_object=made, model_max_length=40, **{f"{name}_token": token for name, token in names.items()}
@@ -77,10 +61,10 @@ def pieces_of(tokenizer, text):
     return tokenizer.convert_ids_to_tokens(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def write(folder, kind, tokenizer, auto=AutoModel, dtype=torch.float32):
+def write(folder, tokenizer, auto=AutoModel, dtype=torch.float32):
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
     config = AutoConfig.for_model(
-        kind,
+        "xlm-roberta",
         vocab_size=len(tokenizer) + 3,  # as if the rows were padded to a round number
         hidden_size=16,
         num_hidden_layers=2,
@@ -95,15 +79,11 @@ def write(folder, kind, tokenizer, auto=AutoModel, dtype=torch.float32):
     return str(folder)
 
 
-KINDS = {"unigram": ("xlm-roberta", unigram), "word-piece": ("bert", word_piece)}
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def pair(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
     """A backbone and the result of pruning it."""
     folder = tmp_path_factory.mktemp("pruning")
-    kind, tokenizer_of = KINDS[request.param]
-    before = write(folder / "before", kind, tokenizer_of())
+    before = write(folder / "before", unigram())
     return before, str(folder / "after"), prune(before, lambda: CORPUS, folder / "after")
 
 
@@ -160,25 +140,13 @@ def test_other_texts_over_the_corpus_characters_become_unknown_nowhere_else(toke
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data(), kind=st.sampled_from(sorted(KINDS)))
-def test_texts_of_any_corpus_keep_their_pieces(tmp_path_factory, data, kind):
+@given(data=st.data())
+def test_texts_of_any_corpus_keep_their_pieces(tmp_path_factory, data):
     alphabet = LETTERS + WITHOUT_PIECE + "吗 ж"
     corpus = data.draw(st.lists(st.text(alphabet=alphabet, min_size=1, max_size=25), min_size=1, max_size=12))
     folder = tmp_path_factory.mktemp("any")
-    model, tokenizer_of = KINDS[kind]
-    done = prune(write(folder / "in", model, tokenizer_of()), lambda: corpus, folder / "out")
+    done = prune(write(folder / "in", unigram()), lambda: corpus, folder / "out")
     assert done.unchanged == len(corpus)
-
-
-def test_a_word_that_was_unknown_stays_unknown(tmp_path):
-    # "ab" is taken first, then nothing fits. Without "ab" it would be "a", "##bc".
-    table = [*BERT, "a", "ab", "x", "##bc", *OTHERS]
-    made = Tokenizer(models.WordPiece({piece: id for id, piece in enumerate(table)}, unk_token="[UNK]"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    before = write(tmp_path / "in", "bert", fast(made, {"pad": "[PAD]", "unk": "[UNK]"}))
-    assert prune(before, lambda: ["abc", "xbc"], tmp_path / "out").unchanged == 2
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
-    assert pieces_of(tokenizer, "abc xbc") == ["[UNK]", "x", "##bc"]
 
 
 def test_the_cost_of_an_unknown_character_is_unchanged(tmp_path):
@@ -186,7 +154,7 @@ def test_the_cost_of_an_unknown_character_is_unchanged(tmp_path):
     scored = [("▁", -2.0), ("y", -20.0), ("z", -20.0), ("xy", -20.0), ("yz", -1.0), ("жж", -35.0)]
     made = Tokenizer(models.Unigram([*((token, 0.0) for token in SPECIAL), *scored], unk_id=3))
     made.pre_tokenizer = pre_tokenizers.Metaspace()
-    before = write(tmp_path / "in", "bert", fast(made, {"pad": "<pad>", "unk": "<unk>"}))
+    before = write(tmp_path / "in", fast(made, {"pad": "<pad>", "unk": "<unk>"}))
     assert prune(before, lambda: ["xyz", "yz"], tmp_path / "out").unchanged == 2
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert pieces_of(tokenizer, "xyz") == ["▁", "xy", "z"]
@@ -195,7 +163,7 @@ def test_the_cost_of_an_unknown_character_is_unchanged(tmp_path):
 def test_positions_counted_from_the_padding_id_are_unchanged(tmp_path):
     table = [("ж", -3.0), *((token, 0.0) for token in SPECIAL), ("▁", -2.0), *((letter, -3.0) for letter in LETTERS)]
     made = Tokenizer(models.Unigram(table, unk_id=4))
-    before = write(tmp_path / "in", "xlm-roberta", fast(made, {"pad": "<pad>", "unk": "<unk>"}))
+    before = write(tmp_path / "in", fast(made, {"pad": "<pad>", "unk": "<unk>"}))
     prune(before, lambda: ["你我他"], tmp_path / "out")
     states = []
     for folder in (before, tmp_path / "out"):
@@ -206,7 +174,7 @@ def test_positions_counted_from_the_padding_id_are_unchanged(tmp_path):
 
 
 def test_output_embeddings_are_pruned_too_and_keep_their_dtype(tmp_path):
-    before = write(tmp_path / "in", "xlm-roberta", unigram(), AutoModelForMaskedLM, torch.float16)
+    before = write(tmp_path / "in", unigram(), AutoModelForMaskedLM, torch.float16)
     prune(before, lambda: CORPUS, tmp_path / "out")
     logits = []
     for folder in (before, tmp_path / "out"):
@@ -225,7 +193,7 @@ def test_output_embeddings_are_pruned_too_and_keep_their_dtype(tmp_path):
 def test_missing_weights_are_not_invented(tmp_path):
     from safetensors.torch import load_file, save_file
 
-    before = write(tmp_path / "in", "bert", word_piece())
+    before = write(tmp_path / "in", unigram())
     weights = load_file(tmp_path / "in" / "model.safetensors")
     save_file(
         {k: v for k, v in weights.items() if "pooler" not in k}, tmp_path / "in" / "model.safetensors", {"format": "pt"}
@@ -235,19 +203,16 @@ def test_missing_weights_are_not_invented(tmp_path):
     assert set(after) == {name for name in weights if "pooler" not in name}
 
 
-def test_keep_and_min_count_keep_the_most_frequent_pieces(tmp_path):
-    before = write(tmp_path / "in", "xlm-roberta", unigram())
+def test_the_most_frequent_pieces_remain(tmp_path):
+    before = write(tmp_path / "in", unigram())
     corpus = [*["喝茶喝茶"] * 9, *CORPUS]
     all_of = prune(before, lambda: corpus, tmp_path / "all")
     kept = prune(before, lambda: corpus, tmp_path / "kept", max_pieces=all_of.after.pieces - 3)
-    often = prune(before, lambda: corpus, tmp_path / "often", min_count=5)
     assert kept.after.pieces == all_of.after.pieces - 3
-    assert often.after.pieces < all_of.after.pieces
-    for done, name in ((kept, "kept"), (often, "often")):
-        tokenizers = [AutoTokenizer.from_pretrained(folder) for folder in (before, tmp_path / name)]
-        assert pieces_of(tokenizers[0], "喝茶喝茶") == pieces_of(tokenizers[1], "喝茶喝茶")
-        same = [pieces_of(tokenizers[0], text) == pieces_of(tokenizers[1], text) for text in corpus]
-        assert done.unchanged == sum(same) < len(corpus)
+    tokenizers = [AutoTokenizer.from_pretrained(folder) for folder in (before, tmp_path / "kept")]
+    assert pieces_of(tokenizers[0], "喝茶喝茶") == pieces_of(tokenizers[1], "喝茶喝茶")
+    same = [pieces_of(tokenizers[0], text) == pieces_of(tokenizers[1], text) for text in corpus]
+    assert kept.unchanged == sum(same) < len(corpus)
 
 
 def byte_pairs():
@@ -260,58 +225,41 @@ def byte_pairs():
     ("options", "message"),
     [
         ({"max_pieces": 3}, r"^--keep 3: .* already need \d+ pieces$"),
-        ({"max_pieces": 300, "min_count": 2}, "^--keep and --min-count "),
         ({"corpus": list}, "^the corpus holds no text$"),
         ({"backbone": "no/such"}, "^backbone 'no/such': no tokenizer that can be loaded"),
-        ({"backbone": "bpe"}, "BPE tokenizer; .* Unigram and WordPiece can be pruned$"),
+        ({"backbone": "bpe"}, "BPE tokenizer; .* Unigram can be pruned$"),
         ({"out": "in"}, "exists already; remove it, or name another folder$"),
     ],
 )
 def test_a_model_that_cannot_be_pruned_raises_one_clear_error(options, message, tmp_path):
     given = {"backbone": "in", "corpus": lambda: CORPUS, "out": "out"} | options
-    folder = write(tmp_path / "in", "bert", word_piece())
+    folder = write(tmp_path / "in", unigram())
     if given["backbone"] == "bpe":
-        folder = write(tmp_path / "bpe", "bert", byte_pairs())
+        folder = write(tmp_path / "bpe", byte_pairs())
     backbone = folder if given.pop("backbone") != "no/such" else "no/such"
     with pytest.raises(InputError, match=message):
         prune(backbone, given.pop("corpus"), tmp_path / given.pop("out"), **given)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_corpus_can_be_text_json_lines_or_a_data_repo(tmp_path, sample_repo, sample_rows):
-    (tmp_path / "a.txt").write_text("你好\n\n{不是\n", encoding="utf-8")
+def test_a_corpus_is_text_or_json_lines_with_the_forms_that_a_detector_reads(tmp_path):
+    (tmp_path / "a.txt").write_text("你養過貓嗎？\n\n{不是\n", encoding="utf-8")
     lines = [{"messages": [{"role": "user", "content": "甲"}], "n": 1}, {"b": {"c": "乙\n丙"}, "d": None}]
     (tmp_path / "b.any").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8-sig")  # as some editors save it
-    files = [tmp_path / "a.txt", tmp_path / "b.any"]
-    assert list(read_texts(files)) == ["你好", "{不是", "user", "甲", "乙\n丙", "乙，丙"]
-    texts = list(read_texts([sample_repo]))
-    assert {row[column] for row in sample_rows for column in ("u1", "b1", "u2", "b2")} <= set(texts)
+    texts = list(read_texts([tmp_path / "a.txt", tmp_path / "b.any"]))
+    assert texts == ["你養過貓嗎？", "你养过猫吗？", "{不是", "user", "甲", "乙\n丙", "乙，丙"]
+    (tmp_path / "c.txt").write_bytes("你好".encode("gbk"))
+    for name in ("c.txt", "missing.txt"):
+        with pytest.raises(InputError, match=f"{name}: "):
+            list(read_texts([tmp_path / name]))
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.jsonl", b'{"a": "b"}\nnot\n', r"a\.jsonl:2: not a JSON object, unlike the lines before it$"),
-        ("a.txt", "你好".encode("gbk"), r"a\.txt: not a text file in UTF-8 \(.* at byte 0\)$"),
-        ("b.txt", None, r"b\.txt: cannot be read \(No such file or directory\)"),
-    ],
-)
-def test_an_unreadable_corpus_raises_one_clear_error(name, content, message, tmp_path):
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=message):
-        list(read_texts([tmp_path / name]))
-
-
-def test_the_command_prints_what_pruning_saved(tmp_path):
-    before = write(tmp_path / "in", "bert", word_piece(pre_tokenizers.BertPreTokenizer()))
+def test_the_script_prints_what_pruning_saved(run, tmp_path):
+    before = write(tmp_path / "in", unigram())
     (tmp_path / "corpus.txt").write_text("\n".join(CORPUS), encoding="utf-8")
-    options = ["--corpus", str(tmp_path / "corpus.txt"), "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(backbone_app, ["prune", before, *options])
-    assert result.exit_code == 0, result.output
+    code, out, _ = run(before, "--corpus", tmp_path / "corpus.txt", "--out", tmp_path / "out", script=main)
     record = json.loads((tmp_path / "out" / "prune.json").read_text(encoding="utf-8"))
-    assert record["backbone"] == "in"
-    texts = len(list(read_texts([tmp_path / "corpus.txt"])))  # with the forms that a detector reads
+    texts = len(list(read_texts([tmp_path / "corpus.txt"])))
+    assert code == 0 and record["backbone"] == "in"
     assert record["texts"] == {"all": texts, "unchanged": texts} and texts >= len(CORPUS)
-    assert f"after {record['pieces']['after']} " in " ".join(result.output.split())
-    assert f"{texts} of {texts} texts are tokenised as before" in result.output
+    assert f"after {record['pieces']['after']} " in " ".join(out.split())

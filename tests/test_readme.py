@@ -182,8 +182,7 @@ def test_the_n_gram_figures_match_the_kept_results(page, kept_results):
 
 
 def test_the_sizes_of_the_crossed_corpora_match_their_files():
-    from contradiction.data.corpora.crossed import FOLDERS, read_all
-    from contradiction.data.crossed_checks import size_table
+    from contradiction.data.corpora.crossed import FOLDERS, read_all, size_table
 
     page = tables(text_of(ROOT / "docs" / "data.md"))
     shown = [rows for header, rows in page if header[:2] == ["split", "batches"]]

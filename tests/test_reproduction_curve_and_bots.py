@@ -9,6 +9,7 @@ from helpers.grids import VALUES, evaluation, times
 from matplotlib.figure import Figure
 from sklearn.metrics import f1_score
 
+from contradiction import cli
 from contradiction.data.splits import load_split, of_bot
 from contradiction.evaluation import results
 from contradiction.inputs.views import VIEWS
@@ -18,10 +19,10 @@ from contradiction.methods.ngrams import LinearModel
 from contradiction.training.augmentation import fraction_of, training_rows
 from contradiction.training.recipe_files import load_recipe
 from paper import panels, table
+from paper import reproduce as reproduce_module
 from paper.cells import cells_of
 from paper.grid import finished
 from paper.panels import configs_of, panels_of
-from paper.reproduce import app
 
 OF_HALF = ", 50 % of the rows"
 OF_FOUR, OF_TWO = "4-class-share0.5", "2-class-share0.5-of-4-class"  # the n-grams of half of the 4-class rows
@@ -36,7 +37,7 @@ def curve(grid, options, tmp_path_factory):
         "--methods", "flatten,reply-only", "--configs", "4-class", "--out", out, *options,
     ]  # fmt: skip
     before = times(out)
-    assert not app([*map(str, command)], standalone_mode=False)
+    assert not cli.script(reproduce_module.reproduce)([*map(str, command)], standalone_mode=False)
     assert before.items() <= times(out).items()
     return out
 
@@ -180,7 +181,7 @@ def by_bot(grid, options, tmp_path_factory):
     """A copy of the table 4 folder in which flatten is also trained on the replies of one bot."""
     out = shutil.copytree(grid, tmp_path_factory.mktemp("bots") / "table4")
     command = ["bots", "--seeds", "23", "--methods", "flatten", "--configs", "4-class", "--out", out]
-    assert not app([*map(str, command), *map(str, options)], standalone_mode=False)
+    assert not cli.script(reproduce_module.reproduce)([*map(str, command), *map(str, options)], standalone_mode=False)
     return out
 
 

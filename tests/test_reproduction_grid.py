@@ -11,6 +11,7 @@ from helpers import processes
 from helpers.grids import markdown_row, predictions, times
 from numpy.testing import assert_allclose
 
+from contradiction import cli
 from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -18,8 +19,8 @@ from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import read_json, write_json
 from contradiction.training.loop import train
 from paper import grid as grid_module
+from paper import reproduce as reproduce_module
 from paper.grid import finished, zero_shot
-from paper.reproduce import app
 
 
 @pytest.mark.parametrize(
@@ -215,8 +216,11 @@ def test_a_table_is_written_even_if_the_weights_of_its_start_are_missing(grid, o
     options = [digest if word == encoders / "tiny" else word for word in options]
     command = [*map(str, ["table4", "--seeds", "23,42", "--out", out, *options])]
     assert digest in command
+    app = cli.script(reproduce_module.reproduce)
     with pytest.raises(InputError, match="reply-only-4-class-tiny-seed23: starts from tiny@.*name its folder, or"):
-        app([*command, "--methods", "reply-only", "--configs", "4-class"], standalone_mode=False)
+        cli.script(reproduce_module.reproduce)(
+            [*command, "--methods", "reply-only", "--configs", "4-class"], standalone_mode=False
+        )
     for words in (["--only-table"], []):  # nothing needs training
         app([*command, *words], standalone_mode=False)
         assert (out / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()

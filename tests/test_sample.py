@@ -9,9 +9,9 @@ from sklearn.metrics import roc_auc_score
 
 from contradiction import cdconv
 from contradiction.data.corpora.crossed import read
-from contradiction.data.crossed_checks import ngram_auc
 from contradiction.data.statistics import overlap
 from contradiction.paths import SAMPLE
+from experiments.crossed_gates import ngram_auc
 
 ROWS = cdconv.read_rows(SAMPLE)
 SPLITS = {"": cdconv.official_split(ROWS), "-grouped": cdconv.grouped_split(ROWS)}

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from contradiction.inputs.views import VIEWS, model_input, normalize
 from contradiction.training.initialize import initialize_model
-from contradiction.training.pruning import read_texts
 from contradiction.training.recipe import Recipe
 
 TRADITIONAL = chat("你養過貓嗎？", "沒養過，我對貓毛過敏。", "那妳週末做什麼？", "在家裡陪我養的兩隻貓。")
@@ -39,11 +38,6 @@ def test_a_vocabulary_built_from_texts_uses_simplified_characters():
     tokenizer = initialize_model(recipe, [text["content"] for text in TRADITIONAL] * 2)[1]
     assert {"养", "猫"} < tokenizer.get_vocab().keys()
     assert not {"養", "貓"} & tokenizer.get_vocab().keys()
-
-
-def test_a_pruning_corpus_is_read_unchanged_and_simplified(tmp_path):
-    (tmp_path / "corpus.txt").write_text("你養過貓嗎？\n你好\n", encoding="utf-8")
-    assert list(read_texts([tmp_path / "corpus.txt"])) == ["你養過貓嗎？", "你养过猫吗？", "你好"]
 
 
 def test_verdicts_do_not_depend_on_the_script(detector):

@@ -10,16 +10,20 @@ FILES = [file for part in ("evaluate_metric", "contradiction") for file in ROOT.
 MODULES = {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in FILES}
 
 
-def imports(module):
-    """The modules that a module imports, also inside functions and for type checks only."""
+def names_in(file):
+    """The names that a file imports, also inside functions and for type checks only."""
     names = set()
-    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             paths = [f"{node.module}.{alias.name}" for alias in node.names]
             names |= {path if path in MODULES else node.module for path in paths}
-    return (names & MODULES.keys()) - {module}
+    return names
+
+
+def imports(module):
+    return (names_in(MODULES[module]) & MODULES.keys()) - {module}
 
 
 def part(module):
@@ -32,6 +36,16 @@ IMPORTS = {module: imports(module) for module in MODULES}
 
 def test_no_modules_import_each_other():
     TopologicalSorter(IMPORTS).prepare()
+
+
+def packages(files):
+    return {name.partition(".")[0] for file in files for name in names_in(file)}
+
+
+def test_the_product_imports_neither_the_paper_nor_the_experiments():
+    product = [*FILES, *ROOT.glob("space/*.py"), *ROOT.glob("examples/*.py"), *ROOT.glob("bench/*.py")]
+    assert not packages(product) & {"paper", "experiments", "tests"}
+    assert "experiments" not in packages(ROOT.glob("paper/*.py"))
 
 
 def test_a_module_imports_only_from_its_part_and_earlier_ones():

@@ -132,26 +132,3 @@ def stats(
     rows = cdconv.read_rows(find(source).path)
     splits = both_splits(rows)
     show(*statistics.table3(rows), statistics.split_sizes(splits), statistics.leaks(splits))
-
-
-@app.command("check-crossed")
-def check_crossed(
-    folder: Annotated[
-        Path | None, typer.Argument(help="A folder of batches with batches.csv.", show_default="the published corpora")
-    ] = None,
-    source: SourceOption = None,
-) -> None:
-    """Checks that one side of the crossed corpora does not reveal the label; exits with 1 if a check fails."""
-    from contradiction import cdconv
-    from contradiction.data import crossed_checks
-    from contradiction.data.corpora import crossed
-
-    rows = cdconv.read_rows(find(source, fall_back=True).path)
-    passed = True
-    places = {folder.resolve().name: folder} if folder else crossed.FOLDERS
-    for name, place in places.items():
-        checks = crossed_checks.check(place, rows)
-        show(crossed_checks.size_table(crossed.read_all(place), name), crossed_checks.check_table(checks, name))
-        passed = passed and all(check.passed for check in checks)
-    if not passed:
-        raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""The commands that make detectors: train, soup, ensemble, cascade, calibrate, and ``backbone prune``."""
+"""The commands that make detectors: train, soup, ensemble, cascade and calibrate."""
 
 import shutil
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,6 @@ from contradiction.commands.common import (
     DataOption,
     DataOrLabelsOption,
     DeviceOption,
-    FolderOutOption,
     SaveStepsOption,
     counting,
     data_repo,
@@ -321,41 +320,3 @@ def _calibrate_on(model: Path, file: Path, folder: Path, place: Path) -> None:
             f"{place}: a threshold such as precision>=0.7 needs at least {MIN_FOR_CURVE} contradictions and "
             f"{MIN_FOR_CURVE} other chats; {file} has {calibration.contradictions} and {others}, so set a number"
         )
-
-
-backbone_app = typer.Typer(help="Reduces the vocabulary of a multilingual backbone.", no_args_is_help=True)
-
-
-@backbone_app.callback()
-def _backbone_help() -> None:
-    # Without a callback, Typer drops the name of a single command.
-    pass
-
-
-@backbone_app.command("prune")
-def prune(
-    backbone: Annotated[str, typer.Argument(help="Folder or Hub id of an encoder.")],
-    corpus: Annotated[list[Path], typer.Option(help="A text file, JSON lines, or a data repo; can be repeated.")],
-    out: FolderOutOption,
-    max_pieces: Annotated[
-        int | None, typer.Option("--keep", min=1, help="The maximum number of pieces. The most frequent ones remain.")
-    ] = None,
-    min_count: Annotated[int | None, typer.Option(min=1, help="How often a piece must occur. By default 1.")] = None,
-) -> None:
-    """Reduces a multilingual vocabulary to the tokens (pieces) of a corpus: the same scores with fewer parameters."""
-    from contradiction.io.tables import Table
-    from contradiction.training import pruning
-
-    with counting("reading texts, twice") as bar:
-        done = pruning.prune(
-            backbone,
-            lambda: pruning.read_texts(corpus),
-            out,
-            max_pieces=max_pieces,
-            min_count=min_count,
-            on_texts=bar.advance,
-        )
-    sizes = (("before", done.before), ("after", done.after))
-    rows = [(name, f"{size.pieces:,}", f"{size.parameters:,}", f"{size.bytes / 1e6:.1f}") for name, size in sizes]
-    show(Table(str(out), ("", "pieces", "parameters", "MB"), rows))
-    typer.echo(f"{done.unchanged:,} of {done.texts:,} texts are tokenised as before")

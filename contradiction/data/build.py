@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contradiction import cdconv
-from contradiction.data import checklists, crossed_checks, statistics
+from contradiction.data import checklists, statistics
 from contradiction.data.corpora import crossed
 from contradiction.data.splits import both_splits, data_card, write_splits
 from contradiction.errors import InputError
@@ -114,7 +114,7 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
             infos[name] = _info(splits)
         for name, info in infos.items():
             info.download_size = sum(file.stat().st_size for file in (folder / name).iterdir())
-        sizes = {name: crossed_checks.size_table(items, name) for name, items in quadruples.items()}
+        sizes = {name: crossed.size_table(items, name) for name, items in quadruples.items()}
         card = data_set_card(source, infos, files, with_turns, sizes, baselines)
         card.save(folder / "README.md")
         (folder / MARKER).write_text("`cdconv data build` wrote this folder, and may replace it.\n", encoding="utf-8")

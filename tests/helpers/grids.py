@@ -71,9 +71,9 @@ def encoders(sample_rows, tmp_path_factory):
 @pytest.fixture
 def reproduce(run):
     """Runs `python -m paper.reproduce` in this process and returns exit code, stdout and stderr."""
-    from paper.reproduce import app
+    from paper.reproduce import reproduce
 
-    return partial(run, app=app)
+    return partial(run, script=reproduce)
 
 
 @pytest.fixture(scope="session")
@@ -84,11 +84,12 @@ def options(encoders, sample_repo):
 @pytest.fixture(scope="session")
 def grid(options, tmp_path_factory):
     """The folder of a finished table 4: three methods, two seeds, both label sets."""
-    from paper.reproduce import app
+    from contradiction.cli import script
+    from paper.reproduce import reproduce
 
     out = tmp_path_factory.mktemp("grid") / "table4"
     command = ["table4", "--seeds", "23,42", "--out", out, *options]
-    assert not app([*map(str, command)], standalone_mode=False)
+    assert not script(reproduce)([*map(str, command)], standalone_mode=False)
     return out
 
 

@@ -11,6 +11,7 @@ has replies of 60 to 240 characters, as language models write them. The batches 
 import csv
 import hashlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Row
 from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError, kind_of
 from contradiction.io.lines import read_objects
+from contradiction.io.tables import Table, percent
 from contradiction.labels import CROSSED, CROSSED_LONG, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 
 if TYPE_CHECKING:
@@ -351,3 +353,20 @@ CORPUS = Corpus(
     "other.",
     bundled=FOLDER,
 )
+
+
+def size_table(splits: Mapping[str, Sequence[Item]], name: str) -> Table:
+    """Batches, quadruples, pairs and judged replies of each split."""
+    rows = []
+    for split, items in splits.items():
+        kinds = Counter(type(item) for item in items)
+        inferred = [item.inference for item in items if isinstance(item, Quadruple) and item.inference is not None]
+        rows.append(
+            (
+                split, str(len({item.batch for item in items})), f"{kinds[Quadruple]:,}", f"{kinds[Pair]:,}",
+                f"{4 * kinds[Quadruple] + 2 * kinds[Pair]:,}",
+                percent(sum(inferred) / len(inferred), 0) if inferred else "",
+            )
+        )  # fmt: skip
+    header = ("split", "batches", "quadruples", "pairs", "judged replies", "inferred, % of quadruples")
+    return Table(f"The corpus {name}", header, rows)

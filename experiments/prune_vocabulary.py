@@ -1,15 +1,17 @@
-"""Prunes the vocabulary of a multilingual backbone to the pieces that a corpus needs.
+"""Cuts the vocabulary of a multilingual encoder to the pieces that a corpus needs.
+
+    python -m experiments.prune_vocabulary intfloat/multilingual-e5-small --corpus chats.txt --out e5-small-zh
 
 Most parameters of a small multilingual encoder are embeddings of pieces that a corpus of one language never uses. They
 can be removed without training: Abdaoui et al. 2020, "Load What You Need: Smaller Versions of Multilingual BERT".
 
-If all pieces of a text remain, the pruned tokenizer splits the text into the same pieces, and the hidden states are
-exactly the same. Without ``max_pieces`` and ``min_count``, this holds for all texts of the corpus. Another text with
-only characters of the corpus may be split into smaller pieces. Only characters that never had a piece become unknown.
+If all pieces of a text remain, the smaller tokenizer splits the text into the same pieces, and the hidden states are
+exactly the same. Without ``--keep``, this holds for all texts of the corpus. Another text with only characters of the
+corpus may be split into smaller pieces. Only characters that never had a piece become unknown.
 
-WordPiece takes the longest matching piece, which stays the same. For unknown words, the pieces that it matched before
-it failed must remain, too. Unigram takes the most probable sequence of pieces, which stays the most probable among
-fewer. The cost of an unknown character depends on the least probable piece, which therefore always remains.
+The tokenizer must be a fast one of the kind Unigram, as in XLM-R. It takes the most probable sequence of pieces, which
+stays the most probable among fewer. The cost of an unknown character depends on the least probable piece, which
+therefore always remains.
 """
 
 import json
@@ -17,18 +19,22 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+import typer
 
+from contradiction import cli
+from contradiction.commands.common import counting, show
 from contradiction.decision import KEY
-from contradiction.errors import InputError, first_line
+from contradiction.errors import InputError
 from contradiction.inputs.tokenization import first_position
 from contradiction.inputs.views import normalize
 from contradiction.io import files, manifest
 from contradiction.io.hub import model_name
 from contradiction.io.pretrained import check_finite, load_config, load_model, load_tokenizer, loading
-from contradiction.io.quiet import no_data_bars, no_model_bars
+from contradiction.io.quiet import no_model_bars
+from contradiction.io.tables import Table
 from contradiction.training import leakage
 from contradiction.training.record import PRUNED
 
@@ -36,7 +42,6 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-KINDS = ("Unigram", "WordPiece")  # the kinds of tokenizer; BPE pieces depend on each other through merges
 BATCH = 1000  # the texts that are tokenised together
 
 
@@ -74,25 +79,21 @@ def prune(
     out: str | Path,
     *,
     max_pieces: int | None = None,
-    min_count: int | None = None,
     on_texts: Callable[[int], Any] = lambda texts: None,
 ) -> Pruned:
     """Writes a copy of a backbone with a smaller vocabulary, in the same dtype.
 
     Args:
-        backbone: folder or Hub id of an encoder with a fast tokenizer of one of ``KINDS``.
+        backbone: folder or Hub id of an encoder with a fast tokenizer of the kind Unigram.
         corpus: returns the texts; called twice, first to count and then to check.
         out: the folder to write: weights as safetensors, tokenizer, and ``prune.json``, the record.
         max_pieces: the maximum number of pieces. The most frequent ones remain beside those that always remain.
-        min_count: how often a piece must occur to remain; by default once.
         on_texts: called with the number of texts of each batch, in both passes.
 
     Raises:
         InputError: the backbone or the corpus is not usable, ``out`` exists, or ``max_pieces`` is too small.
     """
     out = Path(out)
-    if max_pieces is not None and min_count is not None:
-        raise InputError("--keep and --min-count cannot be used together")
     files.check_new(out)
     tokenizer = _load_tokenizer(backbone)
     original = _plain(tokenizer)
@@ -101,7 +102,7 @@ def prune(
         raise InputError("the corpus holds no text")
     model, missing = _load_model(backbone)
     always = _always(original, usage.characters) | _special(model, tokenizer)
-    remaining = _chosen(usage.counts, always, max_pieces, 1 if min_count is None else min_count)
+    remaining = _chosen(usage.counts, always, max_pieces)
     smaller = _prune_tokenizer(tokenizer, original, remaining)
     # Rows of the embedding without a piece are removed as well, so the row of a piece is its id.
     before = _size(model, missing)
@@ -119,7 +120,6 @@ def prune(
                 "backbone": model_name(backbone),
                 "ancestors": leakage.ancestors([backbone]),
                 "keep": max_pieces,
-                "min_count": min_count,
                 "pieces": {"before": result.before.pieces, "after": result.after.pieces},
                 "texts": {"all": result.texts, "unchanged": result.unchanged},
             },
@@ -132,9 +132,10 @@ def _load_tokenizer(backbone: str) -> "PreTrainedTokenizerBase":
     with loading(backbone, f"backbone {backbone!r}: no tokenizer that can be loaded"):
         tokenizer = load_tokenizer(backbone)
     kind = type(tokenizer.backend_tokenizer.model).__name__ if tokenizer.is_fast else "slow"
-    if kind not in KINDS:
-        kinds = " and ".join(KINDS)
-        raise InputError(f"backbone {backbone!r}: has a {kind} tokenizer; fast ones of the kinds {kinds} can be pruned")
+    if kind != "Unigram":
+        raise InputError(
+            f"backbone {backbone!r}: has a {kind} tokenizer; only fast ones of the kind Unigram can be pruned"
+        )
     return tokenizer
 
 
@@ -170,16 +171,10 @@ def _encoded(tokenizer: "Tokenizer", texts: Iterable[str]) -> Iterator[tuple[lis
 def _count(tokenizer: "Tokenizer", texts: Iterable[str], on_texts: Callable[[int], Any]) -> Usage:
     pieces = tokenizer.get_vocab()
     usage = Usage(np.zeros(max(pieces.values()) + 1, dtype=np.int64))
-    word_piece = type(tokenizer.model).__name__ == "WordPiece"
-    unknown = tokenizer.token_to_id(tokenizer.model.unk_token) if word_piece else None
     for batch, encodings in _encoded(tokenizer, texts):
         for text, encoding in zip(batch, encodings, strict=True):
             np.add.at(usage.counts, encoding.ids, 1)
-            words = _words(tokenizer, text)
-            usage.characters.update(*words)
-            if unknown is not None and unknown in encoding.ids:
-                for word in words:
-                    np.add.at(usage.counts, _before_failing(tokenizer, pieces, word), 1)
+            usage.characters.update(*_words(tokenizer, text))
         usage.texts += len(batch)
         on_texts(len(batch))
     return usage
@@ -192,32 +187,14 @@ def _words(tokenizer: "Tokenizer", text: str) -> list[str]:
     return [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text)] if tokenizer.pre_tokenizer else [text]
 
 
-def _before_failing(tokenizer: "Tokenizer", pieces: dict[str, int], word: str) -> list[int]:
-    """The pieces that WordPiece matches before it fails on a word; none where it does not fail."""
-    prefix, position = tokenizer.model.continuing_subword_prefix, 0
-    matched: list[int] = []
-    while position < len(word):
-        candidates = (
-            (end, (prefix if position else "") + word[position:end]) for end in range(len(word), position, -1)
-        )
-        position, piece = next(((end, piece) for end, piece in candidates if piece in pieces), (0, ""))
-        if not piece:
-            return matched
-        matched.append(pieces[piece])
-    return []
-
-
 def _always(tokenizer: "Tokenizer", characters: set[str]) -> set[int]:
     """The ids that always remain: the characters of the corpus, and what sets the cost of unknown characters."""
     model = json.loads(tokenizer.to_str())["model"]
-    ids = {tokenizer.token_to_id(model["unk_token"])} if "unk_token" in model else set()
-    marks = ["", model.get("continuing_subword_prefix") or "▁"]
-    ids |= {tokenizer.token_to_id(mark + character) for mark in marks for character in characters}
-    if model["type"] == "Unigram":
-        scores = [score for _, score in model["vocab"]]
-        ids |= {model["unk_id"], scores.index(min(scores))}
-        if model.get("byte_fallback"):
-            ids |= {tokenizer.token_to_id(f"<0x{byte:02X}>") for byte in range(256)}
+    scores = [score for _, score in model["vocab"]]
+    ids = {tokenizer.token_to_id(mark + character) for mark in ("", "▁") for character in characters}
+    ids |= {model["unk_id"], scores.index(min(scores))}
+    if model.get("byte_fallback"):
+        ids |= {tokenizer.token_to_id(f"<0x{byte:02X}>") for byte in range(256)}
     return {id for id in ids if id is not None}
 
 
@@ -233,9 +210,9 @@ def _ids_of(model: "PreTrainedModel") -> list[tuple[str, Any]]:
     return [(key, value) for key, value in values if key.endswith("_token_id") and value is not None]
 
 
-def _chosen(counts: np.ndarray, always: set[int], max_pieces: int | None, min_count: int) -> list[int]:
+def _chosen(counts: np.ndarray, always: set[int], max_pieces: int | None) -> list[int]:
     """The remaining ids in ascending order, so special tokens at the start keep their ids."""
-    used = [int(id) for id in np.argsort(-counts, kind="stable") if counts[id] >= min_count]
+    used = [int(id) for id in np.argsort(-counts, kind="stable") if counts[id]]
     chosen = [id for id in used if id not in always]
     if max_pieces is not None:
         if max_pieces < len(always):
@@ -256,11 +233,8 @@ def _prune_tokenizer(
     new_id = {old: new for new, old in enumerate(remaining)}
     state = json.loads(original.to_str())
     vocabulary = state["model"]["vocab"]
-    if isinstance(vocabulary, list):
-        state["model"]["vocab"] = [vocabulary[old] for old in remaining if old < len(vocabulary)]
-        state["model"]["unk_id"] = new_id.get(state["model"]["unk_id"])
-    else:
-        state["model"]["vocab"] = {piece: new_id[old] for piece, old in vocabulary.items() if old in new_id}
+    state["model"]["vocab"] = [vocabulary[old] for old in remaining if old < len(vocabulary)]
+    state["model"]["unk_id"] = new_id.get(state["model"]["unk_id"])
     for added in state["added_tokens"]:
         added["id"] = new_id[added["id"]]
     _renumber(state["post_processor"], new_id)
@@ -328,53 +302,33 @@ def _unchanged(
     return same
 
 
-def read_texts(sources: Iterable[str | Path]) -> Iterator[str]:
-    """The texts of all sources, in their order, without blank ones.
+def read_texts(files: Iterable[str | Path]) -> Iterator[str]:
+    """The texts of all files, in their order, without blank ones.
 
-    A text that a detector reads in another form, see :func:`contradiction.inputs.views.normalize`, is followed by this
-    form.
-
-    Args:
-        sources: text files, JSON lines files, or data repos (folders that ``load_dataset`` reads). Each line of a text
-            file is a text. All strings of the JSON objects are texts, and all strings of all splits of the default
-            config of a data repo. Files are in UTF-8.
+    A line is a text, or a JSON object or list whose strings are texts. A text that a detector reads in another form,
+    see :func:`contradiction.inputs.views.normalize`, is followed by this form.
 
     Raises:
-        InputError: a source cannot be read.
+        InputError: a file cannot be read.
     """
-    for source in sources:
-        path = Path(source)
-        texts = _of_data_repo(path) if path.is_dir() else _of_file(path)
-        for text in texts:
-            if text.strip():
-                yield from dict.fromkeys((text, normalize(text)))
+    for file in map(Path, files):
+        try:
+            with file.open(encoding="utf-8-sig") as lines:
+                for line in lines:
+                    for text in filter(str.strip, _strings(_value(line))):
+                        yield from dict.fromkeys((text, normalize(text)))
+        except UnicodeDecodeError as error:
+            raise InputError(f"{file}: not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
+        except OSError as error:
+            raise InputError(f"{file}: cannot be read ({error.strerror})") from None
 
 
-def _of_file(path: Path) -> Iterator[str]:
-    json_lines = None
-    try:
-        with path.open(encoding="utf-8-sig") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.strip():
-                    continue
-                row = _object(line)
-                if json_lines is None:
-                    json_lines = row is not None
-                if json_lines and row is None:
-                    raise InputError(f"{path}:{number}: not a JSON object, unlike the lines before it")
-                yield from _strings(row) if json_lines else (line.rstrip("\n"),)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); a corpus is a file or a data repo") from None
-
-
-def _object(line: str) -> dict[str, Any] | None:
+def _value(line: str) -> Any:
     try:
         value = json.loads(line)
     except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
+        return line.rstrip("\n")
+    return value if isinstance(value, dict | list) else line.rstrip("\n")
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -385,16 +339,24 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(item)
 
 
-def _of_data_repo(folder: Path) -> Iterator[str]:
-    from datasets import get_dataset_config_names, get_dataset_default_config_name, load_dataset
-    from datasets.exceptions import DatasetsError
+def main(
+    backbone: Annotated[str, typer.Argument(help="Folder or Hub id of an encoder.")],
+    corpus: Annotated[list[Path], typer.Option(help="A text file or JSON lines; can be repeated.")],
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="How many pieces remain at most, the most frequent ones.")
+    ] = None,
+) -> None:
+    """Cuts the vocabulary of a multilingual encoder to the pieces that a corpus needs."""
+    with counting("reading texts, twice") as bar:
+        done = prune(backbone, lambda: read_texts(corpus), out, max_pieces=keep, on_texts=bar.advance)
+    rows = [
+        (name, f"{size.pieces:,}", f"{size.parameters:,}", f"{size.bytes / 1e6:.1f}")
+        for name, size in (("before", done.before), ("after", done.after))
+    ]
+    show(Table(str(out), ("", "pieces", "parameters", "MB"), rows))
+    print(f"{done.unchanged:,} of {done.texts:,} texts are tokenised as before")
 
-    try:
-        with no_data_bars():
-            names = get_dataset_config_names(str(folder))
-            splits = load_dataset(str(folder), get_dataset_default_config_name(str(folder)) or names[0])
-    except (DatasetsError, ValueError, OSError) as error:
-        raise InputError(f"{folder}: not a data repo ({first_line(error)})") from error
-    for rows in splits.values():
-        for row in rows:
-            yield from _strings(row)
+
+if __name__ == "__main__":
+    cli.main(cli.script(main))

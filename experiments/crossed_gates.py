@@ -1,4 +1,7 @@
-"""The checks of the crossed corpus: what ``cdconv data check-crossed`` measures."""
+"""The gates of the crossed corpora: one side of a chat, or word overlap, must not reveal the label.
+
+python -m experiments.crossed_gates --source cdconv.txt
+"""
 
 import csv
 import json
@@ -8,10 +11,15 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, combinations
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from contradiction import cdconv, cli
+from contradiction.commands.common import show
+from contradiction.commands.data import SourceOption, find
 from contradiction.data.corpora.corpus import Row
-from contradiction.data.corpora.crossed import FOLDER, Item, Pair, Quadruple, read_all
+from contradiction.data.corpora.crossed import FOLDER, FOLDERS, Item, Pair, Quadruple, read_all, size_table
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, percent
 from contradiction.labels import NON_CONTRADICTION
@@ -73,23 +81,6 @@ def check_table(checks: Iterable[Check], name: str) -> Table:
     """A table with a row for each check."""
     rows = [(check.name, check.value, check.limit, "yes" if check.passed else "NO") for check in checks]
     return Table(f"Checks of the corpus {name}", ("check", "value", "limit", "passed"), rows, texts=4)
-
-
-def size_table(splits: Mapping[str, Sequence[Item]], name: str) -> Table:
-    """Batches, quadruples, pairs and judged replies of each split."""
-    rows = []
-    for split, items in splits.items():
-        kinds = Counter(type(item) for item in items)
-        inferred = [item.inference for item in items if isinstance(item, Quadruple) and item.inference is not None]
-        rows.append(
-            (
-                split, str(len({item.batch for item in items})), f"{kinds[Quadruple]:,}", f"{kinds[Pair]:,}",
-                f"{4 * kinds[Quadruple] + 2 * kinds[Pair]:,}",
-                percent(sum(inferred) / len(inferred), 0) if inferred else "",
-            )
-        )  # fmt: skip
-    header = ("split", "batches", "quadruples", "pairs", "judged replies", "inferred, % of quadruples")
-    return Table(f"The corpus {name}", header, rows)
 
 
 def _crossing(quadruples: Sequence[Quadruple]) -> Check:
@@ -254,3 +245,24 @@ def _evidence_and_replies(item: Item) -> str:
         evidence = item.evidence
         return " ".join((item.a[evidence]["content"], item.b[evidence]["content"], item.reply_a, item.reply_b))
     return f"{item.good} {item.bad}" if isinstance(item, Pair) else ""
+
+
+def main(
+    folder: Annotated[
+        Path | None, typer.Argument(help="A folder of batches with batches.csv.", show_default="the published corpora")
+    ] = None,
+    source: SourceOption = None,
+) -> None:
+    """Checks that one side of the crossed corpora does not reveal the label; exits with 1 if a check fails."""
+    rows = cdconv.read_rows(find(source, fall_back=True).path)
+    passed = True
+    for name, place in ({folder.resolve().name: folder} if folder else FOLDERS).items():
+        checks = check(place, rows)
+        show(size_table(read_all(place), name), check_table(checks, name))
+        passed = passed and all(check.passed for check in checks)
+    if not passed:
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    cli.main(cli.script(main))
