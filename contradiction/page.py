@@ -41,7 +41,7 @@ def serve(
     # Gradio reads this when it is imported. Otherwise it sends usage statistics to its developers.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     module = app()
-    connected = module.bots.Bot(*bot, os.environ.get(module.bots.KEY) or None) if bot else None
+    connected = module.bots.Bot(*bot) if bot else None
     detectors = [ContradictionDetector.from_pretrained(name, device=device) for name in (model, *others)]
     for detector in detectors:
         if detector.task not in ("2-class", "4-class"):

@@ -5,35 +5,31 @@ messages alone, and reads replies alone.
 """
 
 import asyncio
-import json
+import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
-import httpx
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from contradiction.conversation import USER
 from contradiction.errors import InputError
+from contradiction.io.endpoint import Endpoint, NoAnswerError, RefusedError
 from contradiction.serving.endpoints import caller_of
 from contradiction.serving.service import WATCH
 
 PATH = "/v1/reply"
 SECONDS = 30.0  # until a reply is too late
 MAX_WAITING = 8  # replies that are waited for at a time, one for each visitor
-BYTES = 256 * 1024  # of an answer
 MESSAGES, CHARACTERS = 60, 8000  # of a chat
 LONGEST = 2000  # characters of a reply; the rest is left out
 TOKENS = 300  # the maximum number of tokens of a reply
 URL, MODEL, KEY = "CDCONV_BOT_URL", "CDCONV_BOT_MODEL", "CDCONV_BOT_KEY"
-
-
-class NoReplyError(Exception):
-    """The bot gave no reply that could be read; the message says why, without its address."""
 
 
 class Message(BaseModel):
@@ -60,54 +56,38 @@ class Bot:
     Attributes:
         url: the address of the endpoint, including ``/v1``.
         model: the model that the endpoint serves; also the name that visitors see.
-        key: is sent as ``Authorization: Bearer KEY``; None for no key.
         seconds: the longest time until a reply.
 
     Raises:
-        InputError: the address is not one of HTTP, or no header can hold the key.
+        InputError: the address is not one of HTTP, or no header can hold the key in ``$CDCONV_BOT_KEY``.
     """
 
     url: str
     model: str
-    key: str | None = field(default=None, repr=False)
     seconds: float = SECONDS
     _asking: set[str] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
-        try:
-            address = httpx.URL(self.url)
-        except httpx.InvalidURL:
-            address = httpx.URL()
-        if address.scheme not in ("http", "https") or not address.host:
-            raise InputError(f"bot {self.url!r}: not an address of HTTP, such as http://127.0.0.1:8000/v1")
-        if self.key and not (self.key.isascii() and self.key.isprintable()):
-            raise InputError(f"{KEY}: holds a character that no header can hold; a key is letters, digits and signs")
+        self._endpoint = Endpoint(self.model, url=self.url, key_variable=KEY, timeout=self.seconds)
+        # Of its own, because requests whose visitors have gone keep their threads until they end.
+        self._threads = CapacityLimiter(MAX_WAITING)
 
     async def reply(self, messages: list[dict[str, str]]) -> str:
         """The reply to a chat, which ends with a message of the user.
 
         Raises:
-            NoReplyError: there is no reply.
+            HTTPException: there is no reply. The log says why; a visitor reads nothing about the endpoint.
         """
-        request = {"model": self.model, "messages": messages, "max_tokens": TOKENS, "stream": False}
-        headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
-        # Without redirects and without proxies from the environment, so that no other address is contacted.
-        client = httpx.AsyncClient(timeout=self.seconds, headers=headers, follow_redirects=False, trust_env=False)
+        ask = partial(self._endpoint.ask_once, messages, max_tokens=TOKENS)
         try:
-            async with asyncio.timeout(self.seconds), client:  # a limit for all parts of the answer together
-                async with client.stream("POST", f"{self.url.rstrip('/')}/chat/completions", json=request) as answer:
-                    if answer.status_code != 200:
-                        raise NoReplyError(f"the bot answered with status {answer.status_code}")
-                    body = b""
-                    async for part in answer.aiter_bytes():
-                        body += part
-                        if len(body) > BYTES:
-                            raise NoReplyError("the bot answered more than can be read")
-        except (TimeoutError, httpx.TimeoutException):
-            raise NoReplyError(f"the bot did not answer within {self.seconds:g} seconds") from None
-        except httpx.HTTPError:
-            raise NoReplyError("the bot cannot be reached") from None
-        return _content(body)[:LONGEST]
+            answer = await to_thread.run_sync(ask, abandon_on_cancel=True, limiter=self._threads)
+            why = answer.instead
+        except (NoAnswerError, RefusedError) as error:
+            answer, why = None, str(error)
+        if answer and answer.text:
+            return answer.text[:LONGEST]
+        logging.getLogger(__name__).warning("%s: no reply: %s", self._endpoint.url, why)
+        raise HTTPException(502, "the bot gave no reply; try again later")
 
     @asynccontextmanager
     async def place(self, visitor: str) -> AsyncIterator[None]:
@@ -132,7 +112,7 @@ def from_environment() -> Bot | None:
         return None
     if not url or not model:
         raise InputError(f"{MODEL if url else URL} is not set; a bot needs {URL} and {MODEL}")
-    return Bot(url, model, os.environ.get(KEY) or None)
+    return Bot(url, model)
 
 
 def router(bot: Bot) -> APIRouter:
@@ -141,16 +121,17 @@ def router(bot: Bot) -> APIRouter:
 
     @routes.post(PATH, summary="The reply of the connected bot")
     async def reply(request: Request, body: ReplyRequest) -> dict[str, str]:
-        messages = [{"role": message.role, "content": _encodable(message.content)} for message in body.messages]
+        # UTF-8 cannot encode a lone surrogate.
+        contents = [message.content.encode("utf-8", "replace").decode() for message in body.messages]
+        messages = [
+            {"role": message.role, "content": text} for message, text in zip(body.messages, contents, strict=True)
+        ]
         if not messages or messages[-1]["role"] != USER:
             raise InputError("the last message before a reply must be the user's")
         if len(messages) > MESSAGES or sum(len(message["content"]) for message in messages) > CHARACTERS:
             raise InputError(f"the bot is asked about at most {MESSAGES} messages and {CHARACTERS:,} characters")
         async with bot.place(caller_of(request)):
-            try:
-                return {"reply": await _unless(request.is_disconnected, bot.reply(messages))}
-            except NoReplyError as error:
-                raise HTTPException(502, str(error)) from None
+            return {"reply": await _unless(request.is_disconnected, bot.reply(messages))}
 
     return routes
 
@@ -161,23 +142,7 @@ async def _unless(gone: Callable[[], Awaitable[bool]], reply: Awaitable[str]) ->
     try:
         while not (await asyncio.wait([work], timeout=WATCH))[0]:
             if await gone():
-                raise NoReplyError("the visitor has gone")
+                raise HTTPException(502, "the visitor has gone")
         return work.result()
     finally:
         work.cancel()
-
-
-def _content(body: bytes) -> str:
-    """The text of a chat completion; raises NoReplyError if it has none."""
-    try:
-        text: Any = json.loads(body)["choices"][0]["message"]["content"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        raise NoReplyError("the bot answered something that is not a chat completion") from None
-    if not isinstance(text, str) or not text.strip():
-        raise NoReplyError("the bot answered without text")
-    return _encodable(text.strip())
-
-
-def _encodable(text: str) -> str:
-    """The same text, with a question mark for each lone surrogate, which UTF-8 cannot encode."""
-    return text.encode("utf-8", "replace").decode("utf-8")

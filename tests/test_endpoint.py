@@ -1,5 +1,6 @@
 """The client of OpenAI-compatible endpoints, against a server with faults."""
 
+import json
 import time
 
 import pytest
@@ -24,7 +25,7 @@ def test_an_answer_has_text_token_counts_and_a_duration():
     assert server.keys == [KEY]
 
 
-@pytest.mark.parametrize("fault", ["429", "nan", "500", "drop", "half", "broken", "empty"])
+@pytest.mark.parametrize("fault", ["429", "nan", "500", "drop", "half", "broken"])
 def test_temporary_failures_are_retried(fault):
     with (
         ChatServer(lambda body: "好", lambda number, body: fault if number < 2 else None) as server,
@@ -100,13 +101,67 @@ def test_a_key_that_no_header_can_hold_is_rejected_and_not_shown(secret):
     assert "sk-" not in str(raised.value)
 
 
+def completion(message, finish="stop"):
+    return json.dumps({"choices": [{"message": message, "finish_reason": finish}]}).encode()
+
+
 @pytest.mark.parametrize(
-    "content",
-    [b"[" * 100_000, b'{"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": 1e999}}'],
+    ("message", "text"),
+    [
+        ({"content": "好"}, "好"),
+        ({"content": [{"type": "text", "text": "好"}]}, "好"),
+        ({"content": [{"type": "output_text", "text": "你"}, {"type": "output_text", "text": "好"}]}, "你\n好"),
+        ({"content": "<think>怎么答？</think>\n\n好"}, "好"),
+        ({"content": "好", "reasoning_content": "怎么答？"}, "好"),
+        ({"content": "好\ud83d"}, "好?"),
+        ({"content": "好", "refusal": None, "tool_calls": None, "annotations": []}, "好"),
+    ],
 )
-def test_an_unreadable_answer_is_an_error(content):
+def test_an_answer_is_what_the_model_says_to_the_user(message, text):
+    with ChatServer(lambda body: "", lambda number, body: completion(message)) as server, endpoint(server) as model:
+        assert (model.ask(ASKED).text, model.ask(ASKED).instead) == (text, None)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [{"content": None, "refusal": "我不能说"}, {"content": [{"type": "refusal", "refusal": "我不能说"}]}],
+)
+def test_a_refusal_is_an_answer_that_is_marked(message):
+    with ChatServer(lambda body: "", lambda number, body: completion(message)) as server, endpoint(server) as model:
+        answer = model.ask(ASKED)
+    assert (answer.text, answer.instead) == ("我不能说", "a refusal")
+
+
+@pytest.mark.parametrize(
+    ("message", "finish", "found"),
+    [
+        ({"content": None, "reasoning_content": "怎么答？"}, "length", ("reasoning_content", "'length'")),
+        ({"content": "<think>怎么答？"}, "length", ("content", "'length'")),
+        ({"content": None, "tool_calls": [{"id": "1"}]}, "tool_calls", ("tool_calls",)),
+        ({"content": ""}, "content_filter", ("nothing", "'content_filter'")),
+    ],
+)
+def test_an_answer_without_text_says_what_it_holds(message, finish, found):
+    with ChatServer(lambda body: "", lambda number, body: completion(message, finish)) as server:
+        with endpoint(server) as model:
+            answer = model.ask(ASKED)
+    assert answer.text == "" and all(part in answer.instead for part in found)
+    assert len(server.requests) == 1, "another attempt would cost as much and find the same"
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"[" * 100_000, "not a chat completion"),
+        (b'{"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": 1e999}}', "not a chat completion"),
+        (b'{"choices": []}', "not a chat completion"),
+        (b'{"error": {"message": "no such model"}}', "no such model"),
+        (completion({"content": 3}), "content is a number"),
+    ],
+)
+def test_an_unreadable_answer_is_an_error_that_shows_it(content, named):
     with ChatServer(lambda body: "好", lambda number, body: content) as server, endpoint(server) as model:
-        with pytest.raises(NoAnswerError, match="not a chat completion"):
+        with pytest.raises(NoAnswerError, match=named):
             model.ask_once(ASKED)
 
 

@@ -136,6 +136,16 @@ def test_a_language_model_writes_a_claim_of_each_kind(run, source, tmp_path, mon
     assert code == 2 and "http://" in err
 
 
+def test_a_refusal_is_no_claim_and_is_asked_again(source, tmp_path):
+    refusal = b'{"choices": [{"message": {"content": null, "refusal": "No."}}]}'
+    rows = made_claims.read_supported(source)[:1]
+    with ChatServer(lambda body: "A reply.", lambda number, body: refusal if number == 1 else None) as server:
+        for expected in (2, 3):
+            with Endpoint("m", url=server.url) as endpoint:
+                assert len(list(made_claims.generated(rows, endpoint, tmp_path / "answers"))) == expected
+    assert len(server.requests) == 4
+
+
 def test_saved_answers_with_any_line_separator_are_read_and_a_wrong_line_is_named(tmp_path):
     path = tmp_path / "answers"
     replies = ["one\u2028two", "one\u2029two", "one\x85two", "one\ntwo"]

@@ -1,5 +1,6 @@
 """Bots to probe: functions, programs and chat models, also malicious and damaged ones."""
 
+import json
 import os
 import shutil
 import signal
@@ -71,6 +72,19 @@ def test_an_endpoint_that_is_not_there_is_named():
     with pytest.raises(BotError, match=f"^{endpoint.url}.*refused.*once"):
         Caller(bot, CallLimits(retries=0)).ask(CHAT)
     bot.close()
+
+
+def test_a_refusal_is_a_reply_and_an_answer_without_text_is_an_error_that_names_what_it_holds():
+    def answer(messages, before):
+        message = {"refusal": "我不能说"} if messages == CHAT else {"content": None, "reasoning_content": "嗯"}
+        return json.dumps({"choices": [{"message": message, "finish_reason": "length"}]}).encode()
+
+    with serving(Endpoint(fault=answer)) as endpoint:
+        bot = EndpointBot(endpoint.url, "tiny")
+        assert bot.reply(CHAT) == "我不能说"
+        with pytest.raises(BotError, match="reasoning_content.*'length'"):
+            bot.reply([*CHAT, *CHAT])
+        bot.close()
 
 
 def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):

@@ -145,7 +145,7 @@ GENERATED = {
 def generated(rows: Iterable[Row], endpoint: Endpoint, answers: Path) -> Iterator[Row]:
     """A reply of each kind to the chat of each claim, written by a language model.
 
-    Each answer is appended to a file. Only answers that it does not have yet are requested.
+    Each answer is appended to a file. Only answers that it does not have yet are requested. A refusal gives no claim.
 
     Raises:
         InputError: the endpoint gives no answer (earlier answers are kept), a line of the file is not an answer, or
@@ -158,7 +158,10 @@ def generated(rows: Iterable[Row], endpoint: Endpoint, answers: Path) -> Iterato
                 prompt = _prompt(row, wanted)
                 key = (endpoint.model, prompt)
                 if key not in known:
-                    known[key] = endpoint.ask([{"role": USER, "content": prompt}], temperature=1.0).text.strip()
+                    answer = endpoint.ask([{"role": USER, "content": prompt}], temperature=1.0)
+                    if answer.instead:
+                        continue
+                    known[key] = answer.text
                     file.add([[*key, known[key]]])
                 kind = f"generated {label}"
                 extra = {**row.extra, "made": kind}

@@ -13,6 +13,7 @@ from ssl import SSLContext
 from threading import Event, Semaphore, Thread
 from typing import Any, Self, TypeVar
 
+from contradiction.conversation import ASSISTANT, answer_of, read_message
 from contradiction.errors import InputError, first_line, shown
 
 T = TypeVar("T")
@@ -54,10 +55,11 @@ class Answer:
     """The answer of a model.
 
     Attributes:
-        text: the text of the answer.
+        text: what the model says to the user, without thoughts; a refusal is also an answer.
         prompt_tokens, completion_tokens: the tokens read and written, as the endpoint counts them; 0 if it does not.
         seconds: from the last attempt to its answer.
         cut: whether the answer ends because it may not be longer.
+        instead: what stands in place of a usual answer: a refusal, or what there is without a text; None for an answer.
     """
 
     text: str
@@ -65,6 +67,7 @@ class Answer:
     completion_tokens: int = 0
     seconds: float = 0.0
     cut: bool = False
+    instead: str | None = None
 
 
 @cache
@@ -81,14 +84,15 @@ class Endpoint:
     Args:
         model: the name of the model there.
         url: the address including ``/v1``; by default ``$OPENAI_BASE_URL``.
-        key: the secret; by default ``$OPENAI_API_KEY``. An empty one is not sent.
+        key: the secret; by default that of ``key_variable``. An empty one is not sent.
+        key_variable: the environment variable that holds the secret.
         timeout: the maximum number of seconds for an answer.
         attempts: how often a request is sent at most.
         pause: the seconds before the second attempt; they double with each further one. A server that says how long to
             wait is obeyed.
 
     Raises:
-        InputError: the address is missing or not valid.
+        InputError: the address is missing or not valid, or no HTTP header can hold the secret.
     """
 
     def __init__(
@@ -97,6 +101,7 @@ class Endpoint:
         *,
         url: str | None = None,
         key: str | None = None,
+        key_variable: str = KEY,
         timeout: float = 60.0,
         attempts: int = 5,
         pause: float = 0.5,
@@ -106,20 +111,22 @@ class Endpoint:
         url = (url or os.environ.get(URL) or "").rstrip("/")
         if not url:
             raise InputError(f"{model}: no endpoint; ${URL} must hold its address, such as http://127.0.0.1:8000/v1")
-        if not url.startswith(("http://", "https://")):
-            raise InputError(f"endpoint {shown(url)}; an address begins with http:// or https://")
-        if "@" in url.split("/")[2]:  # it would stand in messages and reports
-            raise InputError(f"{model}: the address of the endpoint holds a password; ${KEY} must hold the secret")
         try:
-            httpx.URL(url)
+            address = httpx.URL(url)
         except httpx.InvalidURL as error:
             raise InputError(f"endpoint {shown(url)}: {first_line(error)}") from None
+        if address.scheme not in ("http", "https") or not address.host:
+            raise InputError(f"endpoint {shown(url)}; an address begins with http:// or https:// and a host")
+        if address.userinfo:  # it would stand in messages and reports
+            raise InputError(f"{model}: the address of the endpoint holds a password; ${key_variable} must hold it")
         self.model, self.url = model, f"{url}/chat/completions"
         self._models = f"{url}/models"
         self._timeout, self._attempts, self._pause = timeout, attempts, pause
-        secret = (os.environ.get(KEY, "") if key is None else key).strip()
+        secret = (os.environ.get(key_variable, "") if key is None else key).strip()
         if not (secret.isascii() and secret.isprintable()):  # httpx would quote it in its error
-            raise InputError(f"the key of {self.url} holds characters that no HTTP header can hold; see ${KEY}")
+            raise InputError(
+                f"the key of {self.url} holds characters that no HTTP header can hold; see ${key_variable}"
+            )
         self._client = httpx.Client(
             headers={"authorization": f"Bearer {secret}"} if secret else {},
             timeout=timeout,
@@ -145,20 +152,21 @@ class Endpoint:
         """
         import httpx
 
-        problem = ""
-        for attempt in range(KNOCKS):
-            if attempt:
-                time.sleep(backoff(self._pause, attempt - 1))
+        def knock() -> None:
             try:
                 with self._client.stream("GET", self._models, timeout=KNOCK_SECONDS):
-                    return
+                    pass
             except httpx.ConnectTimeout:
-                problem = f"no connection within {KNOCK_SECONDS:g} seconds"
+                raise NoAnswerError(f"no connection within {KNOCK_SECONDS:g} seconds") from None
             except httpx.ConnectError as error:
-                problem = first_line(error)
+                raise NoAnswerError(first_line(error)) from None
             except httpx.HTTPError:  # there is a server; what it lacks shows when it is asked
-                return
-        raise InputError(f"{self.url}: cannot be reached ({problem})")
+                pass
+
+        try:
+            self._repeated(knock, KNOCKS)
+        except NoAnswerError as error:
+            raise InputError(f"{self.url}: cannot be reached ({error})") from None
 
     def ask(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Answer:
         """The answer to a chat.
@@ -171,16 +179,20 @@ class Endpoint:
             RefusedError: the endpoint refuses the request.
             InputError: no attempt got a complete answer; the message says what the last one got.
         """
-        problem: NoAnswerError | None = None
-        for attempt in range(self._attempts):
-            if problem:
-                time.sleep(max(problem.wait or 0.0, backoff(self._pause, attempt - 1)))
+        try:
+            return self._repeated(lambda: self.ask_once(messages, **options), self._attempts)
+        except NoAnswerError as error:
+            times = f"{self._attempts} attempts" if self._attempts > 1 else "one attempt"
+            raise InputError(f"{self.url}: no answer by {self.model} in {times}; the last one: {error}") from None
+
+    def _repeated(self, call: Callable[[], R], attempts: int) -> R:
+        """The result of a call, which is repeated after a NoAnswerError; raises that of the last attempt."""
+        for attempt in range(attempts - 1):
             try:
-                return self.ask_once(messages, **options)
+                return call()
             except NoAnswerError as error:
-                problem = error
-        times = f"{self._attempts} attempts" if self._attempts > 1 else "one attempt"
-        raise InputError(f"{self.url}: no answer by {self.model} in {times}; the last one: {problem}")
+                time.sleep(max(error.wait or 0.0, backoff(self._pause, attempt)))
+        return call()
 
     def ask_once(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Answer:
         """Like :meth:`ask`, in one attempt.
@@ -277,17 +289,32 @@ def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iter
 
 
 def _answer(content: bytes, seconds: float) -> Answer:
+    """Reads a chat completion; raises NoAnswerError for anything else."""
     try:
         value = json.loads(content)
         choice = value["choices"][0]
-        text, cut = choice["message"]["content"], choice.get("finish_reason") == "length"
+        message, ended = choice["message"], choice.get("finish_reason")
+        # A text that is cut inside an emoji may end with half of a surrogate pair, which is not valid text.
+        message = json.loads(json.dumps(message, ensure_ascii=False).encode("utf-8", "replace"))
+        utterance = read_message({"content": None, **message, "role": ASSISTANT}, "the answer")
         usage = value.get("usage") or {}
         read, written = (int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens"))
+    except InputError as error:
+        raise NoAnswerError(str(error)) from None
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         raise NoAnswerError(f"not a chat completion: {shown(content.decode('utf-8', 'replace'))}") from None
-    if not isinstance(text, str):
-        raise NoAnswerError("a chat completion without text")
-    return Answer(text, read, written, seconds, cut)
+    text = "" if utterance.skipped else answer_of(utterance.text).strip()
+    return Answer(text, read, written, seconds, ended == "length", _instead(text, message, ended))
+
+
+def _instead(text: str, message: Mapping[str, Any], ended: Any) -> str | None:
+    """What a message holds in place of a usual answer, whose text is given; None for a usual answer."""
+    if not text:
+        keys = [name for name, value in message.items() if name != "role" and value]
+        return f"an answer without text: it holds {', '.join(keys) or 'nothing'}, and ends with {shown(ended)}"
+    parts = message["content"] if isinstance(message.get("content"), list) else ()
+    refused = message.get("refusal") or any(isinstance(part, Mapping) and part.get("refusal") for part in parts)
+    return "a refusal" if refused else None
 
 
 def _reason(content: bytes) -> str:

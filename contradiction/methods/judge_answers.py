@@ -45,7 +45,8 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     """
     text, *_ = answer_of(text).partition("<think>")  # a model may go on to think after its answer
     texts, objects = _split(re.sub(r"```\w*|</?\w+>", "", text[-LONGEST:]))
-    stated, mentioned = [], []
+    stated: list[str | None] = []
+    mentioned: list[str | None] = []
     for before, value, after in zip(texts, objects, texts[1:], strict=False):
         lead = _lead(before)
         if _EXAMPLE.search(lead):

@@ -84,16 +84,15 @@ class EndpointBot(Bot):
     def __init__(
         self, url: str, model: str, *, key_variable: str | None = None, timeout: float = 60, **options: Any
     ) -> None:
-        key = os.environ.get(key_variable or KEY, "").strip()
-        if key_variable and not key:
+        if key_variable and not os.environ.get(key_variable, "").strip():
             raise InputError(f"{model}: the variable {shown(key_variable)} is empty or not set; it must hold the key")
-        self._endpoint = Endpoint(model, url=url, key=key, timeout=timeout)
+        self._endpoint = Endpoint(model, url=url, key_variable=key_variable or KEY, timeout=timeout)
         self._options = {name: value for name, value in options.items() if value is not None}
 
     def ask(self, messages: Messages) -> Answer:
         """Asks for one completion."""
         try:
-            return self._endpoint.ask_once(messages, **self._options)
+            answer = self._endpoint.ask_once(messages, **self._options)
         except NoAnswerError as error:
             raise BotError(f"{self._endpoint.url}: {error}", wait=error.wait) from None
         except RefusedError as error:
@@ -103,6 +102,9 @@ class EndpointBot(Bot):
             if error.status in self.HOPELESS:
                 raise
             raise BotError(str(error), again=False) from None
+        if not answer.text:
+            raise BotError(f"{self._endpoint.url}: {answer.instead}")
+        return answer
 
     def check(self) -> None:
         """Connects to the endpoint."""

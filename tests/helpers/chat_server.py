@@ -13,11 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 KEY = "sk-of-the-tests"
 # What a request can meet, beside the status of an error such as "500".
-FAULTS = ("429", "nan", "hang", "drop", "half", "broken", "empty")
-BODIES = {
-    "broken": b'{"choices": [{"message": {"content": "...',
-    "empty": b'{"choices": [{"message": {"content": null}}]}',
-}
+FAULTS = ("429", "nan", "hang", "drop", "half", "broken")
+BODIES = {"broken": b'{"choices": [{"message": {"content": "...'}
 
 
 class ChatServer:

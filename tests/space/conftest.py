@@ -78,8 +78,9 @@ def detectors(random_model):
 
 @pytest.fixture(scope="session")
 def connected(app, part, detectors, bot_server):
-    bot = part("bot").Bot(bot_server.url, "small-bot", KEY, seconds=1.0)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CDCONV_BOT_KEY", KEY)
+        bot = part("bot").Bot(bot_server.url, "small-bot", seconds=1.0)
         patch.setattr(app, "CHECK_EVERY", 1)  # makes this page delete files soon
         patch.setattr(app, "FILE_AGE", 1)
         demo, url = app.serve(detectors[0], "127.0.0.1", free_port(), detectors[1:], bot)
