@@ -1,4 +1,4 @@
-"""The tab that says how good the detector is, from plots and tables that ``cdconv analyze`` wrote.
+"""The tab that says how good the detector is, from plots and tables that ``experiments/analyze.py`` wrote.
 
 The folder ``analysis`` holds those of them that have no texts of CDConv.
 """

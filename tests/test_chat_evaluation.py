@@ -165,8 +165,6 @@ def test_a_detector_trained_on_the_file_is_scored_on_the_test_chats_alone(run, q
     assert (code, err) == (0, "") and "test split" in out
     result = read_json(written)
     assert result["leakage"] is None and 0 < len(result["ids"]) < 60
-    code, _, err = run("analyze", written, "--out", tmp_path / "analysis")
-    assert code == 2 and "is an evaluation of whole chats" in err
 
 
 def test_the_splits_of_whole_chats_are_those_of_training(file, records):

@@ -90,10 +90,6 @@ def test_help_imports_nothing_heavy():
             ["baselines", "--data", "/no-such-folder"],
             "/no-such-folder: no such folder; `cdconv data build --out /no-such",
         ),
-        (
-            ["analyze", "no-such.json", "--out", "a"],
-            "no-such.json: no such file; `cdconv evaluate MODEL --json no-such",
-        ),
         (["baselines", "--data", "./no-such"], "./no-such: no such folder; `cdconv data build --out ./no-such"),
         (["baselines", "--config", "nli"], "config 'nli' has no conversations"),
         (["data", "nli", "--train", "no.json", "--validation", "no.json"], "no.json: no such file"),

@@ -258,23 +258,8 @@ def test_the_settings_of_a_split_occur_once_on_the_shipped_card():
     assert CARD.count("Each threshold was looked up on validation") == 1
 
 
-def test_figures_on_slices_match_the_analysis_and_need_the_data(quick_model, sample_repo):
-    from contradiction.detector import ContradictionDetector
-    from contradiction.evaluation.error_analysis import load_rows, slices
-    from contradiction.evaluation.evaluate import evaluate
-
-    evaluation = evaluate(ContradictionDetector.from_pretrained(quick_model), data=sample_repo, config="4-class")
-    text = model_card.model_card(quick_model, [evaluation], data=sample_repo).text
-    parts = slices(load_rows(evaluation, sample_repo))
-    for name in ("seen", "unseen", "eva", "plato"):
-        for group in [
-            part for part in parts if part["slice"] == name and part["by"] in ("bot", "u1, b1, u2 in training")
-        ]:
-            assert f"| {group['by']}: {name} | {group['n']:,} | {100 * group['macro_f1']:.1f} |" in text
-    assert "bot: plato" in text
-    assert "expected calibration error" in text
-    assert "expected calibration error" not in model_card.model_card(quick_model, [evaluation]).text
-    assert "expected calibration error" in CARD
+def test_the_card_of_the_shipped_detector_names_its_calibration_error():
+    assert re.search(r"off by [1-9]\.\d points on average \(expected calibration error", CARD)
 
 
 def test_settings_on_other_rows_have_a_separate_table(quick_model):

@@ -1,4 +1,4 @@
-"""The commands that measure detectors and baselines: evaluate, contrast, baselines and analyze."""
+"""The commands that measure detectors and baselines: evaluate, contrast and baselines."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +15,6 @@ from contradiction.commands.common import (
     DataOption,
     DataOrLabelsOption,
     DeviceOption,
-    FolderOutOption,
     RevisionOption,
     counting,
     say,
@@ -314,81 +313,3 @@ def baselines(
         if out:
             results.add(evaluations, out)
         show(score_table(evaluations, f"{name}, {split} split, n = {evaluations[0]['metrics']['n']:,}"))
-
-
-def analyze(
-    source: Annotated[
-        str,
-        typer.Argument(help="A model folder or Hub id; or an evaluation: a JSON file, or a name in the saved results."),
-    ],
-    out: FolderOutOption,
-    data: DataOption = DATA,
-    config: ConfigOption = None,
-    split: Annotated[
-        str | None, typer.Option(metavar="<train|validation|test>", help="The split.", show_default="test")
-    ] = None,
-    view: ViewOption = None,
-    results: Annotated[
-        Path, typer.Option(help="The folder of saved results, with the baselines.", show_default=SHOWN_RESULTS)
-    ] = RESULTS,
-    device: DeviceOption = None,
-) -> None:
-    """Shows where a detector fails: slices, calibration, thresholds and errors, as a page, plots and tables.
-
-    If SOURCE is an evaluation, no model is loaded. The command also writes the evaluation to evaluation.json.
-    """
-    from contradiction.evaluation.results import check_folder, read_evaluation
-    from contradiction.reports import analysis_page
-    from contradiction.reports.analysis import analyse
-
-    check_folder(results)
-    analysis_page.check_place(out)
-    saved: dict[str, Any] | None
-    if Path(source).is_file():
-        saved = read_evaluation(source)
-        if "chats" in saved:
-            raise InputError(f"{source}: is an evaluation of whole chats; an analysis needs one of a data repo")
-        for name, option, value in (("config", config, saved["config"]), ("split", split, saved["split"])):
-            if option not in (None, value):
-                raise InputError(f"{source}: is an evaluation on {name} {value!r}, not {option!r}; leave --{name} out")
-    elif Path(source).suffix == ".json":
-        raise InputError(f"{source}: no such file; `cdconv evaluate MODEL --json {source}` writes one")
-    else:
-        saved = _saved_by_name(source, config, split or "test", results)
-    if saved is None:
-        result = _measure(source, data, config, split or "test", view, device)
-        _warn_of_leakage(result)
-    elif view is not None:
-        raise InputError(f"{source}: the view of an evaluation cannot be changed; leave --view out")
-    else:
-        result = saved
-        if not Path(source).is_file():
-            say(f"{source} is a saved evaluation on {saved['config']}; no model is loaded")
-    page = analysis_page.write(analyse(result, data, results), out) / analysis_page.PAGE
-    typer.echo(f"{page}: written, with tables and plots beside it")
-
-
-def _saved_by_name(source: str, config: str | None, split: str, folder: Path) -> dict[str, Any] | None:
-    """The saved evaluation with this name; None for a model folder or Hub id, or without saved probabilities."""
-    from contradiction.evaluation.results import load
-
-    if "/" in source or Path(source).exists():
-        return None
-    saved = load(folder, config=config, split=split, names=[source])
-    complete = [result for result in saved if "probabilities" in result]
-    return max(complete, key=lambda result: result["config"], default=None)  # 4-class before 2-class
-
-
-def _measure(
-    model: str, data: str, config: str | None, split: str, view: str | None, device: str | None
-) -> dict[str, Any]:
-    from contradiction.detector import ContradictionDetector
-    from contradiction.evaluation.evaluate import trained_config
-    from contradiction.reports.analysis import measure
-
-    detector = ContradictionDetector.from_pretrained(model, view=view, device=device)
-    with counting(f"analysing {Path(model).name}") as bar:
-        return measure(
-            detector, data=data, config=config or trained_config(model) or detector.task, split=split,
-            on_start=bar.start, on_batch=bar.advance,
-        )  # fmt: skip

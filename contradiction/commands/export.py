@@ -10,13 +10,7 @@ from contradiction.errors import InputError
 from contradiction.paths import RESULTS
 
 
-def card(
-    model: TrainedModelArgument,
-    results: ResultsOption = RESULTS,
-    data: Annotated[
-        str | None, typer.Option(help="The data repo of the model, to add scores on parts of the test split.")
-    ] = None,
-) -> None:
+def card(model: TrainedModelArgument, results: ResultsOption = RESULTS) -> None:
     """Writes the card of a model from the record of its run and its saved evaluations."""
     from contradiction.evaluation.results import check_folder, evaluations_of
     from contradiction.io.files import write_text
@@ -24,7 +18,7 @@ def card(
 
     check_folder(results)
     evaluations = evaluations_of(model, results)
-    write_text(model / "README.md", str(model_card(model, evaluations, data=data)))
+    write_text(model / "README.md", str(model_card(model, evaluations)))
     typer.echo(f"{model / 'README.md'}: written, with {len(evaluations)} evaluations")
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from contradiction.data.labelled import WHOLE
 from contradiction.decision import IN_USE, MIN_FOR_CURVE, Rule, precision_at
 from contradiction.errors import InputError
-from contradiction.evaluation.error_analysis import Records
 from contradiction.evaluation.figures import TASKS, are_contradictions, contradiction_probabilities, wilson
 from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import has_two_texts, task_of
 from contradiction.settings import Settings
 
+Records = list[dict[str, Any]]  # a table: a dict for each row; fractions are not rounded
 BINS = 10
 TARGETS = (0.5, 0.8, 0.9)
 FEW = 10  # with fewer false alarms, the precision at another fraction of contradictions is unreliable

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from contradiction import cdconv
 from contradiction.data import nli
 from contradiction.data.corpora import registry
@@ -12,15 +14,14 @@ from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.baselines import KERNEL
-from contradiction.evaluation.figures import FIGURES
-from contradiction.evaluation.thresholds import missing_reason, rule_of
+from contradiction.evaluation.figures import FIGURES, ScoredRows
+from contradiction.evaluation.thresholds import calibration_error, missing_reason, reliability, rule_of
 from contradiction.evaluation.thresholds import table as settings_table
 from contradiction.inputs.views import CONVERSATION, HYPOTHESIS_ONLY, VIEWS
 from contradiction.io.files import RECORD
 from contradiction.io.tables import Table, percent, render
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, RELEASE, STAGES, task_of
 from contradiction.methods.loading import load_rule, method_of
-from contradiction.reports.analysis import card_summary
 from contradiction.reports.card_example import (
     CHINESE_EXAMPLE,
     ENGLISH_EXAMPLE,
@@ -59,15 +60,11 @@ BASELINE_SENTENCE = "Guesses from the hypothesis alone whether a premise entails
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
 
 
-def model_card(
-    folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = (), *, data: str | Path | None = None
-) -> "ModelCard":
+def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()) -> "ModelCard":
     """The card of a trained model; every score is from its record or its evaluations.
 
-    Scores on parts of the test split need ``data``, the data repo of the evaluations.
-
     Raises:
-        InputError: ``data`` is another data repo, or the folder has no record of a finished run.
+        InputError: the folder has no record of a finished run.
 
     Two optional entries of the record are added by hand: ``note``, a remark on the run for readers of the scores, and
     ``corpora``, earlier training data of its backbone, by the titles of corpora.
@@ -105,7 +102,7 @@ def model_card(
         **use,
         rule_file=method_of(folder).MARKER,
         **_decision(load_rule(folder), evaluations),
-        **_figures(evaluations, recipe.data.config, data),
+        **_figures(evaluations, recipe.data.config),
         **_training(run, recipe),
         teachers=_teachers,
         retired=_retired,
@@ -286,7 +283,7 @@ def _decision(rule: Rule, evaluations: Sequence[Mapping[str, Any]]) -> dict[str,
     }
 
 
-def _figures(evaluations: Sequence[Mapping[str, Any]], config: str, repo: str | Path | None) -> dict[str, Any]:
+def _figures(evaluations: Sequence[Mapping[str, Any]], config: str) -> dict[str, Any]:
     baselines = [
         baseline
         for result in evaluations
@@ -297,7 +294,7 @@ def _figures(evaluations: Sequence[Mapping[str, Any]], config: str, repo: str | 
         "baselines": bool(baselines),
         "kernels": any(baseline["name"].startswith(KERNEL) for baseline in baselines),
         "classes": [class_table(result) for result in evaluations],
-        "parts": [card_summary(result, repo) for result in evaluations if repo and _is_on_test(result, config)],
+        "calibration_error": next((_calibration_error(r) for r in evaluations if _is_on_test(r, config)), None),
     }
 
 
@@ -337,6 +334,17 @@ def _teachers(recipe: RecordedRecipe) -> list[str]:
 def _retired(recipe: RecordedRecipe) -> str:
     """The retired options of a recipe with their values; empty without any."""
     return ", ".join(f"{key} {value}" for key, value in recipe.retired.items())
+
+
+def _calibration_error(evaluation: Mapping[str, Any]) -> float | None:
+    """The expected calibration error of the probability of a contradiction; None without probabilities."""
+    if "probabilities" not in evaluation:
+        return None
+    columns = (np.array(evaluation[key]) for key in ("references", "predictions", "probabilities"))
+    rows = ScoredRows(task_of(evaluation["config"]), *columns)
+    probabilities = rows.contradiction_probability()
+    assert probabilities is not None
+    return calibration_error(reliability(rows.is_contradiction(), np.clip(probabilities, 0, 1)))
 
 
 def _is_on_test(evaluation: Mapping[str, Any], config: str) -> bool:

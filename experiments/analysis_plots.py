@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.decision import IN_USE, precision_at
-from contradiction.evaluation.error_analysis import ALL, Records
-from contradiction.evaluation.thresholds import TARGETS
+from contradiction.evaluation.thresholds import TARGETS, calibration_error
 from contradiction.io.tables import percent
-from contradiction.reports.analysis import Analysis
+from contradiction.labels import LABELS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from experiments.analyze import Analysis, Records
 
 WIDTH = 5.2  # inches; letters on a phone are ten pixels high
 DPI = 180
@@ -41,10 +42,10 @@ PALETTES = {
     "light": Palette("#ffffff", "#1f2328", "#c3c9d0", "#0072b2", "#d55e00", "#009e73"),
     "dark": Palette("#161b22", "#e6edf3", "#4a535e", "#56b4e9", "#e69f00", "#2fc49a"),
 }
-Plot = Callable[[Analysis, Palette], "Figure"]
+Plot = Callable[["Analysis", Palette], "Figure"]
 
 
-def png(draw: Plot, analysis: Analysis, palette: Palette) -> bytes:
+def png(draw: Plot, analysis: "Analysis", palette: Palette) -> bytes:
     """One plot as a PNG."""
     from matplotlib import rc_context
 
@@ -74,24 +75,6 @@ def png(draw: Plot, analysis: Analysis, palette: Palette) -> bytes:
     return image.getvalue()
 
 
-def plots(analysis: Analysis) -> dict[str, Plot]:
-    """The plots of an analysis, by name."""
-    four = analysis.evaluated.task == "4-class"
-    available: dict[str, Plot] = {
-        "comparison": comparison,
-        "confusion": confusion,
-        "slices": lambda analysis, palette: slices(analysis, palette, ""),
-        **({"slices-merged": lambda analysis, palette: slices(analysis, palette, "merged_")} if four else {}),
-        "reliability": reliability,
-        "precision-recall": precision_recall,
-    }
-    if analysis.removal:
-        available["removal"] = removal
-    if analysis.personas:
-        available["personas"] = personas
-    return available
-
-
 def _axes(height: float) -> tuple["Figure", "Axes"]:
     from matplotlib.figure import Figure
 
@@ -104,7 +87,7 @@ def _title(figure: "Figure", text: str) -> None:
     figure.suptitle(text, x=0.01, ha="left", fontsize=12, fontweight="bold")
 
 
-def _intervals(axes: "Axes", places: Sequence[float], records: Records, keys: Sequence[str], **style: Any) -> None:
+def _intervals(axes: "Axes", places: Sequence[float], records: "Records", keys: Sequence[str], **style: Any) -> None:
     value, low, high = (100 * np.array([record[key] for record in records]) for key in keys)
     axes.errorbar(
         value, places, xerr=[np.maximum(value - low, 0), np.maximum(high - value, 0)],
@@ -112,31 +95,11 @@ def _intervals(axes: "Axes", places: Sequence[float], records: Records, keys: Se
     )  # fmt: skip
 
 
-def comparison(analysis: Analysis, palette: Palette) -> "Figure":
-    """Macro-F1 of the detector and of the baselines."""
-    records = analysis.comparison
-    figure, axes = _axes(1.3 + 0.38 * len(records))
-    places = range(len(records))
-    for place, record in zip(places, records, strict=True):
-        detector = "p_value" not in record
-        _intervals(
-            axes, [place], [record], ("macro_f1", "low", "high"), color=palette.first if detector else palette.second,
-            marker="o" if detector else "s",
-        )  # fmt: skip
-    axes.set_yticks(list(places), [record["name"] for record in records])
-    axes.invert_yaxis()
-    axes.margins(y=0.2)
-    axes.grid(axis="x")
-    axes.set_xlabel("macro-F1, 95 % interval (%)")
-    _title(figure, f"Macro-F1 {percent(records[0]['macro_f1'])} and artefact baselines")
-    return figure
-
-
-def confusion(analysis: Analysis, palette: Palette) -> "Figure":
+def confusion(analysis: "Analysis", palette: Palette) -> "Figure":
     """The confusion matrix: counts, coloured by their fraction of the row."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    labels = analysis.evaluated.labels
+    labels = LABELS[analysis.rows.task]
     counts = np.array([[record[label] for label in labels] for record in analysis.confusion])
     fractions = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     figure, axes = _axes(1.7 + 0.62 * len(labels))
@@ -155,7 +118,7 @@ def confusion(analysis: Analysis, palette: Palette) -> "Figure":
     axes.set_ylabel("label")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    accuracy = analysis.evaluated.evaluation["metrics"]["accuracy"]
+    accuracy = analysis.evaluation["metrics"]["accuracy"]
     _title(figure, f"Accuracy {percent(accuracy)} %: rows, and % of their label")
     return figure
 
@@ -167,11 +130,11 @@ def readable_on(colour: Sequence[float]) -> str:
     return "#0d1117" if luminance > 0.18 else "#ffffff"  # there black and white have about the same contrast
 
 
-def slices(analysis: Analysis, palette: Palette, prefix: str) -> "Figure":
+def slices(analysis: "Analysis", palette: Palette) -> "Figure":
     """Macro-F1 of every slice, in groups, with a line for all rows."""
     overall, *records = analysis.slices
     places, ticks, heads, place = [], [], [], 0.0
-    group = ALL
+    group = ""
     for record in records:
         if record["by"] != group:
             group = record["by"]
@@ -179,10 +142,10 @@ def slices(analysis: Analysis, palette: Palette, prefix: str) -> "Figure":
             heads.append((place, group))
             place += 1
         places.append(place)
-        ticks.append(f"{record['slice']}{' *' if record['absent'] and not prefix else ''}")
+        ticks.append(f"{record['slice']}{' *' if record['absent'] else ''}")
         place += 1
     figure, axes = _axes(1.2 + 0.25 * place)
-    keys = [prefix + key for key in ("macro_f1", "low", "high")]
+    keys = ("macro_f1", "low", "high")
     axes.axvspan(100 * overall[keys[1]], 100 * overall[keys[2]], color=palette.faint, alpha=0.35, linewidth=0)
     axes.axvline(100 * overall[keys[0]], color=palette.ink, linewidth=1, linestyle="--")
     _intervals(axes, places, records, keys, color=palette.first)
@@ -198,14 +161,12 @@ def slices(analysis: Analysis, palette: Palette, prefix: str) -> "Figure":
     right.spines["right"].set_visible(False)
     right.set_ylabel("rows (n)", fontsize=10)
     axes.grid(axis="x")
-    task = "2-class" if prefix else analysis.evaluated.task
-    how = ", kinds merged" if prefix else ""
-    axes.set_xlabel(f"macro-F1{how}, 95 % interval (%)\ndashed, shaded: all rows, {percent(overall[keys[0]])}")
-    _title(figure, f"Macro-F1 ({task}) by slice")
+    axes.set_xlabel(f"macro-F1, 95 % interval (%)\ndashed, shaded: all rows, {percent(overall[keys[0]])}")
+    _title(figure, f"Macro-F1 ({analysis.rows.task}) by slice")
     return figure
 
 
-def reliability(analysis: Analysis, palette: Palette) -> "Figure":
+def reliability(analysis: "Analysis", palette: Palette) -> "Figure":
     """The fraction of contradictions against the predicted probability, a point for each bin."""
     bins = analysis.reliability
     predicted, fraction, low, high = (
@@ -223,17 +184,20 @@ def reliability(analysis: Analysis, palette: Palette) -> "Figure":
     axes.set_ylabel("contradictions in the bin (%)")
     axes.grid()
     axes.legend(loc="upper left")
-    _title(figure, f"Expected calibration error {percent(analysis.calibration_error)} points")
+    _title(figure, f"Expected calibration error {percent(calibration_error(bins))} points")
     return figure
 
 
-def precision_recall(analysis: Analysis, palette: Palette) -> "Figure":
+def precision_recall(analysis: "Analysis", palette: Palette) -> "Figure":
     """Precision against recall at two fractions of contradictions, with operating points and baselines."""
+    from sklearn.metrics import average_precision_score
+
     recall, false_alarms = (
         np.array([point[key] for point in analysis.curve]) for key in ("recall", "false_alarm_rate")
     )
     figure, axes = _axes(4.8)
     baselines = [record for record in analysis.comparison if "p_value" in record]
+    average_precision = average_precision_score(analysis.rows.is_contradiction(), analysis.probabilities())
     for prior, colour, marker, line in ((analysis.prior, palette.first, "o", "-"), (IN_USE, palette.second, "s", "--")):
         axes.plot(
             100 * recall, 100 * precision_at(prior, recall, false_alarms), color=colour, linestyle=line, linewidth=1.8,
@@ -257,42 +221,13 @@ def precision_recall(analysis: Analysis, palette: Palette) -> "Figure":
     axes.set_xlabel("recall of contradictions (%)")
     axes.set_ylabel("precision of alarms (%)")
     axes.legend(loc="upper right")
-    _title(figure, f"Average precision {percent(analysis.average_precision)} %; at random {percent(analysis.prior)} %")
+    _title(figure, f"Average precision {percent(average_precision)} %; at random {percent(analysis.prior)} %")
     return figure
 
 
-def removal(analysis: Analysis, palette: Palette) -> "Figure":
-    """How many rows of each label are called a contradiction, with and without the first turn."""
-    records = analysis.removal or []
-    figure, axes = _axes(1.7 + 0.62 * len(records))
-    for place, record in enumerate(records):
-        before, after = (100 * record[key] / record["n"] for key in ("called", "called_without"))
-        axes.plot([before, after], [place, place], color=palette.faint, linewidth=2.5, zorder=1)
-        axes.plot(before, place, "o", color=palette.first, markersize=9, label="" if place else "all four utterances")
-        axes.plot(after, place, "D", color=palette.second, markersize=8, label="" if place else "u1 and b1 removed")
-    axes.set_yticks(range(len(records)), [f"{record['label']}\nn = {record['n']:,}" for record in records], fontsize=10)
-    axes.set_ylim(len(records) - 0.5, -0.5)
-    axes.set_xlim(-2, 102)
-    axes.grid(axis="x")
-    axes.set_xlabel("rows called a contradiction (%)")
-    figure.legend(loc="outside lower center", ncols=2)
-    history = next((record for record in records if record["should"] == "turn" and record["rate"] is not None), None)
-    title = f"{percent(history['rate'])} % of history verdicts turn" if history else "rows called"
-    _title(figure, f"Without the first turn: {title}")
-    return figure
-
-
-def personas(analysis: Analysis, palette: Palette) -> "Figure":
-    """Recall of history contradictions by persona."""
-    records = analysis.personas
-    figure, axes = _axes(1.3 + 0.38 * len(records))
-    _intervals(axes, range(len(records)), records, ("recall", "low", "high"), color=palette.first)
-    axes.set_yticks(range(len(records)), [f"{record['persona']} (n = {record['n']:,})" for record in records])
-    axes.invert_yaxis()
-    axes.margins(y=0.2)
-    axes.set_xlim(0, 100)
-    axes.grid(axis="x")
-    axes.set_xlabel("recall, 95 % interval (%)")
-    hits, rows = (sum(record[key] for record in records) for key in ("found", "n"))
-    _title(figure, f"Recall of history contradictions {percent(hits / rows)} %")
-    return figure
+PLOTS: dict[str, Plot] = {
+    "confusion": confusion,
+    "slices": slices,
+    "reliability": reliability,
+    "precision-recall": precision_recall,
+}
