@@ -10,9 +10,8 @@ import os
 import shutil
 import signal
 import tempfile
-from io import BytesIO
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -202,10 +201,12 @@ def run(monkeypatch, capsys, get_command):
 
     monkeypatch.setattr("typer.main.get_command", get_command)
 
-    def call(*arguments, stdin=b"", app=cli.app, script=None):
+    def call(*arguments, stdin=b"", terminal=False, app=cli.app, script=None):
         capsys.readouterr()  # discards earlier output
         monkeypatch.setattr("sys.argv", ["cdconv", *map(str, arguments)])
-        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(stdin)))
+        typed = TextIOWrapper(BytesIO(stdin), encoding="utf-8")
+        typed.isatty = lambda: terminal
+        monkeypatch.setattr("sys.stdin", typed)
         with pytest.raises(SystemExit) as stopped:
             cli.main(cli.script(script) if script else app)
         out = capsys.readouterr()

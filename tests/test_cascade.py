@@ -117,7 +117,18 @@ def test_the_command_prints_the_curve_and_saves_the_cascade(parts, run, monkeypa
     monkeypatch.setattr("contradiction.data.splits.load_split", lambda data, config, split: rows)
     numbers = tmp_path / "curve.json"
     code, out, err = run(
-        "cascade", detector, judge, "--out", tmp_path / "both", "--share", "0.3", "--limit", "80", "--json", numbers
+        "cascade",
+        detector,
+        judge,
+        "--out",
+        tmp_path / "both",
+        "--share",
+        "0.3",
+        "--limit",
+        "80",
+        "--json",
+        numbers,
+        "--yes",
     )
     assert code == 0, err
     steps = read_json(numbers)["steps"]
@@ -157,7 +168,7 @@ def test_a_cascade_uses_the_detectors_config_and_rows_that_no_part_was_trained_o
     loaded = []
     monkeypatch.setattr("contradiction.data.splits.load_split", lambda *place: loaded.append(place) or rows)
     record_of(detector, "4-class-grouped")
-    code, out, err = run("cascade", detector, judge, "--limit", "40", "--out", tmp_path / "both")
+    code, out, err = run("cascade", detector, judge, "--limit", "40", "--out", tmp_path / "both", "--yes")
     assert code == 0, err
     assert loaded == [("cdconv", "4-class-grouped", "validation")]
     assert f"cdconv evaluate {tmp_path / 'both'} --config 4-class-grouped\n" in out

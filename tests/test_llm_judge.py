@@ -68,6 +68,34 @@ def test_a_perfect_judge_gets_a_perfect_score_with_tokens_time_and_cost(run, jud
     assert server.most_at_once > 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "typed", "sent"),
+    [
+        ((), None, 0),
+        ((), b"n\n", 0),
+        ((), b"", 0),
+        ((), b"y\n", 40),
+        (("--yes",), None, 40),
+    ],
+)
+def test_the_cost_is_shown_and_nothing_is_sent_without_consent(
+    run, judge, sample_repo, monkeypatch, arguments, typed, sent
+):
+    rows = load_split(sample_repo, "4-class", "validation").select(range(40))
+    monkeypatch.setattr("contradiction.data.splits.load_split", lambda *_: rows)
+    with ChatServer(scripted(rows)) as server:
+        folder = judge(server, prices={"input": 10.0, "output": 0.0})
+        terminal = {} if typed is None else {"stdin": typed, "terminal": True}
+        code, _, err = run("calibrate", folder, "--data", sample_repo, *arguments, **terminal)
+        assert (code, len(server.requests)) == (0 if sent else 2, sent)
+        tokens = sum(len(message["content"].encode()) for body in server.requests for message in body["messages"]) // 3
+        assert "40 requests to tiny" in err and "Traceback" not in err
+        if sent:
+            assert f"about {tokens:,} tokens" in err and f"for {tokens / 1e5:,.2f}" in err
+            code, _, err = run("calibrate", folder, "--data", sample_repo)
+            assert (code, len(server.requests), "requests" in err) == (0, sent, False), "all answers are known"
+
+
 def test_the_prompt_contains_the_guidelines_and_asks_for_one_of_the_labels(judge):
     with ChatServer(always("history")) as server:
         verdict = ContradictionDetector.from_pretrained(judge(server))(chat(*CAT))

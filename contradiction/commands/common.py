@@ -1,6 +1,7 @@
 """Options, tables and progress bars that several commands share."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -78,6 +79,7 @@ ResultsOption = Annotated[Path, typer.Option(help="The folder of saved results."
 SaveStepsOption = Annotated[
     int | None, typer.Option(min=1, help="Save the training state after each N steps. By default after each epoch.")
 ]
+YesOption = Annotated[bool, typer.Option("--yes", help="Ask a language model without a question about the cost.")]
 FolderOutOption = Annotated[Path, typer.Option(help="The folder to write.")]
 
 
@@ -153,12 +155,51 @@ class Bar:
         """Adds to what is done."""
         self._progress.advance(self._task, done)
 
+    def ask(self, question: str) -> bool:
+        """Asks a question whose answer is yes or no."""
+        self._progress.stop()
+        try:
+            return typer.confirm(question, err=True)
+        except typer.Abort:
+            return False
+        finally:
+            self._progress.start()
+
 
 @contextmanager
 def counting(title: str, total: int | None = None, *, shown: bool = True) -> Iterator[Bar]:
     """Shows a progress bar while the block runs."""
     with progress(title) as bar:
         yield Bar(bar, total, shown)
+
+
+@contextmanager
+def asking(bar: Bar, yes: bool) -> Iterator[None]:
+    """Within the block, the cost of requests to a language model is shown, and a question asked without ``yes``.
+
+    Raises:
+        InputError: the answer is no, or nobody is at the terminal.
+    """
+    from contradiction.methods.llm_judge import BEFORE_REQUESTS
+
+    def confirm(estimate: Mapping[str, Any]) -> None:
+        cost = "" if estimate["cost"] is None else f" for {estimate['cost']:,.2f}"
+        text = (
+            f"{estimate['requests']:,} requests to {estimate['model']} with about {estimate['prompt_tokens']:,} tokens "
+            f"to read{cost}, and what the model thinks"
+        )
+        if yes:
+            say(text)
+        elif not sys.stdin.isatty():
+            raise InputError(f"{text}; --yes sends them")
+        elif not bar.ask(f"cdconv: {text}. Send them?"):
+            raise InputError("no request was sent")
+
+    token = BEFORE_REQUESTS.set(confirm)
+    try:
+        yield
+    finally:
+        BEFORE_REQUESTS.reset(token)
 
 
 def progress(title: str, *, in_bytes: bool = False) -> "Progress":

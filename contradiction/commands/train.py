@@ -16,6 +16,8 @@ from contradiction.commands.common import (
     DataOrLabelsOption,
     DeviceOption,
     SaveStepsOption,
+    YesOption,
+    asking,
     counting,
     data_repo,
     say,
@@ -164,6 +166,7 @@ def cascade(
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Also write the curve to this file.")] = None,
     device: DeviceOption = None,
+    yes: YesOption = False,
 ) -> None:
     """Measures macro-F1 and cost of a detector that asks a judge about the replies for which it is unsure.
 
@@ -185,7 +188,7 @@ def cascade(
     rows = _unseen_validation((detector, judge), data, config, "its scores on them would be too high")
     if limit and limit < len(rows):
         rows = rows.shuffle(seed=0).select(range(limit))
-    with counting("measuring the cascade", len(rows)) as bar:
+    with counting("measuring the cascade", len(rows)) as bar, asking(bar, yes):
         shares = sorted({*cascades.SHARES, share})
         steps = cascades.curve(detector_model, judge_model, rows, shares, on_batch=bar.advance)
     show(cascades.table(steps, len(rows)))
@@ -221,6 +224,7 @@ def calibrate(
     out: Annotated[
         Path | None, typer.Option(help="Copy the model to this new folder, and write the rule there.")
     ] = None,
+    yes: YesOption = False,
 ) -> None:
     """Fits a detector's decision rule on validation, or on your own chats, and saves it in the model folder.
 
@@ -247,7 +251,7 @@ def calibrate(
         if config or view or data != DATA:
             raise InputError("--on takes the chats of a file; leave --data, --config and --view out")
         with _calibrated(model, out) as folder:
-            _calibrate_on(model, on, folder, out or model)
+            _calibrate_on(model, on, folder, out or model, yes)
         return
     config = config or trained_config(model) or "4-class"
     rows = _unseen_validation((model,), data, config, "a rule chosen on them would be overconfident")
@@ -256,7 +260,7 @@ def calibrate(
     if view:
         check_view(model, view)
     with _calibrated(model, out) as folder:
-        with counting(f"calibrating {model.name}", len(rows)) as bar:
+        with counting(f"calibrating {model.name}", len(rows)) as bar, asking(bar, yes):
             rule = calibration.calibrate(folder, rows, view=view, on_batch=bar.advance)
         record.write_calibrated_on(folder, None)
         if view:
@@ -296,14 +300,14 @@ def _calibrated(model: Path, out: Path | None) -> Iterator[Path]:
             raise InputError(str(error).replace(str(copy), str(model))) from error
 
 
-def _calibrate_on(model: Path, file: Path, folder: Path, place: Path) -> None:
+def _calibrate_on(model: Path, file: Path, folder: Path, place: Path, yes: bool) -> None:
     from contradiction.data import labelled
     from contradiction.decision import MIN_FOR_CURVE
     from contradiction.evaluation.chat_calibration import FOLDS, calibrate
     from contradiction.io.tables import Table, percent
 
     chats = labelled.read(file)
-    with counting(f"calibrating {model.name}") as bar:
+    with counting(f"calibrating {model.name}") as bar, asking(bar, yes):
         calibration = calibrate(folder, chats, on_batch=bar.advance, data_name=labelled.name_of_file(file))
     body = [
         ("chats", f"{calibration.chats:,}, of them {calibration.contradictions:,} contradictions"),

@@ -1,7 +1,7 @@
 """The interface of a method: rows of utterances in, probabilities and labels out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -173,14 +173,6 @@ class Classifier(ABC):
     def usage(self) -> dict[str, Any] | None:
         """The requests to an endpoint and their cost; None for a model that runs on this machine."""
         return None
-
-    def before_requests(self, call: Callable[[dict[str, Any]], Any]) -> None:  # noqa: B027  # most methods send none
-        """Has a function called before requests to an endpoint, which may raise so that none is sent.
-
-        Args:
-            call: gets ``model``, ``requests``, ``prompt_tokens`` and ``cost`` of the requests that follow: an estimate
-                without what the model thinks. ``cost`` is None without prices.
-        """
 
     def has_token_for(self, text: str) -> bool:
         """Whether the model has a token for any part of a text; otherwise it reads only unknown tokens."""

@@ -1,7 +1,7 @@
 """A cascade: a detector judges every row, and a more expensive judge the rows for which it is unsure."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -84,10 +84,6 @@ class CascadeClassifier(SoftmaxClassifier):
     def usage(self) -> dict[str, Any] | None:
         """The requests to the judge and their cost."""
         return self.judge.usage()
-
-    def before_requests(self, call: Callable[[dict[str, Any]], Any]) -> None:
-        """See :meth:`Classifier.before_requests`."""
-        self.judge.before_requests(call)
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The logarithms of the probabilities of rows; see :meth:`SoftmaxClassifier.score`."""

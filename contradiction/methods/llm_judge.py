@@ -6,6 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain, product, zip_longest
@@ -38,6 +39,8 @@ OF_ONE_ROW = (400, 413, 422)  # refusals that may concern one row alone
 REFUSALS = 20  # after so many of them without an answer, the fault lies in the requests
 TOKEN_BYTES = 3  # of a Chinese character, which is about one token
 ANSWER_TOKENS = 10  # of an answer with a label alone, about
+# Called with an estimate before requests are sent; an error that it raises stops them. The command line asks its user.
+BEFORE_REQUESTS: ContextVar[Callable[[dict[str, Any]], Any]] = ContextVar("before_requests", default=lambda _: None)
 
 PROMPT: Mapping[str, str] = {
     "zh": "你是对话标注员。{task}\n\n标签：\n{labels}\n\n规则：\n{rules}\n\n"
@@ -125,7 +128,6 @@ class LLMJudge(SoftmaxClassifier):
         self._endpoint = Endpoint(options.model, timeout=options.timeout, attempts=options.attempts)
         self._plain = False  # whether the endpoint has refused a schema for its answers
         self._answers_come = False
-        self._before_requests: Callable[[dict[str, Any]], Any] = lambda estimate: None
         self._refusals: list[RefusedError] = []
         self._seconds = array("d")
         self._counts: Counter[str] = Counter()
@@ -165,12 +167,8 @@ class LLMJudge(SoftmaxClassifier):
             "cost": self._price(read, written),
         }
 
-    def before_requests(self, call: Callable[[dict[str, Any]], Any]) -> None:
-        """See :meth:`Classifier.before_requests`."""
-        self._before_requests = call
-
     def _estimate(self, texts: Sequence[str]) -> dict[str, Any]:
-        """About what the answers to some questions will cost."""
+        """About what the answers to some questions will cost, without what the model thinks; no cost without prices."""
         opening = sum(len(message["content"].encode()) for message in self._opening)
         read = sum(opening + len(text.encode()) for text in texts) // TOKEN_BYTES
         return {"model": self.options.model, "requests": len(texts), "prompt_tokens": read,
@@ -235,7 +233,7 @@ class LLMJudge(SoftmaxClassifier):
                 else:
                     open_votes.append((key, text))
             if open_votes:
-                self._before_requests(self._estimate([text for _, text in open_votes]))
+                BEFORE_REQUESTS.get()(self._estimate([text for _, text in open_votes]))
             votes = in_threads(lambda vote: self._vote(vote[1]), open_votes, self.options.concurrency)
             for (key, text), (label, answer) in votes:
                 if label:
