@@ -1,4 +1,8 @@
-"""The decision rule of a detector: from probabilities to labels, chosen on the validation split."""
+"""The one decision: from the probabilities of a detector to a label, by a rule that is chosen on the validation split.
+
+Rows of a data set and replies of a chat, in Python, on the command line, on the page and over HTTP, are all decided by
+:func:`decide`.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -55,23 +59,38 @@ class Point:
         return 0.0 if math.isnan(precision) else precision
 
 
+def decide(scores: Mapping[str, float], threshold: float, contradictions: Sequence[str]) -> str:
+    """The label of a reply.
+
+    The reply is a contradiction if the probabilities of the contradictions together reach the threshold. Its label is
+    then the most probable contradiction, and otherwise the most probable of the other labels.
+
+    Args:
+        scores: the probability of every label.
+        threshold: a probability.
+        contradictions: the labels that count as contradictions; empty for labels that name none.
+    """
+    called = contradictions and sum(scores[name] for name in contradictions) >= threshold
+    names = contradictions if called else [name for name in scores if name not in contradictions] or list(scores)
+    return max(names, key=scores.__getitem__)
+
+
 @dataclass(frozen=True)
 class Rule:
     """The decision rule of a detector, chosen on the validation split.
 
     Attributes:
         temperature: divides the logits, so that the probabilities are calibrated.
-        biases: label -> the number that is then added to its logit, for the same reason; other labels have 0.
-        offsets: label -> the number added to its log-probability before the most probable label is taken, for a better
-            macro-F1; other labels have 0. In the hierarchical method it is added to the log-odds of a stage.
-        threshold: the probability from which a reply is a contradiction, for two labels and for verdicts.
+        biases: label -> the number that is then added to its logit; other labels have 0. The biases calibrate the
+            probability of a contradiction, and share it among the kinds so that rare kinds are named, too. In the
+            hierarchical method they are added to the log-odds of the stages.
+        threshold: the probability from which a reply is a contradiction.
         prior: the share of contradictions among the rows that the probabilities were calibrated on.
         curve: from the highest threshold down; empty if it was not measured, or on too few rows.
     """
 
     temperature: float = 1.0
     biases: Mapping[str, float] = field(default_factory=dict)
-    offsets: Mapping[str, float] = field(default_factory=dict)
     threshold: float = 0.5
     prior: float | None = None
     curve: tuple[Point, ...] = ()
@@ -81,16 +100,10 @@ class Rule:
         return np.maximum(softmax(logits / self.temperature + self.biases_of(labels)), TINY)
 
     def decide(self, probabilities: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-        """The class ids of calibrated probabilities, shape (rows, classes).
-
-        The most probable label after the offsets; of two labels, a contradiction from the threshold on.
-        """
-        contradictions = [index for index, name in enumerate(labels) if is_contradiction(name)]
-        if len(labels) == 2 and contradictions:
-            [index] = contradictions
-            return np.where(probabilities[:, index] >= self.threshold, index, 1 - index)
-        logs = np.log(np.maximum(probabilities, TINY))
-        return np.argmax(logs + [self.offsets.get(name, 0.0) for name in labels], axis=1)
+        """The class ids of calibrated probabilities, shape (rows, classes), by :func:`decide`."""
+        contradictions = [name for name in labels if is_contradiction(name)]
+        rows = (dict(zip(labels, row, strict=True)) for row in probabilities.tolist())
+        return np.array([labels.index(decide(row, self.threshold, contradictions)) for row in rows], dtype=int)
 
     def biases_of(self, labels: Sequence[str]) -> np.ndarray:
         """The biases in the order of the labels."""
@@ -103,7 +116,7 @@ class Rule:
 
     def check_labels(self, labels: Sequence[str], name: str) -> Self:
         """Returns the rule; raises InputError if its labels are not those of the model ``name``."""
-        if unknown := sorted({*self.biases, *self.offsets} - set(labels)):
+        if unknown := sorted(set(self.biases) - set(labels)):
             raise InputError(
                 f"{name}: its decision rule has the label {unknown[0]!r}, but the model has {', '.join(labels)}; "
                 "`cdconv calibrate` writes a new rule"
@@ -154,7 +167,7 @@ class Rule:
             curve = [dict(zip(names, point, strict=True)) for point in values["curve"]]
             rule = TypeAdapter(cls).validate_python({**current_keys(values), "curve": curve})
             points = [value for point in rule.curve for value in asdict(point).values()]
-            numbers = (rule.temperature, rule.threshold, *rule.biases.values(), *rule.offsets.values(), *points)
+            numbers = (rule.temperature, rule.threshold, *rule.biases.values(), *points)
             has_prior = rule.prior is None or 0 < rule.prior < 1
             if not (all(map(math.isfinite, numbers)) and rule.temperature > 0 and has_prior):
                 raise ValueError

@@ -6,11 +6,12 @@ from itertools import islice
 from typing import Any, Self
 
 from contradiction.conversation import Turn, is_blank, is_foreign
+from contradiction.decision import decide
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import CONVERSATION
 from contradiction.inputs.windows import LONG_REPLY, STRUCTURED, UNSTRUCTURED, Window, is_opening, windows
-from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY
+from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.settings import Settings
 from contradiction.verdict import NO_ANSWER, NOTHING_BEFORE, Clash, Verdict
@@ -58,7 +59,6 @@ class Judge:
         # Kept, because in a long chat the same earlier replies are checked for every later reply.
         self._unreadable: dict[str, str | None] = {}
         rule = classifier.rule
-        self._contradictions = tuple(name for name in self.labels if name in CONTRADICTIONS.get(self.task, ()))
         if self.settings.categories != CATEGORIES and not set(self.settings.categories) <= set(self.labels):
             raise InputError(
                 f"{self.name} has the labels {', '.join(self.labels)}, so categories cannot be limited to "
@@ -81,7 +81,7 @@ class Judge:
         reply = CONVERSATION[-1]
         if reply not in self.columns or not set(self.columns) <= set(CONVERSATION):
             raise InputError(f"{self.name} reads {', '.join(self.columns)}; it does not judge the reply of a chat")
-        if not self._contradictions:
+        if not self.classifier.contradictions:
             raise InputError(f"{self.name} has the labels {', '.join(self.labels)}; none of them is a contradiction")
 
     def case(self, turns: Sequence[Turn], place: int, dropped: int = 0) -> Case:
@@ -188,24 +188,13 @@ class Judge:
         return None
 
     def _decide(self, probabilities: Mapping[str, float]) -> tuple[str, dict[str, float], float]:
-        """The label, the probability of every label, and that of a contradiction of the chosen categories.
-
-        The reply is a contradiction if this probability reaches the threshold. Its label is then the most probable
-        contradiction, otherwise the most probable of the other labels.
-        """
-        settings, rule = self.settings, self.classifier.rule
-        scores = settings.correct(self.classifier.scores(probabilities), self.task, rule)
-        categories = [name for name in self._contradictions if name not in CATEGORIES or name in settings.categories]
-        total, chosen = (
-            self.classifier.contradiction_probability(probabilities, names)
-            for names in (self._contradictions, categories)
-        )
-        # The prior is that of all contradictions, so the chosen ones keep their share of them.
-        corrected = settings.at_prior(total, rule)
-        probability = chosen if corrected == total else corrected * chosen / total
-        others = [name for name in self.labels if name not in self._contradictions]
-        label = max(categories if probability >= self._threshold else others, key=scores.__getitem__)
-        return label, scores, probability
+        """The label, the probability of every label, and that of a contradiction of the chosen categories."""
+        classifier, settings = self.classifier, self.settings
+        scores = settings.correct(classifier.scores(probabilities), self.task, classifier.rule)
+        chosen = [name for name in classifier.contradictions if name not in CATEGORIES or name in settings.categories]
+        others = {name: score for name, score in scores.items() if name not in classifier.contradictions}
+        label = decide({**others, **{name: scores[name] for name in chosen}}, self._threshold, chosen)
+        return label, scores, min(sum(scores[name] for name in chosen), 1.0)
 
     def _clashes(self, case: Case, predictions: Sequence[Prediction]) -> list[Clash | None]:
         """The earlier replies, the most likely contradicted one first; None for windows that were truncated."""
@@ -214,7 +203,8 @@ class Judge:
             if window.turn is None:
                 continue
             history = self.classifier.history_probability(prediction.probabilities)
-            total = self.classifier.contradiction_probability(prediction.probabilities, self._contradictions)
+            scores = self.classifier.scores(prediction.probabilities)
+            total = sum(scores[name] for name in self.classifier.contradictions)
             # At the operator's prior, history keeps its part of the probability of any contradiction.
             score = history * self.settings.at_prior(total, self.classifier.rule) / total if total else history
             clash = None if prediction.truncation else Clash(case.turns[window.turn].reply_messages, score)

@@ -19,7 +19,7 @@ from contradiction import ContradictionDetector, cdconv
 from contradiction.data.splits import load_split
 from contradiction.inputs.views import normalize
 from contradiction.io.tables import Table, percent
-from contradiction.labels import LABELS
+from contradiction.labels import LABELS, is_contradiction
 
 EVERY = 6
 FORMS: dict[str, Callable[[str], str]] = {
@@ -55,7 +55,7 @@ def main() -> None:
     def decisions(form: Callable[[str], str], read: Callable[[str], str]) -> tuple[np.ndarray, np.ndarray]:
         with patch("contradiction.inputs.views.normalize", read):
             results = detector.classify([{name: form(text) for name, text in row.items()} for row in rows])
-        binary = np.array([result.binary_label == "contradiction" for result in results])
+        binary = np.array([is_contradiction(result.label) for result in results])
         return np.array([LABELS["4-class"].index(result.label) for result in results]), binary
 
     usual = decisions(str, normalize)[1]

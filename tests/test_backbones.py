@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.chats import chat
+from helpers.rules import uncalibrated
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import (
@@ -173,7 +174,7 @@ def test_a_plain_pipeline_gives_the_scores_of_the_detector(trained, detector, sa
     for verdict, scores in zip(detector.batch(chats), pipeline_scores, strict=True):
         assert verdict.checked
         # The detector calibrates its scores, which a pipeline does not.
-        raw = detector.classifier.uncalibrated(verdict.scores)
+        raw = uncalibrated(detector.classifier, verdict.scores)
         assert raw == pytest.approx({score["label"]: score["score"] for score in scores}, abs=1e-4)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.models import with_new_head
 from helpers.rules import NAMES, decided, macro_f1
-from scipy.special import softmax
+from scipy.special import expit, logit, softmax
 
 from contradiction.data import splits
 from contradiction.data.splits import load_split
@@ -15,13 +15,13 @@ from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG
-from contradiction.labels import CATEGORIES, NON_CONTRADICTION, STAGES
+from contradiction.labels import NON_CONTRADICTION, STAGES
 from contradiction.methods.calibration import (
     calibrate,
     curve_of,
     fit,
     fit_calibration,
-    fit_stages,
+    fit_kinds,
     fit_threshold,
     with_curve,
 )
@@ -54,21 +54,26 @@ def test_a_class_without_rows_keeps_a_finite_bias():
     assert -8 <= biases[1] < -1
 
 
-def test_offsets_raise_macro_f1_where_rare_classes_are_never_called():
+def test_a_rule_raises_macro_f1_where_rare_classes_are_never_called():
     logits, references = draw_logits()
     rule = fit(logits, references, NAMES)
     plain = macro_f1(references, logits.argmax(1))
     with_rule = macro_f1(references, decided(rule, logits))
     assert with_rule > plain + 0.02
-    assert rule.offsets[NON_CONTRADICTION] == 0
+    assert rule.biases[NON_CONTRADICTION] == 0
 
 
-def test_offsets_without_a_gain_are_empty():
-    logits = np.eye(4)[np.arange(400) % 4] * 9
-    assert set(fit(logits, np.arange(400) % 4, NAMES).offsets.values()) == {0}
+def test_the_probability_of_a_contradiction_is_calibrated_although_rare_kinds_are_favoured():
+    logits, references = draw_logits(rows=8000)
+    rule = fit(logits, references, NAMES)
+    given = 1 - rule.calibrate(logits, NAMES)[:, 0]
+    assert rule.biases["intra-sentence"] - rule.biases["history"] > 0.3
+    for low in (0.2, 0.4, 0.6, 0.8):
+        part = (given >= low - 0.1) & (given < low + 0.1)
+        assert (references[part] > 0).mean() == pytest.approx(given[part].mean(), abs=0.04)
 
 
-def test_stages_get_offsets_in_their_order():
+def test_kinds_get_biases_in_their_order():
     # The first stage fires slightly on everything. Only shifting it gives the others a chance.
     references = np.repeat([0, 1, 2, 3], 50)
     probabilities = np.full((200, 3), 0.1)
@@ -76,9 +81,10 @@ def test_stages_get_offsets_in_their_order():
     probabilities[references == 1, 0] = 0.9
     probabilities[references == 2, 1] = 0.9
     probabilities[references == 3, 2] = 0.9
-    rule = fit_stages(probabilities, references)
-    assert rule.offsets[CATEGORIES[0]] < -0.4
-    assert [rule.offsets[name] for name in CATEGORIES[1:]] == [0, 0]
+    biases, threshold = fit_kinds(logit(probabilities), references, np.max)
+    assert biases[1] == biases[2] > biases[0] + 0.4
+    called = expit(logit(probabilities) + biases).max(1) >= threshold
+    assert called.tolist() == (references > 0).tolist()
 
 
 def test_the_threshold_maximises_2_class_macro_f1():

@@ -3,17 +3,18 @@
 import numpy as np
 import pytest
 from helpers.chats import chat
-from helpers.rules import added, decided, macro_f1
+from helpers.rules import NAMES, added, decided, macro_f1
 from helpers.runs import CURVE
 from scipy.special import softmax
 
 from contradiction.data.splits import load_split
-from contradiction.decision import KEY, LEGACY_FILE, Point, Rule, precision_at
+from contradiction.decision import KEY, LEGACY_FILE, Point, Rule, decide, precision_at
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
+from contradiction.labels import CATEGORIES
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import load_rule, save_rule
 from contradiction.training.initialize import initialize_model
@@ -31,7 +32,7 @@ def test_a_rule_is_stored_in_the_config_of_the_model(tmp_path):
     file = tmp_path / "config.json"
     write_json(file, {"cdconv_view": "flatten"})
     assert Rule.load(file) == Rule.load(tmp_path / "none") == Rule()
-    rule = Rule(1.5, {"history": 0.2}, {"history": -0.4}, 0.45, 0.4, CURVE)
+    rule = Rule(1.5, {"history": 0.2}, 0.45, 0.4, CURVE)
     rule.save(file)
     assert Rule.load(file) == rule
     assert read_json(file)["cdconv_view"] == "flatten"
@@ -40,7 +41,7 @@ def test_a_rule_is_stored_in_the_config_of_the_model(tmp_path):
 def test_a_rule_in_a_separate_file_is_read_until_a_new_one_is_saved(tmp_path):
     file, legacy = tmp_path / "config.json", tmp_path / LEGACY_FILE
     write_json(file, {})
-    write_json(legacy, {"temperature": 2.0, "biases": {}, "offsets": {}, "cut": 0.4, "prior": 0.3, "curve": []})
+    write_json(legacy, {"temperature": 2.0, "biases": {}, "cut": 0.4, "prior": 0.3, "curve": []})
     assert Rule.load(file) == Rule(temperature=2.0, threshold=0.4, prior=0.3)
     Rule(temperature=3.0).save(file)
     assert Rule.load(file) == Rule(temperature=3.0)
@@ -49,7 +50,7 @@ def test_a_rule_in_a_separate_file_is_read_until_a_new_one_is_saved(tmp_path):
 
 def test_a_new_rule_removes_the_old_file_from_the_manifest(tmp_path):
     write_json(tmp_path / "config.json", {})
-    write_json(tmp_path / LEGACY_FILE, {"temperature": 2.0, "biases": {}, "offsets": {}, "cut": 0.4, "curve": []})
+    write_json(tmp_path / LEGACY_FILE, {"temperature": 2.0, "biases": {}, "cut": 0.4, "curve": []})
     manifest.write(tmp_path)
     manifest.check(tmp_path)
     save_rule(tmp_path, Rule(temperature=3.0))
@@ -112,12 +113,32 @@ def test_two_classes_are_decided_by_the_threshold(calibrated, sample_repo):
     assert {*result["predictions"]} == {0, 1}
 
 
-def test_offsets_decide_the_label_of_a_row_and_not_the_verdict_on_a_reply(detector, sample_rows):
-    offsets = Rule(offsets={"intra-sentence": 30.0})
-    classifier = CheckpointClassifier(detector.classifier.backend, "flatten", rule=offsets)
-    assert {classification.label for classification in classifier.classify(sample_rows[:20])} == {"intra-sentence"}
-    chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
-    assert ContradictionDetector(classifier).batch(chats) == detector.batch(chats)
+@pytest.mark.parametrize("rule", [Rule(), Rule(threshold=0.2), Rule(1.0, {"intra-sentence": 3.0}, 0.6)])
+def test_a_row_and_a_chat_of_its_utterances_are_decided_alike(detector, sample_rows, rule):
+    classifier = CheckpointClassifier(detector.classifier.backend, "flatten", rule=rule)
+    rows = classifier.classify(sample_rows[:40])
+    chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:40]]
+    verdicts = ContradictionDetector(classifier).batch(chats)
+    assert [row.label for row in rows] == [verdict.label for verdict in verdicts]
+    assert [row.scores for row in rows] == [pytest.approx(verdict.scores, abs=1e-6) for verdict in verdicts]
+
+
+@pytest.mark.parametrize(
+    ("scores", "threshold", "label"),
+    [
+        ((0.45, 0.1, 0.2, 0.25), 0.5, "history"),  # none is the most probable label, and a contradiction more so
+        ((0.55, 0.0, 0.0, 0.45), 0.5, "non-contradiction"),
+        ((0.55, 0.0, 0.0, 0.45), 0.45, "history"),
+        ((0.2, 0.3, 0.4, 0.1), 0.5, "role-confusion"),
+        ((0.2, 0.3, 0.4, 0.1), 0.9, "non-contradiction"),
+    ],
+)
+def test_the_sum_of_the_kinds_decides_and_the_most_probable_kind_names(scores, threshold, label):
+    assert decide(dict(zip(NAMES, scores, strict=True)), threshold, CATEGORIES) == label
+
+
+def test_labels_without_contradictions_are_decided_by_the_most_probable():
+    assert decide({"unrelated": 0.2, "opinions": 0.5, "attributes": 0.3}, 0.1, ()) == "opinions"
 
 
 def test_a_view_set_by_the_caller_disables_the_rule(calibrated):

@@ -56,7 +56,7 @@ def test_a_pipeline_loads_exported_weights(exported):
 
 def test_with_a_calibrated_head_transformers_gives_the_calibrated_probabilities(quick_model, sample_rows, tmp_path):
     model = shutil.copytree(quick_model, tmp_path / "model")
-    rule = Rule(0.8, {INTRA: 0.5, ROLE: -0.4}, {INTRA: 1.1, HISTORY: -0.6}, threshold=0.4)
+    rule = Rule(0.8, {INTRA: 0.5, ROLE: -0.4, HISTORY: -0.6}, threshold=0.4)
     config = read_json(model / "config.json")
     id2label = dict(reversed(config["id2label"].items()))  # the ids count, not the order of the file
     write_json(model / "config.json", config | {"id2label": id2label})
@@ -79,7 +79,7 @@ def test_with_a_calibrated_head_transformers_gives_the_calibrated_probabilities(
 
 def test_a_head_without_a_calibration_to_take_is_refused(quick_model, tmp_path):
     model = shutil.copytree(quick_model, tmp_path / "model")
-    save_rule(model, Rule(1.0, {INTRA: 0.0}, {INTRA: 0.5}))
+    save_rule(model, Rule(1.0, {INTRA: 0.0}))
     with pytest.raises(InputError, match=f"{model}: its decision rule has no calibration"):
         export(model, tmp_path / "out", calibrate_head=True)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

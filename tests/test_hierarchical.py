@@ -1,5 +1,7 @@
 """The hierarchical method: three stages are trained, saved as one folder, and applied in order."""
 
+from copy import copy
+
 import pytest
 from helpers import processes
 from helpers.runs import TINY, TINY_TOML
@@ -16,7 +18,7 @@ from contradiction.inputs.windows import windows
 from contradiction.io.files import read_json
 from contradiction.judge import Case
 from contradiction.labels import LABELS, OTHER, STAGES
-from contradiction.methods.base import Classification, Prediction
+from contradiction.methods.base import Prediction
 from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.reports.model_card import write_cards
 from contradiction.settings import Settings
@@ -58,21 +60,21 @@ def detector(folder):
     return ContradictionDetector.from_pretrained(folder)
 
 
-def decide(detector, *probabilities, rule=None):
-    probabilities = dict(zip(STAGES, probabilities, strict=True))
-    classifier, rule = detector.classifier, rule or Rule()
-    return Classification(
-        classifier.choose_label(probabilities, rule),
-        "",
-        classifier.scores(probabilities),
-        binary_label=classifier.choose_binary_label(probabilities, rule),
-    )
+def plain(detector, *probabilities):
+    """The labels of one row by rule and argmax, of stages and a rule without calibration."""
+    classifier = copy(detector.classifier)
+    classifier.stages, classifier.rule = [copy(stage) for stage in classifier.stages], Rule()
+    for stage in classifier.stages:
+        stage.rule = Rule()
+    predictions = [Prediction(dict(zip(STAGES, probabilities, strict=True)))]
+    classifier.predict = lambda rows, **options: predictions
+    return classifier.classify([{}])[0]
 
 
-def test_the_first_firing_stage_labels_a_row_and_the_most_probable_one_a_verdict(detector):
+def test_the_most_probable_stage_names_a_row_and_a_verdict_and_the_first_one_is_the_papers(detector):
     probabilities = dict(zip(STAGES, (0.6, 0.1, 0.9), strict=True))
-    for rule, named in ((Rule(), "intra-sentence"), (Rule(offsets={"intra-sentence": -1.0}), "history")):
-        assert detector.classifier.choose_label(probabilities, rule) == named
+    row = plain(detector, *probabilities.values())
+    assert (row.label, row.argmax) == ("history", "intra-sentence")
     turns = [Turn(f"u{place}", f"b{place}", (2 * place,), (2 * place + 1,)) for place in range(2)]
     case = Case(turns, 1, windows(turns, 1))
     assert detector.verdict(case, [Prediction(probabilities)]).kind == "history"
@@ -137,22 +139,20 @@ def test_from_pretrained_recognises_a_hierarchy_by_its_file(detector):
         ((0.6, 0.99, 0.99), "intra-sentence"),
     ],
 )
-def test_the_first_stage_that_fires_names_the_category(detector, probabilities, label):
-    verdict = decide(detector, *probabilities)
-    assert verdict.label == label
-    assert verdict.binary_label == ("non-contradiction" if label == "non-contradiction" else "contradiction")
+def test_the_first_stage_that_fires_is_the_argmax_of_the_paper(detector, probabilities, label):
+    assert plain(detector, *probabilities).argmax == label
 
 
 def test_a_contradiction_is_more_likely_than_not_exactly_if_a_stage_fires(detector):
     for probabilities in [(0.2, 0.4, 0.1), (0.2, 0.6, 0.1), (0.49, 0.49, 0.49), (0.1, 0.1, 0.51)]:
-        verdict = decide(detector, *probabilities)
+        verdict = plain(detector, *probabilities)
         assert sum(verdict.scores.values()) == pytest.approx(1)
         assert verdict.scores["non-contradiction"] == pytest.approx(1 - max(probabilities))
-        assert (verdict.scores["non-contradiction"] < 0.5) == (verdict.binary_label == "contradiction")
+        assert (verdict.scores["non-contradiction"] <= 0.5) == (verdict.label != "non-contradiction")
 
 
 def test_categories_share_the_probability_in_proportion_to_their_stages(detector):
-    verdict = decide(detector, 0.2, 0.6, 0.2)
+    verdict = plain(detector, 0.2, 0.6, 0.2)
     assert dict(verdict.scores) == pytest.approx(
         {"non-contradiction": 0.4, "intra-sentence": 0.12, "role-confusion": 0.36, "history": 0.12}
     )

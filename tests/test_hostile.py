@@ -23,7 +23,7 @@ CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "�
 def good(random_model, tmp_path_factory):
     """A model folder with a rule and a manifest."""
     folder = shutil.copytree(random_model("4-class"), tmp_path_factory.mktemp("good") / "model")
-    save_rule(folder, Rule(offsets={"history": 0.1}))
+    save_rule(folder, Rule(biases={"history": 0.1}))
     write_manifests(folder)
     return folder
 
@@ -97,7 +97,7 @@ def test_damage_to_a_member_is_detected_and_named(good, tmp_path):
 
 def test_a_new_rule_is_listed_and_earlier_damage_is_still_detected(folder):
     ONLY_BY_MANIFEST["weights with a byte flipped"](folder)
-    save_rule(folder, Rule(offsets={"history": 0.2}))
+    save_rule(folder, Rule(biases={"history": 0.2}))
     assert "model.safetensors" in refusal(folder)
 
 
@@ -149,7 +149,7 @@ def test_no_load_opens_a_socket(good, encoder, sample_repo, tmp_path, monkeypatc
 
 def test_rules_survive_a_round_trip(folder):
     rule = json.loads((folder / "config.json").read_text(encoding="utf-8"))["cdconv_decision"]
-    assert load_classifier(folder).rule.offsets == rule["offsets"] == {"history": 0.1}
+    assert load_classifier(folder).rule.biases == rule["biases"] == {"history": 0.1}
 
 
 def test_a_missing_rule_is_rejected_until_a_new_one_is_written(folder, run, sample_repo):

@@ -4,6 +4,7 @@ The libraries read the address of the Hub and the offline mode at import, so eac
 """
 
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -138,15 +139,19 @@ for name in ("user/tiny", {str(model)!r}):
     scores.append(classify([{{"text": before, "text_pair": texts[3]}}], truncation=True))
     detector = ContradictionDetector.from_pretrained(name)
     verdict = detector(chat)
-    verdicts.append([verdict.label, verdict.scores, detector.classifier.uncalibrated(verdict.scores)])
+    rule = detector.classifier.rule
+    verdicts.append([verdict.label, verdict.scores, rule.temperature, rule.biases])
 print(json.dumps([scores, verdicts]))""")
     [[[pushed], [local]], [pushed_verdict, local_verdict]] = scores
     assert pushed == local
     assert pushed_verdict == local_verdict
     # The decision rule was pushed too. It calibrates the raw scores of the pipeline.
-    assert pushed_verdict[1] != pytest.approx(pushed_verdict[2], abs=1e-3)
-    assert {row["label"]: row["score"] for row in pushed} == pytest.approx(pushed_verdict[2], abs=1e-5)
-    assert set(pushed_verdict[1]) == set(LABELS["4-class"])
+    _, calibrated, temperature, biases = pushed_verdict
+    raw = {row["label"]: row["score"] for row in pushed}
+    assert calibrated != pytest.approx(raw, abs=1e-3)
+    weights = {label: raw[label] ** (1 / temperature) * math.exp(biases[label]) for label in LABELS["4-class"]}
+    total = sum(weights.values())
+    assert calibrated == pytest.approx({label: weight / total for label, weight in weights.items()}, abs=1e-5)
 
 
 def test_a_detector_of_the_hub_is_saved_completely(client, published, tmp_path):
@@ -212,7 +217,7 @@ from contradiction import ContradictionDetector
 from contradiction.errors import InputError
 try:
     rule = ContradictionDetector.from_pretrained(NAME, view=VIEW).classifier.rule
-    print(json.dumps(rule.offsets))
+    print(json.dumps(rule.biases))
 except InputError as error:
     print(json.dumps(str(error)))"""
 
@@ -251,8 +256,8 @@ def legacy(published, model):
 def test_a_detector_cached_by_transformers_loads_offline_with_its_rule(client, model):
     client(IN_PART)
     rule = load_rule(model)
-    assert rule.offsets
-    assert client(loaded(), HF_HUB_OFFLINE="1") == rule.offsets
+    assert rule.biases
+    assert client(loaded(), HF_HUB_OFFLINE="1") == rule.biases
 
 
 def test_an_older_cached_detector_loads_offline_only_with_its_rule(client, model, legacy):
@@ -261,13 +266,13 @@ def test_an_older_cached_detector_loads_offline_only_with_its_rule(client, model
     assert f"{legacy}: the cache holds no decision.json" in refused
     assert "(offline)" in refused and f"`hf download {legacy}`" in refused
     client(ALL.replace("user/tiny", legacy))
-    assert client(loaded(legacy), HF_HUB_OFFLINE="1") == load_rule(model).offsets
+    assert client(loaded(legacy), HF_HUB_OFFLINE="1") == load_rule(model).biases
 
 
 @pytest.mark.parametrize("name", ["user/tiny", "user/legacy"])
 def test_a_detector_loaded_once_loads_offline_with_its_rule(client, model, legacy, name):
-    assert client(loaded(name)) == load_rule(model).offsets
-    assert client(loaded(name), HF_HUB_OFFLINE="1") == load_rule(model).offsets
+    assert client(loaded(name)) == load_rule(model).biases
+    assert client(loaded(name), HF_HUB_OFFLINE="1") == load_rule(model).biases
 
 
 @pytest.mark.parametrize(("file", "before"), [("decision.json", IN_PART), ("config.json", None)])
@@ -308,14 +313,14 @@ def test_an_uncached_name_is_not_a_model_offline(client):
 def test_a_revision_loads_its_own_files_and_a_changed_file_is_named(hub, model, tmp_path):
     files = {path.name: path.read_bytes() for path in model.iterdir() if path.is_file()}
     config = json.loads(files["config.json"])
-    config["cdconv_decision"]["offsets"] = {"history": 2.0}
+    config["cdconv_decision"]["biases"] = {"history": 2.0}
     first, changed = (
         Commit("first", files),
         Commit("changed", files | {"config.json": json.dumps(config).encode()}),
     )
     unlisted = Commit("unlisted", {name: file for name, file in changed.files.items() if name != manifest.NAME})
     hub.repos["model", "user/tiny"] = Repo(False, [first, changed, unlisted])
-    rule = load_rule(model).offsets
+    rule = load_rule(model).biases
     revisions = f"@{first.sha}", "", f"@{changed.sha}", "@v9"
     code = "".join(loaded(f"user/tiny{revision}") for revision in revisions)
     code += LOADED.replace("view=VIEW", f"revision={first.sha!r}").replace("NAME", "'user/tiny'")

@@ -57,7 +57,7 @@ def test_the_detector_equals_the_baseline_with_the_same_encoder(fitted, sample_r
     evaluation = evaluate(ContradictionDetector.from_pretrained(fitted), data=sample_repo, config="4-class")
     assert evaluation["predictions"] == baseline["predictions"]
     assert_allclose(evaluation["probabilities"], baseline["probabilities"], atol=1e-5)
-    for part in ("temperature", "biases", "offsets"):
+    for part in ("temperature", "biases", "threshold"):
         assert evaluation["rule"][part] == pytest.approx(baseline["rule"][part], abs=1e-3)
 
 

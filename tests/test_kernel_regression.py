@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from helpers.rules import decided
 from numpy.testing import assert_allclose
 from scipy.special import softmax
 
@@ -127,10 +128,7 @@ def test_the_baseline_uses_a_rule_fitted_on_validation(sample_repo, encoder, emb
     if config == "2-class":
         assert baseline["predictions"] == (probabilities[:, 1] >= baseline["rule"]["threshold"]).astype(int).tolist()
     else:
-        assert (
-            baseline["predictions"]
-            == (np.log(probabilities) + [rule.offsets[name] for name in names]).argmax(axis=1).tolist()
-        )
+        assert baseline["predictions"] == decided(rule, logs["test"]).tolist()
         assert baseline["predictions"] != plain
 
 

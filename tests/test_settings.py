@@ -114,10 +114,10 @@ def test_the_kind_is_the_most_probable_requested_one(detector, sample_rows):
     assert {verdict.kind for verdict in allowed} == {HISTORY}
 
 
-def test_without_a_threshold_the_rules_threshold_decides_and_offsets_do_not(detector, sample_rows):
+def test_without_a_threshold_the_rules_threshold_decides(detector, sample_rows):
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
     cut = float(np.median([verdict.probability for verdict in detector.batch(chats)]))
-    rule = Rule(offsets={"role-confusion": 30.0}, threshold=cut)
+    rule = Rule(threshold=cut)
     classifier = CheckpointClassifier(detector.classifier.backend, "flatten", rule=rule)
     verdicts = ContradictionDetector(classifier).batch(chats)
     assert [verdict.contradiction for verdict in verdicts] == [verdict.probability >= cut for verdict in verdicts]

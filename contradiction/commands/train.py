@@ -267,7 +267,6 @@ def calibrate(
             save_view(folder, view)
     body = [("temperature", f"{rule.temperature:.2f}"), ("2-class from probability", f"{rule.threshold:.2f}")]
     body += [(f"bias of {name}", f"{value:+.2f}") for name, value in rule.biases.items() if value]
-    body += [(f"offset of {name}", f"{value:+.1f}") for name, value in rule.offsets.items() if value]
     place = (out or model) / method_of(model).MARKER
     show(Table(f"{place}: chosen on {len(rows):,} validation rows", ("", "value"), body))
 

@@ -12,7 +12,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation.figures import TASKS
 from contradiction.inference.base import OnBatch
 from contradiction.io.tables import Table, percent, with_interval
-from contradiction.labels import CONTRADICTION, LABELS, merge, merge_id
+from contradiction.labels import CONTRADICTION, LABELS, merge, merge_id, merge_label
 from contradiction.methods.base import Classifier, joint_progress
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def curve(
     # For each part, task -> its decision on each row as a class id.
     decided: list[dict[str, np.ndarray]] = []
     for of_part in classified:
-        ids = {"2-class": np.array([LABELS["2-class"].index(str(row.binary_label)) for row in of_part])}
+        ids = {"2-class": np.array([LABELS["2-class"].index(merge_label(row.label)) for row in of_part])}
         if task == "4-class":
             ids["4-class"] = np.array([LABELS["4-class"].index(row.label) for row in of_part])
         decided.append(ids)

@@ -14,7 +14,7 @@ from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.windows import is_opening
 from contradiction.judge import Case, Judge
-from contradiction.labels import CONTRADICTIONS, is_contradiction
+from contradiction.labels import CONTRADICTION, CONTRADICTIONS, is_contradiction, merge
 from contradiction.methods.calibration import with_curve
 from contradiction.methods.loading import load_classifier, save_rule
 from contradiction.methods.softmax import SoftmaxClassifier
@@ -57,8 +57,7 @@ def calibrate(
 
     The fit uses the probability of a whole chat, as in verdicts: the highest over its windows. It changes only two
     numbers of the current rule, a temperature and a bias of all contradictions (Platt scaling), so that some dozens of
-    chats are enough. The offsets of single labels stay. The detector must not have been trained on the chats. Their
-    name, see :func:`contradiction.data.labelled.name_of_file`, is recorded, so that evaluations on these chats say that
+    chats are enough. The kinds keep their shares. The detector must not have been trained on the chats. Their name, see :func:`contradiction.data.labelled.name_of_file`, is recorded, so that evaluations on these chats say that
     the rule was fitted to them.
 
     Raises:
@@ -117,11 +116,12 @@ def _probabilities(judge: Judge, cases: Sequence[Case], on_batch: OnBatch | None
 def _combined(
     judge: Judge, cases: Sequence[Case], windows: Sequence[Mapping[str, float]], ends: np.ndarray
 ) -> np.ndarray:
-    names = CONTRADICTIONS[judge.task]
     combined = (
         judge.combine(case, windows[start:end]) for case, start, end in zip(cases, [0, *ends[:-1]], ends, strict=True)
     )
-    return np.array([judge.classifier.contradiction_probability(of_chat or {}, names) for of_chat in combined])
+    return np.array(
+        [merge(judge.task, judge.classifier.scores(of_chat))[CONTRADICTION] if of_chat else 0.0 for of_chat in combined]
+    )
 
 
 def _fit(

@@ -17,7 +17,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.results import DETECTOR, evaluation
 from contradiction.io.hub import model_name
-from contradiction.labels import CHECKLISTS, CONFIGS, CONTRADICTIONS, LABELS, merge, task_of
+from contradiction.labels import CHECKLISTS, CONFIGS, CONTRADICTIONS, LABELS, merge, merge_label, task_of
 from contradiction.training import leakage, record
 
 if TYPE_CHECKING:
@@ -81,10 +81,8 @@ def evaluate(
     classifications = detector.classify(rows.to_list(), batch_size=BATCH_SIZE, on_batch=on_batch)
     used = detector.classifier.usage()
     merged = detector.task != task
-    decided = [str(result.binary_label) if merged else result.label for result in classifications]
-    argmax = [
-        str(result.binary_label_without_rule) if merged else result.label_without_rule for result in classifications
-    ]
+    decided = [merge_label(result.label) if merged else result.label for result in classifications]
+    argmax = [merge_label(result.argmax) if merged else result.argmax for result in classifications]
     scores = [merge(detector.task, result.scores) if merged else result.scores for result in classifications]
     return evaluation(
         name=model_name(detector.name),

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from contradiction.decision import Rule
+from contradiction.decision import Rule, decide
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.io.files import read_json
-from contradiction.labels import CONTRADICTION, CONTRADICTIONS, NON_CONTRADICTION, merge
+from contradiction.labels import CONTRADICTIONS
 
 
 @dataclass(frozen=True)
@@ -32,21 +32,17 @@ class Classification:
     """The labels that a classifier gives to one row.
 
     Attributes:
-        label: the label by the decision rule.
-        label_without_rule: the most probable label by the logits alone.
+        label: the label by :func:`contradiction.decision.decide`, as in a verdict on a chat of these utterances.
+        argmax: the label by the logits alone, as the paper decides: the most probable one, or that of the first stage
+            that fires.
         scores: the probability of every label, by name.
         truncation: what was not read, in words; None if all was read.
-        binary_label: the label after the merge to ``2-class``, by the decision rule; None for labels that cannot be
-            merged.
-        binary_label_without_rule: the same by the logits alone.
     """
 
     label: str
-    label_without_rule: str
+    argmax: str
     scores: Mapping[str, float]
     truncation: str | None = None
-    binary_label: str | None = None
-    binary_label_without_rule: str | None = None
 
 
 class Classifier(ABC):
@@ -179,16 +175,12 @@ class Classifier(ABC):
         return True
 
     @abstractmethod
-    def uncalibrated(self, probabilities: Mapping[str, float]) -> Mapping[str, float]:
-        """The probabilities before the decision rule calibrated them."""
+    def argmax(self, probabilities: Mapping[str, float]) -> str:
+        """The label by the logits alone, without the decision rule."""
 
     @abstractmethod
     def history_probability(self, probabilities: Mapping[str, float]) -> float:
         """The probability that the earlier turn of a window is contradicted."""
-
-    @abstractmethod
-    def contradiction_probability(self, probabilities: Mapping[str, float], categories: Sequence[str]) -> float:
-        """The probability of a contradiction of one of some categories."""
 
     @abstractmethod
     def combine_windows(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
@@ -202,16 +194,10 @@ class Classifier(ABC):
     def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
         """The probability of every label."""
 
-    @abstractmethod
-    def choose_label(self, probabilities: Mapping[str, float], rule: Rule) -> str:
-        """The label by a decision rule."""
-
-    def choose_binary_label(self, probabilities: Mapping[str, float], rule: Rule) -> str | None:
-        """The label of ``2-class`` by a decision rule; None for labels that cannot be merged."""
-        if self.task not in CONTRADICTIONS:
-            return None
-        contradiction = merge(self.task, self.scores(probabilities))[CONTRADICTION]
-        return CONTRADICTION if contradiction >= rule.threshold else NON_CONTRADICTION
+    @property
+    def contradictions(self) -> tuple[str, ...]:
+        """The labels that are contradictions; empty for a model whose labels name none."""
+        return tuple(name for name in self.labels if name in CONTRADICTIONS.get(self.task, ()))
 
     @property
     def judges_openings(self) -> bool:
@@ -229,22 +215,13 @@ class Classifier(ABC):
     def classify(
         self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
     ) -> list[Classification]:
-        """Classifies rows by the model's own decision rule, as evaluations do; see :meth:`predict` for the arguments.
-
-        A verdict on a chat is decided by :class:`contradiction.judge.Judge` instead.
-        """
+        """Classifies rows by the model's own decision rule; see :meth:`predict` for the arguments."""
         classifications = []
         for prediction in self.predict(rows, batch_size=batch_size, on_batch=on_batch):
-            probabilities, uncalibrated = prediction.probabilities, self.uncalibrated(prediction.probabilities)
+            scores = self.scores(prediction.probabilities)
+            label = decide(scores, self.rule.threshold, self.contradictions)
             classifications.append(
-                Classification(
-                    label=self.choose_label(probabilities, self.rule),
-                    label_without_rule=self.choose_label(uncalibrated, Rule()),
-                    scores=self.scores(probabilities),
-                    truncation=prediction.truncation,
-                    binary_label=self.choose_binary_label(probabilities, self.rule),
-                    binary_label_without_rule=self.choose_binary_label(uncalibrated, Rule()),
-                )
+                Classification(label, self.argmax(prediction.probabilities), scores, prediction.truncation)
             )
         return classifications
 

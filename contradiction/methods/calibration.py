@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import log_softmax, logit
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, log_softmax, logsumexp
 
-from contradiction.decision import MIN_FOR_CURVE, TINY, Point, Rule
+from contradiction.decision import MIN_FOR_CURVE, Point, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
-from contradiction.labels import NON_CONTRADICTION, STAGES
+from contradiction.labels import is_contradiction
 from contradiction.methods.loading import load_classifier, save_rule
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def class_ids(names: Sequence[str], labels: Sequence[str], model: str) -> np.nda
 
 
 def fit(logits: np.ndarray, references: np.ndarray, labels: Sequence[str]) -> Rule:
-    """Fits temperature, biases and, for more than two labels, offsets to logits.
+    """Fits temperature and biases to logits and, where the labels have several kinds of contradictions, a threshold.
 
     Args:
         logits: shape (rows, classes).
@@ -64,31 +64,45 @@ def fit(logits: np.ndarray, references: np.ndarray, labels: Sequence[str]) -> Ru
         labels: names by class id.
     """
     temperature, biases = fit_calibration(logits, references)
-    rule = Rule(temperature=round(temperature, 4), biases=dict(zip(labels, biases.round(4).tolist(), strict=True)))
-    if len(labels) == 2:
-        return rule
-    logs = np.log(rule.calibrate(logits, labels))
-    offsets = fit_offsets(lambda offsets: (logs + offsets[:, np.newaxis]).argmax(-1), references, len(labels))
-    return replace(rule, offsets=dict(zip(labels, offsets, strict=True)))
+    threshold = 0.5
+    kinds = [index for index, name in enumerate(labels) if is_contradiction(name)]
+    if len(kinds) > 1:
+        logs = log_softmax(logits / temperature + biases, axis=1)
+        others = [index for index in range(len(labels)) if index not in kinds]
+        odds = logs[:, kinds] - logsumexp(logs[:, others], axis=1, keepdims=True)
+        kind = np.array([kinds.index(index) + 1 if index in kinds else 0 for index in range(len(labels))])
+        weights, threshold = fit_kinds(odds, kind[references], logsumexp)
+        biases[kinds] += weights
+    return Rule(round(temperature, 4), dict(zip(labels, biases.round(4).tolist(), strict=True)), threshold)
 
 
-def fit_stages(probabilities: np.ndarray, references: np.ndarray, stages: Sequence[str] = tuple(STAGES)) -> Rule:
-    """Fits the offsets of a hierarchical detector.
+def fit_kinds(
+    log_odds: np.ndarray, references: np.ndarray, total: Callable[..., np.ndarray]
+) -> tuple[np.ndarray, float]:
+    """Fits biases of the kinds of contradictions, and the threshold that goes with them.
+
+    The differences between the biases, and the threshold, are chosen for the sum of the macro-F1 of all labels and that
+    of contradiction or not: by the most probable label alone, rare kinds would hardly be named. The biases are then
+    moved together until the probability of a contradiction is calibrated, and the threshold is moved with them, so that
+    no label changes.
 
     Args:
-        probabilities: the probability that each stage gives its category, shape (rows, stages), in the order in which
-            the stages decide.
-        references: 0 for none, else 1 plus the position of the stage, shape (rows,).
-        stages: the names of the stages.
+        log_odds: of each kind, shape (rows, kinds).
+        references: 0 for no contradiction, else 1 plus the position of the kind, shape (rows,).
+        total: a function with ``axis`` from log-odds of kinds to those of any contradiction.
+
+    Returns:
+        The biases, shape (kinds,), and the threshold.
     """
-    log_odds = logit(np.clip(probabilities, TINY, 1 - TINY))
 
     def decide(offsets: np.ndarray) -> np.ndarray:
-        fired = log_odds + offsets[:, np.newaxis, 1:] >= 0
-        return np.where(fired.any(-1), fired.argmax(-1) + 1, 0)
+        moved = log_odds + offsets[:, np.newaxis, 1:]
+        return np.where(total(moved, axis=-1) >= 0, moved.argmax(-1) + 1, 0)
 
-    offsets = fit_offsets(decide, references, 1 + probabilities.shape[1])
-    return Rule(offsets=dict(zip((NON_CONTRADICTION, *stages), offsets, strict=True)))
+    offsets = np.array(fit_offsets(decide, references, 1 + log_odds.shape[1])[1:])
+    odds, signs = total(log_odds + offsets, axis=1), np.where(references > 0, -1, 1)
+    loss = minimize_scalar(lambda shift: np.logaddexp(0, signs * (odds + shift)).mean(), bounds=(-4, 4))
+    return offsets + loss.x, round(float(expit(loss.x)), 4)
 
 
 def fit_calibration(logits: np.ndarray, references: np.ndarray) -> tuple[float, np.ndarray]:
@@ -114,7 +128,7 @@ def fit_calibration(logits: np.ndarray, references: np.ndarray) -> tuple[float, 
 
 
 def fit_offsets(decide: Callable[[np.ndarray], np.ndarray], references: np.ndarray, classes: int) -> list[float]:
-    """Fits offsets for a good macro-F1; the first class has 0.
+    """Fits offsets for a good macro-F1 of all labels and of contradiction or not; the first class has 0.
 
     The offsets are the mean of the best ones on each of some resamples of the rows (bagging, Breiman, 1996). Those that
     are best on all rows fit the few rows of a rare class too closely, and are worse than none on other rows.
@@ -133,15 +147,15 @@ def fit_offsets(decide: Callable[[np.ndarray], np.ndarray], references: np.ndarr
 def _best_offsets(
     decide: Callable[[np.ndarray], np.ndarray], references: np.ndarray, classes: int, rows: np.ndarray
 ) -> np.ndarray:
-    """The offsets with the best macro-F1 on some rows, by coordinate ascent."""
+    """The best offsets on some rows, by coordinate ascent."""
     offsets = np.zeros(classes)
-    best = _macro_f1(decide(offsets[np.newaxis])[:, rows], references[rows], classes)[0]
+    best = _both_macro_f1(decide(offsets[np.newaxis])[:, rows], references[rows], classes)[0]
     for _ in range(ROUNDS):
         before = best
         for index in range(1, classes):
             candidates = np.tile(offsets, (len(OFFSETS), 1))
             candidates[:, index] = OFFSETS
-            scores = _macro_f1(decide(candidates)[:, rows], references[rows], classes)
+            scores = _both_macro_f1(decide(candidates)[:, rows], references[rows], classes)
             if scores.max() > best:
                 best, offsets = scores.max(), candidates[scores.argmax()]
         if best == before:
@@ -149,15 +163,17 @@ def _best_offsets(
     return offsets
 
 
-def with_curve(rule: Rule, probabilities: np.ndarray, truth: "ArrayLike") -> Rule:
-    """Adds the threshold, the prior and the curve.
+def with_curve(rule: Rule, probabilities: np.ndarray, truth: "ArrayLike", threshold: float | None = None) -> Rule:
+    """Adds the threshold, by default the one of :func:`fit_threshold`, the prior and the curve.
 
     They follow from the probability that each row is a contradiction, and from whether it is, both of shape (rows,).
     """
     contradictions = np.asarray(truth, dtype=bool)
     if contradictions.all() or not contradictions.any():  # rows of one kind show nothing
         return rule
-    prior, threshold = round(float(contradictions.mean()), 5), fit_threshold(probabilities, contradictions)
+    if threshold is None:
+        threshold = fit_threshold(probabilities, contradictions)
+    prior = round(float(contradictions.mean()), 5)
     return replace(rule, threshold=threshold, prior=prior, curve=curve_of(probabilities, contradictions))
 
 
@@ -190,6 +206,12 @@ def curve_of(probabilities: np.ndarray, truth: np.ndarray) -> tuple[Point, ...]:
         Point(float(rounded[index]), round(float(recall[index]), 5), round(float(smoothed[index]), 5))
         for index in chosen
     )
+
+
+def _both_macro_f1(predictions: np.ndarray, references: np.ndarray, classes: int) -> np.ndarray:
+    """The macro-F1 of all classes plus that of the first class against the others."""
+    merged = _macro_f1((predictions > 0).astype(int), (references > 0).astype(int), 2)
+    return _macro_f1(predictions, references, classes) + merged
 
 
 def _macro_f1(predictions: np.ndarray, references: np.ndarray, classes: int) -> np.ndarray:

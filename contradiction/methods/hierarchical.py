@@ -1,5 +1,6 @@
 """The hierarchical method (paper, section 5.1): a classifier for each category, the first hit decides."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -20,15 +21,13 @@ from contradiction.methods.loading import register
 class HierarchicalClassifier(Classifier):
     """Classifiers of one category each, in the order in which they decide.
 
-    The first stage that gives its category more than one half decides; the later ones then do not count. The
-    probability of a contradiction is that of the stage with the highest probability, so it exceeds one half exactly
-    where a stage fires. The categories share it in proportion to the probabilities of their stages. So the label of
-    :meth:`choose_label` may not be the most probable one.
+    The probability of a contradiction is that of the stage with the highest probability. The categories share it in
+    proportion to the probabilities of their stages. The paper decides otherwise, see :meth:`argmax`.
 
     Args:
         stages: classifiers, each of which separates one category from all other rows.
         name: the name of the model in messages.
-        rule: the decision rule; only the calibration of the rules of the stages is used.
+        rule: the decision rule. Its biases are added to the log-odds of the stages, which their own rules calibrate.
 
     Raises:
         InputError: there is not exactly one stage for each category.
@@ -64,7 +63,7 @@ class HierarchicalClassifier(Classifier):
         predictions = []
         for row in zip(*by_stage, strict=True):
             probabilities = {
-                stage.task: prediction.probabilities[stage.task]
+                stage.task: self._moved(stage.task, prediction.probabilities[stage.task], 1)
                 for stage, prediction in zip(self.stages, row, strict=True)
             }
             truncation = next((prediction.truncation for prediction in row if prediction.truncation), None)
@@ -72,34 +71,44 @@ class HierarchicalClassifier(Classifier):
         return predictions
 
     def fit_rule(self, rows: Sequence[Row], labels: Sequence[str], *, on_batch: OnBatch | None = None) -> Rule:
-        """Chooses offsets, threshold and curve; see :meth:`Classifier.fit_rule`."""
+        """Chooses biases, threshold and curve; see :meth:`Classifier.fit_rule`."""
+        from scipy.special import expit, logit
+
         from contradiction.methods import calibration
 
         order = [stage.task for stage in self.stages]
-        predictions = self.predict(rows, on_batch=on_batch)
-        probabilities = np.array([[prediction.probabilities[stage] for stage in order] for prediction in predictions])
+        probabilities = [
+            [self._moved(stage, prediction.probabilities[stage], -1) for stage in order]
+            for prediction in self.predict(rows, on_batch=on_batch)
+        ]
         references = calibration.class_ids(labels, (NON_CONTRADICTION, *order), self.name)
-        rule = calibration.fit_stages(probabilities, references, order)
-        return calibration.with_curve(rule, probabilities.max(axis=1), [is_contradiction(name) for name in labels])
+        log_odds = logit(np.clip(probabilities, TINY, 1 - TINY))
+        biases, threshold = calibration.fit_kinds(log_odds, references, np.max)
+        rule = Rule(biases=dict(zip(order, biases, strict=True)), threshold=threshold)
+        highest = expit(log_odds + biases).max(axis=1)
+        return calibration.with_curve(rule, highest, [is_contradiction(name) for name in labels], threshold)
 
     def has_token_for(self, text: str) -> bool:
         """Whether the tokenizer, which is the same for all stages, has a token for any part of a text."""
         return self.stages[0].has_token_for(text)
 
-    def uncalibrated(self, probabilities: Mapping[str, float]) -> Mapping[str, float]:
-        """The probability that each stage gives its category by its logits alone."""
-        return {
-            stage.task: stage.uncalibrated(_both_labels(stage, probabilities[stage.task]))[stage.task]
-            for stage in self.stages
-        }
+    def argmax(self, probabilities: Mapping[str, float]) -> str:
+        """The category of the first stage that fires by its logits alone (paper, section 5.1)."""
+        for stage in self.stages:
+            probability = self._moved(stage.task, probabilities[stage.task], -1)
+            both = {name: probability if name == stage.task else 1 - probability for name in stage.labels}
+            if stage.argmax(both) == stage.task:
+                return stage.task
+        return NON_CONTRADICTION
+
+    def _moved(self, stage: str, probability: float, sign: int) -> float:
+        """The probability of a stage with the bias of the rule, or (``sign`` -1) without it again."""
+        weighted = probability * math.exp(sign * self.rule.biases.get(stage, 0.0))
+        return weighted / (1 - probability + weighted)
 
     def history_probability(self, probabilities: Mapping[str, float]) -> float:
         """The probability by the history stage."""
         return probabilities[HISTORY]
-
-    def contradiction_probability(self, probabilities: Mapping[str, float], categories: Sequence[str]) -> float:
-        """The highest probability among the stages of the categories."""
-        return max((probabilities[name] for name in categories), default=0.0)
 
     def combine_windows(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
         """The nearest window for the stages of the reply and of the speaker; the maximum over windows for history."""
@@ -116,15 +125,3 @@ class HierarchicalClassifier(Classifier):
             name: 1 - highest if name == NON_CONTRADICTION else highest * probabilities[name] / total if total else 0.0
             for name in self.labels
         }
-
-    def choose_label(self, probabilities: Mapping[str, float], rule: Rule) -> str:
-        """The category of the first stage that fires, after the offsets."""
-        for category in (stage.task for stage in self.stages):
-            clipped = np.clip(probabilities[category], TINY, 1 - TINY)
-            if np.log(clipped / (1 - clipped)) + rule.offsets.get(category, 0.0) >= 0:
-                return category
-        return NON_CONTRADICTION
-
-
-def _both_labels(stage: CheckpointClassifier, probability: float) -> dict[str, float]:
-    return {name: probability if name == stage.task else 1 - probability for name in stage.labels}

@@ -1,11 +1,10 @@
 """The base of methods with a logit for each label: how they predict, decide, combine windows, and choose a rule."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from contradiction.decision import NO_RULE, TINY, Rule, softmax
+from contradiction.decision import NO_RULE, TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import Row
@@ -61,7 +60,7 @@ class SoftmaxClassifier(Classifier):
         ]
 
     def fit_rule(self, rows: Sequence[Row], labels: Sequence[str], *, on_batch: OnBatch | None = None) -> Rule:
-        """Chooses temperature, biases, offsets, threshold and curve; see :meth:`Classifier.fit_rule`."""
+        """Chooses temperature, biases, threshold and curve; see :meth:`Classifier.fit_rule`."""
         from contradiction.methods import calibration
 
         if self.task in STAGES and set(labels) <= set(LABELS["4-class"]):
@@ -70,24 +69,22 @@ class SoftmaxClassifier(Classifier):
         references = calibration.class_ids(labels, self.labels, self.name)
         logits = self.score(rows, on_batch=on_batch).logits
         rule = calibration.fit(logits, references, self.labels)
-        contradictions = [name in CONTRADICTIONS.get(self.task, ()) for name in self.labels]
+        contradictions = [name in self.contradictions for name in self.labels]
         probabilities = rule.calibrate(logits, self.labels)[:, contradictions].sum(axis=1)
-        return calibration.with_curve(rule, probabilities, [is_contradiction(name) for name in labels])
+        truth = [is_contradiction(name) for name in labels]
+        threshold = rule.threshold if sum(contradictions) > 1 else None
+        return calibration.with_curve(rule, probabilities, truth, threshold)
 
-    def uncalibrated(self, probabilities: Mapping[str, float]) -> Mapping[str, float]:
-        """The softmax of the logits alone."""
-        logs = np.log(np.maximum([probabilities[name] for name in self.labels], TINY))
-        logits = self.rule.temperature * (logs - self.rule.biases_of(self.labels))
-        return dict(zip(self.labels, softmax(logits).tolist(), strict=True))
+    def argmax(self, probabilities: Mapping[str, float]) -> str:
+        """The label with the highest logit."""
+        biases = self.rule.biases
+        logits = {name: math.log(max(probabilities[name], TINY)) - biases.get(name, 0.0) for name in self.labels}
+        return max(logits, key=logits.__getitem__)
 
     def history_probability(self, probabilities: Mapping[str, float]) -> float:
         """The probability of the label history; without such a label, the probability of any contradiction."""
         names = (HISTORY,) if HISTORY in probabilities else CONTRADICTIONS.get(self.task, ())
         return sum(probabilities[name] for name in names)
-
-    def contradiction_probability(self, probabilities: Mapping[str, float], categories: Sequence[str]) -> float:
-        """The sum of the probabilities of the categories."""
-        return min(sum(probabilities[name] for name in categories), 1.0)
 
     def combine_windows(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
         """The probabilities of a reply from those of its windows, the nearest last.
@@ -123,8 +120,3 @@ class SoftmaxClassifier(Classifier):
     def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
         """The probability of every label."""
         return dict(probabilities)
-
-    def choose_label(self, probabilities: Mapping[str, float], rule: Rule) -> str:
-        """The label by :meth:`contradiction.decision.Rule.decide`."""
-        row = np.array([[probabilities[name] for name in self.labels]])
-        return self.labels[int(rule.decide(row, self.labels)[0])]

@@ -276,7 +276,6 @@ def _decision(rule: Rule, evaluations: Sequence[Mapping[str, Any]]) -> dict[str,
     """The decision rule, and the parts of the evaluations that depend on it."""
     return {
         "rule": rule if rule != Rule() else None,
-        "offsets": {label: offset for label, offset in rule.offsets.items() if offset},
         "stale": any(rule_of(result) != rule.without_curve() for result in evaluations),
         "has_argmax": any("argmax" in result for result in evaluations),
         "settings": _settings(evaluations, rule),
@@ -366,8 +365,8 @@ def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
     if evaluation.get("data_name") != RELEASE:
         return []
     metrics = evaluation["metrics"]
-    # Without the offsets of the rule, a pipeline has other scores.
-    rule = ", with the decision rule" if (evaluation.get("rule") or {}).get("offsets") else ""
+    # A pipeline takes the most probable label instead.
+    rule = ", with the decision rule" if evaluation.get("rule") else ""
     return [
         EvalResult(
             task_type="text-classification",

@@ -38,7 +38,7 @@ def _set(name, **values):
 
 
 def _rule(**values):
-    rule = {"temperature": 1.0, "biases": {}, "offsets": {}, "threshold": 0.5, "prior": None, "curve": []}
+    rule = {"temperature": 1.0, "biases": {}, "threshold": 0.5, "prior": None, "curve": []}
     return _set(CONFIG, **{KEY: rule | values})
 
 
@@ -178,8 +178,8 @@ REFUSED = {
     "labels one fewer": _set(CONFIG, id2label={key: LABELS[key] for key in "012"}),
     "view unknown": _set(CONFIG, cdconv_view="aloud"),
     "rule threshold NaN": _rule(threshold=float("nan")),
-    "rule offset infinite": _rule(offsets={"history": float("inf")}),
-    "rule of unknown labels": _rule(offsets={"lie": 1.0}),
+    "rule bias infinite": _rule(biases={"history": float("inf")}),
+    "rule of unknown labels": _rule(biases={"lie": 1.0}),
     "rule bias of an unknown label": _rule(biases={"lie": 1.0}),
     "rule temperature 0": _rule(temperature=0.0),
     "rule prior 2": _rule(prior=2.0),
@@ -209,7 +209,7 @@ ONLY_BY_MANIFEST = {
     "weights with a byte flipped": _flip,
     "vocabulary shuffled": _json(TOKENIZER, _shuffled),
     "labels swapped": _set(CONFIG, id2label=SWAPPED),
-    "rule another": _rule(offsets={"history": 3.0}),
+    "rule another": _rule(biases={"history": 3.0}),
     "config quantised": _set(CONFIG, quantization_config={"quant_method": "nothing"}),
     "tokenizer options absent": _remove(OPTIONS),
     "tokenizer options limit null": _set(OPTIONS, model_max_length=None),

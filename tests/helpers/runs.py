@@ -26,7 +26,7 @@ def with_options(request, **options):
 
 
 CURVE = (Point(0.9, 0.2, 0.01), Point(0.7, 0.5, 0.05), Point(0.4, 0.8, 0.3))
-CHANGES_LABELS = Rule(0.7, {"history": -0.3}, {"role-confusion": 0.2}, 0.77, 0.4, CURVE)
+CHANGES_LABELS = Rule(0.7, {"history": -0.3, "role-confusion": 0.2}, 0.77, 0.4, CURVE)
 
 
 def scalars(folder):

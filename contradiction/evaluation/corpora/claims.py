@@ -131,7 +131,7 @@ def _model_answers(request: Request, rows: Sequence[Row]) -> dict[str, Sequence[
         return {}
     predictions = request.classifier.classify([row.whole() for row in rows], on_batch=request.on_batch)
     verifiable = LABELS["verifiable"][True]
-    return {request.model_name: [prediction.label_without_rule == verifiable for prediction in predictions]}
+    return {request.model_name: [prediction.argmax == verifiable for prediction in predictions]}
 
 
 def _model_labels(request: Request, rows: Sequence[Row], passages: Sequence[str]) -> dict[str, Sequence[str]]:
@@ -153,8 +153,7 @@ def _judged(classifier: "Classifier", request: Request, evidence: Sequence[str],
     pairs = [pair_row(text, row.reply) for text, row in zip(evidence, rows, strict=True)]
     predictions = classifier.classify(pairs, on_batch=request.on_batch)
     return [
-        OF_NLI[prediction.label_without_rule] if text else UNKNOWN
-        for text, prediction in zip(evidence, predictions, strict=True)
+        OF_NLI[prediction.argmax] if text else UNKNOWN for text, prediction in zip(evidence, predictions, strict=True)
     ]
 
 

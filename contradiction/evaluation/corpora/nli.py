@@ -53,7 +53,7 @@ def _labellers(request: Request, train: Sequence[Row]) -> dict[str, Labeller]:
     if classifier := request.classifier:
         classifier.check_contradictions()
         labellers[request.model_name] = lambda pairs: [
-            prediction.label_without_rule for prediction in classifier.classify(pairs, on_batch=request.on_batch)
+            prediction.argmax for prediction in classifier.classify(pairs, on_batch=request.on_batch)
         ]
     return labellers
 
