@@ -75,8 +75,8 @@ def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(pa
     others = [place for place, row in enumerate(rows) if tuple(row[name] for name in COLUMNS) not in questions]
     alone = load_classifier(detector).classify([rows[place] for place in others])
     scores = np.array([[one.scores[name] for name in NAMES] for one in alone])
-    uncalibrated = np.array([[*uncalibrated(classifier, predictions[place].scores).values()] for place in others])
-    np.testing.assert_allclose(uncalibrated, scores, atol=1e-6)
+    own = np.array([[*uncalibrated(classifier, predictions[place].scores).values()] for place in others])
+    np.testing.assert_allclose(own, scores, atol=1e-6)
     truth = [NAMES[label] for label in rows["label"]]
     before = np.mean(
         [one.label == label for one, label in zip(load_classifier(detector).classify(list(rows)), truth, strict=True)]
