@@ -1,28 +1,19 @@
 """The commands ``cdconv probe ...``: makes a live bot contradict itself, and reports how often it did."""
 
 import json
-import os
 import time
 from contextlib import ExitStack
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from contradiction.commands.common import (
     SECONDS_BETWEEN_LINES,
     SHIPPED,
-    BackendOption,
-    DeviceOption,
-    MaxTurnsOption,
     ModelOption,
-    PriorOption,
-    RevisionOption,
-    ScanOption,
     ThresholdOption,
-    WindowingOption,
     counting,
     existing_model,
     given_settings,
@@ -31,13 +22,11 @@ from contradiction.commands.common import (
     show,
 )
 from contradiction.errors import InputError
-from contradiction.inputs.windows import MAX_TURNS
-from contradiction.io.endpoint import KEY, MAX_TOKENS
+from contradiction.io.endpoint import KEY, MAX_TOKENS, URL
 
 if TYPE_CHECKING:
-    from contradiction.detector import ContradictionDetector
     from contradiction.probing.bots import Bot
-    from contradiction.probing.plan import Estimate
+    from contradiction.probing.plan import Probe
     from contradiction.probing.run import Outcome
 
 app = typer.Typer(help="Talks to a live bot and reports how often it contradicts itself.", no_args_is_help=True)
@@ -45,7 +34,7 @@ PER_CALL = 1.0  # seconds, for the estimate
 
 FailAboveOption = Annotated[
     float | None,
-    typer.Option(min=0, max=1, help="Exit with 1 if the share of contradictions is above this rate, for instance 0.1."),
+    typer.Option(min=0, max=1, help="Exit with 1 if a larger share of the conversations was called, for instance 0.1."),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Show errors only.")]
 
@@ -58,7 +47,10 @@ def run_probe(
     ] = None,
     endpoint_model: Annotated[str, typer.Option(help="The model that the endpoint serves.")] = "default",
     key_variable: Annotated[
-        str | None, typer.Option(help="The environment variable with the key of --endpoint.", show_default=KEY)
+        str | None,
+        typer.Option(
+            help="The environment variable with the key of --endpoint.", show_default=f"{KEY}, if there is no --writer"
+        ),
     ] = None,
     chat_model: Annotated[
         str | None, typer.Option(help="Probe a chat model of transformers: a folder or Hub id.")
@@ -73,10 +65,6 @@ def run_probe(
     name: Annotated[str | None, typer.Option(help="The name of the bot in the report.")] = None,
     conversations: Annotated[int, typer.Option(min=1, help="The number of conversations.")] = 1000,
     triggers: Annotated[str | None, typer.Option(help="The triggers, separated by commas; by default all.")] = None,
-    after: Annotated[
-        str,
-        typer.Option(help="After how many other turns a question is asked again, separated by commas; empty: never."),
-    ] = "2,10",
     openings: Annotated[
         str | None, typer.Option(help="A file of openings, or a data repo with the columns of CDConv.")
     ] = None,
@@ -84,15 +72,9 @@ def run_probe(
         Path | None,
         typer.Option(help="A JSON file of facts about the bot. The bot gets the facts and is asked about them."),
     ] = None,
-    persona_as: Annotated[
-        Literal["system", "turns"], typer.Option(help="Tell the facts in a system message, or as the first turns.")
-    ] = "system",
     writer: Annotated[
-        str | None, typer.Option(help="An endpoint whose model writes what the user says. By default rules write it.")
-    ] = None,
-    writer_model: Annotated[str, typer.Option(help="The model of --writer.")] = "default",
-    writer_key_variable: Annotated[
-        str | None, typer.Option(help="The environment variable with the key of --writer.", show_default=KEY)
+        str | None,
+        typer.Option(help=f"A model at ${URL} that writes what the user says. By default rules write it."),
     ] = None,
     temperature: Annotated[float | None, typer.Option(min=0, help="The temperature of the bot.")] = None,
     max_tokens: Annotated[
@@ -104,23 +86,12 @@ def run_probe(
     timeout: Annotated[
         float, typer.Option(min=0.01, help="Seconds to wait for a reply; a --chat-model has no limit.")
     ] = 60,
-    retries: Annotated[int, typer.Option(min=0, help="How often a failed call is repeated.")] = 5,
-    backoff: Annotated[
-        float, typer.Option(min=0, help="Seconds before the first repetition. The time doubles with each repetition.")
-    ] = 0.5,
     seed: Annotated[int, typer.Option(help="The random seed for the choice of openings and words.")] = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what a run costs and asks. The bot is not called.")
     ] = False,
     model: ModelOption = SHIPPED,
-    revision: RevisionOption = None,
     threshold: ThresholdOption = None,
-    prior: PriorOption = None,
-    windowing: WindowingOption = None,
-    max_turns: MaxTurnsOption = MAX_TURNS,
-    backend: BackendOption = "torch",
-    device: DeviceOption = None,
-    scan: ScanOption = False,
     evaluation: Annotated[
         Path | None,
         typer.Option(
@@ -133,80 +104,79 @@ def run_probe(
 ) -> None:
     """Talks to a bot, tries to make it contradict itself, judges its replies, and writes a report.
 
-    --out then holds transcript.jsonl (a line for each conversation), data/ (the same as a data repo), report.html,
-    report.md, report.json and badge.svg. Every conversation starts with an empty context.
+    --out then holds transcript.jsonl (a line for each conversation), report.html, report.md, report.json and badge.svg.
+    Every conversation starts with an empty context.
 
     Exit code: 0 done; 1 a conversation failed, or --fail-above found too many contradictions; 2 the command cannot run.
     """
     from contradiction.probing import plan as planning
-    from contradiction.probing.run import Caller, CallLimits
+    from contradiction.probing.run import CallLimits
 
-    settings = given_settings(threshold=threshold, prior=prior, windowing=windowing, max_turns=max_turns)
-    after_turns = _turns(after)
-    persona_facts = planning.read_persona(persona, as_turns=persona_as == "turns") if persona else None
-    all_triggers = planning.all_triggers(after_turns, persona_facts is not None)
-    chosen = [part.strip() for part in triggers.split(",") if part.strip()] if triggers else all_triggers
+    settings = given_settings(threshold=threshold)
+    facts = planning.read_persona(persona) if persona else ()
+    every = [*planning.ALL_TRIGGERS, *([planning.PERSONA] if facts else [])]
+    chosen = [part.strip() for part in triggers.split(",") if part.strip()] if triggers else every
     opening_texts = planning.read_openings(openings)
-    probes = planning.plan(opening_texts, chosen, conversations, seed=seed, persona=persona_facts)
+    probes = planning.plan(opening_texts, chosen, conversations, seed=seed, facts=facts)
     if not quiet or dry_run:
-        say(_cost(planning.estimate(probes), at_once, per_minute))
+        say(_cost(probes, at_once, per_minute))
     if dry_run:
         for trigger in chosen:
             probe = next((probe for probe in probes if probe.trigger == trigger), None)
             if probe:
                 typer.echo(f"{trigger}: {probe.u1} → {probe.u2 or '(from the reply)'}")
         return
-    model = existing_model(model, revision)
-    limits = CallLimits(at_once, per_minute, retries, backoff)
-    options = {"temperature": temperature, "max_tokens": max_tokens}
     kinds = {"endpoint": endpoint, "chat_model": chat_model, "function": function, "command": command}
-    chosen_bot = {kind: value for kind, value in kinds.items() if value}
-    if len(chosen_bot) != 1:
+    bot_kind = {kind: value for kind, value in kinds.items() if value}
+    if len(bot_kind) != 1:
         raise InputError("name one bot: --endpoint, --chat-model, --function or --command")
-    if endpoint:
-        chosen_bot["endpoint_model"] = endpoint_model
-    if endpoint and writer and endpoint.rstrip("/") != writer.rstrip("/"):
-        _check_keys(key_variable, writer_key_variable)
     request = {
-        **chosen_bot, **options, "name": name,
+        **bot_kind, **({"endpoint_model": endpoint_model} if endpoint else {}), "temperature": temperature,
+        "max_tokens": max_tokens, "name": name,
         # With a digest, because a file of openings may change.
         "openings": openings and f"{openings}@{sha256(json.dumps(opening_texts).encode()).hexdigest()[:12]}",
-        "persona": persona_facts and list(persona_facts.facts), "persona_as": persona_as, "triggers": chosen,
-        "conversations": conversations, "seed": seed, "writer": writer, "writer_model": writer and writer_model,
+        "persona": list(facts), "triggers": chosen, "conversations": conversations, "seed": seed, "writer": writer,
     }  # fmt: skip
     from contradiction.detector import ContradictionDetector
     from contradiction.io.files import locked
-    from contradiction.probing import verdicts
-    from contradiction.probing.bots import EndpointBot
+    from contradiction.probing import bots, verdicts
 
     with ExitStack() as stack:
         stack.enter_context(locked(out))
-        # A wrong option is found before the detector is loaded. A chat model takes longer to load than the detector.
-        load_bot = partial(_bot, chosen_bot, key_variable=key_variable, timeout=timeout, **options)
-        bot = None if chat_model else load_bot()
-        if bot:
+
+        def started(bot: "Bot") -> "Bot":
             stack.callback(bot.close)
             bot.check()  # else each conversation would try again for minutes
-        # Before the bot is called, so that a mistake here costs no conversation.
-        detector = ContradictionDetector.from_pretrained(model, device=device, backend=backend, **settings)
+            return bot
+
+        # A wrong option is found before the detector is loaded, and a wrong detector before the bot is called. A chat
+        # model takes longer to load than the detector.
+        options = {"temperature": temperature, "max_tokens": max_tokens}
+        writing = started(bots.EndpointBot(None, writer, timeout=timeout)) if writer else None
+        bot = None
+        if endpoint:
+            # With a writer the usual variable holds the writer's key, which is not sent to another address.
+            own_key = {"key": ""} if writer and not key_variable else {"key_variable": key_variable}
+            bot = started(bots.EndpointBot(endpoint, endpoint_model, timeout=timeout, **own_key, **options))
+        elif function or command:
+            bot = started(
+                bots.FunctionBot(function, timeout=timeout)
+                if function
+                else bots.CommandBot(str(command), timeout=timeout)
+            )
+        detector = ContradictionDetector.from_pretrained(existing_model(model), **settings)
         detector.check_judges_replies()
-        accuracy = verdicts.accuracy_record(verdicts.find_accuracy(detector, evaluation, on_note=say))
-        if bot is None:
-            bot = load_bot()
-            stack.callback(bot.close)
-        endpoint_writer = None
-        if writer:
-            writer_bot = EndpointBot(writer, writer_model, key_variable=writer_key_variable, timeout=timeout)
-            stack.callback(writer_bot.close)
-            endpoint_writer = Caller(writer_bot, limits)
+        accuracy = verdicts.find_accuracy(detector, evaluation, on_note=say)
+        if chat_model:
+            bot = started(bots.TransformersBot(chat_model, max_new_tokens=max_tokens, temperature=temperature))
         outcome = _converse(
-            probes, bot, out, request=request, name=name or next(iter(chosen_bot.values())), seed=seed, limits=limits,
-            writer=endpoint_writer, quiet=quiet,
+            probes, bot, out, request=request, name=name or next(iter(bot_kind.values())), seed=seed,
+            limits=CallLimits(at_once, per_minute), writer=writing, quiet=quiet,
         )  # fmt: skip
-        _judge(out, detector, accuracy, scan=scan, quiet=quiet)
+        _judge(out, detector, accuracy, quiet=quiet)
         report = _write_report([out], out, quiet=quiet)
     if outcome.failed:
-        say(f"{len(outcome.failed):,} conversations failed → {out / 'failed.jsonl'}; the same command tries them again")
+        say(f"{len(outcome.failed):,} conversations failed; the same command tries them again")
     if _is_above(report, fail_above) or outcome.failed:
         raise typer.Exit(1)
 
@@ -221,7 +191,8 @@ def report_probe(
     labels: Annotated[
         Path | None,
         typer.Option(
-            help='Labels by people on a random sample of each bot\'s conversations: {"id": …, "label": …, "bot": …}.'
+            help='Labels by people on a random sample of each bot\'s conversations: {"id": …, "label": …, "bot": …}. '
+            "They replace the verdicts."
         ),
     ] = None,
     fail_above: FailAboveOption = None,
@@ -236,51 +207,19 @@ def report_probe(
         raise typer.Exit(1)
 
 
-def _turns(after: str) -> list[int]:
-    try:
-        turns = [int(part) for part in after.split(",") if part.strip()]
-    except ValueError:
-        turns = [0]
-    if any(not 1 <= number <= 100 for number in turns):
-        raise InputError(f"--after {after!r}; it must be numbers of turns from 1 to 100, like 2,10")
-    return turns
+def _cost(probes: list["Probe"], at_once: int, per_minute: float | None) -> str:
+    from contradiction.probing.plan import cost
 
-
-def _cost(estimate: "Estimate", at_once: int, per_minute: float | None) -> str:
-    seconds = estimate.seconds(PER_CALL, at_once, per_minute)
-    expected = f"{seconds / 60:,.0f} min" if seconds >= 120 else f"{seconds:,.0f} s"
+    expected = cost(probes)
+    seconds = max(expected.calls * PER_CALL / at_once, 60 * expected.calls / per_minute if per_minute else 0.0)
+    duration = f"{seconds / 60:,.0f} min" if seconds >= 120 else f"{seconds:,.0f} s"
     return (
-        f"{estimate.conversations:,} conversations, {estimate.calls:,} calls, about {estimate.tokens_in:,} tokens in "
-        f"and {estimate.tokens_out:,} out; {expected} if a call takes {PER_CALL:g} s"
+        f"{len(probes):,} conversations, {expected.calls:,} calls, about {expected.tokens_in:,} tokens in "
+        f"and {expected.tokens_out:,} out; {duration} if a call takes {PER_CALL:g} s"
     )
 
 
-def _check_keys(bot: str | None, writer: str | None) -> None:
-    """Raises InputError if two endpoints would get one key, and not both options name its variable."""
-    if (bot or KEY) == (writer or KEY) and None in (bot, writer) and os.environ.get(KEY):
-        raise InputError(
-            f"--endpoint and --writer are two addresses, and both would get the key in {KEY}; name the variable of "
-            "each with --key-variable and --writer-key-variable"
-        )
-
-
-def _bot(chosen_bot: dict[str, str], *, key_variable: str | None, timeout: float, **options: Any) -> "Bot":
-    from contradiction.probing import bots
-
-    if "endpoint" in chosen_bot:
-        return bots.EndpointBot(
-            chosen_bot["endpoint"], chosen_bot["endpoint_model"], key_variable=key_variable, timeout=timeout, **options
-        )
-    if "chat_model" in chosen_bot:
-        return bots.TransformersBot(
-            chosen_bot["chat_model"], max_new_tokens=options["max_tokens"], temperature=options["temperature"]
-        )
-    if "function" in chosen_bot:
-        return bots.FunctionBot(chosen_bot["function"], timeout=timeout)
-    return bots.CommandBot(chosen_bot["command"], timeout=timeout)
-
-
-def _converse(probes: Any, bot: "Bot", out: Path, *, quiet: bool, **options: Any) -> "Outcome":
+def _converse(probes: list["Probe"], bot: "Bot", out: Path, *, quiet: bool, **options: Any) -> "Outcome":
     from contradiction.probing.run import run
 
     begun = printed = time.monotonic()
@@ -293,9 +232,7 @@ def _converse(probes: Any, bot: "Bot", out: Path, *, quiet: bool, **options: Any
             bar.update(task, completed=finished)
             if bar.disable and not quiet and now - printed > SECONDS_BETWEEN_LINES:
                 printed = now
-                rate = (finished - outcome.earlier) / (now - begun)
-                left = (len(probes) - finished) / rate / 60
-                say(f"{finished:,} of {len(probes):,} conversations, {rate:.1f} a second, {left:.0f} min left")
+                say(f"{finished:,} of {len(probes):,} conversations")
 
         outcome = run(
             probes, bot, out, on_done=on_done, on_failure=lambda probe, why: say(f"{probe}: {why}"), **options
@@ -306,30 +243,22 @@ def _converse(probes: Any, bot: "Bot", out: Path, *, quiet: bool, **options: Any
     return outcome
 
 
-def _judge(
-    out: Path, detector: "ContradictionDetector", accuracy: dict[str, Any] | None, *, scan: bool, quiet: bool
-) -> None:
+def _judge(out: Path, detector: Any, accuracy: dict[str, Any] | None, *, quiet: bool) -> None:
     from contradiction.io.files import RECORD, read_json, write_json
     from contradiction.io.hub import model_name
     from contradiction.io.lines import write_lines
     from contradiction.probing import verdicts
     from contradiction.probing.run import TRANSCRIPT, read_transcript
 
-    rows, begun = read_transcript(out / TRANSCRIPT), time.monotonic()
+    rows = read_transcript(out / TRANSCRIPT)
     with counting("verdicts", len(rows), shown=not quiet) as bar:
-        judged = verdicts.judge(rows, detector, scan=scan, on_done=bar.advance)
-    seconds = time.monotonic() - begun
-    name = model_name(detector.name)
+        judged = verdicts.judge(rows, detector, on_done=bar.advance)
     record = read_json(out / RECORD)
     # Without a detector in its record a run counts as not judged. So a run that is killed here has no verdicts of one
     # detector under the name of another.
     write_json(out / RECORD, {key: value for key, value in record.items() if key != "detector"})
     write_lines(out / TRANSCRIPT, judged)
-    if judged:
-        verdicts.write_data(out / verdicts.DATA, judged, detector.task, name)
-    write_json(out / RECORD, record | {"detector": name, "detector_seconds": round(seconds, 2), "accuracy": accuracy})
-    if not quiet:
-        say(f"{len(judged):,} conversations judged in {seconds:.0f} s")
+    write_json(out / RECORD, record | {"detector": model_name(detector.name), "accuracy": accuracy})
 
 
 def _write_report(runs: list[Path], out: Path, *, labels: Path | None = None, quiet: bool) -> dict[str, Any]:
@@ -340,25 +269,19 @@ def _write_report(runs: list[Path], out: Path, *, labels: Path | None = None, qu
     pages.write(built, out)
     if not quiet:
         show(*pages.tables(built)[:1])
-        for line in (*pages.headlines(built), *pages.warnings(built)):
+        for line in pages.headlines(built):
             say(line)
+        if pages.needs_labels(built):
+            say(pages.LABEL_SOME)
         say(f"→ {out / 'report.html'}")
     return built
 
 
 def _is_above(report: dict[str, Any], rate: float | None) -> bool:
     from contradiction.probing import pages
-    from contradiction.probing.shares import ANY
+    from contradiction.probing.report import is_above
 
-    if rate is None:
-        return False
-    shares = [bot["all"][ANY] for bot in report["bots"] if bot["all"]]
-    if not shares:
-        say("no reply could be judged; --fail-above needs the share of contradictions")
-        return True
-    # If the share is not known, its upper bound counts.
-    above = [value for value in shares if (value["high"] if value["estimate"] is None else value["estimate"]) > rate]
-    for value in above:
-        share = pages.cell(value, " %")
-        say(f"{share} of the conversations end in a contradiction; --fail-above allows {100 * rate:g} %")
+    above = [bot for bot in report["bots"] if rate is not None and is_above(bot, rate)]
+    for bot in above:
+        say(f"{pages.headlines({'bots': [bot]})[0]} --fail-above allows {100 * (rate or 0):g} %")
     return bool(above)

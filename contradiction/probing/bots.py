@@ -68,9 +68,10 @@ class EndpointBot(Bot):
     """An endpoint that takes ``POST /chat/completions`` as OpenAI's API has it.
 
     Args:
-        url: the address including ``/v1``.
+        url: the address including ``/v1``; by default ``$OPENAI_BASE_URL``.
         model: the model that it serves.
         key_variable: the environment variable that holds the key; by default ``OPENAI_API_KEY``, if it is set.
+        key: the key itself; an empty one is not sent.
         timeout: the seconds that an answer may take, from the first byte sent to the last one received.
         options: further fields of the request, for instance ``temperature``.
 
@@ -82,11 +83,18 @@ class EndpointBot(Bot):
     HOPELESS = (401, 403, 404, 405)
 
     def __init__(
-        self, url: str, model: str, *, key_variable: str | None = None, timeout: float = 60, **options: Any
+        self,
+        url: str | None,
+        model: str,
+        *,
+        key_variable: str | None = None,
+        key: str | None = None,
+        timeout: float = 60,
+        **options: Any,
     ) -> None:
         if key_variable and not os.environ.get(key_variable, "").strip():
             raise InputError(f"{model}: the variable {shown(key_variable)} is empty or not set; it must hold the key")
-        self._endpoint = Endpoint(model, url=url, key_variable=key_variable or KEY, timeout=timeout)
+        self._endpoint = Endpoint(model, url=url, key=key, key_variable=key_variable or KEY, timeout=timeout)
         self._options = {name: value for name, value in options.items() if value is not None}
 
     def ask(self, messages: Messages) -> Answer:
@@ -328,11 +336,13 @@ class TransformersBot(Bot):
         return len(written) >= self._options["max_new_tokens"] and int(written[-1]) not in ends
 
     def _from_template(self, messages: Messages) -> str:
+        options = {"tokenize": False, "add_generation_prompt": True}
         try:
-            return self._tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+            return self._tokenizer.apply_chat_template(list(messages), **options)
         except Exception as error:  # the template may raise anything
-            has_system = any(message["role"] == "system" for message in messages)
-            remedy = "; `--persona-as turns` tells a persona without a system message" if has_system else ""
-            raise InputError(
-                f"{self._name}: its chat template refuses the chat ({first_line(error)}){remedy}"
-            ) from None
+            why = first_line(error)
+        if messages[0]["role"] == "system":  # some models know no such role; the user then says it first
+            instruction, first, *others = messages
+            joined = {"role": "user", "content": f"{instruction['content']}\n\n{first['content']}"}
+            return self._from_template([joined, *others])
+        raise InputError(f"{self._name}: its chat template refuses the chat ({why})")

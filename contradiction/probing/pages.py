@@ -1,201 +1,176 @@
 """The pages of a report: HTML, Markdown, JSON, and a badge."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from contradiction.io.files import write_json, write_text
-from contradiction.io.tables import Table, interval, percent, render, signed, signed_interval
-from contradiction.labels import CATEGORIES
-from contradiction.probing.shares import ANY
+from contradiction.io.tables import Table, interval, p_value, percent, render, signed, signed_interval, with_interval
+from contradiction.probing.shares import ANY, FEW
 
-UNKNOWN = "not known"
-NO_BETTER = "the detector is not surely better than chance"
-TOO_FEW = "the detector called fewer than its false alarms alone would explain, so it errs in another way on this bot"
-TOO_MANY = (
-    "the detector called more than it would if every conversation held a contradiction, so it errs in another way on "
-    "this bot"
-)
+LABEL_SOME = "Label a sample of the conversations before you rely on the figures."
 
 
-def cell(value: Mapping[str, Any] | None, unit: str = "") -> str:
-    """A share with its interval, in percent; the unit follows each share."""
+def cell(value: Mapping[str, Any] | None) -> str:
+    """A share with its interval, in percent; the counts where there are too few conversations for a share."""
     if not value:
         return ""
-    if value["estimate"] is None:
-        if value["low"] > 0:
-            return f"{UNKNOWN} (at least {percent(value['low'])}{unit})"
-        return UNKNOWN if value["high"] == 1 else f"{UNKNOWN} (at most {percent(value['high'])}{unit})"
-    return f"{percent(value['estimate'])}{unit} ({interval((value['low'], value['high']))})"
+    if value["share"] is None:
+        return f"{value['called']} of {value['n']}" if "n" in value else "–"
+    return with_interval(value["share"], (value["low"], value["high"]))
+
+
+def rate(value: Mapping[str, Any]) -> str:
+    """The figure of a bot, for its headline and its badge: the share that was called, or the counts."""
+    return cell(value) if value["share"] is None else f"{percent(value['share'])} %"
 
 
 def tables(report: Mapping[str, Any]) -> list[Table]:
-    """The tables of the report: contradictions of any kind for all bots, the kinds of each bot, and comparisons."""
-    kinds = [_kinds(bot, report["triggers"]) for bot in report["bots"] if bot["all"] and len(bot["all"]) > 1]
-    return [_any_kind(report), *kinds, *map(_differences, report["comparisons"])]
-
-
-def _any_kind(report: Mapping[str, Any]) -> Table:
+    """The tables of the report: the bots by trigger, the kinds of each bot, and comparisons."""
     bots = report["bots"]
-    header = ["trigger", *(f"{bot['bot']}{part}" for bot in bots for part in (": n", ", called", ", share (95 %)"))]
+    header = ["trigger", *(f"{bot['bot']}{part}" for bot in bots for part in (": read", ", called (95 %)"))]
     rows = []
     for trigger in (*report["triggers"], "all"):
-        cells = [trigger]
-        for bot in bots:
-            shares = (bot["all"] if trigger == "all" else bot["by_trigger"][trigger]) or {}
-            value = shares.get(ANY)
-            cells += [f"{value['n']:,}", percent(value["apparent"]), cell(value)] if value else ["0", "", ""]
-        rows.append(cells)
-    return Table("Contradictions of any kind", header, rows)
+        values = [
+            bot["called"] and bot["called"][ANY] if trigger == "all" else bot["by_trigger"][trigger] for bot in bots
+        ]
+        rows.append(
+            [trigger, *(text for value in values for text in (f"{value['n']:,}" if value else "0", cell(value)))]
+        )
+    kinds = [_kinds(bot) for bot in bots if bot["called"] and (len(bot["called"]) > 1 or bot["estimate"])]
+    return [
+        Table("Called a contradiction, by trigger", header, rows),
+        *kinds,
+        *map(_differences, report["comparisons"]),
+    ]
 
 
-def _kinds(bot: Mapping[str, Any], triggers: Sequence[str]) -> Table:
-    parts = {trigger: bot["by_trigger"][trigger] or {} for trigger in triggers} | {"all": bot["all"]}
-    rows = [[trigger, *(cell(shares.get(kind)) for kind in CATEGORIES)] for trigger, shares in parts.items()]
-    return Table(f"Kinds of contradiction: {bot['bot']}", ("trigger", *CATEGORIES), rows)
+def _kinds(bot: Mapping[str, Any]) -> Table:
+    rows = [
+        ["any kind" if kind == ANY else kind, cell(value), cell(bot["estimate"].get(kind))]
+        for kind, value in sorted(bot["called"].items(), key=lambda item: item[0] == ANY)
+    ]
+    return Table(f"{bot['bot']}: kinds of contradiction", ("kind", "called (95 %)", "estimate (95 %)"), rows)
 
 
 def _differences(comparison: Mapping[str, Any]) -> Table:
     rows = [
         [
             name, f"{pair['n']:,}", str(pair["only_first"]), str(pair["only_second"]),
-            f"{signed(pair['difference'])} ({signed_interval((pair['low'], pair['high']))})"
-            + ("" if pair["corrected"] else " of the calls"),
-            f"{pair.get('adjusted', pair['p_value']):.4f}",
+            *(["", ""] if pair["share"] is None else [
+                f"{signed(pair['share'])} ({signed_interval((pair['low'], pair['high']))})", p_value(pair["p_value"]),
+            ]),
         ]
         for name, pair in [*comparison["by_trigger"].items(), ("all", comparison["all"])]
     ]  # fmt: skip
     first, second = comparison["first"], comparison["second"]
     header = ["trigger", "pairs", f"only {first}", f"only {second}", "difference (95 %)", "p"]
-    return Table(f"{second} compared with {first}", header, rows)
-
-
-def markdown(report: Mapping[str, Any]) -> str:
-    """The report in Markdown."""
-    parts = ["# Does your bot contradict itself?"]
-    parts += [f"- {line}" for line in headlines(report)]
-    parts += ["", *(f"## {table.title}\n\n{table.markdown()}\n" for table in tables(report))]
-    for bot in report["bots"]:
-        for kind, rows in bot["examples"].items():
-            if rows:
-                parts.append(f"## The most {kind} contradictions: {bot['bot']}\n")
-            for example in rows:
-                probability = f", P = {example['probability']:.2f}" if example["probability"] else ""
-                parts.append(f"{example['label']}, {example['trigger']}{probability}:\n")
-                marks = {"judged": " **(judged)**", "evidence": " (contradicted)", "": ""}
-                for message in example["messages"]:
-                    content = "\n  ".join(message["content"].splitlines())  # all lines belong to the item of the list
-                    parts.append(f"- {message['role']}: {content}{marks[message['mark']]}")
-                parts.append("")
-    parts += ["## How it was measured\n", *how_measured(report)]
-    return "\n".join(parts) + "\n"
+    return Table(f"{second} compared with {first}: called", header, rows)
 
 
 def headlines(report: Mapping[str, Any]) -> list[str]:
-    """A sentence for each bot."""
+    """What was found, a few sentences for each bot: called, estimated, not read."""
+    return [f"{bot['bot']}: {' '.join([_found(bot), *_estimated(bot), *left_out(bot)])}" for bot in report["bots"]]
+
+
+def _found(bot: Mapping[str, Any]) -> str:
+    if not bot["called"]:
+        return "no conversation was read whole, so no share is known."
+    value = bot["called"][ANY]
+    bounds = "" if value["share"] is None else f" (95 %: {interval((value['low'], value['high']))})"
+    return f"{rate(value)}{'' if bounds else ' conversations'} called a contradiction{bounds}{_by(bot)}."
+
+
+def _by(bot: Mapping[str, Any]) -> str:
+    if bot["detector"] is None or bot["labelled"] >= bot["read"]:
+        return f", by labels of people; {bot['read']:,} conversations"
+    people = f", {bot['labelled']:,} of them by people" if bot["labelled"] else ""
+    return f"; {bot['read']:,} conversations were judged{people}"
+
+
+def _estimated(bot: Mapping[str, Any]) -> list[str]:
+    value = bot["estimate"].get(ANY)
+    if not value:
+        return []
+    if value["share"] is None:
+        return [f"No estimate of the true share, because {value['why']}."]
+    return [f"Estimate of the true share: {cell(value)} %, by the detector's errors on {bot['measured_on']}."]
+
+
+def left_out(bot: Mapping[str, Any]) -> list[str]:
+    """What the figures of a bot leave out, a sentence each."""
     lines = []
-    for bot in report["bots"]:
-        if not bot["all"]:
-            lines.append(f"{bot['bot']}: no reply could be judged.")
-            continue
-        value, replies = bot["all"][ANY], bot["replies"]
-        if value["estimate"] is None:
-            why = TOO_MANY if value["low"] > 0 else NO_BETTER if value["high"] == 1 else TOO_FEW
-            lines.append(
-                f"{bot['bot']}: the share in {value['n']:,} judged conversations is {cell(value, ' %')}; {why}."
-            )
-            continue
-        line = (
-            f"{bot['bot']}: {cell(value, ' %')} of {value['n']:,} judged conversations end in a contradiction; of a "
-            f"hundred judged replies {consistent(replies)} are consistent."
-        )
-        if bot["detector"] and bot["accuracy"].get(ANY):
-            line += (
-                f" That is an estimate: the detector called {value['called']:,}, and the share is corrected for its "
-                f"errors on {bot['measured_on']}. Label a sample of the conversations before you rely on it."
-            )
-        lines.append(line)
+    if bot["read_in_part"]:
+        lines.append(f"{bot['read_in_part']:,} replies were read in part only and are not counted.")
+    if bot["not_judged"]:
+        lines.append(f"{bot['not_judged']:,} replies could not be judged and are not counted.")
+    if bot["cut"]:
+        lines.append(f"{bot['cut']:,} replies were cut at --max-tokens and may lack what contradicts the chat.")
     return lines
 
 
-def consistent(replies: Mapping[str, Any]) -> str:
-    """How many of a hundred replies are consistent, with the interval."""
-    if replies["consistent"] is None:
-        if replies["high"] < 100:
-            return f"at most {replies['high']:.1f}"
-        return UNKNOWN if replies["low"] == 0 else f"at least {replies['low']:.1f}"
-    return f"{replies['consistent']:.1f} ({replies['low']:.1f}–{replies['high']:.1f})"
-
-
-def warnings(report: Mapping[str, Any]) -> list[str]:
-    """What went wrong in the runs, a sentence for each bot."""
-    return [_cut(bot) for bot in report["bots"] if bot["cut"]]
-
-
-def _cut(bot: Mapping[str, Any]) -> str:
-    return (
-        f"{bot['bot']}: {bot['cut']:,} of its replies were cut at the limit of --max-tokens. A cut reply may lack what "
-        "contradicts the chat."
-    )
+def needs_labels(report: Mapping[str, Any]) -> bool:
+    """Whether labels of people would tell more about a bot."""
+    return any(bot["called"] and bot["detector"] and bot["labelled"] < bot["read"] for bot in report["bots"])
 
 
 def how_measured(report: Mapping[str, Any]) -> list[str]:
-    """What the figures rest on, a sentence each."""
-    lines = []
+    """What the figures rest on, a sentence or two each."""
+    lines = [
+        "“Called” is a share of the conversations that were read whole: those whose last reply was called a "
+        "contradiction, by a person where there is a label, otherwise by the detector. --fail-above and the badge use "
+        "this figure. "
+        f"Fewer than {FEW} conversations are shown as counts. Conversations with the same opening widen the interval."
+    ]
     for bot in report["bots"]:
-        name, accuracy = bot["bot"], bot["accuracy"].get(ANY)
-        if bot["detector"] is None:
-            lines.append(f"{name}: the labels are those of people, so nothing is corrected; Wilson intervals.")
-        elif not accuracy:
-            lines.append(
-                f"{name}: how often {bot['detector']} is right was not measured. The shares are those of its verdicts, "
-                "not of contradictions."
-            )
-        else:
-            errors = (
-                f"sensitivity {percent(accuracy['sensitivity'])} %, specificity {percent(accuracy['specificity'])} %"
+        if bot["detector"] and bot["estimate"] and bot["measured_on"]:
+            own = "labelled conversations" in bot["measured_on"]
+            method = (
+                "what share of the called, and of the other conversations, people found to be contradictions (double "
+                "sampling; Tenenbein, 1970). It holds if people labelled a random sample of each."
+                if own
+                else "its sensitivity and specificity (Rogan and Gladen, 1978). It holds if the detector is as often "
+                "right on this bot as there."
             )
             lines.append(
-                f"{name}: judged by {bot['detector']} ({errors} on {bot['measured_on']}). The shares are corrected for "
-                "that (Rogan and Gladen, 1978), and their intervals carry both errors. They hold if the detector is as "
-                "often right on this bot as on those rows."
+                f"{bot['bot']} was judged by {bot['detector']}. “Estimate” corrects its errors on {bot['measured_on']} "
+                f"by {method}"
             )
-        if bot["cut"]:
-            lines.append(_cut(bot))
-        if bot["not_judged"]:
-            lines.append(f"{name}: {bot['not_judged']:,} replies could not be judged and are left out.")
-    if any(bot["accuracy"] for bot in report["bots"]):
-        lines.append(
-            "“Called” is the share of conversations that the detector calls a contradiction, uncorrected. “Not known”: "
-            f"{NO_BETTER} at telling this kind. “Not known (at most …)”: {TOO_FEW}; label a sample of these "
-            "conversations. The bound holds if no call is a false alarm. “Not known (at least …)”: the detector called "
-            "more than it would if every conversation held a contradiction. The bound holds if it misses none."
-        )
+        elif bot["detector"] and bot["labelled"] < bot["read"]:
+            lines.append(f"{bot['bot']} was judged by {bot['detector']}. How often it is right was not measured.")
     if report["comparisons"]:
         lines.append(
-            "Differences are between the same probes. They are corrected if both shares are known, and otherwise those "
-            "of the calls. p-values are of a permutation test over openings; those of single triggers are corrected by "
-            "Holm's method."
+            "Differences are between the same probes, in what was called. p-values are of McNemar's exact test over "
+            "openings; those of single triggers are corrected by Holm's method."
         )
     return lines
+
+
+def markdown(report: Mapping[str, Any]) -> str:
+    """The report in Markdown, without the examples."""
+    parts = ["# Does your bot contradict itself?\n", *(f"- {line}" for line in headlines(report))]
+    parts += [f"\n{LABEL_SOME}"] if needs_labels(report) else []
+    parts += ["", *(f"## {table.title}\n\n{table.markdown()}\n" for table in tables(report))]
+    parts += ["## How it was measured\n", *(f"{line}\n" for line in how_measured(report))]
+    return "\n".join(parts)
+
+
+def meta(example: Mapping[str, Any]) -> str:
+    """The label of an example, its trigger, and by whom it was called."""
+    probability = f", {percent(example['probability'], 0)} %" if example["probability"] else ""
+    by = "labelled by a person" if example["by"] == "person" else f"called by the detector{probability}"
+    return f"{example['label']} · {example['trigger']} · {by}"
 
 
 def html(report: Mapping[str, Any]) -> str:
     """The report as one page without other files."""
     first, *others = tables(report)
     return render(
-        "probe_report.html",
-        bots=report["bots"],
-        triggers=[*report["triggers"], "all"],
-        any=ANY,
-        headlines=headlines(report),
-        first=first,
-        others=others,
-        how=how_measured(report),
-        cell=cell,
-        consistent=consistent,
-    )
+        "probe_report.html", bots=report["bots"], triggers=[*report["triggers"], "all"], any=ANY, first=first,
+        others=others, how=how_measured(report), cell=cell, rate=rate, left_out=left_out, meta=meta, percent=percent,
+        label_some=LABEL_SOME if needs_labels(report) else "",
+    )  # fmt: skip
 
 
 GOOD, FAIR, BAD, GREY = "#2e7d32", "#b26a00", "#c62828", "#6e7781"
@@ -208,12 +183,13 @@ BADGE = """<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" r
 """
 
 
-def badge(value: Mapping[str, Any]) -> str:
-    """A badge as SVG: the share of contradictions of a bot, with its interval."""
-    label, text = "contradicts itself", cell(value, " %")
-    left, right = 7 * len(label), 7 * len(text) + 6
-    rate = value["estimate"]
-    colour = GREY if rate is None else GOOD if rate < 0.05 else FAIR if rate < 0.2 else BAD
+def badge(bot: Mapping[str, Any]) -> str:
+    """A badge as SVG: the share of a bot's conversations that was called a contradiction."""
+    value = bot["called"] and bot["called"][ANY]
+    label, text = "called contradictions", rate(value) if value else "not read"
+    left, right = 7 * len(label), 7 * len(text) + 10
+    called = value and value["share"]
+    colour = GREY if called is None else GOOD if called < 0.05 else FAIR if called < 0.2 else BAD
     return BADGE.format(
         label=escape(label), value=escape(text), colour=colour, width=left + right, left=left, right=right,
         left_middle=left / 2, right_middle=left + right / 2,
@@ -225,5 +201,4 @@ def write(report: Mapping[str, Any], folder: Path) -> None:
     write_text(folder / "report.html", html(report))
     write_text(folder / "report.md", markdown(report))
     write_json(folder / "report.json", report)
-    if report["bots"][-1]["all"]:
-        write_text(folder / "badge.svg", badge(report["bots"][-1]["all"][ANY]))
+    write_text(folder / "badge.svg", badge(report["bots"][-1]))

@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from contradiction.conversation import check_text, check_texts, is_blank
+from contradiction.conversation import check_text, check_texts, is_blank, is_chinese
 from contradiction.errors import InputError, first_line, kind_of, shown
-from contradiction.io.lines import read_lines, read_objects
+from contradiction.io.lines import read_lines, read_objects, read_text
 from contradiction.probing.triggers import (
     ABOUT_THE_USER,
     INQUIRING_BOT,
@@ -24,6 +24,7 @@ from contradiction.probing.triggers import (
     lists,
 )
 
+ALL_TRIGGERS = (*METHODS, f"{REPEAT}-2", f"{REPEAT}-10")  # and PERSONA, if the bot gets a persona
 OPENINGS = Path(__file__).with_name("openings.txt")
 Message = dict[str, str]
 REPLY = 20  # characters of a reply, for the estimate; those of CDConv have 12
@@ -40,16 +41,14 @@ class Probe:
         u1: the opening.
         u2: the second thing the user says; None if it depends on the reply to the opening. For a persona probe, which
             has only one turn, the fact that the probe asks about.
-        start: the messages before the opening: the persona.
         fillers: what the user says between u1 and u2.
-        facts: what is true of the bot, in its own words.
+        facts: what is true of the bot, in its own words; the bot gets them before the opening.
     """
 
     id: str
     trigger: str
     u1: str
     u2: str | None
-    start: tuple[Message, ...] = ()
     fillers: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
 
@@ -63,24 +62,9 @@ class Probe:
         return 1 if self.trigger == PERSONA else 2 + len(self.fillers)
 
 
-@dataclass(frozen=True)
-class Persona:
-    """What is true of the bot.
-
-    Attributes:
-        facts: sentences in the bot's own words.
-        as_turns: the facts are the first thing the bot says, instead of a system message.
-    """
-
-    facts: tuple[str, ...]
-    as_turns: bool = False
-
-    def messages(self) -> tuple[Message, ...]:
-        """The messages before the opening."""
-        words, statement = lists()["persona"], "。".join(self.facts) + "。"
-        if self.as_turns:
-            return ({"role": "user", "content": words["introduction"]}, {"role": "assistant", "content": statement})
-        return ({"role": "system", "content": f"{words['instruction']}\n{statement}"},)
+def instruction(facts: Sequence[str]) -> list[Message]:
+    """The message that gives a bot its persona; none without facts."""
+    return [{"role": "system", "content": f"{lists()['persona']}\n{'。'.join(facts)}。"}] if facts else []
 
 
 def read_openings(source: str | Path | None = None) -> list[str]:
@@ -109,43 +93,39 @@ def read_openings(source: str | Path | None = None) -> list[str]:
     return list(dict.fromkeys(text for _, text in places))
 
 
-def read_persona(path: str | Path, *, as_turns: bool = False) -> Persona:
-    """A persona from JSON: a list of sentences, an object of facts, or an object with the key ``facts``.
+def read_persona(path: str | Path) -> tuple[str, ...]:
+    """The facts about a bot in a JSON file: a list of sentences, or an object of facts.
 
     Raises:
-        InputError: the file holds no persona.
+        InputError: the file holds no facts, or an English key that is not in ``words.toml``.
     """
     try:
-        value: Any = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        value: Any = json.loads(read_text(Path(path)))
     except ValueError as error:
-        raise InputError(f"{path}: not JSON in UTF-8 ({first_line(error)})") from None
-    if isinstance(value, Mapping) and isinstance(value.get("facts"), list):
-        value = value["facts"]
+        raise InputError(f"{path}: not JSON ({first_line(error)})") from None
     if isinstance(value, Mapping):
         value = [sentence for key, content in value.items() for sentence in _sentences(str(path), key, content)]
-    facts = [fact.strip("。 ") for fact in check_texts(value, str(path))]
+    facts = tuple(fact.strip("。 ") for fact in check_texts(value, str(path)))
     if not facts or any(is_blank(fact) for fact in facts):
         raise InputError(
             f'{path}: holds no facts; it must be a list of sentences, or an object like {{"姓名": "小林"}}'
         )
-    return Persona(tuple(facts), as_turns)
+    return facts
 
 
 def _sentences(where: str, key: str, content: object) -> list[str]:
     values = content if isinstance(content, list) else [content]
     if wrong := [value for value in values if not isinstance(value, str | int | float) or isinstance(value, bool)]:
         raise InputError(f"{where}: {shown(key)} is {kind_of(wrong[0])}; a fact must be text or a number")
-    pattern = lists()["facts"].get(key)
-    return [pattern.format(value) if pattern else f"我的{key}是{value}" for value in values]
-
-
-def all_triggers(after: Sequence[int], persona: bool) -> list[str]:
-    """The names of all triggers: the eight of the paper, ``repeat-N``, and with a persona ``persona``."""
-    return [*METHODS, *(f"{REPEAT}-{turns}" for turns in after), *([PERSONA] if persona else [])]
+    known = lists()["facts"]
+    if key not in known and not is_chinese(key):  # 我的hobby是 is no Chinese sentence
+        english = ", ".join(name for name in known if not is_chinese(name))
+        raise InputError(f"{where}: key {shown(key)}; it must be Chinese, or one of {english}")
+    return [known.get(key, f"我的{key}是{{}}").format(value) for value in values]
 
 
 def plan(
-    openings: Sequence[str], triggers: Sequence[str], count: int, *, seed: int = 0, persona: Persona | None = None
+    openings: Sequence[str], triggers: Sequence[str], count: int, *, seed: int = 0, facts: Sequence[str] = ()
 ) -> list[Probe]:
     """The probes, as many of each trigger; every opening is used before one is used again.
 
@@ -157,40 +137,36 @@ def plan(
     probes: list[Probe] = []
     for index, trigger in enumerate(triggers):
         wanted = count // len(triggers) + (index < count % len(triggers))
-        probes += _of_trigger(trigger, openings, wanted, seed, persona)
+        probes += _of_trigger(trigger, openings, wanted, seed, tuple(facts))
     return probes
 
 
-def _of_trigger(trigger: str, openings: Sequence[str], wanted: int, seed: int, persona: Persona | None) -> list[Probe]:
-    sources = _sources(trigger, openings, persona)
+def _of_trigger(trigger: str, openings: Sequence[str], wanted: int, seed: int, facts: tuple[str, ...]) -> list[Probe]:
+    sources = _sources(trigger, openings, facts)
     Random(f"{seed}/{trigger}").shuffle(sources)
-
-    def attempt(text: str, turn: int) -> Probe | None:
-        return _probe(trigger, text, turn, seed, persona)
-
-    probes: list[Probe] = []
-    if any(attempt(text, 0) for text in sources):
-        attempts = (attempt(text, turn) for turn in range(wanted) for text in sources)
-        probes = list(islice(filter(None, attempts), wanted))
+    attempts = (_probe(trigger, text, turn, seed, facts) for turn in range(wanted) for text in sources)
+    # If no opening fits, further turns change nothing.
+    first = [probe for probe in islice(attempts, len(sources)) if probe]
+    probes = [*first, *filter(None, islice(attempts, wanted * len(sources)))][:wanted] if first else []
     if len(probes) < wanted:
         kind = "fact of the persona" if trigger == PERSONA else "opening"
         raise InputError(f"trigger {trigger}: no {kind} fits it")
     return probes
 
 
-def _sources(trigger: str, openings: Sequence[str], persona: Persona | None) -> list[str]:
+def _sources(trigger: str, openings: Sequence[str], facts: Sequence[str]) -> list[str]:
     """The openings that suit a trigger; of a persona probe the facts that can be asked about."""
     if trigger == PERSONA:
-        if not persona:
+        if not facts:
             raise InputError(f"trigger {PERSONA!r} asks about a persona, and none is given")
-        return [fact for fact in persona.facts if ask_about(fact, of_bot=True)]
-    if trigger not in METHODS and not re.fullmatch(rf"{REPEAT}-[0-9]+", trigger):
-        known = f"{', '.join(METHODS)}, {REPEAT}-N and {PERSONA}"
+        return [fact for fact in facts if ask_about(fact, of_bot=True)]
+    if trigger not in METHODS and not re.fullmatch(rf"{REPEAT}-[1-9][0-9]?", trigger):
+        known = f"{', '.join(METHODS)}, {REPEAT}-N with N from 1 to 99, and {PERSONA}"
         raise InputError(f"trigger {shown(trigger)} does not exist; the triggers are {known}")
     return [text for text in openings if _is_statement(text) == (trigger in ABOUT_THE_USER)]
 
 
-def _probe(trigger: str, text: str, turn: int, seed: int, persona: Persona | None) -> Probe | None:
+def _probe(trigger: str, text: str, turn: int, seed: int, facts: tuple[str, ...]) -> Probe | None:
     """The probe of an opening or a fact that was used ``turn`` times before; None if the rules find nothing in it."""
     key = f"{trigger}/{hashlib.sha256(text.encode()).hexdigest()[:10]}/{turn}"
     u1, u2, chance = text, None, Random(f"{seed}/{key}")
@@ -203,8 +179,7 @@ def _probe(trigger: str, text: str, turn: int, seed: int, persona: Persona | Non
         u2 = METHODS[trigger](text, "", chance)
         if u2 is None:
             return None
-    start, facts = (persona.messages(), persona.facts) if persona else ((), ())
-    return Probe(key, trigger, u1, u2, start, fillers, facts)
+    return Probe(key, trigger, u1, u2, fillers, facts)
 
 
 def _reworded(question: str, turn: int) -> str:
@@ -223,33 +198,28 @@ def _fillers(turns: int, chance: Random) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """What a plan costs.
+class Cost:
+    """What a plan costs without calls that are repeated after an error.
 
     Attributes:
-        conversations, calls: how many.
+        calls: the number of calls of the bot.
         tokens_in, tokens_out: of all calls, at one token for each character and ``REPLY`` characters for each reply.
     """
 
-    conversations: int
     calls: int
     tokens_in: int
     tokens_out: int
 
-    def seconds(self, per_call: float, at_once: int, per_minute: float | None) -> float:
-        """How long it takes."""
-        return max(self.calls * per_call / at_once, 60 * self.calls / per_minute if per_minute else 0.0)
 
-
-def estimate(probes: Sequence[Probe]) -> Estimate:
-    """The cost of probes, before any of them is run; calls that are repeated after an error come on top."""
+def cost(probes: Sequence[Probe]) -> Cost:
+    """The cost of probes, before any of them is run."""
     tokens_in = 0
     for probe in probes:
-        before = sum(len(message["content"]) for message in probe.start)
+        before = sum(len(message["content"]) for message in instruction(probe.facts))
         utterances = [probe.u1] if probe.trigger == PERSONA else [probe.u1, *probe.fillers, probe.u2 or " " * REPLY]
         for text in utterances:
             before += len(text)
             tokens_in += before
             before += REPLY
     calls = sum(probe.calls for probe in probes)
-    return Estimate(len(probes), calls, tokens_in, calls * REPLY)
+    return Cost(calls, tokens_in, calls * REPLY)

@@ -1,20 +1,18 @@
-"""The figures of a report: how often each bot contradicted itself, by trigger and by kind, with examples."""
+"""The figures of a report: how often each bot was called a contradiction, by trigger and by kind, with examples."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from contradiction.errors import InputError, shown
 from contradiction.evaluation.figures import holm
 from contradiction.io.lines import read_objects
 from contradiction.labels import CATEGORIES, LABELS, is_contradiction
 from contradiction.probing.run import TRANSCRIPT, Row, read_record, read_transcript, two_turns
-from contradiction.probing.shares import ANY, KINDS, Accuracy, accuracy_of, compare, share
+from contradiction.probing.shares import ANY, KINDS, Accuracy, accuracy_of, compare, estimate, share
 
-EXAMPLES = 3  # of each sort, for a bot
+EXAMPLES = 6  # of a bot
 SHOWN = 8  # messages of a long chat that an example shows
 
 
@@ -24,10 +22,12 @@ class Source:
 
     Attributes:
         bot: its name.
-        rows: with u1, b1, u2, b2, trigger, and a label; None where there was nothing to judge.
-        detector: the detector that gave the labels; None if they are true labels.
+        rows: with u1, b1, u2, b2, trigger, and ``label``, the verdict; None where there was nothing to judge. ``truth``
+            is the label of a person.
+        detector: the detector that gave the labels; None if they are those of people.
         accuracy: kind -> how often the detector is right; empty if it was not measured.
         measured_on: the rows of that measurement.
+        own: whether it was measured on a sample of these conversations.
     """
 
     bot: str
@@ -35,6 +35,7 @@ class Source:
     detector: str | None = None
     accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
     measured_on: str | None = None
+    own: bool = False
 
 
 def read(path: str | Path) -> list[Source]:
@@ -74,18 +75,21 @@ def _read_data(path: Path) -> list[Source]:
         {**row, **{column: names[column][-1 if row[column] is None else row[column]] for column in columns}}
         for row in rows.to_list()
     ]
-    return [Source(bot, [row for row in named if row["bot"] == bot]) for bot in rows.features["bot"].names]
+    return [
+        Source(bot, [{**row, "truth": row["label"]} for row in named if row["bot"] == bot])
+        for bot in rows.features["bot"].names
+    ]
 
 
 def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
-    """Adds the detector's accuracy to each source, measured on the conversations that people labelled.
+    """Adds labels by people to the conversations. They replace the verdicts, and measure the detector.
 
     The file has JSON lines with ``id`` and ``label``: a random sample of the conversations of each bot. They are those
     of the first bot unless a line names another ``bot``.
 
     Raises:
-        InputError: the file is not in UTF-8, a line has no label or names another bot, no conversation has one of them,
-            or all labels of a bot are of one kind.
+        InputError: the file is not in UTF-8, a line has no label or names another bot, or no conversation has one of
+            the ids.
     """
     sources = _with_names(sources)
     known, labels = {*LABELS["2-class"], *LABELS["4-class"]}, {}
@@ -97,34 +101,35 @@ def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
         if bot not in bots:
             raise InputError(f"{where}: no bot is named {shown(bot)}; the bots are {', '.join(bots)}")
         labels[bot, key] = label
-    pairs = {
-        source.bot: [
-            (labels[source.bot, row["id"]], row["label"])
-            for row in _judged(source.rows)
-            if (source.bot, row["id"]) in labels
-        ]
-        for source in sources
-    }
-    if not any(pairs.values()):
-        raise InputError(f"{path}: none of its ids is a judged conversation")
-    for bot, own in pairs.items():
-        if own and len({is_contradiction(truth) for truth, _ in own}) < 2:
-            raise InputError(
-                f"{path}: the {len(own):,} labels of {bot} are all of one kind; the detector's errors are measured on "
-                "contradictions and on other replies"
-            )
-    return [_measured(source, pairs[source.bot]) for source in sources]
+    labelled = [_labelled(source, labels) for source in sources]
+    if not any(row.get("truth") for source in labelled for row in source.rows):
+        raise InputError(f"{path}: none of its ids is one of a conversation")
+    return labelled
 
 
-def _measured(source: Source, pairs: Sequence[tuple[str, str]]) -> Source:
-    if not pairs:
-        return source
-    truth, called = zip(*pairs, strict=True)
-    return replace(source, accuracy=accuracy_of(truth, called), measured_on=f"{len(pairs):,} labelled conversations")
+def _labelled(source: Source, labels: Mapping[tuple[str, Any], str]) -> Source:
+    rows = [{**row, "truth": labels.get((source.bot, row["id"]))} for row in source.rows]
+    both = [row for row in rows if row["truth"] and _is_read(row, by_detector=True)]
+    if not both:
+        return replace(source, rows=rows)
+    accuracy = accuracy_of([row["truth"] for row in both], [row["label"] for row in both])
+    return replace(source, rows=rows, accuracy=accuracy, measured_on=f"{len(both):,} labelled conversations", own=True)
 
 
-def _judged(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if row["label"] is not None]
+def _is_read(row: Row, *, by_detector: bool = False) -> bool:
+    """Whether a person has labelled a conversation, or the detector has judged it and read all of it."""
+    return bool(row.get("truth") and not by_detector) or (row["label"] is not None and row.get("checked", True))
+
+
+def _decision(row: Row) -> str:
+    """The label of a person, or else the verdict. The verdict also names the kind where the person did not."""
+    truth, label = row.get("truth"), row["label"]
+    return label if not truth or (truth == ANY and label in CATEGORIES) else truth
+
+
+def _is_called(row: Row, kind: str = ANY, *, by_detector: bool = False) -> bool:
+    label = row["label"] if by_detector else _decision(row)
+    return is_contradiction(label) if kind == ANY else label == kind
 
 
 def build(sources: Sequence[Source]) -> dict[str, Any]:
@@ -150,36 +155,26 @@ def _with_names(sources: Sequence[Source]) -> list[Source]:
 
 
 def _bot(source: Source, triggers: Sequence[str]) -> dict[str, Any]:
-    judged = _judged(source.rows)
+    read = [row for row in source.rows if _is_read(row)]
+    not_judged = sum(row["label"] is None and not row.get("truth") for row in source.rows)
+    labelled = sum(bool(row.get("truth")) for row in source.rows)
+    kinds = KINDS if any(row["label"] in CATEGORIES for row in source.rows) else (ANY,)
     return {
         "bot": source.bot,
-        "conversations": len(source.rows),
-        "not_judged": len(source.rows) - len(judged),
-        "cut": sum(row.get("cut") or 0 for row in source.rows),
         "detector": source.detector,
-        "accuracy": {
-            kind: {"sensitivity": round(counts.sensitivity, 5), "specificity": round(counts.specificity, 5)}
-            for kind, counts in source.accuracy.items()
-        },
+        "conversations": len(source.rows),
+        "read": len(read),
+        "read_in_part": len(source.rows) - len(read) - not_judged,
+        "not_judged": not_judged,
+        "labelled": labelled,
+        "cut": sum(row.get("cut") or 0 for row in source.rows),
+        "called": {kind: _share(read, kind) for kind in kinds} if read else None,
+        "by_trigger": {trigger: _share([row for row in read if row["trigger"] == trigger]) for trigger in triggers},
+        "estimate": _estimates(source, kinds) if any(not row.get("truth") for row in read) else {},
         "measured_on": source.measured_on,
-        "all": _shares(judged, source),
-        "replies": _replies(judged, source),
-        "by_trigger": {
-            trigger: _shares([row for row in judged if row["trigger"] == trigger], source) for trigger in triggers
-        },
-        "examples": examples(judged),
+        "accuracy": {kind: asdict(counts) for kind, counts in source.accuracy.items()},
+        "examples": examples(read),
     }
-
-
-def _shares(rows: Sequence[Row], source: Source) -> dict[str, Any] | None:
-    """The share of each kind; of any kind alone where the labels distinguish none."""
-    has_kinds = any(row["label"] in CATEGORIES for row in source.rows)
-    openings, shares = [opening_of(row) for row in rows], {}
-    for kind in KINDS if has_kinds else (ANY,):
-        called = [is_contradiction(row["label"]) if kind == ANY else row["label"] == kind for row in rows]
-        if figures := share(called, openings, source.accuracy.get(kind)):
-            shares[kind] = figures.to_record()
-    return shares or None
 
 
 def opening_of(row: Row) -> str:
@@ -187,75 +182,58 @@ def opening_of(row: Row) -> str:
     return str(row.get("opening") or row["u1"])
 
 
-def _replies(rows: Sequence[Row], source: Source) -> dict[str, Any]:
-    """How many replies were judged and called, and consistent ones among a hundred, corrected like the shares."""
-    flags: list[bool] = []
-    openings: list[str] = []
-    for row in rows:
-        called, judged = row.get("called", is_contradiction(row["label"])), row.get("replies", 1)
-        flags += [True] * called + [False] * (judged - called)
-        openings += [opening_of(row)] * judged
-    counts = {"judged": len(flags), "called": sum(flags)}
-    called_share = share(flags, openings, source.accuracy.get(ANY))
-    if called_share is None:
-        return counts | {"consistent": None, "low": 0.0, "high": 100.0}
-    shares = {"consistent": called_share.estimate, "low": called_share.high, "high": called_share.low}
-    return counts | {key: None if value is None else round(100 * (1 - value), 2) for key, value in shares.items()}
+def _share(rows: Sequence[Row], kind: str = ANY) -> dict[str, Any] | None:
+    return share([_is_called(row, kind) for row in rows], [opening_of(row) for row in rows])
+
+
+def _estimates(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
+    """The estimated share of each kind whose accuracy is known, over the conversations that the detector read."""
+    rows = [row for row in source.rows if _is_read(row, by_detector=True)]
+    openings = [opening_of(row) for row in rows]
+    return {
+        kind: estimate([_is_called(row, kind, by_detector=True) for row in rows], openings, accuracy, own=source.own)
+        for kind in kinds
+        if (accuracy := source.accuracy.get(kind))
+    }
+
+
+def is_above(bot: Mapping[str, Any], rate: float) -> bool:
+    """Whether more conversations of a bot were called than this rate allows; also if none was read."""
+    return not bot["called"] or bot["called"][ANY]["called"] / bot["called"][ANY]["n"] > rate
 
 
 def _comparison(first: Source, second: Source, triggers: Sequence[str]) -> dict[str, Any] | None:
-    """Two bots on the probes that both had; None where there are none."""
+    """Two bots on the probes of both that were read; None where there are none."""
     if first.detector is None or first.detector != second.detector:
         return None
-    before = {(row["id"], opening_of(row)): row for row in _judged(first.rows)}
-    pairs = [(before[key], row) for row in _judged(second.rows) if (key := (row["id"], opening_of(row))) in before]
+    before = {(row["id"], opening_of(row)): row for row in first.rows}
+    both = [(before[key], row) for row in second.rows if (key := (row["id"], opening_of(row))) in before]
+    # Like is compared with like: labels of people only where both conversations have one.
+    pairs = [
+        (opening_of(pair[0]), pair[0]["trigger"], [_is_called(row, by_detector=not labelled) for row in pair])
+        for pair in both
+        if (labelled := all(row.get("truth") for row in pair)) or all(_is_read(row, by_detector=True) for row in pair)
+    ]
     if not pairs:
         return None
-    accuracies = first.accuracy.get(ANY), second.accuracy.get(ANY)
 
-    def difference(chosen: Sequence[tuple[Row, Row]]) -> dict[str, Any] | None:
-        called = [[is_contradiction(row["label"]) for row in side] for side in zip(*chosen, strict=True)] or [[], []]
-        openings = [opening_of(row) for row, _ in chosen]
-        compared = compare(called[0], called[1], openings, accuracies)
-        return compared.to_record() if compared else None
+    def difference(wanted: str | None = None) -> dict[str, Any] | None:
+        chosen = [(opening, called) for opening, trigger, called in pairs if wanted in (None, trigger)]
+        return compare(*([called[side] for _, called in chosen] for side in (0, 1)), [name for name, _ in chosen])
 
-    by_trigger = {
-        trigger: record
-        for trigger in triggers
-        if (record := difference([pair for pair in pairs if pair[0]["trigger"] == trigger]))
-    }
-    adjusted = holm([record["p_value"] for record in by_trigger.values()])
-    for record, p_value in zip(by_trigger.values(), adjusted, strict=True):
-        record["adjusted"] = round(p_value, 5)
-    return {"first": first.bot, "second": second.bot, "all": difference(pairs), "by_trigger": by_trigger}
+    by_trigger = {trigger: record for trigger in triggers if (record := difference(trigger))}
+    tested = [record for record in by_trigger.values() if record["p_value"] is not None]
+    adjusted = holm([record["p_value"] for record in tested])
+    for record, p_value in zip(tested, adjusted, strict=True):
+        record["p_value"] = round(p_value, 5)
+    return {"first": first.bot, "second": second.bot, "all": difference(), "by_trigger": by_trigger}
 
 
-def examples(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
-    """The most certain contradictions, and the most typical ones: those whose words are most like all others."""
-    called = [row for row in rows if is_contradiction(row["label"])]
-    certain = sorted((row for row in called if row.get("probability")), key=lambda row: -row["probability"])
-    return {
-        "certain": [_example(row) for row in _first_of_each_opening(certain)],
-        "typical": [_example(row) for row in _first_of_each_opening(_typical(called))],
-    }
-
-
-def _first_of_each_opening(rows: Sequence[Row]) -> list[Row]:
-    by_opening: dict[str, Row] = {}
-    for row in rows:
-        by_opening.setdefault(opening_of(row), row)
-    return [*by_opening.values()][:EXAMPLES]
-
-
-def _typical(rows: Sequence[Row]) -> list[Row]:
-    if len(rows) < EXAMPLES:
-        return list(rows)
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    words = TfidfVectorizer(analyzer="char", ngram_range=(1, 2))
-    vectors = words.fit_transform(f"{row['b1']} {row['b2']}" for row in rows)
-    likeness = np.asarray(vectors @ vectors.mean(axis=0).T).ravel()
-    return [rows[index] for index in np.argsort(-likeness, kind="stable")]
+def examples(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The most certain contradictions, one of each opening."""
+    called = sorted((row for row in rows if _is_called(row)), key=lambda row: -(row.get("probability") or 0))
+    by_opening = {opening_of(row): row for row in reversed(called)}
+    return [_example(row) for row in called if by_opening[opening_of(row)] is row][:EXAMPLES]
 
 
 def _example(row: Row) -> dict[str, Any]:
@@ -272,6 +250,6 @@ def _example(row: Row) -> dict[str, Any]:
         shortened.insert(2, {"role": "left out", "content": f"… {len(marked) - len(shortened)} messages …", "mark": ""})
         marked = shortened
     return {
-        "id": row["id"], "trigger": row["trigger"], "label": row["label"],
-        "probability": row.get("probability"), "messages": facts + marked,
+        "id": row["id"], "trigger": row["trigger"], "label": _decision(row), "probability": row.get("probability"),
+        "by": "person" if row.get("truth") else "detector", "messages": facts + marked,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""How often a bot contradicts itself: shares with intervals that carry the errors of the detector too."""
+"""How many conversations were called a contradiction: shares, estimates without the detector's errors, comparisons."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +12,56 @@ from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, LABE
 from contradiction.settings import Settings
 
 ANY = CONTRADICTION  # a contradiction of any kind
+Figures = dict[str, Any]
 KINDS = (ANY, *CATEGORIES)
+FEW = 20  # of fewer conversations no share is given
 DRAWS = 10_000
 BOUNDS = (2.5, 97.5)
 IMPOSSIBLE = 0.05  # below this probability the measured errors do not fit what was called
+NO_BETTER = "the detector is not surely better than chance at this"
+TOO_FEW = "the detector called fewer than its false alarms alone would explain, so it errs in another way on this bot"
+TOO_MANY = "the detector called more than if every conversation were a contradiction, so it errs in another way here"
+ONE_SIDED = "no conversation that the detector called, or none that it did not call, has a label"
+
+
+def share(called: Sequence[bool], clusters: Sequence[str]) -> Figures | None:
+    """The share of conversations that were called a contradiction; None without conversations.
+
+    Args:
+        called: whether each conversation was called a contradiction.
+        clusters: its opening.
+
+    Returns:
+        ``called`` of ``n`` as ``share``, with its 95 % Wilson interval ``low``, ``high``, in which conversations with
+        the same opening count as fewer. The share of fewer than ``FEW`` conversations is None.
+    """
+    n, positives = len(called), sum(called)
+    if not n:
+        return None
+    if n < FEW:
+        return {"called": positives, "n": n} | _figures(None)
+    effect = design_effect(np.asarray(called, dtype=float), clusters)
+    low, high = wilson(round(positives / effect), round(n / effect))
+    return {"called": positives, "n": n} | _figures(positives / n, low, high)
+
+
+def _figures(share: float | None, low: float | None = None, high: float | None = None) -> Figures:
+    values = {"share": share, "low": low, "high": high}
+    return {name: value if value is None else round(float(value), 5) for name, value in values.items()}
+
+
+def design_effect(values: np.ndarray, clusters: Sequence[str]) -> float:
+    """How many times larger the variance of the mean is than with independent values; 1 at least."""
+    n, mean, variance = len(values), values.mean(), values.var()
+    _, index = np.unique(np.asarray(clusters), return_inverse=True)
+    groups = index.max() + 1
+    if groups == 1:  # as if all were one: other openings may give anything
+        return float(n)
+    if groups == n or variance < 1e-12:
+        return 1.0
+    residuals = np.bincount(index, weights=values - mean)
+    clustered = (residuals**2).sum() / n**2 * groups / (groups - 1)
+    return float(np.clip(clustered / (variance / n), 1.0, n))
 
 
 @dataclass(frozen=True)
@@ -32,28 +78,18 @@ class Accuracy:
     alarms: int
     others: int
 
-    @property
-    def sensitivity(self) -> float:
-        """The share of this kind that is called so."""
-        return self.hits / self.contradictions if self.contradictions else float("nan")
-
-    @property
-    def specificity(self) -> float:
-        """The share of other rows that is not called so."""
-        return 1 - self.alarms / self.others if self.others else float("nan")
-
 
 def accuracy_of(references: Sequence[str], called: Sequence[str]) -> dict[str, Accuracy]:
-    """The accuracy for every kind that occurs among the true labels, of those that a detector gave."""
+    """The accuracy for every kind, of the labels that a detector gave; for any kind alone if labels have no kinds."""
     truth, given = np.array(references), np.array(called)
+    has_kinds = ANY not in truth and ANY not in given
     accuracies = {}
-    for kind in KINDS:
+    for kind in KINDS if has_kinds else (ANY,):
         is_kind, is_called = (
             (values != NON_CONTRADICTION if kind == ANY else values == kind) for values in (truth, given)
         )
-        if kind == ANY or (is_kind.any() and set(CATEGORIES) & set(given.tolist())):
-            counts = ((is_kind & is_called), is_kind, (~is_kind & is_called), ~is_kind)
-            accuracies[kind] = Accuracy(*(int(part.sum()) for part in counts))
+        counts = ((is_kind & is_called), is_kind, (~is_kind & is_called), ~is_kind)
+        accuracies[kind] = Accuracy(*(int(part.sum()) for part in counts))
     return accuracies
 
 
@@ -77,192 +113,93 @@ def accuracy_of_evaluation(evaluation: Mapping[str, Any], settings: Settings, ru
     return accuracy_of([labels[index] for index in evaluation["references"]], called)
 
 
-class _Figures:
-    """A dataclass of figures that a report contains."""
+def estimate(
+    called: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy, *, own: bool, seed: int = 0
+) -> Figures:
+    """Estimates the share of true contradictions, from what the detector called and how often it is right.
 
-    def to_record(self) -> dict[str, Any]:
-        """The fields, rounded."""
-        return {name: round(value, 5) if isinstance(value, float) else value for name, value in vars(self).items()}
-
-
-@dataclass(frozen=True)
-class Share(_Figures):
-    """A share of conversations.
-
-    Attributes:
-        called: how many were called a contradiction.
-        n: of how many.
-        apparent: called / n, with its 95 % Wilson interval ``apparent_low``, ``apparent_high``.
-        estimate: the share of true contradictions, corrected for the errors of the detector; the same as the apparent
-            share if its errors are not known. None if the detector is not surely better than chance. None also if it
-            calls fewer conversations than its false alarms alone explain, or more than if all were contradictions. In
-            both cases its errors on this bot are not the measured ones.
-        low, high: the 95 % interval of the estimate; 0 and 1 without an estimate. If too few conversations were called,
-            ``high`` is a bound that assumes no false alarm. If too many were called, ``low`` is a bound that assumes no
-            missed contradiction.
-    """
-
-    called: int
-    n: int
-    apparent: float
-    apparent_low: float
-    apparent_high: float
-    estimate: float | None
-    low: float
-    high: float
-
-
-def share(called: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy | None, seed: int = 0) -> Share | None:
-    """The share of contradictions; None without conversations.
-
-    The estimate is that of Rogan and Gladen (1978), cut to 0 to 1: (apparent + specificity - 1) / (sensitivity +
-    specificity - 1). Its interval comes from a parametric bootstrap: the three shares are drawn again and again from
-    what their counts leave open (Beta distributions with Jeffreys' prior, for which 0 of 50 does not mean never).
-    Conversations with the same opening resemble each other; the apparent share is drawn as if from fewer
-    conversations, by the design effect of these clusters.
+    The interval comes from a parametric bootstrap: what was counted is drawn again and again from what the counts leave
+    open (Beta distributions with Jeffreys' prior, for which 0 of 50 does not mean never).
 
     Args:
-        called: whether each conversation was called a contradiction.
+        called: whether the detector called each conversation a contradiction.
         clusters: its opening.
-        accuracy: how often the detector is right; None where the labels are true.
+        accuracy: how often the detector is right.
+        own: whether that was measured on a sample of these conversations. The estimate is then that of double sampling
+            (Tenenbein, 1970): what share of the called, and of the other conversations, people found to be
+            contradictions. Otherwise it is that of Rogan and Gladen (1978), by sensitivity and specificity, which hold
+            for rows with another share of contradictions.
         seed: of the draws.
+
+    Returns:
+        ``share`` with its 95 % interval ``low``, ``high``; None if it cannot be estimated, and ``why``.
     """
-    n, positives = len(called), int(np.sum(called))
-    if not n:
-        return None
+    chance, n, positives = np.random.default_rng(seed), len(called), sum(called)
+    if n < FEW:
+        return _figures(None) | {"why": f"there are fewer than {FEW} conversations"}
     effect = design_effect(np.asarray(called, dtype=float), clusters)
-    apparent = wilson(round(positives / effect), round(n / effect))
-    estimate: float | None = positives / n
-    low, high = apparent
-    if accuracy and accuracy.contradictions and accuracy.others:
-        estimate, low, high = _correct(positives, n, effect, accuracy, np.random.default_rng(seed))
-    return Share(positives, n, positives / n, *apparent, estimate, low, high)
-
-
-def _correct(
-    positives: int, n: int, effect: float, accuracy: Accuracy, chance: np.random.Generator
-) -> tuple[float | None, float, float]:
-    """The corrected share with its interval, as in :class:`Share`; ``effect`` is the design effect of the clusters."""
-    apparent = _draw(positives / effect, (n - positives) / effect, chance)
-    sensitivity, specificity = _draw_accuracy(accuracy, chance)
-    if np.percentile(sensitivity + specificity, BOUNDS[0]) <= 1:
-        return None, 0.0, 1.0
-    drawn = _rogan_gladen(apparent, sensitivity, specificity)
-    if np.mean(drawn >= 0) < IMPOSSIBLE:
-        return None, 0.0, float(np.percentile(np.clip(apparent / sensitivity, 0, 1), BOUNDS[1]))
-    if np.mean(drawn <= 1) < IMPOSSIBLE:
-        without_misses = np.clip((apparent + specificity - 1) / specificity, 0, 1)
-        return None, float(np.percentile(without_misses, BOUNDS[0])), 1.0
-    low, high = np.percentile(np.clip(drawn, 0, 1), BOUNDS)
-    estimate = _rogan_gladen(positives / n, accuracy.sensitivity, accuracy.specificity)
-    return float(np.clip(estimate, 0, 1)), float(low), float(high)
-
-
-def _rogan_gladen(apparent: Any, sensitivity: Any, specificity: Any) -> Any:
-    """The share of true contradictions behind an apparent share; for numbers or arrays."""
-    return (apparent + specificity - 1) / np.maximum(sensitivity + specificity - 1, 1e-9)
-
-
-def _draw_accuracy(accuracy: Accuracy, chance: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draws of sensitivity and specificity."""
-    return (
-        _draw(accuracy.hits, accuracy.contradictions - accuracy.hits, chance),
-        _draw(accuracy.others - accuracy.alarms, accuracy.alarms, chance),
-    )
+    drawn_called = _draw(positives / effect, (n - positives) / effect, chance)
+    hits, alarms, rate = accuracy.hits, accuracy.alarms, positives / n
+    misses, rejections = accuracy.contradictions - hits, accuracy.others - alarms
+    why = None
+    if own and hits + alarms and misses + rejections:
+        among_called, among_others = _draw(hits, alarms, chance), _draw(misses, rejections, chance)
+        drawn = drawn_called * among_called + (1 - drawn_called) * among_others
+        point = rate * hits / (hits + alarms) + (1 - rate) * misses / (misses + rejections)
+    elif own:
+        why = ONE_SIDED
+    else:
+        sensitivity, false_alarms = _draw(hits, misses, chance), _draw(alarms, rejections, chance)
+        better = sensitivity - false_alarms
+        drawn = (drawn_called - false_alarms) / np.maximum(better, 1e-9)
+        if not (hits + misses and alarms + rejections and np.percentile(better, BOUNDS[0]) > 0):
+            why = NO_BETTER
+        elif np.mean(drawn >= 0) < IMPOSSIBLE:
+            why = TOO_FEW
+        elif np.mean(drawn <= 1) < IMPOSSIBLE:
+            why = TOO_MANY
+        else:
+            false_alarm_rate = alarms / accuracy.others
+            point = (rate - false_alarm_rate) / (hits / accuracy.contradictions - false_alarm_rate)
+    if why:
+        return _figures(None) | {"why": why}
+    return _figures(np.clip(point, 0, 1), *np.percentile(np.clip(drawn, 0, 1), BOUNDS)) | {"why": None}
 
 
 def _draw(part: float, rest: float, chance: np.random.Generator) -> np.ndarray:
     return chance.beta(part + 0.5, rest + 0.5, DRAWS)
 
 
-def design_effect(values: np.ndarray, clusters: Sequence[str]) -> float:
-    """How many times larger the variance of the mean is than with independent values; 1 at least."""
-    n, mean, variance = len(values), values.mean(), values.var()
-    _, index = np.unique(np.asarray(clusters), return_inverse=True)
-    groups = index.max() + 1
-    if groups == 1:  # as if all were one: other openings may give anything
-        return float(n)
-    if groups == n or variance < 1e-12:
-        return 1.0
-    residuals = np.bincount(index, weights=values - mean)
-    clustered = (residuals**2).sum() / n**2 * groups / (groups - 1)
-    return float(np.clip(clustered / (variance / n), 1.0, n))
-
-
-@dataclass(frozen=True)
-class Difference(_Figures):
-    """Two bots on the same probes.
-
-    Attributes:
-        n: the pairs of conversations.
-        only_first, only_second: pairs of which only this bot was called a contradiction.
-        difference: the share of the second minus that of the first.
-        low, high: its 95 % interval, from a parametric bootstrap like that of :func:`share`, in which the four kinds of
-            pairs are drawn together.
-        corrected: whether both shares are corrected for the errors of the detector. They are if both have an estimate,
-            see :class:`Share`; if not, the difference is that of the calls.
-        p_value: two-sided, of a permutation test: which of the two bots had which conversation is exchanged at random,
-            for all conversations of an opening together.
-    """
-
-    n: int
-    only_first: int
-    only_second: int
-    difference: float
-    low: float
-    high: float
-    corrected: bool
-    p_value: float
-
-
-def compare(
-    first: Sequence[bool],
-    second: Sequence[bool],
-    clusters: Sequence[str],
-    accuracies: tuple[Accuracy | None, Accuracy | None] = (None, None),
-    seed: int = 0,
-) -> Difference | None:
+def compare(first: Sequence[bool], second: Sequence[bool], clusters: Sequence[str]) -> Figures | None:
     """Compares two bots on pairs of conversations; None without pairs.
 
     Args:
         first: whether each conversation of the first bot was called a contradiction.
         second: the same of the second bot, on the same probes.
         clusters: the opening of each pair.
-        accuracies: of the detector on each bot; None where the labels are true. Equal ones are one measurement.
-        seed: of the draws.
+
+    Returns:
+        ``n`` pairs; in ``only_first`` and ``only_second`` of them only this bot was called. ``share`` is the share of
+        the second bot minus that of the first, with its 95 % interval ``low``, ``high`` (Agresti and Min, 2005), in
+        which pairs with the same opening count as fewer. ``p_value`` is two-sided, of McNemar's exact test over
+        openings. Both are None for fewer than ``FEW`` pairs.
     """
-    n = len(first)
+    from scipy.stats import binomtest
+
+    n, changes = len(first), np.subtract(second, first, dtype=float)
     if not n:
         return None
-    called = np.asarray([first, second], dtype=float)
+    only_first, only_second = int((changes < 0).sum()), int((changes > 0).sum())
+    counts = {"n": n, "only_first": only_first, "only_second": only_second}
+    if n < FEW:
+        return counts | _figures(None) | {"p_value": None}
+    effect = design_effect(changes, clusters)
+    lost, won, pairs = only_first / effect + 0.5, only_second / effect + 0.5, n / effect + 2
+    centre = (won - lost) / pairs
+    width = 1.96 * np.sqrt((won + lost) / pairs - centre**2) / np.sqrt(pairs)
+    low, high = np.clip([centre - width, centre + width], -1, 1)
     _, index = np.unique(np.asarray(clusters), return_inverse=True)
-    sums = np.stack([np.bincount(index, weights=side) for side in called], axis=1)
-    changes = sums[:, 1] - sums[:, 0]
-    chance = np.random.default_rng(seed)
-    signs = chance.choice(np.array([-1, 1], dtype=np.int8), (DRAWS, len(sums)))
-    as_large = np.abs(signs @ changes) >= abs(changes.sum()) - 1e-9
-    effect = design_effect(called[1] - called[0], clusters)
-    pairs = [((called[0] == one) & (called[1] == other)).sum() / effect for one in (0, 1) for other in (0, 1)]
-    drawn = chance.dirichlet(np.array(pairs) + 0.5, DRAWS)  # Jeffreys' prior: pairs that never occurred are possible
-    shares, points = np.stack([drawn[:, 2] + drawn[:, 3], drawn[:, 1] + drawn[:, 3]], axis=1), called.mean(axis=1)
-    known = [accuracy for accuracy in accuracies if accuracy and accuracy.contradictions and accuracy.others]
-    estimates = [
-        share(list(side > 0), clusters, accuracy, seed) for side, accuracy in zip(called, accuracies, strict=True)
-    ]
-    corrected = len(known) == 2 and all(estimate and estimate.estimate is not None for estimate in estimates)
-    if corrected:
-        draws = {accuracy: _draw_accuracy(accuracy, chance) for accuracy in dict.fromkeys(known)}
-        for side, accuracy in enumerate(known):
-            shares[:, side] = np.clip(_rogan_gladen(shares[:, side], *draws[accuracy]), 0, 1)
-            points[side] = np.clip(_rogan_gladen(points[side], accuracy.sensitivity, accuracy.specificity), 0, 1)
-    low, high = np.percentile(np.clip(shares[:, 1] - shares[:, 0], -1, 1), BOUNDS)
-    return Difference(
-        n=n,
-        only_first=int((called[0] > called[1]).sum()),
-        only_second=int((called[1] > called[0]).sum()),
-        difference=float(np.clip(points[1] - points[0], -1, 1)),
-        low=float(low),
-        high=float(high),
-        corrected=corrected,
-        p_value=float((as_large.sum() + 1) / (DRAWS + 1)),
-    )
+    sums = np.bincount(index, weights=changes)
+    changed = int((sums != 0).sum())
+    p_value = float(binomtest(int((sums > 0).sum()), changed).pvalue) if changed else 1.0
+    return counts | _figures(changes.mean(), low, high) | {"p_value": round(p_value, 5)}

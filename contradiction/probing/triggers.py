@@ -22,6 +22,14 @@ _CLAUSE = re.compile(r"[，,。！!；;？?\s]+")
 _NUMBER = r"[零一二两三四五六七八九十百千几半\d]+"
 _LAST_ADDRESS = re.compile(r"^(.*你(?:们)?)([^你]*)$")
 _PEOPLE = "(?:的|们|爸爸|妈妈|父母|老板|孩子|爱人|家|朋友|同事)+"
+_OPEN = re.compile(r"([\u4e00-\u9fff]{1,2})不\1")  # a question that leaves both answers open: 忙不忙
+_CHOICE = re.compile(r"还是[^吗]+$")
+_SAME_CHOICE = re.compile(r"([\u4e00-\u9fff]+)还是\1[呀啊呢]?[？。]?$")
+_TWICE = re.compile(r"([\u4e00-\u9fff]{2,})\1")
+_NEGATION = re.compile(r"不(?!错|过|同|久|管|但|仅)|没|从不")
+_NEGATION_TWICE = re.compile(r"[不没][不没]|没[^，]*了吗")
+_FACT = re.compile(r"什么|哪|谁|几|多[少久大长高重]|怎么|如何|为何")
+_DISLIKE = re.compile(r"不(?:喜欢|爱|想|常|会做)[^，]*(?:什么|哪|谁)|(?:什么|哪|谁)[^，]*不(?:喜欢|爱|想)")
 _NOT_BEFORE_IS = f"{_PEOPLE}|是|头发|脾气|身体"  # 是不是 does not fit between 你 and these
 
 
@@ -67,21 +75,30 @@ def paraphrase(u1: str, b1: str, chance: Random) -> str | None:
         text = f"我想问一下，{text}"
     elif text == u1 and text.endswith("？"):
         text = f"能告诉我{text.removesuffix('？')}吗？"
-    return text if text != u1 else None
+    return _checked(u1, text)
 
 
 def synonym(u1: str, b1: str, chance: Random) -> str | None:
     """u1 with one or two words replaced by synonyms."""
-    return _replace(u1, lists()["synonyms"], chance, most=2)
+    return _checked(u1, _replace(u1, lists()["synonyms"], chance, most=2))
 
 
 def antonym(u1: str, b1: str, chance: Random) -> str | None:
-    """u1 with a word replaced by its antonym."""
-    return _replace(u1, lists()["antonyms"], chance, most=1)
+    """u1 with a word replaced by its antonym; None for a choice between two, which has no opposite."""
+    return None if _CHOICE.search(u1) else _checked(u1, _replace(u1, lists()["antonyms"], chance, most=1))
 
 
 def negate(u1: str, b1: str, chance: Random) -> str | None:
-    """u1 with a negation put in or taken out."""
+    """u1 with a negation put in or taken out; None for a choice between two."""
+    return None if _CHOICE.search(u1) else _checked(u1, _negate(u1))
+
+
+def _checked(u1: str, u2: str | None) -> str | None:
+    """u2 if a person might say it, and not u1 again."""
+    return u2 if u2 and u2 != u1 and is_askable(u1, u2) else None
+
+
+def _negate(u1: str) -> str | None:
     rules = lists()["negation"]
     match = _LAST_ADDRESS.match(u1.replace("?", "？"))
     if not match:
@@ -101,15 +118,31 @@ def negate(u1: str, b1: str, chance: Random) -> str | None:
 
 
 def _replace(text: str, words: Mapping[str, list[str]], chance: Random, most: int) -> str | None:
-    """Replaces words of a text by words of a list; whole words, or else the longest that occurs."""
-    parts = rjieba.cut(text)
-    places = [index for index, part in enumerate(parts) if part in words]
-    if not places:
-        longest = max((word for word in words if len(word) > 1 and word in text), key=len, default=None)
-        return text.replace(longest, chance.choice(words[longest]), 1) if longest else None
-    for index in chance.sample(places, min(most, len(places))):
-        parts[index] = chance.choice(words[parts[index]])
-    return "".join(parts)
+    """Replaces words of a text by words of a list; at each place the longest that fits."""
+    edges = {0, *accumulate(map(len, rjieba.cut(text)))}
+    kept = _OPEN.search(text)  # both halves of 忙不忙 stay alike
+    spans: list[tuple[int, int]] = []
+    for start in sorted(edges):
+        ends = [end for end in edges if text[start:end] in words]
+        inside = kept and ends and start < kept.end() and max(ends) > kept.start()
+        if ends and not inside and (not spans or start >= spans[-1][1]):
+            spans.append((start, max(ends)))
+    for start, end in sorted(chance.sample(spans, min(most, len(spans))), reverse=True):
+        text = text[:start] + chance.choice(words[text[start:end]]) + text[end:]
+    return text if spans else None
+
+
+def is_askable(u1: str, u2: str) -> bool:
+    """Whether a person might say u2 after u1, as far as rules can tell.
+
+    Not if it offers one alternative twice (在郊区还是郊区), says a word twice in a row that u1 says once, doubles a
+    negation, or negates a question for a fact (不学的是什么专业). A question about likes may be negated.
+    """
+    if _SAME_CHOICE.search(u2) or any(match[0] not in u1 for match in _TWICE.finditer(u2)):
+        return False
+    negations = len(_NEGATION.findall(u2)) > len(_NEGATION.findall(u1))
+    asks_for_fact = _FACT.search(u2) or "还是" in u2
+    return not (negations and (asks_for_fact or _NEGATION_TWICE.search(u2)) and not _DISLIKE.search(u2))
 
 
 @cache
@@ -146,7 +179,6 @@ def ask_about(text: str, *, of_bot: bool, chance: Random | None = None) -> str |
     """
     clauses = [clause for clause in _CLAUSE.split(text) if len(clause) > 1 and not _any_of("no_fact").search(clause)]
     candidates = list(dict.fromkeys(filter(None, map(_ask_clause, clauses))))
-    candidates = candidates or list(filter(None, map(_ask_word, clauses)))
     if not candidates:
         return None
     question = chance.choice(candidates) if chance else candidates[0]
@@ -159,7 +191,9 @@ def _ask_clause(clause: str) -> str | None:
     for pattern, question in _patterns():
         if match := pattern.search(clause):
             parts = {"t": "", **{name: value or "" for name, value in match.groupdict().items()}}
-            if "哪里？" in question and "去" in parts.get("v", "") and not _is_place(parts["x"]):
+            if parts.get("place") and not _is_place(parts["place"]):
+                if "去" not in parts.get("v", ""):
+                    continue
                 question = "{s}{t}做什么？"
             parts["s"] = parts.get("s") or "我"
             return question.format(**parts)
@@ -168,24 +202,6 @@ def _ask_clause(clause: str) -> str | None:
 
 def _is_place(text: str) -> bool:
     return bool(_any_of("places").search(text)) or any(kind == "ns" for _, kind in rjieba.tag(text))
-
-
-def _ask_word(clause: str) -> str | None:
-    """A question about the first word that names a person, a place, a thing or an activity."""
-    tagged = rjieba.tag(clause)  # words with their classes as jieba names them: n, v, nr, ns, …
-    for word, kind in tagged:
-        if kind == "ns" and len(word) > 1:
-            return "我是哪里人？" if re.search(f"是大?{word}.*的$", clause) else f"{word}在哪里？"
-        if kind in ("nr", "nrt") and len(word) > 1:
-            return f"{word}是谁？"
-    for word, kind in tagged:
-        if len(word) < 2 or word in lists()["empty"] or re.search("[我你要]", word):
-            continue
-        if kind in ("n", "nz", "l"):
-            return f"什么样的{word}？"
-        if kind in ("v", "vn"):
-            return f"我什么时候{word}？"
-    return None
 
 
 # Name -> the method. It takes u1, b1 and a source of random numbers; it gives None where its rules find nothing.

@@ -1,46 +1,27 @@
-"""Judges the conversations of a run, and writes them as a data set with the columns of CDConv."""
+"""Judges the conversations of a run, and finds out how often the detector is right."""
 
-import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from contradiction.data.splits import write_repo
 from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.thresholds import rule_of
-from contradiction.io.tables import Table
-from contradiction.labels import LABELS, has_two_texts, task_of
+from contradiction.labels import has_two_texts, task_of
 from contradiction.probing.plan import Message
 from contradiction.probing.run import Row, two_turns
 from contradiction.probing.shares import ANY, Accuracy, accuracy_of_evaluation
 from contradiction.probing.triggers import PERSONA, REPEAT
 from contradiction.verdict import DIGITS, Verdict
 
-if TYPE_CHECKING:
-    from datasets import Dataset
-
-DATA = "data"  # the data repo inside the folder of a run
 CHUNK = 64  # conversations between two steps of the progress
-COLUMNS = {
-    "id": "unique", "u1": "the opening; empty in a persona probe",
-    "b1": "the reply to it; in a persona probe the fact that is asked about", "u2": "what the user says last",
-    "b2": "the reply that was judged", "label": "the verdict of the detector; null if it could not judge the reply",
-    "trigger": "how u2 was made", "bot": "the bot", "probability": "of a contradiction, by the detector",
-    "checked": "whether all text was read", "messages": "the whole chat as JSON",
-}  # fmt: skip
 
 
 def judge(
-    rows: Sequence[Row],
-    detector: ContradictionDetector,
-    *,
-    scan: bool = False,
-    on_done: Callable[[int], Any] | None = None,
+    rows: Sequence[Row], detector: ContradictionDetector, on_done: Callable[[int], Any] | None = None
 ) -> list[Row]:
     """The same conversations with the verdict on their last reply.
 
@@ -51,23 +32,19 @@ def judge(
     Args:
         rows: conversations of a transcript.
         detector: judges them.
-        scan: judges every reply against all earlier turns too, and counts the contradictions among them.
         on_done: called with the number of conversations judged since the last call.
     """
     detector.check_judges_replies()
     judged: list[Row] = []
     for begin in range(0, len(rows), CHUNK):
         chunk = rows[begin : begin + CHUNK]
-        chats = [_judged_messages(row) for row in chunk if row["trigger"] != PERSONA]
-        verdicts = iter(detector.batch(chats))
-        scanned = iter(detector.scan_batch([row["messages"] for row in chunk]) if scan else [[]] * len(chunk))
+        verdicts = iter(detector.batch([_judged_messages(row) for row in chunk if row["trigger"] != PERSONA]))
         for row in chunk:
             if row["trigger"] == PERSONA:
                 verdict, texts = detector.check([row["b1"]], row["b2"], row["u2"]), [row["b1"]]
             else:
                 verdict, texts = next(verdicts), [message["content"] for message in _judged_messages(row)]
-            scored = [other for other in next(scanned) if other.label is not None] or [verdict]
-            judged.append(row | _fields(verdict, texts) | _counts(scored))
+            judged.append(row | _fields(verdict, texts))
         if on_done:
             on_done(len(chunk))
     return judged
@@ -88,15 +65,10 @@ def _fields(verdict: Verdict, texts: Sequence[str]) -> Row:
     }
 
 
-def _counts(verdicts: Sequence[Verdict]) -> Row:
-    decided = [verdict for verdict in verdicts if verdict.label is not None]
-    return {"replies": len(decided), "called": sum(bool(verdict.contradiction) for verdict in decided)}
-
-
 def find_accuracy(
     detector: ContradictionDetector, evaluation: str | Path | None = None, on_note: Callable[[str], Any] = str
-) -> tuple[dict[str, Accuracy], str] | None:
-    """How often a detector is right, and on which rows that was measured; None if it was not measured.
+) -> dict[str, Any] | None:
+    """How often a detector is right, as the record of a run keeps it; None if it was not measured.
 
     An evaluation by another decision rule counts only if its probabilities are those of the detector: if temperature
     and biases are the same.
@@ -109,8 +81,8 @@ def find_accuracy(
     Raises:
         InputError: the file is no evaluation with probabilities of contradictions, or has other probabilities.
     """
-    rule = detector.classifier.rule
     again = f"`cdconv evaluate {detector.name} --json FILE`"
+    rule = detector.classifier.rule
     if evaluation:
         result = results.read_evaluation(evaluation)
         if not _is_calibrated_alike(result, rule):
@@ -129,8 +101,8 @@ def find_accuracy(
     fitting = [result for result in saved if _is_calibrated_alike(result, rule)]
     if saved and not fitting:
         on_note(
-            f"{detector.name}: was calibrated after its saved evaluation, so the shares are not corrected; {again} "
-            "measures it again, and --evaluation FILE corrects by that"
+            f"{detector.name}: was calibrated after its saved evaluation, so there is no estimate without its errors; "
+            f"{again} measures it again, and --evaluation FILE reads that"
         )
     return _measured(fitting[0], detector) if fitting else None
 
@@ -141,57 +113,11 @@ def _is_calibrated_alike(result: Mapping[str, Any], rule: Rule) -> bool:
     return (saved["temperature"], saved["biases"]) == (rule.temperature, rule.biases)
 
 
-def _measured(result: Mapping[str, Any], detector: ContradictionDetector) -> tuple[dict[str, Accuracy], str]:
-    accuracy = accuracy_of_evaluation(result, detector.settings, detector.classifier.rule)
+def _measured(result: Mapping[str, Any], detector: ContradictionDetector) -> dict[str, Any]:
+    accuracy: dict[str, Accuracy] = accuracy_of_evaluation(result, detector.settings, detector.classifier.rule)
     if not (accuracy[ANY].contradictions and accuracy[ANY].others):
         raise InputError(f"{result['name']}: errors can be corrected only with contradictions and other replies in it")
     of_chats = f"{result.get('data_name')}, " if "chats" in result else ""
     part = f"{of_chats}{result['split']} {'chats' if of_chats else 'split'}"
-    return accuracy, f"{result['config']}, {part}, n = {len(result['references']):,}"
-
-
-def accuracy_record(accuracy: tuple[Mapping[str, Accuracy], str] | None) -> dict[str, Any] | None:
-    """An accuracy as a report and the record of a run keep it."""
-    return accuracy and {
-        "source": accuracy[1],
-        "counts": {kind: asdict(counts) for kind, counts in accuracy[0].items()},
-    }
-
-
-def to_dataset(rows: Sequence[Row], task: str) -> "Dataset":
-    """Judged conversations as a data set with the columns of CDConv."""
-    from datasets import ClassLabel, Dataset, Features, Value
-
-    features = Features(
-        dict.fromkeys(COLUMNS, Value("string"))
-        | {
-            "label": ClassLabel(names=list(LABELS[task])),
-            "bot": ClassLabel(names=list(dict.fromkeys(row["bot"] for row in rows))),
-            "probability": Value("float32"),
-            "checked": Value("bool"),
-        }
-    )
-    records = [
-        {**{name: row[name] for name in COLUMNS}, "messages": json.dumps(row["messages"], ensure_ascii=False)}
-        for row in rows
-    ]
-    return Dataset.from_list(records, features=features)
-
-
-def write_data(folder: Path, rows: Sequence[Row], task: str, detector: str) -> None:
-    """Writes a data repo, which ``load_dataset`` reads and ``cdconv push dataset --any-data`` publishes."""
-    from huggingface_hub import DatasetCardData
-
-    bots = ", ".join(dict.fromkeys(str(row["bot"]) for row in rows))
-    data = DatasetCardData(
-        pretty_name=f"Probe of {bots}", language=["zh"], license="unknown",
-        task_categories=["text-classification"], tags=["dialogue", "contradiction-detection", "consistency"],
-    )  # fmt: skip
-    labels = Counter(row["label"] or "not judged" for row in rows)
-    parts = [
-        f"# Probe of {bots}",
-        f"{len(rows):,} conversations of `cdconv probe`. **The labels are verdicts** of the detector `{detector}`.",
-        Table("", ("label", "rows"), [(label, f"{count:,}") for label, count in labels.most_common()]).markdown(),
-        Table("", ("column", "meaning"), [(f"`{key}`", text) for key, text in COLUMNS.items()], texts=2).markdown(),
-    ]
-    write_repo(folder, {task: {"test": to_dataset(rows, task)}}, data, "\n\n".join(parts) + "\n")
+    source = f"{result['config']}, {part}, n = {len(result['references']):,}"
+    return {"source": source, "counts": {kind: asdict(counts) for kind, counts in accuracy.items()}}
