@@ -141,11 +141,12 @@ def test_the_command_shows_the_scores_and_writes_an_evaluation_that_others_read(
     assert f"{100 * result['contradictions']['model']['recall']:.1f} (" in out
     assert "Settings chosen on validation, on 4-class, all labelled chats, n = 60" in out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.jsonl", "result.json"]
-    found, where = find_accuracy(ContradictionDetector.from_pretrained(folder), written)
+    found = find_accuracy(ContradictionDetector.from_pretrained(folder), written)
     truth = [record["label"] in CATEGORIES for record in records]
-    assert (found["contradiction"].contradictions, found["contradiction"].others) == (sum(truth), 60 - sum(truth))
+    counts = found["counts"]["contradiction"]
+    assert (counts["contradictions"], counts["others"]) == (sum(truth), 60 - sum(truth))
     hits = round(result["contradictions"]["model"]["recall"] * sum(truth))
-    assert found["contradiction"].hits == hits and where == f"4-class, {labelled.name_of_file(file)}, all chats, n = 60"
+    assert counts["hits"] == hits and found["source"] == f"4-class, {labelled.name_of_file(file)}, all chats, n = 60"
     for option in (("--config", "4-class"), ("--evidence",), ("--results", tmp_path, "--settings")):
         code, _, err = run("evaluate", folder, "--data", file, *option)
         assert code == 2 and f"leave {option[0]} out" in err

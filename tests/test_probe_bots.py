@@ -300,12 +300,13 @@ def test_a_malicious_or_damaged_chat_model_is_rejected(chat_model, tmp_path, mon
     assert not (tmp_path / "mark").exists(), "code ran"
 
 
-def test_a_chat_template_that_rejects_the_chat_raises_one_line(chat_model, tmp_path):
+def test_a_model_that_knows_no_system_message_gets_its_persona_from_the_user(chat_model, tmp_path):
     folder = shutil.copytree(chat_model, tmp_path / "strict")
     refusal = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
-    (folder / "chat_template.jinja").write_text(refusal + "{{ messages[-1].content + 1 }}", encoding="utf-8")
+    (folder / "chat_template.jinja").write_text(refusal + "{{ messages[-1].content }}", encoding="utf-8")
     bot = TransformersBot(str(folder), max_new_tokens=8)
-    with pytest.raises(InputError, match=r"strict: its chat template .*no system role.*--persona-as turns"):
-        bot.reply([{"role": "system", "content": "你养猫"}, *CHAT])
-    with pytest.raises(InputError, match=r"strict: its chat template .*[^s]$"):
-        bot.reply(CHAT)
+    together = [{"role": "user", "content": f"你养猫\n\n{CHAT[0]['content']}"}]
+    assert bot.reply([{"role": "system", "content": "你养猫"}, *CHAT]) == bot.reply(together)
+    (folder / "chat_template.jinja").write_text("{{ messages[-1].content + 1 }}", encoding="utf-8")
+    with pytest.raises(InputError, match=r"strict: its chat template"):
+        TransformersBot(str(folder), max_new_tokens=8).reply(CHAT)

@@ -28,20 +28,18 @@ def test_the_expected_time_of_a_short_run_is_in_seconds(tmp_path, run):
         (("--endpoint", "ftp://x"), "begins with http://"),
         (("--endpoint", "http://me:s3cret@127.0.0.1/v1"), "holds a password"),
         (("--endpoint", "http://127.0.0.1:9/v1", "--key-variable", "NO_SUCH_KEY"), "NO_SUCH_KEY"),
-        (("--function", "os:getcwd", "--writer", "http://127.0.0.1:9/v1", "--writer-key-variable", "NO_KEY"), "NO_KEY"),
+        (("--function", "os:getcwd", "--writer", "some-model"), "OPENAI_BASE_URL"),
         (("--command", "python 'bot.py"), "No closing quotation"),
         (("--function", "no_such_module:f"), "module:function"),
-        (("--after", "0"), "numbers of turns from 1 to 100"),
         (("--triggers", "louder"), "trigger 'louder'"),
-        (("--triggers", "repeat-often"), "trigger 'repeat-often'"),
+        (("--triggers", "repeat-0"), "trigger 'repeat-0'"),
         (("--triggers", ","), "name at least one"),
-        (("--after", "2,2"), "none twice"),
-        (("--prior", "3"), "prior 3.0"),
-        (("--windowing", "aloud"), "windowing 'aloud'"),
-        (("--function", "os:getcwd", "--device", "nowhere"), "device 'nowhere'"),
+        (("--triggers", "short,short"), "none twice"),
+        (("--threshold", "7"), "threshold '7'"),
     ],
 )
-def test_wrong_options_print_one_line(options, why, tmp_path, run, detect_model):
+def test_wrong_options_print_one_line(options, why, tmp_path, run, detect_model, monkeypatch):
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     code, _, err = run("probe", "run", "--out", tmp_path / "run", "--model", detect_model, *options)
     assert code == 2 and why in err and err.count("\n") <= 2 and "s3cret" not in err
 

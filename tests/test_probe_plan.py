@@ -1,13 +1,14 @@
 """The probes: rule-based triggers, openings, personas, and the plan."""
 
 import json
+import re
 from random import Random
 
 import pytest
 
 from contradiction.errors import InputError
 from contradiction.probing import triggers
-from contradiction.probing.plan import Persona, all_triggers, estimate, plan, read_openings, read_persona
+from contradiction.probing.plan import ALL_TRIGGERS, cost, instruction, plan, read_openings, read_persona
 from contradiction.probing.triggers import lists
 
 SEED = Random(0)
@@ -59,9 +60,10 @@ def test_a_negation_is_added_or_removed(u1, negated):
 
 
 def test_a_synonym_and_an_antonym_replace_whole_words():
-    assert triggers.antonym("你喜欢看电影吗？", "", Random(1)) in ("你讨厌看电影吗？", "你厌烦看电影吗？")
-    changed = {triggers.synonym("你有没有考虑过换一份工作呀？", "", Random(seed)) for seed in range(20)}
-    assert changed == {"你有没有考虑过换一份职业呀？", "你有没有考虑过换一份活儿呀？"}
+    assert triggers.antonym("你喜欢看电影吗？", "", Random(1)) == "你讨厌看电影吗？"
+    changed = {triggers.synonym("你家养狗的钱包丢过吗？", "", Random(seed)) for seed in range(20)}
+    assert changed == {"你家养狗的皮夹丢过吗？", "你家养狗的钱夹丢过吗？"}
+    assert {triggers.antonym("你今天忙不忙？", "", Random(seed)) for seed in range(9)} == {"你昨天忙不忙？"}
     assert triggers.synonym("你呢？", "", SEED) is None
 
 
@@ -79,8 +81,46 @@ def test_the_package_has_two_hundred_usable_openings():
     assert all(text.startswith("我") and triggers.ask_about(text, of_bot=False) for text in statements)
 
 
+QUESTION = re.compile("什么|哪|谁|几|多[少久大]|怎么")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_person_would_ask_every_probe(seed, sample_rows):
+    """Of two thousand probes: none repeats itself, offers one thing twice, or negates a question for a fact."""
+    openings = [*read_openings(), *(row["u1"] for row in sample_rows if seed == 0)]
+    probes = plan(openings, ALL_TRIGGERS[:8], 2000, seed=seed)
+    for probe in probes:
+        u2 = probe.second("我住在市区，还是郊区好。", seed)
+        assert u2 and u2 != probe.u1
+        assert not re.search(r"(.+)还是\1[？呀啊]", u2), u2
+        assert not re.search(r"([\u4e00-\u9fff]{2,})\1", u2) or u2 in probe.u1, u2
+        assert not re.search("不没|没不|不不|没没|没[^，]*了吗", u2) or u2 in probe.u1, u2
+        if QUESTION.search(u2) and re.search("不|没", u2) and not re.search("不|没", probe.u1):
+            assert re.search("不(?:喜欢|爱|想|常|会做)|要不要|是不是", u2) and not re.search("几|多少", u2), u2
+        if open_question := re.search(r"([\u4e00-\u9fff])不([\u4e00-\u9fff])", u2):
+            asked = re.search(r"([\u4e00-\u9fff])不\1", probe.u1)
+            assert not asked or open_question[1] == open_question[2] or asked[1] not in u2[: open_question.start() + 1]
+        assert not re.search("[A-Za-z]", u2) or re.search("[A-Za-z]", probe.u1), u2
+
+
+@pytest.mark.parametrize(
+    ("u1", "u2", "askable"),
+    [
+        ("你住在市区还是郊区？", "你住在郊区还是郊区？", False),
+        ("你住在市区还是郊区？", "你住在城区还是城郊？", True),
+        ("你大学学的是什么专业？", "你大学不学的是什么专业？", False),
+        ("你喜欢听谁的歌？", "你不喜欢听谁的歌？", True),
+        ("你喝咖啡还是喝茶？", "你不喝咖啡还是喝茶？", False),
+        ("你吃过早饭了吗？", "你没吃过早饭了吗？", False),
+        ("你喜欢看书吗？", "你喜欢喜欢看书吗？", False),
+    ],
+)
+def test_the_check_refuses_what_nobody_would_ask(u1, u2, askable):
+    assert triggers.is_askable(u1, u2) == askable
+
+
 def test_a_plan_spreads_the_conversations_and_is_reproducible():
-    names = all_triggers((2, 20), False)
+    names = [*ALL_TRIGGERS[:9], "repeat-20"]
     probes = plan(read_openings(), names, 103)
     assert probes == plan(read_openings(), names, 103) != plan(read_openings(), names, 103, seed=1)
     counts = [sum(probe.trigger == name for probe in probes) for name in names]
@@ -88,7 +128,7 @@ def test_a_plan_spreads_the_conversations_and_is_reproducible():
     assert len({probe.id for probe in probes}) == 103
     again = [probe for probe in probes if probe.trigger == "repeat-20"]
     assert all(probe.u1 == probe.u2 and len(set(probe.fillers)) == 20 for probe in again)
-    assert estimate(probes).calls == 2 * 103 + 2 * counts[8] + 20 * counts[9]
+    assert cost(probes).calls == 2 * 103 + 2 * counts[8] + 20 * counts[9]
     about_the_user = [probe for probe in probes if probe.trigger.startswith("inquiring-user")]
     assert all(not probe.u1.endswith("？") for probe in about_the_user)
 
@@ -100,23 +140,25 @@ def test_an_opening_is_reused_only_after_all_others():
 
 def test_a_persona_is_stated_and_asked_about(tmp_path):
     file = tmp_path / "persona.json"
-    file.write_text(
-        json.dumps({"姓名": "林小满", "age": 26, "喜欢": ["吃火锅"], "口头禅": "好嘞", "introduction": "学生"}),
-        encoding="utf-8-sig",
-    )
+    facts = {"姓名": "林小满", "age": 26, "喜欢": ["吃火锅"], "口头禅": "好嘞"}
+    file.write_text(json.dumps(facts), encoding="utf-8-sig")
     persona = read_persona(file)
-    assert persona.facts == ("我叫林小满", "我今年26岁", "我喜欢吃火锅", "我的口头禅是好嘞", "我的introduction是学生")
-    probes = plan(read_openings(), ["persona", "short"], 10, persona=persona)
+    assert persona == ("我叫林小满", "我今年26岁", "我喜欢吃火锅", "我的口头禅是好嘞")
+    probes = plan(read_openings(), ["persona", "short"], 10, facts=persona)
     assert {probe.u1 for probe in probes[:5]} >= {"你叫什么名字？", "你多大了？", "你喜欢吃什么？"}
-    [system] = probes[9].start
-    assert system["role"] == "system" and all(fact in system["content"] for fact in persona.facts)
-    turns = Persona(persona.facts, as_turns=True).messages()
-    assert [message["role"] for message in turns] == ["user", "assistant"]
+    [system] = instruction(probes[9].facts)
+    assert system["role"] == "system" and all(fact in system["content"] for fact in persona)
 
 
 @pytest.mark.parametrize(
     ("content", "where"),
-    [("[]", "holds no facts"), ("{bad", "not JSON"), ('{"age": true}', "'age'"), ("[1]", "[0] is a number")],
+    [
+        ("[]", "holds no facts"),
+        ("{bad", "not JSON"),
+        ('{"age": true}', "'age'"),
+        ("[1]", "[0] is a number"),
+        ('{"hobby": "骑车"}', "'hobby'"),
+    ],
 )
 def test_a_wrong_persona_raises_one_line(content, where, tmp_path):
     file = tmp_path / "persona.json"

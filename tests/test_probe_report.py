@@ -1,4 +1,4 @@
-"""The report: intervals that contain the true rates of a scripted bot, version comparisons, the paper table, pages."""
+"""The report: called shares, the gate, labels, estimates that contain the true rates of a scripted bot, pages."""
 
 import json
 import shutil
@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value, load_dataset
 from helpers.bot_server import Endpoint, chance, scripted, serving, true_label
+from hypothesis import given
+from hypothesis import strategies as st
 
 from contradiction.data.splits import write_split
 from contradiction.decision import Rule
@@ -22,10 +24,37 @@ from contradiction.methods import loading
 from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.paths import SHIPPED
 from contradiction.probing import pages, report, verdicts
-from contradiction.probing.plan import Persona
+from contradiction.probing.plan import ALL_TRIGGERS, instruction
+from contradiction.probing.shares import Accuracy
 
 SENSITIVITY, SPECIFICITY = 0.8, 0.8
 FOUR = list(LABELS["4-class"])
+TRIGGERS = ",".join(ALL_TRIGGERS[:-1])
+HISTORY, NONE = "history", "non-contradiction"
+
+
+def row_of(number, label=NONE, **values):
+    """A judged conversation of a transcript with an opening of its own."""
+    texts = {"u1": f"{number}？", "b1": "我养了猫", "u2": "真的吗？", "b2": "我没养猫"}
+    return {
+        "id": str(number),
+        "trigger": "short",
+        "opening": str(number),
+        "label": label,
+        "checked": True,
+        **texts,
+    } | values
+
+
+def figures_of(rows, **options):
+    """The figures of one bot whose conversations are these rows."""
+    [bot] = report.build([report.Source("bot", rows, "judge", **options)])["bots"]
+    return bot
+
+
+def with_labels(tmp_path, sources, labels):
+    (tmp_path / "labels.jsonl").write_text("\n".join(map(json.dumps, labels)), encoding="utf-8")
+    return report.build(report.with_labels(sources, tmp_path / "labels.jsonl"))
 
 
 class NumbersClassifier(SoftmaxClassifier):
@@ -82,7 +111,7 @@ def probed(judge, tmp_path_factory):
     out, (model, evaluation) = tmp_path_factory.mktemp("probe") / "scripted", judge
     with serving(Endpoint()) as endpoint:
         run_probe(
-            out, endpoint=endpoint.url, name="scripted", conversations=360, after="2", model=str(model),
+            out, endpoint=endpoint.url, name="scripted", conversations=225, triggers=TRIGGERS, model=str(model),
             evaluation=evaluation, quiet=True,
         )  # fmt: skip
     return out
@@ -96,24 +125,72 @@ def test_the_intervals_contain_the_true_rates_of_a_scripted_bot(probed):
     rows, written = rows_of(probed), json.loads((probed / "report.json").read_text(encoding="utf-8"))
     [bot] = written["bots"]
     truth = [true_label(row["b1"], row["b2"]) for row in rows]
-    assert bot["accuracy"]["contradiction"]["sensitivity"] == pytest.approx(SENSITIVITY, abs=0.05)
-    assert bot["accuracy"]["contradiction"]["specificity"] == pytest.approx(SPECIFICITY, abs=0.02)
-    for kind, figures in bot["all"].items():
-        true = np.mean([label != "non-contradiction" if kind == "contradiction" else label == kind for label in truth])
+    assert (bot["conversations"], bot["read"], bot["read_in_part"], bot["not_judged"]) == (225, 225, 0, 0)
+    for kind, figures in bot["estimate"].items():
+        true = np.mean([label != NONE if kind == "contradiction" else label == kind for label in truth])
         assert figures["low"] <= true <= figures["high"], kind
-        assert abs(true - figures["estimate"]) < 0.1
-    every = bot["all"]["contradiction"]
-    true = np.mean([label != "non-contradiction" for label in truth])
-    assert not every["apparent_low"] <= true <= every["apparent_high"]  # the uncorrected verdicts are biased
-    hit = 0
-    for trigger, figures in bot["by_trigger"].items():
-        true = np.mean(
-            [label != "non-contradiction" for label, row in zip(truth, rows, strict=True) if row["trigger"] == trigger]
-        )
-        hit += figures["contradiction"]["low"] <= true <= figures["contradiction"]["high"]
-    assert len(bot["by_trigger"]) == 9 and hit >= 8
-    consistent = 100 * (1 - np.mean([label != "non-contradiction" for label in truth]))
-    assert bot["replies"]["low"] <= consistent <= bot["replies"]["high"]
+        assert abs(true - figures["share"]) < 0.1
+    called = bot["called"]["contradiction"]
+    true = np.mean([label != NONE for label in truth])
+    assert called["called"] == sum(row["label"] != NONE for row in rows)
+    assert not called["low"] <= true <= called["high"]  # the uncorrected verdicts are biased
+    assert [bot["by_trigger"][trigger]["n"] for trigger in written["triggers"]] == [25] * 9
+
+
+@given(st.lists(st.tuples(st.sampled_from([NONE, HISTORY, None]), st.booleans()), min_size=1, max_size=60), st.data())
+def test_the_gate_is_monotone_in_what_was_called(verdicts_, data):
+    """A bot of which one more conversation is called never passes where it failed before, with or without labels."""
+    rows = [row_of(number, label, checked=checked) for number, (label, checked) in enumerate(verdicts_)]
+    truths = data.draw(st.lists(st.sampled_from([None, NONE, HISTORY]), min_size=len(rows), max_size=len(rows)))
+    rows = [row | {"truth": truth} for row, truth in zip(rows, truths, strict=True)]
+    rate = data.draw(st.floats(0, 1))
+    more = data.draw(st.integers(0, len(rows) - 1))
+    called = [{**row, "label": HISTORY} if row["label"] == NONE and n <= more else row for n, row in enumerate(rows)]
+    before, after = figures_of(rows), figures_of(called)
+    assert report.is_above(after, rate) >= report.is_above(before, rate)
+    if before["called"]:
+        assert after["called"]["contradiction"]["called"] >= before["called"]["contradiction"]["called"]
+
+
+@pytest.mark.parametrize(("called", "fails"), [(10, False), (16, False), (17, True), (45, True), (288, True)])
+def test_the_gate_the_badge_and_the_headline_show_what_was_called(called, fails):
+    """320 conversations: 3.1 % called passes at 5 %; 14 % fails, and so does a bot that flips every answer."""
+    poor = {"contradiction": Accuracy(500, 850, 240, 1480)}
+    bot = figures_of(
+        [row_of(n, HISTORY if n < called else NONE) for n in range(320)], accuracy=poor, measured_on="rows"
+    )
+    assert report.is_above(bot, 0.05) == fails
+    shown = f"{100 * called / 320:.1f} %"
+    assert shown in pages.badge(bot) and shown in pages.headlines({"bots": [bot]})[0].split("(")[0]
+    assert (pages.GOOD in pages.badge(bot)) == (not fails)
+
+
+def test_what_was_read_in_part_or_not_judged_is_counted_and_is_no_part_of_a_share(tmp_path):
+    rows = [row_of(n, HISTORY if n % 5 == 0 else NONE) for n in range(40)]
+    unread = [row_of(40 + n, NONE, checked=False) for n in range(60)] + [row_of(100, None, checked=False)]
+    bot = figures_of(rows + unread)
+    assert (bot["conversations"], bot["read"], bot["read_in_part"], bot["not_judged"]) == (101, 40, 60, 1)
+    assert (bot["called"]["contradiction"]["n"], bot["called"]["contradiction"]["share"]) == (40, 0.2)
+    assert bot["by_trigger"]["short"]["n"] == 40
+    pages.write(report.build([report.Source("bot", rows + unread, "judge")]), tmp_path)
+    for name in ("report.html", "report.md"):
+        assert "60 replies were read in part" in (tmp_path / name).read_text(encoding="utf-8")
+
+
+def test_a_bot_of_which_nothing_was_read_whole_has_no_share_and_fails_each_gate(tmp_path):
+    rows = [row_of(n, NONE, checked=False) for n in range(8)]
+    bot = figures_of(rows)
+    assert bot["called"] is None and bot["read_in_part"] == 8 and report.is_above(bot, 1.0)
+    pages.write(report.build([report.Source("bot", rows, "judge")]), tmp_path)
+    assert "not read" in (tmp_path / "badge.svg").read_text(encoding="utf-8")
+    assert "0.0" not in (tmp_path / "report.md").read_text(encoding="utf-8").split("How it was measured")[0]
+
+
+def test_a_trigger_with_few_conversations_is_shown_as_counts(tmp_path):
+    rows = [row_of(n, HISTORY, trigger="short" if n < 3 else "repeat-2") for n in range(40)]
+    pages.write(report.build([report.Source("bot", rows, "judge")]), tmp_path)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "| short | 3 | 3 of 3 |" in text and "| repeat-2 | 37 | 100.0 (" in text
 
 
 def test_error_rates_by_another_calibration_are_not_used(judge, monkeypatch):
@@ -121,8 +198,8 @@ def test_error_rates_by_another_calibration_are_not_used(judge, monkeypatch):
     result, notes = results.read_evaluation(file), []
     monkeypatch.setattr(results, "evaluations_of", lambda model: [result | {"split": "test"}])
     detector = ContradictionDetector.from_pretrained(folder)
-    measured, _ = verdicts.find_accuracy(detector, on_note=notes.append)
-    assert measured == verdicts.find_accuracy(detector, file)[0] and not notes
+    measured = verdicts.find_accuracy(detector, on_note=notes.append)
+    assert measured["counts"] == verdicts.find_accuracy(detector, file)["counts"] and not notes
     # Another threshold is the decision of the detector, which these probabilities can be compared with.
     detector.classifier.rule = Rule(threshold=0.9)
     assert verdicts.find_accuracy(ContradictionDetector(detector.classifier), file)
@@ -139,57 +216,75 @@ def test_the_saved_error_rates_are_those_of_the_shipped_detector():
     assert verdicts.find_accuracy(ContradictionDetector.from_pretrained(SHIPPED), on_note=pytest.fail)
 
 
-def test_human_labels_replace_the_measured_error_rates(probed, tmp_path, run):
+def test_labels_replace_verdicts_and_measure_the_detector_for_the_rest(probed, tmp_path, run):
     rows = rows_of(probed)
-    lines = [json.dumps({"id": row["id"], "label": true_label(row["b1"], row["b2"])}) for row in rows[::3]]
+    truth = {row["id"]: true_label(row["b1"], row["b2"]) for row in rows}
+    lines = [json.dumps({"id": row["id"], "label": truth[row["id"]]}) for row in rows[::3]]
     (tmp_path / "labels.jsonl").write_text("\n".join(lines) + "\n\n", encoding="utf-8")
     code, _, err = run("probe", "report", probed, "--labels", tmp_path / "labels.jsonl", "--out", tmp_path)
     [bot] = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["bots"]
-    figures = bot["all"]["contradiction"]
-    assert code == 0 and bot["measured_on"] == "120 labelled conversations"
-    assert (
-        figures["low"]
-        <= np.mean([true_label(row["b1"], row["b2"]) != "non-contradiction" for row in rows])
-        <= figures["high"]
-    )
+    assert code == 0 and (bot["labelled"], bot["measured_on"]) == (75, "75 labelled conversations")
+    decided = [truth[row["id"]] if n % 3 == 0 else row["label"] for n, row in enumerate(rows)]
+    assert bot["called"]["contradiction"]["called"] == sum(label != NONE for label in decided)
+    figures = bot["estimate"]["contradiction"]
+    assert figures["low"] <= np.mean([label != NONE for label in truth.values()]) <= figures["high"]
+    assert "Label a sample" in err
     for wrong in ('{"id": "short/1", "label": "bad"}', "[1]", '{"bot": "x", "id": "short/1", "label": "history"}'):
         (tmp_path / "labels.jsonl").write_text(f"{lines[0]}\n{wrong}", encoding="utf-8")
         code, _, err = run("probe", "report", probed, "--labels", tmp_path / "labels.jsonl", "--out", tmp_path)
         assert code == 2 and "labels.jsonl:2" in err
 
 
-def test_each_bot_is_corrected_by_its_own_labels(tmp_path):
+def test_with_everything_labelled_nothing_is_estimated_and_no_labels_are_asked_for(tmp_path):
+    """The detector called all of these conversations, and people none but three."""
+    rows = [row_of(n, HISTORY, checked=n != 7) for n in range(100)]
+    labels = [{"id": str(n), "label": HISTORY if n < 3 else NONE} for n in range(100)]
+    built = with_labels(
+        tmp_path, [report.Source("bot", rows, "judge", {"contradiction": Accuracy(9, 9, 0, 9)})], labels
+    )
+    [bot] = built["bots"]
+    assert bot["estimate"] == {} and (bot["read"], bot["labelled"]) == (100, 100)
+    assert bot["by_trigger"]["short"]["share"] == bot["called"]["contradiction"]["share"] == 0.03
+    assert bot["called"]["history"]["called"] == 3 and len(bot["examples"]) == 3
+    text = pages.markdown(built) + pages.html(built)
+    assert "Label a sample" not in text and "stimate of the true share" not in text
+
+
+def test_labels_of_one_kind_are_accepted_and_those_without_a_kind_keep_that_of_the_verdict(tmp_path):
+    rows = [row_of(n, HISTORY if n < 20 else NONE) for n in range(60)]
+    [bot] = with_labels(
+        tmp_path, [report.Source("bot", rows, "judge")], [{"id": str(n), "label": NONE} for n in range(40)]
+    )["bots"]
+    assert bot["called"]["contradiction"]["called"] == 0 and bot["estimate"]["contradiction"]["share"] == 0
+    [bot] = with_labels(tmp_path, [report.Source("bot", rows, "judge")], [{"id": "0", "label": "contradiction"}])[
+        "bots"
+    ]
+    assert bot["called"]["history"]["called"] == 20 and set(bot["estimate"]) == {"contradiction"}
+
+
+def test_each_bot_is_measured_by_its_own_labels(tmp_path):
     """The detector is always right on one bot, and right on four of five replies of the other. The bots are alike."""
-    truth = ["non-contradiction" if number % 4 else "history" for number in range(200)]
-    flipped = {"history": "non-contradiction", "non-contradiction": "history"}
-
-    def source(bot, called):
-        texts = dict.fromkeys(("u1", "b1", "u2", "b2"), "")
-        rows = [{"id": str(n), "trigger": "short", "opening": str(n), "label": label, **texts} for n, label in called]
-        return report.Source(bot, rows, detector="judge")
-
-    easy = source("easy", enumerate(truth))
-    hard = source("hard", ((n, label if n % 5 else flipped[label]) for n, label in enumerate(truth)))
+    truth = [NONE if number % 4 else HISTORY for number in range(200)]
+    flipped = {HISTORY: NONE, NONE: HISTORY}
+    easy = report.Source("easy", [row_of(n, label) for n, label in enumerate(truth)], "judge")
+    wrong = [row_of(n, label if n % 5 else flipped[label]) for n, label in enumerate(truth)]
+    hard = report.Source("hard", wrong, "judge")
     lines = [{"id": str(n), "label": label} for n, label in enumerate(truth)]
-
-    def labelled(*kept):
-        (tmp_path / "labels.jsonl").write_text("\n".join(map(json.dumps, kept)), encoding="utf-8")
-        return report.with_labels([easy, hard], tmp_path / "labels.jsonl")
-
-    built = report.build(labelled(*lines, *({**line, "bot": "hard"} for line in lines)))
-    errors = [bot["accuracy"]["contradiction"] for bot in built["bots"]]
-    assert errors == [{"sensitivity": right, "specificity": right} for right in (1.0, 0.8)]
-    assert [bot["all"]["contradiction"]["estimate"] for bot in built["bots"]] == [0.25, 0.25]
-    [comparison] = built["comparisons"]
-    assert comparison["all"]["difference"] == 0 and comparison["all"]["low"] < 0 < comparison["all"]["high"]
-    assert [figures.measured_on for figures in labelled(*lines)] == ["200 labelled conversations", None]
-    with pytest.raises(InputError, match="50 labels of easy .*one kind"):
-        labelled(*lines[::4])
+    built = with_labels(tmp_path, [easy, hard], [*lines[:100], *({**line, "bot": "hard"} for line in lines[:100])])
+    accuracies = [bot["accuracy"]["contradiction"] for bot in built["bots"]]
+    assert [(one["hits"], one["alarms"]) for one in accuracies] == [(25, 0), (20, 15)]
+    assert [bot["estimate"]["contradiction"]["share"] for bot in built["bots"]] == pytest.approx([0.25, 0.25], abs=0.02)
+    assert built["comparisons"][0]["all"]["n"] == 200
+    built = with_labels(tmp_path, [easy, hard], [*lines, *({**line, "bot": "hard"} for line in lines)])
+    assert built["comparisons"][0]["all"]["share"] == 0, "both are labelled, and alike"
+    built = with_labels(tmp_path, [easy, hard], lines)
+    assert built["comparisons"][0]["all"]["share"] == 0.1, "where one is not labelled, verdicts are compared"
+    assert [bot["measured_on"] for bot in built["bots"]] == ["200 labelled conversations", None]
 
 
 def test_label_files_may_have_a_byte_order_mark_and_must_be_utf_8(tmp_path):
-    labels = ("history", "non-contradiction")
-    rows = [{"id": f"你{label}", "trigger": "short", "opening": label, "label": label} for label in labels]
+    labels = (HISTORY, NONE)
+    rows = [row_of(label, label, id=f"你{label}") for label in labels]
     source, file = report.Source("bot", rows, detector="judge"), tmp_path / "labels.jsonl"
     text = "\n".join(json.dumps({"id": row["id"], "label": row["label"]}, ensure_ascii=False) for row in rows)
     file.write_text(text, encoding="utf-8-sig")
@@ -209,39 +304,31 @@ def test_two_versions_are_compared_on_the_same_probes(probed, judge, tmp_path, r
     model, evaluation = judge
     with serving(Endpoint(better)) as endpoint:
         code, out, err = run(
-            "probe", "run", "--endpoint", endpoint.url, "--name", "better", "--conversations", "360", "--after", "2",
-            "--model", model, "--evaluation", evaluation, "--out", tmp_path / "better", "--fail-above", "0.9",
+            "probe", "run", "--endpoint", endpoint.url, "--name", "better", "--conversations", "225", "--triggers",
+            TRIGGERS, "--model", model, "--evaluation", evaluation, "--out", tmp_path / "better", "--fail-above", "0.9",
         )  # fmt: skip
     assert code == 0, err
-    assert "360 conversations in the transcript" in err
+    assert "225 conversations in the transcript" in err
     code, out, err = run(
         "probe", "report", probed, tmp_path / "better", "--out", tmp_path / "both", "--fail-above", "0.01"
     )
-    assert code == 1 and "--fail-above allows 1 %" in err
+    assert code == 1 and "--fail-above allows 1 %" in err and "better" in err
     written = json.loads((tmp_path / "both" / "report.json").read_text(encoding="utf-8"))
     [comparison] = written["comparisons"]
-    assert (comparison["first"], comparison["second"], comparison["all"]["n"]) == ("scripted", "better", 360)
+    assert (comparison["first"], comparison["second"], comparison["all"]["n"]) == ("scripted", "better", 225)
     true = np.mean(
         [true_label(row["b1"], row["b2"]) in ("intra-sentence", "role-confusion") for row in rows_of(probed)]
     )
-    assert comparison["all"]["low"] <= -true <= comparison["all"]["high"] < 0 and comparison["all"]["p_value"] < 0.001
+    called = -true * (SENSITIVITY + SPECIFICITY - 1)
+    assert comparison["all"]["low"] <= called <= comparison["all"]["high"] < 0 and comparison["all"]["p_value"] < 0.01
     same = report.build([*report.read(probed), *report.read(probed)])["comparisons"][0]
-    assert (same["all"]["difference"], same["all"]["p_value"], same["second"]) == (0, 1, "scripted (2)")
+    assert (same["all"]["share"], same["all"]["p_value"], same["second"]) == (0, 1, "scripted (2)")
 
 
 def test_the_transcript_is_a_data_set_with_the_columns_of_cdconv(probed, tmp_path, run):
     rows = rows_of(probed)
     lines = load_dataset("json", data_files=str(probed / "transcript.jsonl"), split="train", cache_dir=str(tmp_path))
     assert lines["id"] == [row["id"] for row in rows] and lines["label"] == [row["label"] for row in rows]
-    data = load_dataset(str(probed / "data"), split="test", cache_dir=str(tmp_path))
-    assert {"u1", "b1", "u2", "b2", "label", "trigger", "bot"} <= set(data.column_names)
-    assert data.features["label"].names == FOUR and data.features["bot"].names == ["scripted"]
-    assert [FOUR[label] for label in data["label"]] == lines["label"]
-    code, out, err = run(
-        "push", "dataset", "--repo-id", "me/probe", "--folder", probed / "data", "--any-data", "--dry-run"
-    )
-    assert code == 0, err
-    assert "4-class/test" in out + err
 
 
 def test_the_pages_show_the_same_figures_and_escape_the_messages(probed, tmp_path):
@@ -252,43 +339,16 @@ def test_the_pages_show_the_same_figures_and_escape_the_messages(probed, tmp_pat
     built = report.build([report.Source("<b>bot</b>", rows, source.detector, source.accuracy, source.measured_on)])
     pages.write(built, tmp_path)
     html, text = ((tmp_path / name).read_text(encoding="utf-8") for name in ("report.html", "report.md"))
-    every = pages.cell(built["bots"][0]["all"]["contradiction"])
+    every = pages.cell(built["bots"][0]["called"]["contradiction"])
     assert every in html and every in text
     assert "<script>" not in html and "<b>bot" not in html and "alert(1)" in html
     assert "http" not in html.replace("http://www.w3.org", "")  # one file, which loads nothing
-    assert "\n  # 答\n  " in text and "\n# 答" not in text  # each line of a reply belongs to its item of the list
     badge = (tmp_path / "badge.svg").read_text(encoding="utf-8")
     assert ElementTree.fromstring(badge).tag.endswith("svg") and every.split()[0] in badge
 
 
-def test_consistent_replies_have_a_bound_if_the_share_of_replies_is_unknown(probed, tmp_path):
-    """A scan calls fewer replies than the expected false alarms of the detector, but it calls the last replies."""
-    [source] = report.read(probed)
-    rows = [{**row, "replies": 10, "called": 0} for row in source.rows]
-    built = report.build([report.Source("scanned", rows, source.detector, source.accuracy, source.measured_on)])
-    [bot] = built["bots"]
-    assert bot["all"]["contradiction"]["estimate"] and bot["replies"]["judged"] == 10 * len(rows)
-    assert bot["replies"]["consistent"] is None and bot["replies"]["low"] > 99
-    pages.write(built, tmp_path)
-    assert all("at least 99." in (tmp_path / name).read_text(encoding="utf-8") for name in ("report.html", "report.md"))
-
-
-def test_the_interval_of_consistent_replies_discounts_conversations_that_share_an_opening():
-    rows = [
-        {"id": str(number), "trigger": "short", "opening": str(number // 10), "u1": "", "b1": "", "u2": "", "b2": "",
-         "label": "history" if number < 50 else "non-contradiction"}
-        for number in range(150)
-    ]  # fmt: skip
-    [bot] = report.build([report.Source("bot", rows)])["bots"]
-    share_, replies = bot["all"]["contradiction"], bot["replies"]
-    assert (replies["low"], replies["high"]) == pytest.approx(
-        (100 * (1 - share_["high"]), 100 * (1 - share_["low"])), abs=0.01
-    )
-
-
-@pytest.mark.parametrize("as_turns", [False, True])
-def test_a_repeated_question_is_compared_with_its_first_answer_also_with_a_persona(judge, as_turns):
-    start = Persona(("我养了9只猫",), as_turns=as_turns).messages()
+def test_a_repeated_question_is_compared_with_its_first_answer_also_with_a_persona(judge):
+    start = instruction(("我养了9只猫",))
     texts = {"u1": "你养了几只猫？", "b1": "我养了3只猫", "u2": "你养了几只猫？", "b2": "我养了4只猫"}
     chat = [
         {"role": role, "content": text}
@@ -308,13 +368,12 @@ def test_a_repeated_question_is_compared_with_its_first_answer_also_with_a_perso
 def test_examples_are_contradictions_from_different_openings_with_their_evidence(probed):
     [bot] = json.loads((probed / "report.json").read_text(encoding="utf-8"))["bots"]
     rows = {row["id"]: row for row in rows_of(probed)}
-    for sort in ("certain", "typical"):
-        chosen = [rows[example["id"]] for example in bot["examples"][sort]]
-        assert len({row["opening"] for row in chosen}) == 3
-        assert all(row["label"] != "non-contradiction" for row in chosen)
-        for example in bot["examples"][sort]:
-            marks = [message["mark"] for message in example["messages"]]
-            assert marks[-1] == "judged" and ("evidence" in marks) == (example["label"] == "history")
+    chosen = [rows[example["id"]] for example in bot["examples"]]
+    assert len({row["opening"] for row in chosen}) == len(chosen) == 6
+    assert all(row["label"] != NONE for row in chosen)
+    for example in bot["examples"]:
+        marks = [message["mark"] for message in example["messages"]]
+        assert marks[-1] == "judged" and ("evidence" in marks) == (example["label"] == HISTORY)
 
 
 def test_the_paper_table_matches_the_rows(repo, lines, tmp_path, run):
@@ -325,22 +384,18 @@ def test_the_paper_table_matches_the_rows(repo, lines, tmp_path, run):
     from contradiction import cdconv
 
     for bot in written["bots"]:
-        assert bot["detector"] is None and not bot["accuracy"]
+        assert bot["detector"] is None and not bot["estimate"] and bot["labelled"] == bot["read"]
         for trigger, figures in bot["by_trigger"].items():
             raw = next(method for method, name in cdconv.TRIGGERS.items() if name == trigger)
             labels = [row["label"] for row in lines if (row["model"], row["method"]) == (bot["bot"], raw)]
             if not labels:
                 assert figures is None
                 continue
-            assert figures["contradiction"]["n"] == len(labels)
-            assert figures["contradiction"]["estimate"] == pytest.approx(
-                np.mean([label > 0 for label in labels]), abs=1e-5
-            )
-            for number, kind in enumerate(FOUR[1:], start=1):
-                if kind in figures:
-                    assert figures[kind]["estimate"] == pytest.approx(
-                        np.mean([label == number for label in labels]), abs=1e-5
-                    )
+            assert (figures["n"], figures["called"]) == (len(labels), sum(label > 0 for label in labels))
+        labels = [row["label"] for row in lines if row["model"] == bot["bot"]]
+        assert {kind: bot["called"][kind]["called"] for kind in FOUR[1:]} == {
+            kind: labels.count(number) for number, kind in enumerate(FOUR[1:], start=1)
+        }
 
 
 def test_a_run_with_a_conversation_that_was_not_judged_is_reported(probed, tmp_path, run):

@@ -12,9 +12,10 @@ from contradiction.commands import probe
 from contradiction.errors import InputError
 from contradiction.io import files
 from contradiction.probing import pages, report
+from contradiction.probing import run as probing_run
 from contradiction.probing.bots import EndpointBot
-from contradiction.probing.plan import plan, read_openings
-from contradiction.probing.run import Caller, CallLimits, read_transcript, run
+from contradiction.probing.plan import ALL_TRIGGERS, plan, read_openings
+from contradiction.probing.run import CallLimits, read_transcript, run
 
 QUICK = CallLimits(at_once=4, retries=3, backoff=0.01)
 CHAT = [{"role": "user", "content": "你养猫吗？"}]
@@ -80,13 +81,10 @@ def test_a_failed_conversation_is_reported_and_retried_by_the_next_run(tmp_path)
     failed = {probe.id for probe in planned if probe.u1 in lost}
     assert set(outcome.failed) == failed == {probe for probe, _ in failures} and len(rows) == 6 - len(failed)
     assert all("HTTP 500" in why and "asked 4 times" in why for _, why in failures)
-    lines = (tmp_path / "failed.jsonl").read_text(encoding="utf-8").splitlines()
-    assert {json.loads(line)["id"] for line in lines} == failed
     with serving(Endpoint()) as endpoint:
         outcome, rows, _ = run_probes(endpoint, tmp_path, planned)
     assert {json.loads(chat)[0]["content"] for chat in endpoint.seen} == lost
     assert outcome.done == len({row["id"] for row in rows}) == len(rows) == 6
-    assert not (tmp_path / "failed.jsonl").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("status", ["401", "404"])
@@ -115,13 +113,10 @@ def test_replies_that_reach_the_limit_of_tokens_are_counted(tmp_path):
     with serving(Endpoint(finish=lambda messages: "length" if len(messages) == 1 else "stop")) as endpoint:
         _, rows, _ = run_probes(endpoint, tmp_path, planned)
     assert [row["cut"] for row in rows] == [1] * 4
-    built = report.build([report.Source("mine", rows)])
+    judged = [row | {"label": "non-contradiction", "checked": True} for row in rows]
+    built = report.build([report.Source("mine", judged, "judge")])
     assert built["bots"][0]["cut"] == 4
-    [warning] = pages.warnings(built)
-    assert warning.startswith("mine: 4 of its replies were cut at the limit of --max-tokens.")
-    assert warning in pages.how_measured(built) and warning in pages.markdown(built)
-    old = [{key: value for key, value in row.items() if key != "cut"} for row in rows]
-    assert pages.warnings(report.build([report.Source("mine", old)])) == []
+    assert "4 replies were cut at --max-tokens" in pages.markdown(built) and "4 replies were cut" in pages.html(built)
 
 
 def test_a_run_without_any_conversation_does_not_block_another_request(tmp_path):
@@ -182,10 +177,11 @@ def test_a_stopped_run_does_not_wait_for_the_writer_of_questions(tmp_path):
 
     begun = time.monotonic()
     with serving(Endpoint(reply=lambda messages: "换个说法的问题？")) as model, serving(Endpoint()) as endpoint:
-        writer = Caller(EndpointBot(model.url, "writer"), CallLimits(per_minute=1))
+        limits = CallLimits(at_once=2, per_minute=60)
+        writer = EndpointBot(model.url, "writer")
         with pytest.raises(KeyboardInterrupt):
-            run_probes(endpoint, tmp_path, probes(8, "paraphrasing"), writer=writer, on_done=stop)
-        assert sum(model.seen.values()) == 1
+            run_probes(endpoint, tmp_path, probes(8, "paraphrasing"), writer=writer, limits=limits, on_done=stop)
+        assert sum(model.seen.values()) <= 3
     assert time.monotonic() - begun < 30
 
 
@@ -212,7 +208,7 @@ def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, 
     with serving(Endpoint(delay=0.02)) as endpoint:
         command = [
             "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "120",
-            "--after", "2", "--model", detect_model, "--at-once", "4", "--name", "scripted",
+            "--triggers", ",".join(ALL_TRIGGERS[:9]), "--model", detect_model, "--at-once", "4", "--name", "scripted",
         ]  # fmt: skip
         transcript, kept = tmp_path / "run" / "transcript.jsonl", {}
         for enough in (10, 60):
@@ -240,10 +236,8 @@ def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--threshold", "7"), "threshold '7'"),
         (("--evaluation", "missing.json"), "missing.json"),
         (("--model", "missing-model"), "missing-model"),
-        (("--backend", "abacus"), "abacus"),
     ],
 )
 def test_detector_errors_are_reported_before_the_bot_is_called(options, why, tmp_path, detect_model, cdconv):
@@ -255,13 +249,14 @@ def test_detector_errors_are_reported_before_the_bot_is_called(options, why, tmp
     assert code == 2 and why in err and not endpoint.seen
 
 
-def test_only_completed_conversations_count_as_new(tmp_path, detect_model, cdconv):
+def test_only_completed_conversations_count_as_new(tmp_path, detect_model, cdconv, monkeypatch):
+    monkeypatch.setattr(probing_run, "backoff", lambda first, repetition: 0.01)
     lost = {probe.u1 for probe in probes(10, "short")[:3]}
     fault = lambda messages, before: "500" if messages[0]["content"] in lost else None  # noqa: E731
     with serving(Endpoint(fault=fault)) as endpoint:
         command = [
             "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "10",
-            "--triggers", "short", "--model", detect_model, "--retries", "2", "--backoff", "0.01",
+            "--triggers", "short", "--model", detect_model,
         ]  # fmt: skip
         code, _, err = cdconv(*command)
         assert code == 1 and "7 conversations in the transcript, 7 of them now" in err
@@ -305,43 +300,36 @@ def _lines(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def test_the_bot_and_the_writer_get_separate_keys(cdconv, detect_model, tmp_path, monkeypatch):
+def test_the_key_of_the_writer_is_not_sent_to_the_bot(cdconv, detect_model, tmp_path, monkeypatch):
     monkeypatch.setattr(probe, "_judge", lambda *_, **__: None)
-    monkeypatch.setattr(probe, "_write_report", lambda *_, **__: {})
-    for name in ("OPENAI_API_KEY", "BOT_KEY", "WRITER_KEY"):
+    monkeypatch.setattr(probe, "_write_report", lambda *_, **__: {"bots": []})
+    for name in ("OPENAI_API_KEY", "BOT_KEY"):
         monkeypatch.setenv(name, name.lower())
 
     def keys(folder, *options):
         with serving(Endpoint()) as bot, serving(Endpoint(reply=lambda _: "换个说法的问题？")) as writer:
-            command = ["--endpoint", bot.url, "--writer", writer.url, "--out", tmp_path / folder]
+            monkeypatch.setenv("OPENAI_BASE_URL", writer.url)
+            command = ["--endpoint", bot.url, "--writer", "a-model", "--out", tmp_path / folder]
             command += ["--conversations", 2, "--triggers", "paraphrasing", "--model", detect_model, *options]
             code, _, err = cdconv("probe", "run", *command)
-        return code, err, bot.keys, writer.keys
+            assert code == 0, err
+        return bot.keys, writer.keys
 
-    for number, options in enumerate(([], ["--key-variable", "OPENAI_API_KEY"])):
-        code, err, *sent = keys(f"refused-{number}", *options)
-        assert (code, sent) == (2, [set(), set()])
-        assert "--key-variable and --writer-key-variable" in err
-    bot, writer = ["--key-variable", "BOT_KEY"], ["--writer-key-variable", "WRITER_KEY"]
-    assert keys("a", *bot)[2:] == ({"bot_key"}, {"openai_api_key"})
-    assert keys("b", *writer)[2:] == ({"openai_api_key"}, {"writer_key"})
-    assert keys("c", *bot, *writer)[2:] == ({"bot_key"}, {"writer_key"})
-    both = ["--key-variable", "BOT_KEY", "--writer-key-variable", "BOT_KEY"]
-    assert keys("d", *both)[2:] == ({"bot_key"}, {"bot_key"})
+    assert keys("a") == ({""}, {"openai_api_key"})
+    assert keys("b", "--key-variable", "BOT_KEY") == ({"bot_key"}, {"openai_api_key"})
 
 
-def test_an_endpoint_writes_user_turns_and_rules_are_the_fallback(tmp_path):
+def test_a_model_writes_user_turns_and_rules_are_the_fallback(tmp_path):
     planned = probes(8, "paraphrasing", "perturb-antonym")
     model = Endpoint(
         reply=lambda messages: "“换个说法的问题？”\n说明：……",
         fault=lambda messages, before: "500" if "反义词" in messages[0]["content"] else None,
     )
-    with serving(model) as writer, serving(Endpoint()) as endpoint:
-        written = Caller(EndpointBot(writer.url, "writer"), CallLimits(retries=2, backoff=0.01))
-        _, rows, _ = run_probes(endpoint, tmp_path, planned, writer=written)
+    with serving(model) as server, serving(Endpoint()) as endpoint:
+        _, rows, _ = run_probes(endpoint, tmp_path, planned, writer=EndpointBot(server.url, "writer"))
     by_trigger = {row["trigger"]: row for row in rows}
     assert by_trigger["paraphrasing"]["u2"] == "换个说法的问题？"
-    assert {row["written_by"] for row in rows if row["trigger"] == "paraphrasing"} == {"endpoint"}
+    assert {row["written_by"] for row in rows if row["trigger"] == "paraphrasing"} == {"writer"}
     rules = {probe.id: probe.u2 for probe in planned}
     assert all(row["u2"] == rules[row["id"]] for row in rows if row["written_by"] == "rules")
     assert {row["written_by"] for row in rows if row["trigger"] == "perturb-antonym"} == {"rules"}

@@ -189,7 +189,7 @@ def badge(bot: Mapping[str, Any]) -> str:
     label, text = "called contradictions", rate(value) if value else "not read"
     left, right = 7 * len(label), 7 * len(text) + 10
     called = value and value["share"]
-    colour = GREY if called is None else GOOD if called < 0.05 else FAIR if called < 0.2 else BAD
+    colour = GREY if called is None else GOOD if called <= 0.05 else FAIR if called < 0.2 else BAD
     return BADGE.format(
         label=escape(label), value=escape(text), colour=colour, width=left + right, left=left, right=right,
         left_middle=left / 2, right_middle=left + right / 2,
