@@ -149,26 +149,30 @@ def run_probe(
             bot.check()  # else each conversation would try again for minutes
             return bot
 
-        # A wrong option is found before the detector is loaded, and a wrong detector before the bot is called. A chat
-        # model takes longer to load than the detector.
-        options = {"temperature": temperature, "max_tokens": max_tokens}
-        writing = started(bots.EndpointBot(None, writer, timeout=timeout)) if writer else None
-        bot = None
-        if endpoint:
-            # With a writer the usual variable holds the writer's key, which is not sent to another address.
-            own_key = {"key": ""} if writer and not key_variable else {"key_variable": key_variable}
-            bot = started(bots.EndpointBot(endpoint, endpoint_model, timeout=timeout, **own_key, **options))
-        elif function or command:
-            bot = started(
+        def load() -> "Bot":
+            if endpoint:
+                # With a writer the usual variable holds the writer's key, which is not sent to another address.
+                key = "" if writer and not key_variable else None
+                return bots.EndpointBot(
+                    endpoint, endpoint_model, key=key, key_variable=key_variable, timeout=timeout,
+                    temperature=temperature, max_tokens=max_tokens,
+                )  # fmt: skip
+            if chat_model:
+                return bots.TransformersBot(chat_model, max_new_tokens=max_tokens, temperature=temperature)
+            return (
                 bots.FunctionBot(function, timeout=timeout)
                 if function
-                else bots.CommandBot(str(command), timeout=timeout)
+                else bots.CommandBot(command or "", timeout=timeout)
             )
+
+        # A wrong option is found before the detector is loaded, and a wrong detector before the bot is called. A chat
+        # model takes longer to load than the detector.
+        writing = started(bots.EndpointBot(None, writer, timeout=timeout)) if writer else None
+        bot = None if chat_model else started(load())
         detector = ContradictionDetector.from_pretrained(existing_model(model), **settings)
         detector.check_judges_replies()
         accuracy = verdicts.find_accuracy(detector, evaluation, on_note=say)
-        if chat_model:
-            bot = started(bots.TransformersBot(chat_model, max_new_tokens=max_tokens, temperature=temperature))
+        bot = bot or started(load())
         outcome = _converse(
             probes, bot, out, request=request, name=name or next(iter(bot_kind.values())), seed=seed,
             limits=CallLimits(at_once, per_minute), writer=writing, quiet=quiet,

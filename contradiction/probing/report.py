@@ -219,7 +219,8 @@ def _comparison(first: Source, second: Source, triggers: Sequence[str]) -> dict[
 
     def difference(wanted: str | None = None) -> dict[str, Any] | None:
         chosen = [(opening, called) for opening, trigger, called in pairs if wanted in (None, trigger)]
-        return compare(*([called[side] for _, called in chosen] for side in (0, 1)), [name for name, _ in chosen])
+        first_called, second_called = ([called[side] for _, called in chosen] for side in (0, 1))
+        return compare(first_called, second_called, [opening for opening, _ in chosen])
 
     by_trigger = {trigger: record for trigger in triggers if (record := difference(trigger))}
     tested = [record for record in by_trigger.values() if record["p_value"] is not None]
