@@ -3,23 +3,23 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from contradiction.errors import InputError, kind_of, shown
+from contradiction.extract import Extract
+from contradiction.markup import plain
+from contradiction.spoken import has_unspoken_keys, is_folded, is_unspoken, is_unspoken_item, said
 
 USER, ASSISTANT = "user", "assistant"
 TOOLS = ("tool", "function")
-SKIPPED_ROLES = ("system", "developer", *TOOLS)  # neither side says these messages
-ROLES = (USER, ASSISTANT, *SKIPPED_ROLES)
+INSTRUCTIONS = ("system", "developer")
+ROLES = (USER, ASSISTANT, *INSTRUCTIONS, *TOOLS)
 CALLS = ("tool_calls", "function_call")
 MESSAGE = '{"role": "user" or "assistant", "content": text}'
 # The type of a content part -> the key of its text.
 TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
-
-# What a reasoning model writes before its answer.
-_THOUGHTS = re.compile(r"(?:\s*<think>.*?(?:</think>|\Z))+\s*|(?:(?!<think>).)*?</think>\s*", re.DOTALL)
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -44,7 +44,7 @@ class Turn:
 
     @cached_property
     def has_words(self) -> bool:
-        """Whether the reply is not blank; kept, because every later reply of the chat asks."""
+        """Whether the reply holds words; kept, because every later reply of the chat asks."""
         return not is_blank(self.reply)
 
 
@@ -56,13 +56,18 @@ class Utterance:
         role: one of ``ROLES``.
         text: the text; empty for a message by a tool.
         unread: which content of the message is not text and was not read; None if all of it is text.
-        skipped: whether the message belongs to no turn: an instruction, a call of a tool, or what a tool returned.
+        skipped: whether the message belongs to no turn: an instruction, a thought, a call of a tool, or what it returned.
     """
 
     role: str
     text: str
     unread: str | None = None
     skipped: bool = False
+
+    @property
+    def said(self) -> Extract:
+        """What of the text is said to the other side: without the thoughts and calls of the assistant."""
+        return said(self.text) if self.role == ASSISTANT else Extract.whole(self.text)
 
 
 def chat_to_text(messages: Iterable[Mapping[str, str]]) -> str:
@@ -73,8 +78,8 @@ def chat_to_text(messages: Iterable[Mapping[str, str]]) -> str:
 def read_turns(messages: Messages) -> list[Turn]:
     """Splits a chat of any length into turns.
 
-    Messages of the system and of tools, assistant messages that only call a tool, user messages after the last reply,
-    and what the assistant wrote within ``<think>`` and ``</think>`` are skipped.
+    Messages of the system and of tools, messages and parts that only think or call a tool, thoughts within a text of the
+    assistant, and user messages after the last reply are skipped; see ``contradiction.spoken``.
 
     Args:
         messages: dicts with ``role`` (one of ``ROLES``) and ``content``: text, a list of parts (only parts of text are
@@ -101,13 +106,9 @@ def unfinished_turns(messages: Messages) -> list[Turn]:
 
 
 def spoken_messages(messages: Messages) -> list[dict[str, str]]:
-    """The messages of both sides as text, as they are judged; raises InputError for one that is not usable."""
+    """What both sides say to each other, as text; raises InputError for a message that is not usable."""
     read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
-    return [
-        {"role": message.role, "content": answer_of(message.text) if message.role == ASSISTANT else message.text}
-        for message in read
-        if not message.skipped
-    ]
+    return [{"role": message.role, "content": message.said.text} for message in read if not message.skipped]
 
 
 def alternating(texts: Iterable[str]) -> list[dict[str, str]]:
@@ -148,23 +149,8 @@ def add_message(turns: list[Turn], message: Utterance, index: int) -> None:
     if message.role == USER:
         turns[-1] = Turn(_join(last.user, message.text), "", (*last.user_messages, index), (), unread)
     else:
-        reply = _join(last.reply, answer_of(message.text))
+        reply = _join(last.reply, message.said.text)
         turns[-1] = Turn(last.user, reply, last.user_messages, (*last.reply_messages, index), unread)
-
-
-def answer_start(text: str) -> int:
-    """Where the answer begins in the text of a reasoning model, which may begin with a ``<think>`` block.
-
-    Some servers leave out the first tag. A text that was cut within the block has no last tag, and no answer. Tags
-    within the answer, as in an explanation of them, are text.
-    """
-    thoughts = _THOUGHTS.match(text)
-    return thoughts.end() if thoughts else 0
-
-
-def answer_of(text: str) -> str:
-    """The text of a reasoning model without the ``<think>`` block before its answer."""
-    return text[answer_start(text) :]
 
 
 def _join(before: str, text: str) -> str:
@@ -173,72 +159,78 @@ def _join(before: str, text: str) -> str:
 
 def read_message(message: object, where: str) -> Utterance:
     """Reads one message; raises InputError, which begins with ``where``, for one that is not usable."""
-    if hasattr(message, "model_dump"):  # a message object of an SDK
-        message = message.model_dump()
+    message = _dumped(message)
     if not isinstance(message, Mapping):
         several = "; `batch` judges several chats" if isinstance(message, list) else ""
         raise InputError(f"{where} is {kind_of(message)}; it must be {MESSAGE}{several}")
+    if is_unspoken_item(message):
+        return Utterance(TOOLS[0], "", skipped=True)
     if "role" not in message:
-        raise InputError(f"{where} has no 'role'; it must be {MESSAGE}")
+        kind = f" of type {shown(message['type'])}" if "type" in message else ""
+        raise InputError(f"{where}{kind} has no 'role'; it must be {MESSAGE}")
     role = message["role"].lower() if isinstance(message["role"], str) else None
     if role not in ROLES:
         raise InputError(
             f"{where}: role {shown(message['role'])}; allowed are {', '.join(ROLES)}; the bot's own messages have the "
             f"role {ASSISTANT}"
         )
-    if role in TOOLS:
-        return Utterance(role, "", skipped=True)
-    calls = role == ASSISTANT and any(_is_given(message.get(key)) for key in CALLS)
-    if "content" not in message and not calls:
+    unspoken = role == ASSISTANT and has_unspoken_keys(message)
+    if "content" not in message and not unspoken and not isinstance(message.get("refusal"), str):
         raise InputError(f"{where} has no 'content'; it must be {MESSAGE}")
-    text, unread = _read_content(role, message, where)
-    only_calls = calls and is_blank(text) and unread is None
-    return Utterance(role, text, unread, skipped=role in SKIPPED_ROLES or only_calls)
+    text, unread, only_unspoken = _read_content(role, message, where)
+    utterance = Utterance(role, text, unread, skipped=role in INSTRUCTIONS or only_unspoken)
+    says_nothing = unspoken and unread is None and is_blank(utterance.said.text)
+    return replace(utterance, skipped=True) if says_nothing or (role == ASSISTANT and is_folded(message)) else utterance
+
+
+def _dumped(value: object) -> object:
+    """An object of an SDK as a dict; any other value as it is."""
+    return value.model_dump() if hasattr(value, "model_dump") else value
 
 
 def text_at(messages: Messages, indices: Iterable[int]) -> str:
-    """The text of the messages at these indices, a line for each."""
-    return "\n".join(read_message(messages[index], f"messages[{index}]").text for index in indices)
+    """What the messages at these indices say, a line for each."""
+    return "\n".join(read_message(messages[index], f"messages[{index}]").said.text for index in indices)
 
 
-def _is_given(value: Any) -> bool:
-    """Whether a value is not empty; also works for arrays, which have no truth value."""
-    return len(value) > 0 if hasattr(value, "__len__") else bool(value)
-
-
-def _read_content(role: str, message: Mapping[str, Any], where: str) -> tuple[str, str | None]:
-    """The text of a message, and which of its content is not text."""
+def _read_content(role: str, message: Mapping[str, Any], where: str) -> tuple[str, str | None, bool]:
+    """The text of a message, which of its content is not text, and whether it only thinks or calls tools."""
     content = message.get("content")
     if content is None:  # for instance if a tool is called, or if the assistant refuses under a key of its own
         refusal = message.get("refusal")
         content = refusal if role == ASSISTANT and isinstance(refusal, str) else ""
     if isinstance(content, str):
-        return check_text(content, where), None
+        return check_text(content, where), None, False
     # An iterator would be used up, and some callers read a message twice.
     if not isinstance(content, Iterator) and (parts := _items(content)) is not None:
         return _read_parts(parts, where)
     raise InputError(f"{where}: content is {kind_of(content)}; it must be text, or a list of parts")
 
 
-def _read_parts(parts: Sequence[object], where: str) -> tuple[str, str | None]:
-    texts, other_types = [], []
-    for number, part in enumerate(parts):
+def _read_parts(parts: Sequence[object], where: str) -> tuple[str, str | None, bool]:
+    texts, other_types, unspoken = [], [], False
+    for number, part in enumerate(map(_dumped, parts)):
         place = f"{where}: content[{number}]"
         if isinstance(part, str):
             texts.append(check_text(part, place))
             continue
-        if not isinstance(part, Mapping) or not isinstance(part.get("type"), str):
+        if not isinstance(part, Mapping):
             raise InputError(f'{place} is {shown(part)}; a part must be {{"type": "text", "text": text}}')
-        if part["type"] not in TEXT_PARTS:
-            other_types.append(shown(part["type"]))
-        elif isinstance(text := part.get(TEXT_PARTS[part["type"]]), str):
+        kind = part.get("type", "text" if "text" in part else None)  # Gemini and Bedrock name no type
+        if is_unspoken_item(part) or (kind is None and has_unspoken_keys(part)):
+            unspoken = True
+        elif not isinstance(kind, str):
+            raise InputError(f'{place} is {shown(part)}; a part must be {{"type": "text", "text": text}}')
+        elif kind not in TEXT_PARTS:
+            other_types.append(shown(kind))
+        elif isinstance(text := part.get(TEXT_PARTS[kind]), str):
             texts.append(check_text(text, place))
         else:
             raise InputError(f"{place}: its text is {kind_of(text)}; it must be text")
     unread = None
     if other_types:
         unread = f"{where} holds content that is not text and was not read: {_list_few(other_types)}"
-    return "\n".join(texts), unread
+    return "\n".join(texts), unread, unspoken and not texts and not other_types
 
 
 def _list_few(names: Sequence[str]) -> str:
@@ -267,8 +259,8 @@ def check_texts(values: object, where: str) -> list[str]:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text holds no letter, digit or symbol: only spaces, punctuation, marks and control characters."""
-    return all(unicodedata.category(character)[0] in "ZPCM" for character in set(text))
+    """Whether a text has no word: no letter, digit or symbol beside spaces, punctuation and markup."""
+    return all(unicodedata.category(character)[0] in "ZPCM" for character in set(plain(text)))
 
 
 # A Han character counts as a word, as does a character of a syllabic script; in other scripts a run of letters does.
@@ -282,13 +274,16 @@ FOREIGN_WORDS = 3  # fewer are a name or a short answer, as Chinese speakers use
 
 def is_chinese(text: str) -> bool:
     """Whether at least half of the words are Han characters; also true of text without letters, such as a number."""
+    text = plain(text)
     return len(_CHINESE.findall(text)) >= len(_OTHER.findall(text))
 
 
 def is_foreign(text: str) -> bool:
     """Whether a text is in another language than Chinese.
 
-    It is if words of other scripts outnumber its Han characters, and are at least ``FOREIGN_WORDS``. URLs do not count.
+    It is if words of other scripts outnumber its Han characters, and are at least ``FOREIGN_WORDS``. URLs and markup do
+    not count.
     """
+    text = plain(text)
     words = len(_OTHER.findall(_URL.sub(" ", text)))
     return words >= FOREIGN_WORDS and words > len(_CHINESE.findall(text))

@@ -12,6 +12,7 @@ from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import CONVERSATION
 from contradiction.inputs.windows import LONG_REPLY, STRUCTURED, UNSTRUCTURED, Window, is_opening, windows
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY
+from contradiction.markup import plain
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.settings import Settings
 from contradiction.verdict import NO_ANSWER, NOTHING_BEFORE, Clash, Verdict
@@ -164,7 +165,7 @@ class Judge:
         earlier = [case.turns[place] for window in case.windows for place in window.earlier]
         if verdict.evidence:
             earlier = [turn for turn in earlier if turn.reply_messages == verdict.evidence]
-        return any(len(turn.reply) > LONG_REPLY for turn in (case.turns[case.place], *earlier))
+        return any(len(plain(turn.reply)) > LONG_REPLY for turn in (case.turns[case.place], *earlier))
 
     def why_unreadable(self, text: str) -> str | None:
         """Why a text cannot be judged, in words that follow its name (``holds no words``); None if it can be judged."""

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from contradiction.conversation import Turn, answer_of, check_text, check_texts, is_blank
+from contradiction.conversation import Turn, check_text, check_texts, is_blank
 from contradiction.errors import InputError
 from contradiction.inputs.windows import INTRODUCTION, STRUCTURED, Window, row_of
 from contradiction.judge import Case, Judge
 from contradiction.labels import CATEGORIES, CONTRADICTIONS, HISTORY, INTRA, ROLE
+from contradiction.markup import plain
 from contradiction.methods.base import Prediction
+from contradiction.spoken import said
 from contradiction.verdict import Verdict
 
 
@@ -36,12 +38,12 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
         InputError: a text is not usable, or the model cannot compare a reply with an earlier one.
     """
     _check_compares_replies(judge)
-    reply, question = answer_of(check_text(reply, "reply")), check_text(question, "question")
+    reply, question = said(check_text(reply, "reply")).text, check_text(question, "question")
     turns, windows = [], []
     for index, fact in enumerate(check_texts(facts, "facts")):
         problem = None if is_blank(fact) else judge.why_unreadable(fact)
         turns.append(Turn("", fact, (), (index,), problem and f"facts[{index}] {problem}"))
-        if not is_blank(fact) and not problem and fact.strip() != reply.strip():
+        if not is_blank(fact) and not problem and plain(fact).strip() != plain(reply).strip():
             windows.append(Window(row_of(INTRODUCTION, fact, question, reply), (index,)))
     reason = None
     if problem := judge.why_unreadable(reply):
@@ -70,7 +72,7 @@ def _why_no_window(turns: Sequence[Turn], reply: str) -> str:
     """Why there is no fact that the reply can be compared with."""
     if unreadable := next((turn.unread for turn in turns if turn.unread), None):
         return unreadable
-    if any(turn.reply.strip() == reply.strip() for turn in turns):
+    if any(plain(turn.reply).strip() == plain(reply).strip() for turn in turns):
         return "the facts say the same as the reply"
     return "there is no fact to compare the reply with"
 

@@ -7,12 +7,13 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 
-from contradiction.conversation import Messages, Turn, answer_start, is_blank, list_messages, read_message, read_turns
+from contradiction.conversation import Messages, Turn, is_blank, list_messages, read_message, read_turns
 from contradiction.errors import InputError
 from contradiction.inputs.views import Row
 from contradiction.inputs.windows import INTRODUCTION, row_of, windows
 from contradiction.judge import Judge
 from contradiction.labels import INTRA
+from contradiction.markup import words
 from contradiction.verdict import Verdict
 
 # Between ASCII letters or digits, points and spaces separate no clauses: 3.5, 8:30, Hello Kitty. The comma of
@@ -105,13 +106,18 @@ def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> 
             f"the verdict is on the messages {verdict.reply}, but the last reply of the chat is {judged.reply_messages}"
         )
     if verdict.label == INTRA:
-        earlier, pair = judged, _most_contradictory_pair(judge, judged)
+        earlier, pair = judged, _most_contradictory_pair(judge, _plain(judged))
     elif verdict.contradiction and verdict.evidence:
         earlier = _find_turn(turns, verdict.evidence)
-        pair = _best_pair(judge, earlier, judged)
+        pair = _best_pair(judge, _plain(earlier), _plain(judged))
     else:
         return None
     return pair and Location(_span(messages, earlier, pair[0]), _span(messages, judged, pair[1]), verdict)
+
+
+def _plain(turn: Turn) -> Turn:
+    """The turn with the words of its reply alone, as the model reads it."""
+    return replace(turn, reply=words(turn.reply).text)
 
 
 def _find_turn(turns: Sequence[Turn], evidence: tuple[int, ...]) -> Turn:
@@ -176,14 +182,16 @@ def _history_probabilities(judge: Judge, rows: Sequence[Row]) -> list[float]:
 
 
 def _span(messages: Messages, turn: Turn, clause: Clause) -> Span:
-    """The span of a clause in its message; a clause lies in one message, because a line break ends a clause."""
-    start, end = clause
+    """The span in its message of a clause of the words of a reply.
+
+    A clause lies in one message, because a line break ends a clause.
+    """
+    start, end = words(turn.reply).origin(*clause)
     for index in turn.reply_messages:
-        text = read_message(messages[index], f"messages[{index}]").text
-        skipped = answer_start(text)
-        length = len(text) - skipped
+        said = read_message(messages[index], f"messages[{index}]").said
+        length = len(said.text)
         if length and start < length:
-            return Span(index, skipped + start, skipped + end)
+            return Span(index, *said.origin(start, min(end, length)))
         # The messages of a turn are joined by a line break, except where one is empty.
         start, end = (start - length - 1, end - length - 1) if length else (start, end)
     raise AssertionError("a clause lies in one of the messages of its reply")

@@ -17,8 +17,8 @@ def test_turns_know_their_indices():
 
 
 def test_blank_texts_are_recognised():
-    assert all(is_blank(text) for text in ("", " ", "……", "!?", "\u3000"))
-    assert not any(is_blank(text) for text in ("好", "a", "1", "😀", "+"))
+    assert all(is_blank(text) for text in ("", " ", "……", "!?", "\u3000", "😀", "<br/>", "[微笑]", "\u200b"))
+    assert not any(is_blank(text) for text in ("好", "a", "1", "+", "[我]"))
 
 
 def sides_and_texts(*pairs):
@@ -116,7 +116,16 @@ def test_language_is_detected_by_words(text, chinese):
 
 
 @pytest.mark.parametrize(
-    "text", ["OK", "iPhone", "Wi-Fi", "看这里 https://example.com/a/b?c=d", "看www.example.com/a/b这里", "18"]
+    "text",
+    [
+        "<div><span>我养猫</span></div>",
+        "OK",
+        "iPhone",
+        "Wi-Fi",
+        "看这里 https://example.com/a/b?c=d",
+        "看www.example.com/a/b这里",
+        "18",
+    ],
 )
 def test_names_short_answers_and_urls_are_not_foreign(detector, text):
     assert not is_foreign(text)
@@ -153,29 +162,3 @@ def test_arrays_are_invalid_roles_and_count_as_tool_calls_unless_empty():
     for calls, turns in ((np.array([], dtype=object), 1), (np.array([{"id": 1}, {"id": 2}], dtype=object), 0)):
         chat = [{"role": "user", "content": "我"}, {"role": "assistant", "content": "", "tool_calls": calls}]
         assert len(read_turns(chat)) == turns
-
-
-@pytest.mark.parametrize(
-    ("content", "reply"),
-    [
-        ("<think>The user asks about cats.</think>\n\n我没养过猫呀", "我没养过猫呀"),
-        ("用户问我养不养猫。</think>我没养过猫呀", "我没养过猫呀"),
-        ("\n<think>一</think>\n<think></think>我没养过猫呀", "我没养过猫呀"),
-        ("我没养过猫，<think>和</think>是标签", "我没养过猫，<think>和</think>是标签"),
-        ("<think>用户问我养不养猫，我应该说", ""),
-        (" 我没养过猫呀", " 我没养过猫呀"),
-    ],
-)
-def test_thoughts_of_a_reasoning_model_are_not_judged(detector, content, reply):
-    messages = [*chat(*CHAT[:3]), {"role": "assistant", "content": content}]
-    assert read_turns(messages)[-1].reply == reply
-    plain = detector([*messages[:3], {"role": "assistant", "content": reply}])
-    assert (detector(messages).scores, detector(messages).checked) == (plain.scores, bool(reply))
-    [ranked] = detector.rerank(messages[:3], [content])
-    assert (ranked.reply, ranked.verdict.scores) == (content, plain.scores)
-    facts = ["我养了一只橘猫"]
-    assert detector.check(facts, content, CHAT[2]).scores == detector.check(facts, reply, CHAT[2]).scores
-
-
-def test_only_the_assistant_thinks():
-    assert read_turns(chat("<think>在吗</think>你好", "你好"))[0].user == "<think>在吗</think>你好"

@@ -67,17 +67,17 @@ def test_a_message_cannot_forge_the_separator_between_speakers(tokenizer):
         ("第一句\r\n第二句", "第一句，第二句"),
         ("哈哈 😀 ok!\n", "哈哈ok!"),
         ("好的😊我明天去❤️", "好的，我明天去"),
-        ("😊", "😊"),
         ("**重点**：用`pip`安装，见[文档](https://example.org/a)", "重点：用pip安装，见文档"),
-        ("## 推荐\n- 苹果\n- 香蕉\n\n1. 先洗", "推荐，苹果，香蕉，1.先洗"),
+        ("## 推荐\n- 苹果\n- 香蕉\n\n1. 先洗", "推荐，苹果，香蕉，先洗"),
         ("三乘5*3=15，**\n45", "三乘5*3=15，45"),
         ("I like  cats. ", "I like  cats. "),
+        ("<p>I like cats 😀</p>", "I like cats"),
         ("666\n", "666"),
         ("꽃 나무", "꽃 나무"),
         ("", ""),
     ],
 )
-def test_spaces_emoji_and_markdown_are_left_out_of_chinese_text(written, read):
+def test_text_is_written_as_in_the_data_set(written, read):
     assert normalize(written) == read == normalize(read)
 
 

@@ -17,9 +17,9 @@ def test_the_conversion_of_a_character_depends_on_its_word():
     assert normalize("頭髮乾了，乾隆發財") == "头发干了，乾隆发财"
 
 
-@given(st.text(st.characters(max_codepoint=0x2E7F, exclude_categories=["Cs"])))
+@given(st.text(st.characters(max_codepoint=0x24F, categories=["L", "Zs"], include_characters=",.!?\n")))
 def test_text_that_is_not_chinese_is_unchanged_but_for_line_breaks_at_its_ends(text):
-    assert normalize(text) == text.strip("\t\n\v\f\r")
+    assert normalize(text) == text.strip("\t\n\v\f\r").replace("\xad", "")
 
 
 @pytest.mark.parametrize("view", ["flatten", "sentence-pair", "reply-only"])

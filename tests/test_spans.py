@@ -57,7 +57,7 @@ def history_probability(detector, *rows):
         ("“我养猫。”他说……", ["“我养猫", "”他说"]),
         ("，，。！", []),
         ("", []),
-        ("😀！好", ["😀", "好"]),
+        ("😀！好", ["好"]),
     ],
 )
 def test_clauses_are_delimited_by_punctuation_and_spaces(text, expected):
@@ -70,8 +70,8 @@ def test_clauses_are_ordered_disjoint_and_lose_no_word(text):
     assert all(start < end for start, end in spans)
     assert all(before[1] < after[0] for before, after in combinations(spans, 2))
     kept = "".join(text[start:end] for start, end in spans)
-    assert [result for result in kept if result in "我猫a1😀"] == [
-        character for character in text if character in "我猫a1😀"
+    assert [result for result in kept if result in "我猫a1"] == [
+        character for character in text if character in "我猫a1"
     ]
 
 
@@ -210,6 +210,14 @@ def test_spans_count_the_thoughts_of_a_reasoning_model(detector):
     messages = chat("你养猫吗？", "<think>猫，</think>\n养了一只橘猫", "它叫什么？", "我想想</think>\n没养过")
     clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
     assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == ("养了一只橘猫", "没养过")
+
+
+def test_spans_point_into_the_text_as_it_was_written(detector):
+    earlier, later = "<p>**养了**一只&nbsp;橘猫[微笑]</p>", "好。<thinking>想想</thinking>*挠头* 我\u200b没养过[1]"
+    messages = chat("你养猫吗？", earlier, "它叫什么？", later)
+    clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
+    assert text_at(messages, clash.earlier) in ("养了**一只", "橘猫")
+    assert text_at(messages, clash.later) in ("好", "我\u200b没养过")
 
 
 PARTS = st.sampled_from(["我养猫", "没有，", "。真的！", "", " ", "好 的", "，，", "\n是的\n"])

@@ -8,7 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from contradiction.conversation import alternating, answer_of
+from contradiction.conversation import alternating
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.endpoint import LONGEST_WAIT, Answer, backoff, in_threads
@@ -17,6 +17,7 @@ from contradiction.io.lines import LineFile
 from contradiction.probing.bots import Bot, BotError
 from contradiction.probing.plan import Message, Probe, instruction
 from contradiction.probing.triggers import PERSONA, lists
+from contradiction.spoken import said
 
 TRANSCRIPT, KIND = "transcript.jsonl", "probe"
 LONGEST_QUESTION = 60  # characters of what a writer writes; a longer text is an explanation, not a question
@@ -56,7 +57,7 @@ class Caller:
             try:
                 # A reply that is cut inside an emoji may end with half of a surrogate pair, which is not valid text.
                 reply = self._bot.ask(messages)
-                return replace(reply, text=answer_of(reply.text).encode("utf-8", "replace").decode())
+                return replace(reply, text=said(reply.text).text.encode("utf-8", "replace").decode())
             except BotError as error:
                 if not error.again:
                     raise

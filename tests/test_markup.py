@@ -1,0 +1,144 @@
+"""Judging reads the words of a text, without markup, stickers and invisible characters."""
+
+import pytest
+from cases.wrapped import FORMS
+from helpers.chats import chat
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contradiction.markup import plain, words
+
+CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+MORE_FORMS = {
+    "nested tags": "<div><span>{}</span></div>",
+    "escaped tags": "&lt;p&gt;{}&lt;/p&gt;",
+    "attributes": '<a href="https://example.org/?a=1">{}</a><img src=x>',
+    "comment": "<!-- 草稿 -->{}",
+    "style": "<style>p {{ color: red }}</style>{}",
+    "turn": "<|im_start|>assistant\n{}<|im_end|>",
+    "full-width token": "{}<｜end▁of▁sentence｜>",
+    "instruction": "[INST]{}[/INST]",
+    "embedding": "\u202b{}\u202c",
+    "keycap": "1️⃣ {}",
+    "keycap at the end": "{}1️⃣",
+    "known sticker": "[捂脸]{}[doge]",
+    "shortcode": "{} :smile:",
+    "laughter": "{}（笑）",
+    "action": "*递给你一杯茶* {}",
+    "direction": "（微笑着看向你）{}",
+    "table": "| {} |\n| --- |",
+    "fence": "```text\n{}\n```",
+    "task": "- [x] {}",
+    "heading": "## {}",
+    "bold italic": "***{}***",
+    "ruler": "{}\n---",
+    "image": "![图](https://example.org/a.png){}",
+    "bracketed name": "**小智**: {}",
+    "struck out": "~~{}~~",
+    "source": "{}【4†来源】",
+    "all together": "<p>1. 小智：[微笑]*微笑* “{}”</p>&#8203;",
+}
+
+
+@pytest.mark.parametrize("reply", ["我没养过猫呀", "会，开了十年。", "I have no cat", "18"])
+def test_every_form_of_a_reply_has_the_same_words(reply):
+    forms = {**FORMS, **{name: form.format for name, form in MORE_FORMS.items()}}
+    read = {name: plain(form(reply)) for name, form in forms.items() if (reply, name) != ("18", "list item")}
+    assert {name: text for name, text in read.items() if text != reply} == {}
+
+
+@pytest.mark.parametrize("form", ["<p>{}</p>", "{}<|im_end|>", "&nbsp;{}", "*微笑着看向你* {}", "小智：{}"])
+def test_a_form_changes_no_verdict_of_either_side(detector, form):
+    *earlier, reply = CHAT
+    wrapped = [form.format(text) for text in CHAT]
+    monitors = detector.monitor(), detector.monitor()
+    checks = [
+        (
+            [monitors[0].add(message) for message in chat(*CHAT)][-1],
+            [monitors[1].add(message) for message in chat(*wrapped)][-1],
+        ),
+        (detector(chat(*CHAT)), detector(chat(*wrapped))),
+        (
+            detector.rerank(chat(*earlier), [reply])[0].verdict,
+            detector.rerank(chat(*wrapped[:3]), wrapped[3:])[0].verdict,
+        ),
+        (detector.check([CHAT[1]], reply), detector.check([wrapped[1]], wrapped[3])),
+    ]
+    for verdict, other in checks:
+        assert (other.label, other.evidence, other.checked) == (verdict.label, verdict.evidence, verdict.checked)
+        assert other.scores == pytest.approx(verdict.scores, abs=1e-5)
+
+
+@pytest.mark.parametrize("text", ["<br/>", "[微笑]", "（笑）", "*微笑着看向你*", "<|im_end|>", "---", "😀", "\u200b"])
+def test_a_reply_that_is_only_markup_holds_no_words(detector, text):
+    verdict = detector(chat(*CHAT[:3], text))
+    assert not verdict.checked and "no words" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3 < 5", "a<b", "如果a<b>c呢", "List<str>", "《书名》", "【笑傲江湖】", "[我]", "[我]没养过", "(2021)", "我养猫（两只）",
+        "（我没养过猫呀）", "他（笑着）说", "1.5 米", "1. 5米", "-5度", "3、4个", "一、二都行", "8:30起床", "99.9元", "24℃", "5㎡",
+        "https://a.cn/b?c=d&copy=1", "R&B", "1+1=2", "2*3*4=24", "2 * 3", "长*宽*高", "x = a[1]", "结果是[1, 2, 3]", "C++",
+        "好啊~~你呢~~", "他说：我养猫", "地址：北京", "小时候：我养猫", "#话题#", "！！！", "a_b_c", "我住在[城市]", "> 5",
+    ],
+)  # fmt: skip
+def test_what_may_be_content_stays(text):
+    assert plain(text) == text
+
+
+def test_marks_go_and_what_they_mark_stays():
+    written = {
+        "`<br>` 是换行标签": "<br> 是换行标签",
+        "```python\nprint('<p>')\n```": "print('<p>')",
+        "我*真的*没养过": "我真的没养过",
+        "*养了一只橘猫*": "养了一只橘猫",
+        "有2️⃣只": "有2只",
+        "[文档](https://example.org)": "文档",
+        "| 猫 | 两只 |\n|---|---|": "猫 \n 两只",
+        "<p>你好</p><p>我养猫</p>": "你好\n\n我养猫",
+        "我̶养̶猫̶": "我养猫",
+    }
+    assert {text: plain(text) for text in written} == written
+
+
+MARKS = [
+    "<p>",
+    "</p>",
+    "**",
+    "*",
+    "[",
+    "]",
+    "微笑",
+    "(",
+    ")",
+    "`",
+    "```\n",
+    "&lt;",
+    "&nbsp;",
+    "|",
+    "\n",
+    "1. ",
+    "> ",
+    "😀",
+    "猫",
+    " ",
+    "小智：",
+]
+
+
+@given(st.lists(st.sampled_from(MARKS), max_size=12).map("".join))
+def test_each_character_knows_its_place(text):
+    extract = words(text)
+    assert extract.text == plain(text) and len(extract.places) == len(extract.text)
+    assert list(extract.places) == sorted(extract.places)
+    for character, place in zip(extract.text, extract.places, strict=True):
+        assert character == text[place] or character in "\n\xa0< "
+
+
+@pytest.mark.parametrize(
+    "piece", ["<", "[", "*微", "`", "(笑", "| ", "&", "<!--", "<style>", "> ", "1. ", "**", " ", "-", "😀", "【"]
+)
+def test_the_time_is_linear_in_the_length_of_a_text(piece):
+    assert len(plain(piece * 20_000 + "好")) <= 20_000 * len(piece) + 1
