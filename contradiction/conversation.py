@@ -10,7 +10,7 @@ from typing import Any
 from contradiction.errors import InputError, kind_of, shown
 from contradiction.extract import Extract
 from contradiction.markup import plain
-from contradiction.spoken import has_unspoken_keys, is_folded, is_unspoken, is_unspoken_item, said
+from contradiction.spoken import has_unspoken_keys, is_folded, is_unspoken_item, said
 
 USER, ASSISTANT = "user", "assistant"
 TOOLS = ("tool", "function")
@@ -56,7 +56,7 @@ class Utterance:
         role: one of ``ROLES``.
         text: the text; empty for a message by a tool.
         unread: which content of the message is not text and was not read; None if all of it is text.
-        skipped: whether the message belongs to no turn: an instruction, a thought, a call of a tool, or what it returned.
+        skipped: whether the message belongs to no turn: an instruction, a thought, or the use of a tool.
     """
 
     role: str
@@ -78,8 +78,8 @@ def chat_to_text(messages: Iterable[Mapping[str, str]]) -> str:
 def read_turns(messages: Messages) -> list[Turn]:
     """Splits a chat of any length into turns.
 
-    Messages of the system and of tools, messages and parts that only think or call a tool, thoughts within a text of the
-    assistant, and user messages after the last reply are skipped; see ``contradiction.spoken``.
+    Messages of the system and of tools, messages and parts that only think or call a tool, thoughts within a text of
+    the assistant, and user messages after the last reply are skipped; see ``contradiction.spoken``.
 
     Args:
         messages: dicts with ``role`` (one of ``ROLES``) and ``content``: text, a list of parts (only parts of text are

@@ -46,8 +46,8 @@ _ATTRIBUTE = (
 _TAG = _compile(rf"<(?P<closes>/?)(?P<name>[a-z][\w:.-]{{0,30}}+)(?:{_ATTRIBUTE}){{0,20}}\s*/?>")
 _EMPTY_ELEMENTS = {"br", "hr", "img", "input", "wbr"}
 _BLOCKS = set(
-    "address article blockquote br center dd details div dl dt figure footer h1 h2 h3 h4 h5 h6 header hr li main ol p pre "
-    "section summary table tbody td th thead tr ul".split()
+    "address article blockquote br center dd details div dl dt figure footer h1 h2 h3 h4 h5 h6 header hr li main ol p "
+    "pre section summary table tbody td th thead tr ul".split()
 )
 _HIDDEN = _compile(
     r"<!--(?s:.*?)(?:-->|\z)", r"<!doctype[^<>]{0,200}>", r"<(style|script)\b[^<>]{0,200}>(?s:.{0,5000}?)</\1\s*>"
@@ -81,13 +81,15 @@ _SPEAKER = _compile(
 
 # What a stage direction tells of.
 _GESTURES = (
-    r"笑|叹气|叹了|叹息|哭|流泪|落泪|流汗|点(?:了点|点)?头|摇(?:了摇|摇)?头|歪(?:着|了|了歪)?头|低(?:着|下)?头|抬起?头|挠(?:了挠|挠)?头"
-    r"|眨|脸红|害羞|挥(?:了挥|挥)?手|招手|摆手|拍手|拍了拍|鼓掌|鞠躬|捂|抱住|抱抱|拥抱|摸摸|摸了摸|摸头|看着|看向|望着|望向|盯着|凝视|注视"
-    r"|皱(?:着|了皱|起)?眉|挑眉|耸(?:了耸|耸)?肩|沉默|停顿|轻声|小声|低声|悄声|沉思|思考|想了想|清(?:了清)?嗓|咳|伸出手|伸手|转身|走到|走向"
-    r"|走近|坐在|坐下|站起|靠近|凑近|拉住|握住|牵起|跺脚|嘟嘴|撅嘴|撒娇|吐舌|瞪|翻白眼|打哈欠|伸懒腰|深呼吸|比心|欢呼|跳起来|递给|递上"
-    r"|语气|表情|动作|神情|旁白|心想|内心|os[:：]"
-    r"|(?:开心|高兴|温柔|认真|害怕|生气|委屈|无奈|惊讶|兴奋|得意|难过|好奇|严肃|调皮|俏皮|轻轻|缓缓|慢慢|默默|静静)(?:地|的样子|(?=[)）】*＊_]))"
-    r"|\b(?:smil|laugh|sigh|nod|grin|wav(?:es|ing)|blush|chuckl|giggl|shrug|wink|hugs?\b|bows?\b)"
+    r"笑|叹气|叹了|叹息|哭|流泪|落泪|流汗|点(?:了点|点)?头|摇(?:了摇|摇)?头|歪(?:着|了|了歪)?头|低(?:着|下)?头"
+    r"|抬起?头|挠(?:了挠|挠)?头|眨|脸红|害羞|挥(?:了挥|挥)?手|招手|摆手|拍手|拍了拍|鼓掌|鞠躬|捂|抱住|抱抱|拥抱"
+    r"|摸摸|摸了摸|摸头|看着|看向|望着|望向|盯着|凝视|注视|皱(?:着|了皱|起)?眉|挑眉|耸(?:了耸|耸)?肩|沉默|停顿"
+    r"|轻声|小声|低声|悄声|沉思|思考|想了想|清(?:了清)?嗓|咳|伸出手|伸手|转身|走到|走向|走近|坐在|坐下|站起"
+    r"|靠近|凑近|拉住|握住|牵起|跺脚|嘟嘴|撅嘴|撒娇|吐舌|瞪|翻白眼|打哈欠|伸懒腰|深呼吸|比心|欢呼|跳起来|递给"
+    r"|递上|语气|表情|动作|神情|旁白|心想|内心|os[:：]"
+    r"|(?:开心|高兴|温柔|认真|害怕|生气|委屈|无奈|惊讶|兴奋|得意|难过|好奇|严肃|调皮"
+    r"|俏皮|轻轻|缓缓|慢慢|默默|静静)(?:地|的样子|(?=[)）】*＊_]))|\b(?:smil"
+    r"|laugh|sigh|nod|grin|wav(?:es|ing)|blush|chuckl|giggl|shrug|wink|hugs?\b|bows?\b)"
 )
 _IN_STARS = (
     rf"(?:(?<!\*)\*(?![*\s])|＊|(?<!_)_(?!_))(?=[^*＊_\n]{{0,60}}?(?:{_GESTURES}))[^*＊_\n]{{1,60}}[*＊_](?![*＊_])"
@@ -98,26 +100,30 @@ _IN_BRACKETS = (
 # A direction stands for itself: at an edge of a sentence, not within it. Starred text before or after a sentence is an
 # action, whatever it tells.
 _DIRECTION = _compile(
-    rf"(?=[*＊_(（【])(?:(?<![^\s\p{{P}}])(?:{_IN_STARS}|{_IN_BRACKETS})|(?:{_IN_STARS}|{_IN_BRACKETS})(?![^\s\p{{P}}]))",
+    rf"(?=[*＊_(（【])(?:(?<![^\s\p{{P}}])(?:{_IN_STARS}|{_IN_BRACKETS})"
+    rf"|(?:{_IN_STARS}|{_IN_BRACKETS})(?![^\s\p{{P}}]))",
     r"[*＊](?<=^.)(?![*＊\s])[^*＊\n:：]{3,60}(?<!\s)[*＊](?=[ \t]+[^\s*＊:：])",
     r"[*＊](?<=[。！？!?…][ \t]{0,3}.)(?![*＊\s])[^*＊\n:：]{3,60}(?<!\s)[*＊][ \t]*$",
 )
 # Stickers that are known also within a sentence.
 _FACES = (
-    "强|弱|吐|衰|心|色|囧|汗|晕|酷|嘘|困|赞|泪|怒|哼|耶|哇|福|微笑|撇嘴|发呆|得意|流泪|害羞|闭嘴|大哭|尴尬|发怒|调皮|呲牙|惊讶|难过|抓狂|偷笑|愉快|白眼|傲慢"
-    "|惊恐|憨笑|悠闲|咒骂|疑问|骷髅|敲打|再见|擦汗|抠鼻|鼓掌|坏笑|右哼哼|左哼哼|鄙视|委屈|快哭了|阴险|亲亲|可怜|笑脸|生病|脸红|破涕为笑|恐惧|失望|无语|嘿哈|捂脸"
-    "|奸笑|机智|皱眉|吃瓜|加油|天啊|社会社会|旺柴|好的|打脸|翻白眼|让我看看|叹气|苦涩|裂开|嘴唇|爱心|心碎|拥抱|握手|胜利|抱拳|勾引|拳头|玫瑰|凋谢|蛋糕|炸弹|便便"
-    "|月亮|太阳|庆祝|礼物|红包|烟花|爆竹|猪头|转圈|合十|哈哈|嘻嘻|爱你|允悲|二哈|笑哭|笑cry|doge|ok|图片|表情|动画表情|表情包|语音|视频|文件|位置|链接|emoji|image|sticker"
+    "强|弱|吐|衰|心|色|囧|汗|晕|酷|嘘|困|赞|泪|怒|哼|耶|哇|福|微笑|撇嘴|发呆|得意|流泪|害羞|闭嘴|大哭|尴尬"
+    "|发怒|调皮|呲牙|惊讶|难过|抓狂|偷笑|愉快|白眼|傲慢|惊恐|憨笑|悠闲|咒骂|疑问|骷髅|敲打|再见|擦汗|抠鼻|鼓掌"
+    "|坏笑|右哼哼|左哼哼|鄙视|委屈|快哭了|阴险|亲亲|可怜|笑脸|生病|脸红|破涕为笑|恐惧|失望|无语|嘿哈|捂脸|奸笑"
+    "|机智|皱眉|吃瓜|加油|天啊|社会社会|旺柴|好的|打脸|翻白眼|让我看看|叹气|苦涩|裂开|嘴唇|爱心|心碎|拥抱|握手"
+    "|胜利|抱拳|勾引|拳头|玫瑰|凋谢|蛋糕|炸弹|便便|月亮|太阳|庆祝|礼物|红包|烟花|爆竹|猪头|转圈|合十|哈哈|嘻嘻"
+    "|爱你|允悲|二哈|笑哭|笑cry|doge|ok|图片|表情|动画表情|表情包|语音|视频|文件|位置|链接|emoji|image|sticker"
 )
 _STICKER_NAME = r"(?!我|你|您|他|她|它|这|那|名字|姓名|城市|地名|地点|时间|日期|年龄)\p{Han}[\p{Han}a-z]{1,5}"
 _STICKER = _compile(
-    rf"\[(?<![a-z0-9_\])].)(?:{_FACES})\](?!\()",
+    rf"\[(?:(?<![a-z_\])].)|(?=\p{{Han}}))(?:{_FACES})\](?!\()",
     rf"\[(?<![\p{{L}}\p{{N}}_\]].){_STICKER_NAME}\](?!\()",
-    rf"\[(?<![a-z0-9_\])].){_STICKER_NAME}\](?![\p{{L}}\p{{N}}(])",
+    rf"\[{_STICKER_NAME}\](?![\p{{L}}\p{{N}}(])",
     r":(?<![\w:].)[a-z][a-z0-9_+-]{1,30}:(?![\w:])",
 )
 _CITATION = _compile(
-    r"(?<![a-z0-9_)\]])(?:\[\^?\d{1,3}(?:-\d{1,3})?\]|\[\[\d{1,3}\]\]|\[(?:citation|ref|source|来源|引用)[:： ]?\d{1,3}\])+(?!\()",
+    r"(?<![a-z_)\]])(?:\[\^?\d{1,3}(?:-\d{1,3})?\]|\[\[\d{1,3}\]\]"
+    r"|\[(?:citation|ref|source|来源|引用)[:： ]?\d{1,3}\])+(?!\()",
     r"【\d{1,3}(?::\d{1,3})?†[^【】\n]{0,80}】",
 )
 _EMPHASIS = _compile(
@@ -170,7 +176,8 @@ def words(text: str) -> Extract:
             extract = extract.sub(_SPACES).strip()
         if extract.text == before:
             break
-    characters = (clean.text[place] if found == _MASK else found for found, place in zip(extract.text, extract.places))
+    pairs = zip(extract.text, extract.places, strict=True)
+    characters = (clean.text[place] if found == _MASK else found for found, place in pairs)
     return Extract("".join(characters), [clean.places[place] for place in extract.places])
 
 

@@ -1,6 +1,6 @@
 """What of a message is said to the user: not the thoughts of a model, and not its calls of tools.
 
-Vendors mark these in many ways: with tags of any name and bracket in the text, with parts, with items that have no role,
+Vendors mark these in many ways: with tags of any name and bracket in the text, with parts, with items without a role,
 and under keys of their own. One list of names recognises them all.
 """
 

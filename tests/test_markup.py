@@ -40,10 +40,10 @@ MORE_FORMS = {
 }
 
 
-@pytest.mark.parametrize("reply", ["我没养过猫呀", "会，开了十年。", "I have no cat", "18"])
+@pytest.mark.parametrize("reply", ["我没养过猫呀", "会，开了十年。", "I have no cat.", "我今年18"])
 def test_every_form_of_a_reply_has_the_same_words(reply):
     forms = {**FORMS, **{name: form.format for name, form in MORE_FORMS.items()}}
-    read = {name: plain(form(reply)) for name, form in forms.items() if (reply, name) != ("18", "list item")}
+    read = {name: plain(form(reply)) for name, form in forms.items()}
     assert {name: text for name, text in read.items() if text != reply} == {}
 
 
@@ -78,10 +78,11 @@ def test_a_reply_that_is_only_markup_holds_no_words(detector, text):
 @pytest.mark.parametrize(
     "text",
     [
-        "3 < 5", "a<b", "如果a<b>c呢", "List<str>", "《书名》", "【笑傲江湖】", "[我]", "[我]没养过", "(2021)", "我养猫（两只）",
-        "（我没养过猫呀）", "他（笑着）说", "1.5 米", "1. 5米", "-5度", "3、4个", "一、二都行", "8:30起床", "99.9元", "24℃", "5㎡",
-        "https://a.cn/b?c=d&copy=1", "R&B", "1+1=2", "2*3*4=24", "2 * 3", "长*宽*高", "x = a[1]", "结果是[1, 2, 3]", "C++",
-        "好啊~~你呢~~", "他说：我养猫", "地址：北京", "小时候：我养猫", "#话题#", "！！！", "a_b_c", "我住在[城市]", "> 5",
+        "3 < 5", "a<b", "如果a<b>c呢", "List<str>", "《书名》", "【笑傲江湖】", "[我]", "[我]没养过", "(2021)",
+        "我养猫（两只）", "（我没养过猫呀）", "他（笑着）说", "1.5 米", "1. 5米", "-5度", "3、4个",
+        "一、二都行", "8:30起床", "99.9元", "24℃", "5㎡", "https://a.cn/b?c=d&copy=1", "R&B", "1+1=2",
+        "2*3*4=24", "2 * 3", "长*宽*高", "x = a[1]", "结果是[1, 2, 3]", "C++", "好啊~~你呢~~", "他说：我养猫",
+        "地址：北京", "小时候：我养猫", "#话题#", "！！！", "a_b_c", "我住在[城市]", "> 5",
     ],
 )  # fmt: skip
 def test_what_may_be_content_stays(text):
@@ -103,29 +104,7 @@ def test_marks_go_and_what_they_mark_stays():
     assert {text: plain(text) for text in written} == written
 
 
-MARKS = [
-    "<p>",
-    "</p>",
-    "**",
-    "*",
-    "[",
-    "]",
-    "微笑",
-    "(",
-    ")",
-    "`",
-    "```\n",
-    "&lt;",
-    "&nbsp;",
-    "|",
-    "\n",
-    "1. ",
-    "> ",
-    "😀",
-    "猫",
-    " ",
-    "小智：",
-]
+MARKS = "<p> </p> ** * [ ] 微笑 ( ) ` &lt; &nbsp; | 😀 猫 小智：".split(" ") + ["\n", " ", "```\n", "1. ", "> "]
 
 
 @given(st.lists(st.sampled_from(MARKS), max_size=12).map("".join))

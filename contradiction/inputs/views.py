@@ -23,10 +23,10 @@ _GAP = re.compile(r"\s+")
 def normalize(text: str) -> str:
     """The text as CDConv writes it: its words alone, in simplified characters, and without spaces beside Chinese text.
 
-    Markup, emoji and invisible characters are left out, see ``contradiction.markup``: no utterance of CDConv has any, and
-    a detector that never read them takes them for signs of a contradiction, or of none. A space between two Chinese
-    characters becomes a comma, as does a line break between words. Regional words stay as they are. None of the 46,640
-    utterances of CDConv changes.
+    Markup, emoji and invisible characters are left out, see ``contradiction.markup``: no utterance of CDConv has any,
+    and a detector that never read them takes them for signs of a contradiction, or of none. A space between two
+    Chinese characters becomes a comma, as does a line break between words. Regional words stay as they are. None of
+    the 46,640 utterances of CDConv changes.
     """
     text = plain(text.strip("\t\n\v\f\r"))
     if text.isascii():

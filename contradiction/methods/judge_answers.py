@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from contradiction.conversation import answer_of
 from contradiction.labels import CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, ROLE
+from contradiction.spoken import said
 
 # Label -> other names that language models give it, in the form that `_plain` returns.
 SPELLINGS: Mapping[str, str] = {
@@ -43,7 +43,7 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     its lines or follows "the answer is" comes before one within a sentence. A statement such as "the label is history"
     needs no JSON, and a label may be the whole last line.
     """
-    text, *_ = answer_of(text).partition("<think>")  # a model may go on to think after its answer
+    text, *_ = said(text).text.partition("<think>")  # a model may go on to think after its answer
     texts, objects = _split(re.sub(r"```\w*|</?\w+>", "", text[-LONGEST:]))
     stated: list[str | None] = []
     mentioned: list[str | None] = []

@@ -1,4 +1,7 @@
-"""Forms in which the same reply reaches a detector. Each should leave the verdict of a sample of replies as it is (at most 2 in 100 flip) and checked."""
+"""Forms in which the same reply reaches a detector.
+
+Each should leave the verdict of a sample of replies as it is (at most 2 in 100 flip) and checked.
+"""
 
 FORMS = {
     "paragraph": lambda s: f"<p>{s}</p>",
