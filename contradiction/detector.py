@@ -14,6 +14,7 @@ from contradiction.conversation import Messages, Turn, read_turns
 from contradiction.decision import NO_RULE
 from contradiction.errors import InputError, kind_of
 from contradiction.inference.base import OnBatch
+from contradiction.inputs.rows import check_rows
 from contradiction.inputs.views import TWO_TEXTS, VIEWS, Row
 from contradiction.inputs.windows import MAX_TURNS, WINDOWED
 from contradiction.io import manifest
@@ -225,7 +226,12 @@ class ContradictionDetector(Judge):
     def classify(
         self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
     ) -> list[Classification]:
-        """Classifies rows of the data set by the decision rule alone; the settings do not apply."""
+        """Classifies rows of the data set by the decision rule alone; the settings do not apply.
+
+        Raises:
+            InputError: a row lacks a column that the model reads, or holds no text there.
+        """
+        check_rows(rows, self.columns)
         return self.classifier.classify(rows, batch_size=batch_size, on_batch=on_batch)
 
     def _read_chats(self, chats: Sequence[Messages]) -> list[list[Turn]]:

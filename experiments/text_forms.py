@@ -1,38 +1,33 @@
-"""What other ways to write the same messages cost a detector, with the normalization of the library and without.
+"""Whether a detector keeps its verdict on a reply that is written in another form: with markup, emoji, in other characters.
 
     python -m experiments.text_forms models/e5-small-long-replies
 
-Every sixth row of the validation split is written with traditional characters, spaces, Markdown and the like. Shown are
-the rows whose decision between contradiction and none changes, and macro-F1 by rule, in percent.
+Every form is applied to the same last replies of the official validation split. Shown are the replies whose verdict,
+contradiction or none, changes, and those that are no longer checked, in percent.
 """
 
 import argparse
+import random
 import re
+import runpy
 from collections.abc import Callable
-from unittest.mock import patch
 
-import numpy as np
 from opencc import OpenCC
-from sklearn.metrics import f1_score
 
-from contradiction import ContradictionDetector, cdconv
+from contradiction import ContradictionDetector
+from contradiction.conversation import Messages, alternating
 from contradiction.data.splits import load_split
-from contradiction.inputs.views import normalize
+from contradiction.inputs.views import CONVERSATION
 from contradiction.io.tables import Table, percent
-from contradiction.labels import LABELS, is_contradiction
+from contradiction.paths import CHECKOUT
+from contradiction.verdict import Verdict
 
-EVERY = 6
 FORMS: dict[str, Callable[[str], str]] = {
-    "as it is": str,
     **{f"traditional, {name}": OpenCC(name).convert for name in ("s2t", "s2hk", "s2twp")},
-    "a line break after each message": "{}\n".format,
     "a line break after punctuation": lambda text: re.sub(r"(?<=[，。！？])(?=.)", "\n", text),
     "spaces around Latin words and numbers": lambda text: re.sub(
         r"(?<=[一-鿿])(?=[0-9A-Za-z])|(?<=[0-9A-Za-z])(?=[一-鿿])", " ", text
     ),
-    "bold text": "**{}**".format,
-    "a list item": "- {}".format,
-    "an emoji at the end": "{}😊".format,
     "half-width punctuation": lambda text: text.translate(str.maketrans("，！？：；", ",!?:;")),
     "a full stop at the end": lambda text: text if text[-1] in "。！？…~～" else f"{text}。",
 }
@@ -41,36 +36,35 @@ FORMS: dict[str, Callable[[str], str]] = {
 def main() -> None:
     """Parses the arguments, judges, prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("model", help="a model folder or Hub id, with the labels of 4-class")
+    parser.add_argument("model", help="a model folder or Hub id")
     parser.add_argument("--data", default="cdconv")
-    parser.add_argument("--precision", default="bf16")
+    parser.add_argument("--replies", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
 
-    detector = ContradictionDetector.from_pretrained(options.model, precision=options.precision)
-    split = load_split(options.data, "4-class", "validation")
-    split = split.select(range(0, len(split), EVERY))
-    truth = np.array(split["label"])
-    rows = [{name: row[name] for name in cdconv.UTTERANCES} for row in split]
+    detector = ContradictionDetector.from_pretrained(options.model)
+    rows = random.Random(options.seed).sample(
+        load_split(options.data, "4-class", "validation").to_list(), options.replies
+    )
 
-    def decisions(form: Callable[[str], str], read: Callable[[str], str]) -> tuple[np.ndarray, np.ndarray]:
-        with patch("contradiction.inputs.views.normalize", read):
-            results = detector.classify([{name: form(text) for name, text in row.items()} for row in rows])
-        binary = np.array([is_contradiction(result.label) for result in results])
-        return np.array([LABELS["4-class"].index(result.label) for result in results]), binary
+    def judge(form: Callable[[str], str]) -> list[Verdict]:
+        chats: list[Messages] = []
+        for row in rows:
+            *earlier, reply = (row[column] for column in CONVERSATION)
+            chats.append(alternating([*earlier, form(reply)]))
+        return detector.batch(chats)
 
-    usual = decisions(str, normalize)[1]
+    usual = judge(str)
     lines = []
-    for name, form in FORMS.items():
-        columns: list[list[str]] = [[], [], []]
-        for read in (normalize, str):
-            predictions, binary = decisions(form, read)
-            columns[0].append(percent(float(np.mean(binary != usual))))
-            columns[1].append(percent(f1_score(truth, predictions, average="macro")))
-            columns[2].append(percent(f1_score(truth > 0, predictions > 0, average="macro")))
-        lines.append((name, *(cell for column in columns for cell in column)))
-    pairs = [f"{figure}, {how}" for figure in ("changed", "4-class", "2-class") for how in ("normalized", "as written")]
-    print(f"{len(rows)} rows")
-    print(Table("", ("written with", *pairs), lines).markdown())
+    wrapped = runpy.run_path(str(CHECKOUT / "tests" / "cases" / "wrapped.py"))
+    for name, form in (wrapped["FORMS"] | wrapped["MORE_FORMS"] | FORMS).items():
+        verdicts = judge(form)
+        changed = sum(one.contradiction != other.contradiction for one, other in zip(verdicts, usual, strict=True))
+        unchecked = sum(not verdict.checked for verdict in verdicts)
+        lines.append((name, percent(changed / len(rows)), percent(unchecked / len(rows))))
+        print(*lines[-1], sep="\t", flush=True)
+    print(f"{len(rows)} replies")
+    print(Table("", ("written with", "changed, %", "unchecked, %"), lines).markdown())
 
 
 if __name__ == "__main__":

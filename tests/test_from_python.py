@@ -107,6 +107,28 @@ def test_unusable_rows_raise_one_clear_line(detector, own, change, config, said)
     assert "\n" not in str(raised.value)
 
 
+def test_an_utterance_that_is_no_text_is_named_on_every_way_in(detector, own, quick_model, run, tmp_path):
+    rows = with_labels(Dataset.from_list([*own, *own, *own]), LABELS["4-class"])
+    rows = rows.map(lambda row, index: {"b2": None if index in (3, 5) else row["b2"]}, with_indices=True)
+    splits = {"train": rows, "validation": rows, "test": rows}
+    write_repo(tmp_path / "mine", {"4-class": splits}, DatasetCardData(), "")
+    model = shutil.copytree(quick_model, tmp_path / "model")
+    for call in (
+        lambda: evaluate(detector, rows),
+        lambda: evaluate(detector, tmp_path / "mine", "4-class"),
+        lambda: train(RECIPE, splits, out=tmp_path / "run"),
+        lambda: detector.classify(rows.to_list()),
+    ):
+        with pytest.raises(InputError, match="row 4: b2 is null"):
+            call()
+    with pytest.raises(InputError, match="row 1 has no b1"):
+        detector.classify([{"u1": "你好", "u2": "你好", "b2": "你好"}])
+    data = ("--data", tmp_path / "mine", "--config", "4-class")
+    for command in (("evaluate", model), ("calibrate", model), ("analyze", model, "--out", tmp_path / "analysis")):
+        code, _, error = run(*command, *data)
+        assert (code, error.count("row 4: b2 is null")) == (2, 1)
+
+
 def test_texts_as_labels_of_a_folder_raise_one_clear_line(detector, own, tmp_path):
     write_repo(tmp_path / "mine", {"4-class": {"test": own}}, DatasetCardData(), "")
     with pytest.raises(InputError, match="mine: the labels of config '4-class' are texts"):

@@ -1,7 +1,7 @@
 """Judging reads the words of a text, without markup, stickers and invisible characters."""
 
 import pytest
-from cases.wrapped import FORMS
+from cases.wrapped import FORMS, MORE_FORMS
 from helpers.chats import chat
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,41 +9,11 @@ from hypothesis import strategies as st
 from contradiction.markup import plain, words
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
-MORE_FORMS = {
-    "nested tags": "<div><span>{}</span></div>",
-    "escaped tags": "&lt;p&gt;{}&lt;/p&gt;",
-    "attributes": '<a href="https://example.org/?a=1">{}</a><img src=x>',
-    "comment": "<!-- 草稿 -->{}",
-    "style": "<style>p {{ color: red }}</style>{}",
-    "turn": "<|im_start|>assistant\n{}<|im_end|>",
-    "full-width token": "{}<｜end▁of▁sentence｜>",
-    "instruction": "[INST]{}[/INST]",
-    "embedding": "\u202b{}\u202c",
-    "keycap": "1️⃣ {}",
-    "keycap at the end": "{}1️⃣",
-    "known sticker": "[捂脸]{}[doge]",
-    "shortcode": "{} :smile:",
-    "laughter": "{}（笑）",
-    "action": "*递给你一杯茶* {}",
-    "direction": "（微笑着看向你）{}",
-    "table": "| {} |\n| --- |",
-    "fence": "```text\n{}\n```",
-    "task": "- [x] {}",
-    "heading": "## {}",
-    "bold italic": "***{}***",
-    "ruler": "{}\n---",
-    "image": "![图](https://example.org/a.png){}",
-    "bracketed name": "**小智**: {}",
-    "struck out": "~~{}~~",
-    "source": "{}【4†来源】",
-    "all together": "<p>1. 小智：[微笑]*微笑* “{}”</p>&#8203;",
-}
 
 
 @pytest.mark.parametrize("reply", ["我没养过猫呀", "会，开了十年。", "I have no cat.", "我今年18"])
 def test_every_form_of_a_reply_has_the_same_words(reply):
-    forms = {**FORMS, **{name: form.format for name, form in MORE_FORMS.items()}}
-    read = {name: plain(form(reply)) for name, form in forms.items()}
+    read = {name: plain(form(reply)) for name, form in (FORMS | MORE_FORMS).items()}
     assert {name: text for name, text in read.items() if text != reply} == {}
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from contradiction.errors import InputError, first_line, kind_of
+from contradiction.inputs.rows import check_texts
+from contradiction.inputs.views import VIEWS
 from contradiction.io.files import new_folder
 from contradiction.io.hub import quick_hub
 from contradiction.io.quiet import no_data_bars, no_hub_warnings
@@ -29,6 +31,7 @@ UNNAMED = "a data repo without a name"
 CHINESE, UNDETERMINED = "zh", "und"  # codes of languages
 CHINESE_CODES = ("zh", "zho", "chi", "cmn", "yue", "wuu", "lzh", "chinese")
 ONE_BOT = 0  # the bot number of rows that name no bot
+_TEXTS = {column for columns in VIEWS.values() for column in columns}
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -45,8 +48,8 @@ def load_split(data: Data, config: str, split: str) -> "Dataset":
     Rows without ids are numbered from 1.
 
     Raises:
-        InputError: there is no such config or split, the folder is not a data repo or has no checklists, or the labels
-            are not class ids, or have other names than those of the task.
+        InputError: there is no such config or split, the folder is not a data repo or has no checklists, an utterance
+            is not text, or the labels are not class ids, or have other names than those of the task.
     """
     known = (*CONFIGS, *CROSSED_CONFIGS, *CHECKLISTS)
     if config not in known:
@@ -57,6 +60,8 @@ def load_split(data: Data, config: str, split: str) -> "Dataset":
         raise InputError(f"split {split!r}; config {config!r} has only test")
     rows = _of_repo(data, config, split) if isinstance(data, str | Path) else _in_memory(data, config, split)
     _check_labels(rows, data, config)
+    texts = {name: rows[name][:] for name in rows.column_names if name in _TEXTS}
+    check_texts(texts, f"{place_of(data)}: {split} split of {config!r}, ")
     return rows if "id" in rows.column_names else rows.add_column("id", [*range(1, len(rows) + 1)])
 
 
