@@ -13,7 +13,7 @@ from ssl import SSLContext
 from threading import Event, Semaphore, Thread
 from typing import Any, Self, TypeVar
 
-from contradiction.conversation import ASSISTANT, answer_of, read_message
+from contradiction.conversation import ASSISTANT, read_message
 from contradiction.errors import InputError, first_line, shown
 
 T = TypeVar("T")
@@ -303,7 +303,7 @@ def _answer(content: bytes, seconds: float) -> Answer:
         raise NoAnswerError(str(error)) from None
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         raise NoAnswerError(f"not a chat completion: {shown(content.decode('utf-8', 'replace'))}") from None
-    text = "" if utterance.skipped else answer_of(utterance.text).strip()
+    text = "" if utterance.skipped else utterance.said.text.strip()
     return Answer(text, read, written, seconds, ended == "length", _instead(text, message, ended))
 
 
