@@ -1,4 +1,4 @@
-"""Whether a detector keeps its verdict on a reply that is written in another form: with markup, emoji, other characters.
+"""Whether a detector keeps its verdict on a reply in another form: with markup, emoji, in other characters.
 
     python -m experiments.text_forms models/e5-small-long-replies
 

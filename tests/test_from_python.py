@@ -124,8 +124,8 @@ def test_an_utterance_that_is_no_text_is_named_on_every_way_in(detector, own, qu
     with pytest.raises(InputError, match="row 1 has no b1"):
         detector.classify([{"u1": "你好", "u2": "你好", "b2": "你好"}])
     data = ("--data", tmp_path / "mine", "--config", "4-class")
-    for command in (("evaluate", model), ("calibrate", model), ("analyze", model, "--out", tmp_path / "analysis")):
-        code, _, error = run(*command, *data)
+    for command in ("evaluate", "calibrate"):
+        code, _, error = run(command, model, *data)
         assert (code, error.count("row 4: b2 is null")) == (2, 1)
 
 
