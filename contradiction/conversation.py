@@ -20,6 +20,7 @@ CALLS = ("tool_calls", "function_call")
 MESSAGE = '{"role": "user" or "assistant", "content": text}'
 # The type of a content part -> the key of its text.
 TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
+TRANSCRIPT = "transcript"  # the key of what a spoken part says
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -196,9 +197,12 @@ def text_at(messages: Messages, indices: Iterable[int]) -> str:
 def _read_content(role: str, message: Mapping[str, Any], where: str) -> tuple[str, str | None, bool]:
     """The text of a message, which of its content is not text, and whether it only thinks or calls tools."""
     content = message.get("content")
-    if content is None:  # for instance if a tool is called, or if the assistant refuses under a key of its own
-        refusal = message.get("refusal")
-        content = refusal if role == ASSISTANT and isinstance(refusal, str) else ""
+    if (
+        content is None
+    ):  # for instance if a tool is called, or if the assistant refuses or speaks under a key of its own
+        audio, refusal = message.get("audio"), message.get("refusal")
+        others = refusal, audio.get(TRANSCRIPT) if isinstance(audio, Mapping) else None
+        content = next((text for text in others if role == ASSISTANT and isinstance(text, str)), "")
     if isinstance(content, str):
         return check_text(content, where), None, False
     # An iterator would be used up, and some callers read a message twice.
@@ -221,6 +225,8 @@ def _read_parts(parts: Sequence[object], where: str) -> tuple[str, str | None, b
             unspoken = True
         elif not isinstance(kind, str):
             raise InputError(f'{place} is {shown(part)}; a part must be {{"type": "text", "text": text}}')
+        elif kind not in TEXT_PARTS and isinstance(transcript := part.get(TRANSCRIPT), str):
+            texts.append(check_text(transcript, place))
         elif kind not in TEXT_PARTS:
             other_types.append(shown(kind))
         elif isinstance(text := part.get(TEXT_PARTS[kind]), str):

@@ -10,10 +10,16 @@ from typing import Any
 
 from contradiction.extract import Extract
 
-# The types of parts and items, the roles, keys and channels of what is not said to the user.
+# The types of parts and items, and the keys and channels, of what is not said to the user.
 _UNSPOKEN = re.compile(
     r"think|thought|reasoning|analysis|reflection|scratch.?pad|commentary|tool|function|(?:^|[_-])calls?(?:[_-]|$)"
     r"|mcp[_-]|execut|observation|ipython|item_reference|compaction|cache.?point|^(?:step|source|data)-",
+    re.IGNORECASE,
+)
+# The roles; another role may be a speaker of its own.
+_UNSPOKEN_ROLE = re.compile(
+    r"(?:tool|function)(?:[ _-]?(?:calls?|use|responses?|results?|outputs?))?|ipython|observation|environment"
+    r"|think(?:ing)?|thoughts?|reasoning|analysis",
     re.IGNORECASE,
 )
 
@@ -72,14 +78,17 @@ _ANSWER = re.compile(r"(?:<\|start\|>\s*\w{0,20})?<\|channel\|>\s*final\s?<\|mes
 
 
 def is_unspoken(name: object) -> bool:
-    """Whether a type, role, key or channel of this name holds what is not said to the user."""
+    """Whether a type, key or channel of this name holds what is not said to the user."""
     return isinstance(name, str) and _UNSPOKEN.search(name) is not None
 
 
 def is_unspoken_item(item: Mapping[str, Any]) -> bool:
     """Whether a message, an item or a part says nothing to the user by its role, its type or its channel."""
+    role = item.get("role")
+    if isinstance(role, str) and _UNSPOKEN_ROLE.fullmatch(role):
+        return True
     is_thought = any(item.get(key) is True for key in ("thought", "is_thought", "isThought"))
-    return is_thought or any(is_unspoken(item.get(key)) for key in ("role", "type", "channel"))
+    return is_thought or is_unspoken(item.get("type")) or is_unspoken(item.get("channel"))
 
 
 def is_folded(message: Mapping[str, Any]) -> bool:

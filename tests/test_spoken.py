@@ -108,6 +108,15 @@ def test_thoughts_beside_an_answer_are_left_out_of_it():
     assert (turn.reply, turn.unread) == ("没有\n真的", None)
 
 
+def test_what_is_spoken_aloud_is_said():
+    messages = [
+        {"role": "user", "content": [{"type": "input_audio", "transcript": "你养猫吗？"}]},
+        {"role": "assistant", "content": None, "audio": {"id": "1", "transcript": "没养过"}},
+    ]
+    [turn] = read_turns(messages)
+    assert (turn.user, turn.reply, turn.unread) == ("你养猫吗？", "没养过", None)
+
+
 def test_an_item_of_an_unknown_type_is_refused_by_name():
     with pytest.raises(InputError, match=r"messages\[0\].*'message'.*'role'"):
         read_turns([{"type": "message", "content": "你好"}])

@@ -25,6 +25,7 @@ from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.io.endpoint import KEY, URL, Answer, Endpoint, RefusedError, in_threads
 from contradiction.io.files import read_json
 from contradiction.labels import LABELS, NON_CONTRADICTION, merge_id
+from contradiction.markup import plain
 from contradiction.methods.base import Prediction
 from contradiction.methods.judge_answers import read_label
 from contradiction.methods.loading import register
@@ -309,7 +310,7 @@ def _schema(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def _question(row: Row) -> str:
-    """The question about a row: the messages before the reply, without empty ones, and the reply."""
+    """The question about a row: the messages before the reply, without empty ones, and the reply; without markup."""
     *earlier, reply = (row[column] for column in CONVERSATION)
     messages = []
     for role, texts in zip((USER, ASSISTANT, USER), earlier, strict=True):
@@ -318,8 +319,8 @@ def _question(row: Row) -> str:
         for place, text in enumerate(several):
             other = (len(several) - 1 - place) % 2
             speaker = role if not other else (ASSISTANT if role == USER else USER)
-            messages += [{"role": speaker, "content": text}] if text else []
-    return json.dumps({"messages": messages, "reply": reply}, ensure_ascii=False)
+            messages += [{"role": speaker, "content": content}] if (content := plain(text)) else []
+    return json.dumps({"messages": messages, "reply": plain(str(reply))}, ensure_ascii=False)
 
 
 def _opening_messages(options: JudgeOptions) -> list[dict[str, str]]:
