@@ -115,7 +115,7 @@ def test_chats_are_read_when_the_windows_before_them_are_judged(detector, long_c
 
 
 @pytest.mark.parametrize(
-    ("earlier", "message"), [("no cat at all, sorry, 我", "not in Chinese"), ("🙀", "no word that")]
+    ("earlier", "message"), [("no cat at all, sorry, 我", "not in Chinese"), ("ꙮ", "no word that")]
 )
 def test_an_unreadable_earlier_reply_is_reported(detector, earlier, message):
     verdict = detector(chat("你养猫吗？", earlier, "它叫什么名字？", "它叫橘子"))

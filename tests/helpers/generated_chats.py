@@ -38,10 +38,10 @@ HOSTILE = (
 )  # fmt: skip
 PARTS = (
     {"type": "text", "text": "我养猫"}, {"type": "input_text", "text": "它"}, {"type": "image_url", "image_url": {}},
-    {"type": "猫" * 99}, "我",
+    {"type": "猫" * 99}, "我", {"text": "我"},
 )  # fmt: skip
 BROKEN_PARTS = (
-    {"type": "text"}, {"type": "text", "text": None}, {"text": "我"}, {}, None, 3, [], {"type": 3}, b"x", "\ud800",
+    {"type": "text"}, {"type": "text", "text": None}, {}, None, 3, [], {"type": 3}, b"x", "\ud800",
 )  # fmt: skip
 DEEP: list = []
 for _ in range(5000):
@@ -144,7 +144,7 @@ def text_of(message):
 
 def is_all_text(message):
     return isinstance(message["content"], str | None) or all(
-        isinstance(part, str) or part["type"] in ("text", "input_text", "output_text") for part in message["content"]
+        isinstance(part, str) or part.get("type", "text") in ("text", "input_text", "output_text") for part in message["content"]
     )
 
 
