@@ -144,7 +144,8 @@ def text_of(message):
 
 def is_all_text(message):
     return isinstance(message["content"], str | None) or all(
-        isinstance(part, str) or part.get("type", "text") in ("text", "input_text", "output_text") for part in message["content"]
+        isinstance(part, str) or part.get("type", "text") in ("text", "input_text", "output_text")
+        for part in message["content"]
     )
 
 
