@@ -22,12 +22,12 @@ def test_the_summary_adds_up_and_uses_singular_and_plural():
     guess, none = ({"label": label, "checked": False, "reason": "cut"} for label in ("history", None))
     tally.add([read, {"verdicts": [read, guess, none]}])
     assert counts(tally) == [
-        "2 chats", "4 verdicts", "3 contradictions", "2 checked", "2 unchecked", "1 without", "0 inputs",
+        "2 chats", "4 verdicts", "3 contradictions", "1 of", "2 checked", "2 unchecked", "1 without", "0 inputs",
     ]  # fmt: skip
     opening = {"label": None, "checked": False, "reason": NOTHING_BEFORE}
     tally.add([{"verdicts": [opening, read]}, {"verdicts": [opening]}])  # nothing in the second chat was checked
     assert counts(tally) == [
-        "4 chats", "7 verdicts", "4 contradictions", "3 checked", "1 on", "3 unchecked", "2 without", "0 inputs",
+        "4 chats", "7 verdicts", "4 contradictions", "1 of", "3 checked", "1 on", "3 unchecked", "2 without", "0 inputs",
     ]  # fmt: skip
     assert "1 on opening replies" in str(tally)
     one = chunks.Tally()

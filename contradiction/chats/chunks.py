@@ -48,6 +48,7 @@ class Tally:
         verdicts: verdicts on them, including those without a label.
         judged: verdicts with a label.
         contradictions: verdicts that call a contradiction.
+        in_part: those of them on replies of which not all text was read.
         checked: verdicts on which all text was read.
         unchecked: the other verdicts, except those on opening replies; see ``contradiction.verdict.is_unchecked``.
         rejected: inputs that hold no usable chat.
@@ -58,6 +59,7 @@ class Tally:
     verdicts: int = 0
     judged: int = 0
     contradictions: int = 0
+    in_part: int = 0
     checked: int = 0
     unchecked: int = 0
     rejected: int = 0
@@ -73,7 +75,9 @@ class Tally:
             self.silent += not verdicts
             for verdict in verdicts:
                 self.judged += verdict["label"] is not None
-                self.contradictions += verdict["label"] is not None and is_contradiction(verdict["label"])
+                called = verdict["label"] is not None and is_contradiction(verdict["label"])
+                self.contradictions += called
+                self.in_part += called and not verdict["checked"]
                 self.checked += verdict["checked"]
                 self.unchecked += is_unchecked(verdict["checked"], verdict["reason"], len(verdicts))
 
@@ -83,7 +87,8 @@ class Tally:
         # What the user asked for comes first, then on how much of the input it rests.
         return (
             f"{_count(self.chats, 'chat')}, {_count(self.verdicts, 'verdict')}: "
-            f"{_count(self.contradictions, 'contradiction')}; {self.checked:,} checked, "
+            f"{_count(self.contradictions, 'contradiction')}"
+            f"{f' ({self.in_part:,} of them read in part)' if self.in_part else ''}; {self.checked:,} checked, "
             f"{f'{openings:,} on opening replies, ' if openings else ''}{self.unchecked:,} unchecked "
             f"({self.verdicts - self.judged - openings:,} without a label); "
             f"{silent}{_count(self.rejected, 'input')} rejected"

@@ -159,7 +159,7 @@ class VerdictTable:
                 label = verdict.label or NOT_JUDGED
                 chance = "" if verdict.probability is None else f"{verdict.probability:.2f}"
                 reply, earlier = (text_at(entry.messages or (), part) for part in (verdict.reply, verdict.evidence))
-                why = earlier or verdict.reason or ""
+                why = "; ".join(filter(None, (earlier, verdict.reason)))  # what was not read, also beside evidence
                 self._rows.append((entry.name, reply, label, chance, verdict.certainty or "", why))
 
     def print(self) -> None:
