@@ -138,7 +138,7 @@ reproduce-soup: setup
 	$(BIN)/cdconv train e5-small-cdconv --out runs/e5-small-cdconv --resume
 	$(BIN)/cdconv train e5-small-sentence-pair --seed 42 --resume
 	$(BIN)/python -m paper.reproduce table4 --backbone runs/e5-small-nli --methods sentence-pair --configs 4-class --seeds 23,42 \
-		--set epochs=12 --set learning_rate=5e-5 --set logit_adjustment=0.5 --set precision=bf16 --out runs/pairs --resume
+		--set epochs=12 --set learning_rate=5e-5 --set logit_adjustment=0.5 --set precision=bf16 --out runs/pairs
 	test -d runs/e5-small-ensemble || $(BIN)/cdconv ensemble $(TEACHERS) --no-calibrate --out runs/e5-small-ensemble
 	for student in $(STUDENTS); do $(BIN)/cdconv train $$student --out runs/$$student --resume || exit 1; done
 	test -d runs/$(SOUP) || $(BIN)/cdconv soup $(STUDENTS:%=runs/%) --out runs/$(SOUP)

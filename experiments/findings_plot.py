@@ -2,21 +2,21 @@
 
     python -m experiments.findings_plot
 
-Reads `models/results` and makes the same paired tests as `python -m paper.results`, so the figures are those of
-`models/README.md`. A filled dot stays below p = 0.05 after Holm's correction for all detectors of that table.
+Reads `models/results/comparisons.csv`, which `python -m paper.results` writes. A filled dot stays below p = 0.05 after
+Holm's correction.
 """
 
 import argparse
-from collections.abc import Sequence
+import csv
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from contradiction import paths
-from contradiction.evaluation import results
+from paper.comparisons import NGRAMS
 from paper.plots import COLOURS, draw_grid, save_png
-from paper.results_page import comparison_tables
 
 # Config -> name in the saved results -> label in the plot.
 SHOWN = {
@@ -52,15 +52,18 @@ def main() -> None:
     parser.add_argument("--out", default="docs/images/findings-n-grams.png")
     options = parser.parse_args()
 
-    evaluations = results.published()
+    with (paths.RESULTS / "comparisons.csv").open(encoding="utf-8", newline="") as lines:
+        rows = {
+            (row["config"], row["task"], row["detector"]): row
+            for row in csv.DictReader(lines)
+            if row["against"] == NGRAMS
+        }
     figure = Figure(figsize=(10, 6), dpi=130, layout="constrained")
     heights = [len(names) for names in SHOWN.values()]
     grid = figure.subplots(2, 2, sharex=True, gridspec_kw={"height_ratios": heights})
     for (config, names), (left, right) in zip(SHOWN.items(), grid, strict=True):
-        table = comparison_tables(evaluations, config)[0]
-        rows = {row[0]: row for row in table.rows}
-        draw(left, [(label, rows[name][2:6]) for name, label in names.items()])
-        draw(right, [("", rows[name][7:11]) for name in names])
+        draw(left, [(label, rows[config, "4-class", name]) for name, label in names.items()])
+        draw(right, [("", rows[config, "2-class", name]) for name in names])
         left.set_title(f"4-class, {SPLITS[config]}", loc="left", fontsize=10.5)
         right.set_title(f"2-class, {SPLITS[config]}", loc="left", fontsize=10.5)
     for axes in grid[-1]:
@@ -73,15 +76,15 @@ def main() -> None:
     save_png(figure, options.out)
 
 
-def draw(axes: Axes, rows: Sequence[tuple[str, Sequence[str]]]) -> None:
+def draw(axes: Axes, rows: Sequence[tuple[str, Mapping[str, str]]]) -> None:
     """Draws a row for each detector: the difference as a dot, its interval as a bar."""
     colour = COLOURS["trained"]
-    for height, (_, (difference, interval, _, adjusted)) in enumerate(reversed(rows)):
-        bounds = [float(bound) for bound in interval.split(" to ")]
-        axes.plot(bounds, (height, height), color=colour, linewidth=2.2, solid_capstyle="round")
-        face = colour if float(adjusted.lstrip("<")) < 0.05 else "white"
-        axes.plot(float(difference), height, "o", markersize=7, color=colour, markerfacecolor=face, zorder=4)
-        axes.text(1.02, height, difference, transform=axes.get_yaxis_transform(), va="center", fontsize=9)
+    for height, (_, row) in enumerate(reversed(rows)):
+        low, high, difference = (100 * float(row[key]) for key in ("low", "high", "difference"))
+        axes.plot((low, high), (height, height), color=colour, linewidth=2.2, solid_capstyle="round")
+        face = colour if float(row["p_holm"]) < 0.05 else "white"
+        axes.plot(difference, height, "o", markersize=7, color=colour, markerfacecolor=face, zorder=4)
+        axes.text(1.02, height, f"{difference:+.1f}", transform=axes.get_yaxis_transform(), va="center", fontsize=9)
     axes.axvline(0, color=COLOURS["baseline"], linewidth=1.2, zorder=1)
     axes.set_yticks(range(len(rows)), [label for label, _ in reversed(rows)], fontsize=9.5)
     axes.set_ylim(-0.6, len(rows) - 0.4)

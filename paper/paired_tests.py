@@ -40,7 +40,6 @@ class MethodRuns:
         planned: the planned number of runs.
         bot: the bot of the training rows; empty for both.
         rows: the number of training rows; 0 without training, or where it does not matter.
-        subset: the part of the rows, equal for methods of the same part; empty for all rows.
     """
 
     name: str
@@ -51,7 +50,6 @@ class MethodRuns:
     planned: int
     bot: str = ""
     rows: int = 0
-    subset: str = ""
 
     def values(self, figure: str, label: str | None = None) -> list[float]:
         """A figure of each run, over all classes or for one class."""

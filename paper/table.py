@@ -11,7 +11,6 @@ from contradiction.labels import LABELS, task_of
 from contradiction.training.recipe import defaults, option_named
 from paper.cells import CURVE, METHODS, TABLES, VARIED, Cell
 from paper.paired_tests import COMPARISON, MethodRuns
-from paper.panels import BASELINE_VIEW, drawn_label
 from paper.plots import (
     COLOURS,
     MEANINGS,
@@ -57,7 +56,7 @@ def _mean_and_deviation(method: MethodRuns, figure: str, label: str | None = Non
     return mean if deviation is None else f"{mean} ± {percent(deviation)}"
 
 
-def paired_test_table(panel: Panel) -> Table | None:
+def test_table(panel: Panel) -> Table | None:
     """The paired tests; None where there are none."""
     if not panel.tests:
         return None
@@ -83,14 +82,13 @@ def write(
         title=TABLES[table],
         table=table,
         plot=f"{table}.png",
-        artefacts=any(METHODS[cell.method].artefact for cell in cells),
-        panels=[(panel, score_table(panel), paired_test_table(panel)) for panel in panels],
+        artefacts=any(not METHODS[cell.method].paper for cell in cells),
+        panels=[(panel, score_table(panel), test_table(panel)) for panel in panels],
         data=next((cell.request["data_name"] for cell in cells if cell.trained), ""),
         starts=list(dict.fromkeys(cell.checkpoint for cell in cells)),
         seeds=list(dict.fromkeys(str(cell.seed) for cell in cells if cell.trained)),
         settings=_settings(cells),
         several=any(len(method.runs) > 1 for panel in panels for method in panel.methods),
-        only_merged=_only_merged(panels),
         finished=len(done),
         missing=[cell.name for cell in cells if cell.name not in done],
         runs=_run_table(cells, done),
@@ -101,14 +99,6 @@ def write(
     write_text(out / f"{table}.csv", as_csv(list(_csv_rows(panels))))
     (curve_plot if table == CURVE else method_plot)(panels, TABLES[table], out / f"{table}.png")
     return [out / f"{table}.{kind}" for kind in ("md", "csv", "png")]
-
-
-def _only_merged(panels: Sequence[Panel]) -> list[str]:
-    """The configs that have only merged runs."""
-    kinds: dict[str, set[str]] = {}
-    for panel in panels:
-        kinds.setdefault(panel.config, set()).update(method.kind for method in panel.methods)
-    return [config for config, kinds_of_config in kinds.items() if kinds_of_config == {"merged"}]
 
 
 def _settings(cells: Sequence[Cell]) -> dict[str, str]:
@@ -195,8 +185,7 @@ def method_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:
 def curve_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:
     """Draws a panel for each config: macro-F1 against training rows, a curve for each method. Writes a PNG.
 
-    A dot is the mean over the runs, and a bar their intervals. Squares are n-grams of the same rows, and dotted lines
-    are the artefact baselines on all rows.
+    A dot is the mean over the runs, and a bar their intervals. Dotted lines are the artefact baselines on all rows.
     """
     from matplotlib.figure import Figure
 
@@ -223,17 +212,9 @@ def _draw_curves(axes: "Axes", panel: Panel) -> None:
         label = f"{method}, 4-class merged" if kind == "merged" else method
         style = "--" if kind == "merged" else "-"
         axes.errorbar(places, means, reach, fmt=f"o{style}", color=METHODS[method].colour, label=label)
-    ngrams = sorted((point for point in panel.baselines if point.method == BASELINE_VIEW), key=lambda point: point.rows)
-    drawn = sorted({drawn_label(point.subset, panel.config) for point in ngrams if point.subset})
-    for label in drawn:
-        points = [point for point in ngrams if not point.subset or drawn_label(point.subset, panel.config) == label]
-        rows, means = [point.rows for point in points], [100 * point.mean("macro_f1") for point in points]
-        style = "s--" if label else "s:"
-        axes.plot(rows, means, style, color=COLOURS["baseline"], label=f"n-grams of all utterances{label}")
-    levels = [baseline for baseline in panel.baselines if baseline not in ngrams or not drawn]
-    for baseline in levels:
+    for baseline in panel.baselines:
         # An underscore keeps all but the first out of the legend.
-        label = f"{'' if baseline is levels[0] else '_'}{MEANINGS['baseline']}, all rows"
+        label = f"{'' if baseline is panel.baselines[0] else '_'}{MEANINGS['baseline']}, all rows"
         axes.axhline(100 * baseline.mean("macro_f1"), color=COLOURS["baseline"], linestyle=":", label=label)
     if panel.paper:
         axes.axhline(100 * panel.paper[1], color=COLOURS["paper"], linestyle="--", label=MEANINGS["paper"])

@@ -23,7 +23,7 @@ from contradiction.io.tables import Table
 from contradiction.labels import LABELS
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
-from paper.results import app as results_app
+from paper.results import results
 
 CHAT = [
     {"role": "user", "content": "你养猫吗？"},
@@ -235,28 +235,10 @@ def test_the_results_page_is_written_from_the_kept_evaluations(run, model, sampl
     kept = tmp_path / "kept" / "quick.json"
     run("evaluate", model, "--data", sample_repo, "--json", kept)
     page = tmp_path / "README.md"
-    code, _, _ = run("--folder", kept.parent, "--out", page, app=results_app)
+    code, _, _ = run("--folder", kept.parent, "--out", page, script=results)
     result = json.loads(kept.read_text(encoding="utf-8"))
     assert code == 0
     assert f"| quick | {100 * result['metrics']['macro_f1']:.1f} (" in page.read_text(encoding="utf-8")
-
-
-def test_a_damaged_evaluation_prints_one_line_that_names_the_file(run, model, sample_repo, tmp_path):
-    file = tmp_path / "kept" / "quick.json"
-    run("evaluate", model, "--data", sample_repo, "--config", "2-class", "--json", file)
-    whole = json.loads(file.read_text(encoding="utf-8"))
-    for change, message in (
-        ({"metrics": None}, "metrics has no accuracy"),
-        ({"config": ...}, "it has no config"),
-        ({"predictions": [0]}, "predictions must be a list with one value for each id"),
-        ({"ids": 7}, "ids must be a list"),
-    ):
-        changed = {key: value for key, value in {**whole, **change}.items() if value is not ...}
-        file.write_text(json.dumps(changed), encoding="utf-8")
-        code, _, err = run("--folder", tmp_path / "kept", "--out", tmp_path / "page.md", app=results_app)
-        assert (code, err.count("\n")) == (2, 1)
-        assert err.startswith(f"cdconv: {file}: ") and message in err
-    assert not (tmp_path / "page.md").exists()
 
 
 def test_a_broken_record_prints_one_line(run, model, sample_repo, tmp_path):

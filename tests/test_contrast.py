@@ -10,12 +10,11 @@ from helpers.chats import chat
 
 from contradiction import cdconv
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation.contrast import JudgedPair, add, count, in_order, judge_pairs, pairs_of, read_pairs, table
+from contradiction.evaluation.contrast import JudgedPair, count, in_order, judge_pairs, pairs_of, read_pairs, table
 from contradiction.labels import CATEGORIES, LABELS
 from contradiction.paths import SAMPLE
-from contradiction.reports.tables import contrast_results_table, contrast_table
+from contradiction.reports.tables import contrast_table
 from contradiction.verdict import Verdict
-from paper.results_page import results_page
 
 PAIRS = read_pairs()
 
@@ -96,17 +95,6 @@ def test_the_command_prints_the_errors_and_saves_the_counts(quick_model, run, tm
     wrong = [line for line in out.splitlines() if " -> " in line]
     assert len(wrong) >= counts["pairs"] - counts["right"] > 0
     assert wrong[0].split(":")[0] in {pair.phenomenon for pair in PAIRS}
-
-
-def test_the_results_page_has_a_row_per_detector_with_saved_counts_on_these_pairs(quick_model, run, tmp_path):
-    run("contrast", quick_model, "--json", tmp_path / "quick.json")
-    counts = json.loads((tmp_path / "quick.json").read_text(encoding="utf-8"))
-    add([counts, {**counts, "name": "on other pairs", "pairs": "0" * 16}], tmp_path)
-    table = contrast_results_table(tmp_path)
-    assert [row[0] for row in table.rows] == [quick_model.name]
-    assert "## Contrast pairs" in results_page(tmp_path)
-    assert table.markdown() in results_page(tmp_path)
-    assert contrast_results_table(tmp_path / "none") is None
 
 
 NAMES = LABELS["4-class"]

@@ -17,7 +17,6 @@ from contradiction.io.files import write_json
 from contradiction.training import leakage, loop, record, run_folder, trainers
 from contradiction.training.recipe import Recipe
 from paper.cells import cells_of
-from paper.results_page import results_page
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 HUB_ID = "user/seen"
@@ -361,9 +360,3 @@ def test_a_run_does_not_resume_under_other_conditions(tmp_path):
         run_folder.open_run(work, request, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
     write_json(work / "run.json", {"request": {"recipe": {}}})  # from before conditions were recorded
     run_folder.open_run(work, request, True, {**begun, "deterministic": True})
-
-
-def test_a_results_page_omits_figures_on_seen_rows(quick_model, tmp_path):
-    metrics = {"name": "remembers", "kind": "detector", "config": "4-class", "split": "train", "seen": "was trained on"}
-    write_json(tmp_path / "remembers.json", {**metrics, "run": record.read(quick_model)})
-    assert "remembers" not in results_page(tmp_path)

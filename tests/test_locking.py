@@ -14,12 +14,10 @@ from contradiction import cli
 from contradiction.chats.writers import ResumableOutput
 from contradiction.errors import InputError
 from contradiction.io.files import LockedError, locked
-from contradiction.training import loop, trainers
+from contradiction.training import trainers
 from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
 from paper import reproduce as reproduce_module
-from paper.cells import cells_of
-from paper.grid import run
 
 TOML = 'view = "{}"\nconfig = "4-class"\nepochs = {}\nbatch_size = 16\nlearning_rate = 3e-3\n' + TINY_TOML
 TRAIN = {"flatten": train, "hierarchical": trainers.train}
@@ -133,7 +131,11 @@ def test_two_grids_in_one_folder_train_each_cell_once_and_the_last_writes_the_fu
     encoder, sample_repo, tmp_path
 ):
     out = tmp_path / "out"
-    arguments = grid(encoder, sample_repo, out, "--drop-weights")
+    arguments = grid(
+        encoder,
+        sample_repo,
+        out,
+    )
     both = [processes.start_module("paper.reproduce", *arguments) for _ in range(2)]
     outputs = [process.communicate(timeout=300) for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
@@ -141,7 +143,6 @@ def test_two_grids_in_one_folder_train_each_cell_once_and_the_last_writes_the_fu
     assert len(list(out.glob("*seed*.test.json"))) == 2
     assert "Missing" not in (out / "table4.md").read_text(encoding="utf-8")
     assert not list(out.rglob("*.lock"))
-    assert not list((out / "models").iterdir())
 
 
 def test_a_cell_locked_by_another_process_is_skipped_and_the_rest_runs(
@@ -160,31 +161,9 @@ def test_a_cell_locked_by_another_process_is_skipped_and_the_rest_runs(
     kill(holder)
     with pytest.raises(SystemExit):
         cli.main(cli.script(reproduce_module.reproduce))
-    assert "1 of 2 cells are finished already" in capsys.readouterr().err
+    assert "cell 1 of 1: sentence-pair" in capsys.readouterr().err
     assert "Missing" not in (out / "table4.md").read_text(encoding="utf-8")
     assert not list(out.rglob("*.lock"))
-
-
-def test_a_cell_finished_meanwhile_is_not_rerun_and_states_are_saved_at_the_requested_interval(
-    encoder, sample_repo, tmp_path, monkeypatch
-):
-    [cell] = cells_of(
-        "table4", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=[1], backbone=str(encoder),
-        values={"epochs": 1},
-    )  # fmt: skip
-    kept, real = [], loop.save_state
-
-    def noted(accelerator, work, progress, position=None):
-        kept.append(position.steps if position else "an epoch")
-        real(accelerator, work, progress, position)
-
-    monkeypatch.setattr(loop, "save_state", noted)
-    assert run(cell, data=sample_repo, out=tmp_path, drop_weights=True, save_steps=4)
-    assert kept == [4, 8, "an epoch"]
-    before = cell.evaluation(tmp_path, "test").stat().st_mtime_ns
-    assert not run(cell, data=sample_repo, out=tmp_path, drop_weights=True)
-    assert cell.evaluation(tmp_path, "test").stat().st_mtime_ns == before
-    assert not cell.model(tmp_path).exists()
 
 
 def test_verdicts_are_appended_by_one_process_at_a_time(lock_holder, run, quick_model, tmp_path):

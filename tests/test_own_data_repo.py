@@ -8,7 +8,7 @@ from helpers.runs import TINY_RECIPE
 from huggingface_hub import DatasetCardData, ModelCard
 
 from contradiction.data.splits import SPLITS, labelled, load_split, write_repo
-from paper.results import app as results_app
+from paper.results import results as add
 
 
 def without_labels(rows, every=10):
@@ -122,30 +122,11 @@ def test_the_results_of_cdconv_are_not_replaced_by_those_on_other_rows(
     results = tmp_path / "results"
     for name, data in {"first": sample_repo, "second": own(test=splits["test"].select(range(60)))}.items():
         run("evaluate", quick_model, "--data", data, "--json", tmp_path / f"{name}.json")
-    assert run("add", tmp_path / "first.json", "--folder", results, app=results_app)[0] == 0
+    assert run(tmp_path / "first.json", "--folder", results, script=add)[0] == 0
     before = {path: path.read_bytes() for path in results.rglob("*") if path.is_file()}
-    code, _, err = run("add", tmp_path / "second.json", "--folder", results, app=results_app)
+    code, _, err = run(tmp_path / "second.json", "--folder", results, script=add)
     assert code == 2 and "on other rows" in err and "--folder" in err
     assert {path: path.read_bytes() for path in results.rglob("*") if path.is_file()} == before
     shutil.copy(tmp_path / "second.json", results)
-    code, _, err = run("--folder", results, "--out", tmp_path / "page.md", app=results_app)
+    code, _, err = run("--folder", results, "--out", tmp_path / "page.md", script=add)
     assert code == 2 and "second.json" in err and "on other rows" in err
-
-
-def test_the_page_has_a_table_for_each_set_of_rows(own, splits, sample_repo, quick_model, tmp_path, run):
-    results, other = tmp_path / "results", shutil.copytree(quick_model, tmp_path / "other")
-    run("baselines", "--data", sample_repo, "--config", "4-class", "--out", results)
-    data = {quick_model: sample_repo, other: own(test=splits["test"].select(range(60)))}
-    for model, repo in data.items():
-        run("evaluate", model, "--data", repo, "--json", tmp_path / f"{model.name}.json")
-    evaluation = json.loads((tmp_path / "other.json").read_text(encoding="utf-8"))
-    evaluation["run"]["request"]["recipe"]["seed"] = 5  # another run
-    (tmp_path / "other.json").write_text(json.dumps(evaluation), encoding="utf-8")
-    code, _, err = run("add", tmp_path / "quick.json", tmp_path / "other.json", "--folder", results, app=results_app)
-    assert code == 0, err
-    code, _, err = run("--folder", results, "--out", tmp_path / "page.md", app=results_app)
-    assert code == 0, err
-    page = (tmp_path / "page.md").read_text(encoding="utf-8")
-    assert (
-        "4-class, test split of CDConv sample (n = 96)" in page and "4-class, test split of Own chats (n = 60)" in page
-    )

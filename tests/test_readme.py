@@ -18,7 +18,6 @@ from contradiction.methods import loading
 from contradiction.paths import RESULTS, SHIPPED
 from contradiction.training import trainers
 from evaluate_metric import evaluate_metric
-from paper import paired_tests
 
 MANUAL = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*MANUAL, ROOT / "models" / "README.md", *sorted((ROOT / "models" / "results").rglob("*.md"))]
@@ -187,16 +186,6 @@ def test_the_sizes_of_the_crossed_corpora_match_their_files():
     page = tables(text_of(ROOT / "docs" / "data.md"))
     shown = [rows for header, rows in page if header[:2] == ["split", "batches"]]
     assert shown == [[list(row) for row in size_table(read_all(folder), name).rows] for name, folder in FOLDERS.items()]
-
-
-def test_the_results_page_is_up_to_date_with_the_kept_results(monkeypatch):
-    from paper.results_page import results_page
-
-    # Without the fine p-values, which take a minute. They follow from the same predictions as the differences.
-    monkeypatch.setattr(paired_tests, "LOW", -1)
-    p_values = re.compile(r"(?<=\| )<?[01]\.\d{3}(?= \|)")
-    saved, made = (p_values.sub("p", page) for page in (text_of(ROOT / "models" / "README.md"), results_page()))
-    assert saved == made
 
 
 def test_detect_prints_the_line_shown_in_the_readme(run, tmp_path):

@@ -52,15 +52,6 @@ def test_the_dependencies_of_locked_packages_are_locked():
     assert missing == set()
 
 
-def test_the_licence_of_every_locked_package_is_listed():
-    rows = (CHECKOUT / "docs" / "licences.md").read_text(encoding="utf-8").splitlines()[4:]
-    listed = {canonicalize_name(row.split("|")[1].strip()): row.split("|")[2].strip() for row in rows}
-    installed = {name for name, versions in locked().items() if _version(name) in versions}
-    installed.discard("setuptools")  # the list omits it, and pip
-    assert installed
-    assert {name for name in installed if not listed.get(name)} == set(), "`make licences` writes the list"
-
-
 def _installed(name):
     """The package in this environment, or None if it belongs to another system.
 

@@ -12,7 +12,6 @@ from contradiction import paths
 from contradiction.errors import InputError
 from contradiction.evaluation import results, results_store
 from contradiction.io.files import write_json
-from paper.results import app as results_app
 
 REFERENCES = [0, 1, 2, 3] * 10
 
@@ -124,7 +123,7 @@ def test_only_the_requested_results_are_read(one, tmp_path):
 
 
 def test_results_on_rows_seen_in_training_are_saved_with_a_note_and_never_loaded(one, tmp_path):
-    results.add([one, evaluation("seen", seen="was trained on these")], tmp_path)
+    results.add([one, evaluation("seen", leakage="was trained on these")], tmp_path)
     assert [row["leakage"] for row in results_store.read_metrics(tmp_path)] == ["", "was trained on these"]
     assert [result["name"] for result in results.load(tmp_path)] == ["any"]
 
@@ -204,48 +203,6 @@ def test_a_damaged_evaluation_is_rejected_before_anything_is_written(one, tmp_pa
     with pytest.raises(InputError, match=re.escape(message)):
         results.add([one, {**one, **damage}], out)
     assert not any(path.is_file() for path in tmp_path.rglob("*.csv"))
-
-
-def test_the_command_adds_files_and_folders(run, one, tmp_path):
-    write_json(tmp_path / "one.json", one)
-    write_json(tmp_path / "more" / "two.json", evaluation("two"))
-    (tmp_path / "more" / "notes.json").write_text("{}", encoding="utf-8")
-    counts = {"pairs": 6, "right": 1, "order": 2}
-    contrast = {"name": "two", "pairs": "0" * 16, "contrast": {"all": counts}}
-    (tmp_path / "more" / "contrast.json").write_text(json.dumps(contrast), encoding="utf-8")
-    out = tmp_path / "kept"
-    code, stdout, _ = run("add", tmp_path / "one.json", tmp_path / "more", "--folder", out, app=results_app)
-    assert (code, "2 evaluations and 1 counts" in stdout) == (0, True)
-    assert {result["name"] for result in results.load(out)} == {"any", "two"}
-    assert (out / "contrast.csv").read_text(encoding="utf-8").splitlines()[1] == f"two,{'0' * 16},all,6,1,2"
-    for arguments in ([tmp_path / "more" / "notes.json"], [tmp_path / "nothing.json"], [one["name"], "--page", "x"]):
-        code, _, stderr = run("add", *arguments, "--folder", out, app=results_app)
-        assert (code, stderr.count("\n")) == (2, 1)
-
-
-def test_the_page_goes_into_a_checkout_or_to_the_named_place(run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code, _, stderr = run(app=results_app)
-    assert (code, stderr.count("\n"), "--out" in stderr) == (2, 1, True)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_page_of_own_results_links_to_nothing_of_this_repository(run, tmp_path):
-    results.add([evaluation(kind="baseline")], tmp_path / "kept")
-    code, _, _ = run("--folder", tmp_path / "kept", "--out", tmp_path / "page.md", app=results_app)
-    page = (tmp_path / "page.md").read_text(encoding="utf-8")
-    assert code == 0 and "Which model" not in page and "saved results in `kept/`" in page
-    assert all((tmp_path / link).exists() for link in re.findall(r"\]\((.+?)\)", page))
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("ids", "row-1"), ("ids", 2**40), ("ids", True), ("references", 9), ("predictions", "history")]
-)
-def test_the_command_rejects_ids_and_labels_that_are_not_numbers_in_one_line(run, one, tmp_path, key, value):
-    write_json(tmp_path / "one.json", {**one, key: [*one[key][:-1], value]})
-    code, _, stderr = run("add", tmp_path / "one.json", "--folder", tmp_path / "kept", app=results_app)
-    assert (code, stderr.count("\n"), (tmp_path / "kept").exists()) == (2, 1, False)
-    assert f"any: {key} has {value!r}" in stderr
 
 
 def test_the_kept_results_of_the_project_are_complete_and_small():

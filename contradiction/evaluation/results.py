@@ -1,6 +1,6 @@
 """Evaluations: their content, their JSON files, and the folder of saved results.
 
-``cdconv evaluate --json FILE`` writes one evaluation. ``python -m paper.results add FILE`` adds it to a folder of saved
+``cdconv evaluate --json FILE`` writes one evaluation. ``python -m paper.results FILE`` adds it to a folder of saved
 results, whose files :mod:`contradiction.evaluation.results_store` describes. :func:`load` reads both.
 """
 
@@ -18,9 +18,7 @@ from contradiction.paths import RESULTS
 from contradiction.training import leakage, record
 
 DETECTOR, BASELINE = "detector", "baseline"
-# N-grams fitted to a part of the training rows, for the tables of `python -m paper.reproduce`.
-PART_BASELINE = "baseline on a part"
-KINDS = (DETECTOR, BASELINE, PART_BASELINE)
+KINDS = (DETECTOR, BASELINE)
 # The page that shows an evaluation: the page of results, or only the tables of `python -m paper.reproduce`.
 RESULTS_PAGE = "results"
 PAGES = (RESULTS_PAGE, "reproduction")
@@ -86,7 +84,7 @@ def load(
     stored = results_store.read(Path(folder), lambda row: not row["leakage"] and wanted(row), with_rows)
     evaluations = {_place(result): result for result in stored}
     for path in sorted(Path(folder).glob("*.json")):
-        result = results_store.renamed_keys(read_json(path))
+        result = read_json(path)
         if result.get("kind") not in KINDS or leakage.of_evaluation(result):
             continue
         check(path, result)
@@ -102,11 +100,7 @@ def load(
 
 def published(folder: str | Path = RESULTS) -> list[dict[str, Any]]:
     """The evaluations of detectors and baselines on the page of results."""
-    return [
-        result
-        for result in load(folder)
-        if result["kind"] != PART_BASELINE and result.get("page", RESULTS_PAGE) == RESULTS_PAGE
-    ]
+    return [result for result in load(folder) if result.get("page", RESULTS_PAGE) == RESULTS_PAGE]
 
 
 def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, *, page: str = RESULTS_PAGE) -> None:
@@ -146,7 +140,7 @@ def _two_runs(name: str) -> str:
 def _other_rows(result: Mapping[str, Any]) -> str:
     return (
         f"contains an evaluation of {result['name']!r} on other rows of {result['config']}, {result['split']} split; "
-        "save this one in another folder with `python -m paper.results add FILE --folder FOLDER`"
+        "save this one in another folder with `python -m paper.results FILE --folder FOLDER`"
     )
 
 
@@ -157,7 +151,7 @@ def _place(result: Mapping[str, Any]) -> tuple[str, str, str]:
 def _identity(result: Mapping[str, Any]) -> tuple[Any, ...]:
     """The identity of the run of an evaluation."""
     run = run_identity(result.get("run") or {})
-    return result["kind"], run, result.get("request"), result.get("part"), result.get("embedder")
+    return result["kind"], run, result.get("request"), result.get("embedder")
 
 
 def run_identity(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,7 +213,7 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
     Raises:
         InputError: the file holds none, or one without probabilities, or a damaged one.
     """
-    evaluation = results_store.renamed_keys(read_json(path))
+    evaluation = read_json(path)
     check(path, evaluation)
     check_task(str(evaluation["config"]), f"{path}: ")
     if "probabilities" not in evaluation:
@@ -290,27 +284,24 @@ def check_folder(folder: str | Path) -> None:
     """Raises InputError for a missing folder; ``RESULTS`` may be missing, because the installed package has none."""
     if not Path(folder).is_dir() and Path(folder) != RESULTS:
         raise InputError(
-            f"{folder}: there is no such folder of saved results; `python -m paper.results add --folder` writes one"
+            f"{folder}: there is no such folder of saved results; `python -m paper.results FILE --folder` writes one"
         )
 
 
-def read_files(files: Iterable[Path]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The evaluations and the counts of contrast pairs in JSON files, or in folders; their other files are skipped.
+def read_files(files: Iterable[Path]) -> list[dict[str, Any]]:
+    """The evaluations in JSON files, or in folders, whose other files are skipped.
 
     Raises:
-        InputError: a file holds neither, or a folder holds no evaluation.
+        InputError: a file holds none, or a folder holds no evaluation.
     """
     evaluations: list[dict[str, Any]] = []
-    counts: list[dict[str, Any]] = []
     for path in files:
-        found = len(evaluations) + len(counts)
+        found = len(evaluations)
         for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
-            result = results_store.renamed_keys(read_json(file))
-            if {"name", "pairs", "contrast"} <= result.keys():  # `cdconv contrast --json` wrote it
-                counts.append(result)
-            elif result.get("kind") in KINDS or not path.is_dir():
+            result = read_json(file)
+            if result.get("kind") in KINDS or not path.is_dir():
                 check(file, result)
                 evaluations.append(result)
-        if len(evaluations) + len(counts) == found:
+        if len(evaluations) == found:
             raise InputError(f"{path}: no evaluation in it; `cdconv evaluate MODEL --json FILE` writes one")
-    return evaluations, counts
+    return evaluations

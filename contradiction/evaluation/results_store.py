@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contradiction.decision import current_keys
 from contradiction.errors import InputError
 from contradiction.evaluation.figures import FIGURES, RESAMPLES, measure
 from contradiction.io.files import new_file, write_text
@@ -31,13 +30,11 @@ if TYPE_CHECKING:
 METRICS, RUNS, PREDICTIONS = "metrics.csv", "runs.jsonl", "predictions"
 # Entries of an evaluation that are text, and those that are stored as JSON.
 TEXTS = ("name", "page", "kind", "config", "split", "data", "data_name", "view", "embedder")
-OBJECTS = ("columns", "truncated", "part", "request", "rule")
+OBJECTS = ("columns", "truncated", "request", "rule")
 DESCRIPTION = (*TEXTS, *OBJECTS, "n", "seed", "leakage")
 # The description of a bootstrap interval.
 DRAWN = {"confidence_level": 0.95, "resamples": RESAMPLES, "seed": 0, "stratified": False}
 DIGITS = 4
-# The keys of older evaluations -> their present names.
-OLD_KEYS = {"cut": "truncated", "seen": "leakage"}
 Row = dict[str, str]
 
 
@@ -89,10 +86,9 @@ def read_metrics(folder: Path) -> list[Row]:
     if not (path := folder / METRICS).is_file():
         return []
     with path.open(encoding="utf-8", newline="") as lines:
-        # Older files have no column `data_name`.
-        rows = [{"data_name": "", **renamed_keys(row)} for row in csv.DictReader(lines)]
+        rows = list(csv.DictReader(lines))
     if missing := [column for column in DESCRIPTION if rows and column not in rows[0]]:
-        raise InputError(f"{path}: has no column {missing[0]!r}; `python -m paper.results add` writes this file")
+        raise InputError(f"{path}: has no column {missing[0]!r}; `python -m paper.results` writes this file")
     return rows
 
 
@@ -100,18 +96,10 @@ def entries(row: Row, runs: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of an evaluation in its row of ``metrics.csv``, without scores, and the record of its run."""
     texts = {key: row[key] for key in TEXTS if row[key]}
     try:
-        known = renamed_keys(texts | {key: json.loads(row[key]) for key in OBJECTS if row[key]})
+        known = texts | {key: json.loads(row[key]) for key in OBJECTS if row[key]}
     except ValueError as error:
         raise InputError(f"{METRICS}: the row of {row['name']!r} has a cell that is not JSON ({error})") from None
     return known | {"run": runs.get(row["name"], {}), "leakage": row["leakage"] or None}
-
-
-def renamed_keys(result: Mapping[str, Any]) -> dict[str, Any]:
-    """An evaluation, or its row, with the present names of its keys."""
-    renamed = {OLD_KEYS.get(key, key): value for key, value in result.items()}
-    if isinstance(renamed.get("rule"), Mapping):
-        renamed["rule"] = current_keys(renamed["rule"])
-    return renamed
 
 
 def read_runs(folder: Path) -> dict[str, dict[str, Any]]:
@@ -130,7 +118,7 @@ def metrics_row(result: Mapping[str, Any]) -> Row:
     run = result.get("run") or {}
     row = {key: str(result[key]) for key in TEXTS if result.get(key) is not None}
     row |= {key: json.dumps(result[key], ensure_ascii=False) for key in OBJECTS if result.get(key) is not None}
-    row |= {"n": str(result["metrics"]["n"]), "seed": _seeds(run), "leakage": leakage.of_evaluation(result) or ""}
+    row |= {"n": str(result["metrics"]["n"]), "seed": seeds_of(run), "leakage": leakage.of_evaluation(result) or ""}
     for prefix, metrics in _metrics_of(result).items():
         for figure in FIGURES:
             if figure.key in metrics:
@@ -158,7 +146,7 @@ def _figure_columns() -> list[str]:
     ]
 
 
-def _seeds(run: Mapping[str, Any]) -> str:
+def seeds_of(run: Mapping[str, Any]) -> str:
     """The seeds of a run, or of the members of a soup or an ensemble."""
     runs = record.members(run) or [dict(run)]
     seeds = [member.get("request", {}).get("recipe", {}).get("seed") for member in runs]

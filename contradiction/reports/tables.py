@@ -1,6 +1,6 @@
 """Tables of scores, requests and contrast pairs, and of training: the cost of each run, and macro-F1 by epoch."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +8,8 @@ from contradiction.evaluation import contrast, results
 from contradiction.evaluation.contrast import ALL, COUNTS, Counts
 from contradiction.evaluation.figures import FIGURES, Figure, wilson
 from contradiction.io.tables import Table, percent, with_interval
-from contradiction.labels import GROUPED, task_of
+from contradiction.labels import GROUPED
 from contradiction.paths import RESULTS
-from contradiction.training import record
-from contradiction.training.recipe import Recipe
 
 
 def class_table(result: Mapping[str, Any]) -> Table:
@@ -128,86 +126,6 @@ def _percentages(counts: Mapping[str, int]) -> list[str]:
     return [with_interval(part / pairs, wilson(part, pairs)) for part in parts]
 
 
-COLLAPSED = "†"
-
-
 def backbone_name(backbone: str | None) -> str | None:
     """The short name of a recorded backbone; None for random weights, and without an encoder."""
     return Path(backbone).name.partition("@")[0] if backbone else None
-
-
-def _start(recipe: Recipe) -> str:
-    return backbone_name(recipe.model.backbone) or ("none, from scratch" if recipe.model.scratch else "none")
-
-
-def run_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
-    """The training of each detector, from the record of its run.
-
-    The columns are view, backbone, forward passes for a reply, parameters, seed, best epoch, minutes and hardware.
-    """
-    body = {}
-    for result in evaluations:
-        if run := _own_run(result):
-            body[result["name"]] = (
-                result["name"],
-                _of_all(run, lambda recipe: recipe.data.view),
-                _of_all(run, _start),
-                str(len(run.get("stages") or run.get("ensemble") or [run])),
-                f"{run['parameters'] / 1e6:.1f} M",
-                _of_all(run, lambda recipe: str(recipe.seed)),
-                _best_epoch(run),
-                f"{run['minutes']:.0f}",
-                run["hardware"],
-            )
-    header = ("detector", "reads", "backbone", "passes", "parameters", "seed", "best epoch", "minutes", "hardware")
-    return Table("Runs", header, list(body.values()), texts=3)
-
-
-def _own_run(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The record of an evaluation; empty for a zero-shot evaluation, whose record is that of the NLI stage.
-
-    It is also empty for a cascade, whose record names only the training data of its parts.
-    """
-    run = result.get("run") or {}
-    return run if run.get("request") and not result.get("request") else {}
-
-
-def _of_all(run: Mapping[str, Any], value: Callable[[Recipe], str]) -> str:
-    """A value of the recipe of a run, or the distinct values of its members."""
-    runs = record.members(run) or [dict(run)]
-    return " / ".join(dict.fromkeys(value(record.recipe(member["request"])) for member in runs))
-
-
-def _best_epoch(run: Mapping[str, Any]) -> str:
-    if "epochs" in run:
-        return f"{run['best_epoch']} of {record.recipe(run['request']).optimizer.epochs}"
-    return "see the log" if run.get("stages") or record.members(run) else "none"
-
-
-def training_log(evaluations: Sequence[Mapping[str, Any]]) -> Table:
-    """Validation macro-F1 after each epoch, the saved epoch in bold; a row for each run, stage, or member of a soup."""
-    body = {}
-    for result in evaluations:
-        for part, labels, run in _runs(_own_run(result)):
-            body[result["name"], part] = (f"{result['name']}{part}", labels, _epochs(run))
-    return Table("Training log", ("detector", "labels", "validation macro-F1 after each epoch"), list(body.values()), 3)
-
-
-def _runs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Every run with epochs in a record: its name within the record, its labels, and its own record."""
-    if "stages" in run:
-        yield from ((f", {stage}", f"{stage} or not", stage_run) for stage, stage_run in run["stages"].items())
-    elif members := record.members(run):
-        for number, member in enumerate(members, start=1):
-            yield from ((f", run {number}{part}", labels, part_run) for part, labels, part_run in _runs(member))
-    elif "epochs" in run:
-        yield "", task_of(record.recipe(run["request"]).data.config), run
-
-
-def _epochs(run: Mapping[str, Any]) -> str:
-    cells = []
-    for number, epoch in enumerate(run["epochs"], start=1):
-        scores = epoch["validation"]
-        cell = percent(scores["macro_f1"]) + (COLLAPSED if scores["collapsed"] else "")
-        cells.append(f"**{cell}**" if number == run["best_epoch"] else cell)
-    return " · ".join(cells)

@@ -1,0 +1,94 @@
+"""Paired comparisons of the saved detectors with n-grams, and with the paper's hierarchical method on our encoder."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from contradiction.evaluation import results
+from contradiction.evaluation.baselines import FEATURES
+from contradiction.evaluation.figures import RESAMPLES
+from contradiction.inputs.views import HIERARCHICAL
+from contradiction.labels import merged_config
+from contradiction.training import record
+from paper.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, run_of
+
+NGRAMS = FEATURES["flatten"]
+Methods = tuple[MethodRuns, MethodRuns]  # an evaluation on four classes, and merged to two
+
+
+def comparisons(
+    evaluations: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLES
+) -> Iterator[dict[str, Any]]:
+    """The evaluations of a config of four classes on its test split, compared with n-grams and with hierarchical.
+
+    Labels are those of the decision rule. The opponent among several hierarchical runs is the best on validation.
+    Merged labels are compared with the better of two n-gram models: fitted to two classes, or to four and merged.
+
+    Yields:
+        A row for each opponent, task and detector: config, against, task, detector, difference (of macro-F1), low, high
+        (95 % interval of the paired bootstrap), p, p_holm (corrected for the detectors of an opponent and task).
+    """
+    tests = results.best_first(result for result in evaluations if result["split"] == "test")
+    compared = [result for result in tests if result["config"] == config and _reads_all(result)]
+    ngrams = {result["config"]: result for result in tests if (result["name"], result["kind"]) == (NGRAMS, "baseline")}
+    opponents: list[tuple[dict[str, Any], Methods]] = []
+    if opponent := ngrams.get(config):
+        two_classes = merged_run_of(opponent)
+        fitted = ngrams.get(merged_config(config))
+        if fitted and fitted["ids"] == opponent["ids"]:
+            two_classes = max(two_classes, run_of(fitted), key=lambda run: run.metrics["macro_f1"])
+        opponents.append((opponent, (_method(NGRAMS, run_of(opponent)), _method(NGRAMS, two_classes))))
+    if opponent := _best_hierarchical(compared, evaluations):
+        opponents.append((opponent, _methods(opponent)))
+    for opponent, against in opponents:
+        others = [result for result in compared if result is not opponent and result["ids"] == opponent["ids"]]
+        methods = [_methods(result) for result in others]
+        for place, task in enumerate(("4-class", "2-class")):
+            for test in paired_tests([(method[place], against[place]) for method in methods], task, bootstrap):
+                low, high = test.interval
+                yield {
+                    "config": config,
+                    "against": test.against,
+                    "task": task,
+                    "detector": test.name,
+                    "difference": round(test.difference, 5),
+                    "low": round(low, 5),
+                    "high": round(high, 5),
+                    "p": round(test.p_value, 5),
+                    "p_holm": round(test.adjusted, 5),
+                }
+
+
+def _method(name: str, run: Run) -> MethodRuns:
+    return MethodRuns(name, "", "", "trained", (Run(None, run.ids, run.references, run.predictions, run.metrics),), 1)
+
+
+def _methods(result: Mapping[str, Any]) -> Methods:
+    name = result["name"]
+    return _method(name, run_of(result, rule=True)), _method(name, merged_run_of(result, rule=True))
+
+
+def _reads_all(result: Mapping[str, Any]) -> bool:
+    """Whether a baseline reads all of the conversation, or a detector was not trained on one bot alone."""
+    if result["kind"] == results.BASELINE:
+        return result.get("view") == "flatten"
+    request = (result.get("run") or {}).get("request")
+    return not (request and record.recipe(request).data.bot)
+
+
+def _best_hierarchical(
+    compared: Sequence[dict[str, Any]], evaluations: Sequence[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """The best hierarchical run on validation; None without any."""
+    validation = {
+        (result["name"], result["config"]): result["metrics"]["macro_f1"]
+        for result in evaluations
+        if result["split"] == "validation"
+    }
+    runs = [
+        result
+        for result in compared
+        if (result["name"], result["config"]) in validation
+        and (request := (result.get("run") or {}).get("request"))
+        and record.recipe(request).data.view == HIERARCHICAL
+    ]
+    return max(runs, key=lambda result: validation[result["name"], result["config"]], default=None)

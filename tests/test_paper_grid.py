@@ -1,0 +1,310 @@
+"""The paper's grid: its cells, what a run trains or skips, and tables that match the predictions."""
+
+import csv
+import shutil
+import signal
+import statistics
+
+import numpy as np
+import pytest
+from helpers import processes
+from helpers.grids import VALUES, evaluation, markdown_row, predictions, times
+from numpy.testing import assert_allclose
+from sklearn.metrics import f1_score
+
+from contradiction import cli, paths
+from contradiction.data.splits import load_split, of_bot
+from contradiction.errors import InputError
+from contradiction.evaluation.evaluate import evaluate
+from contradiction.io.files import read_json
+from contradiction.labels import BOTS
+from contradiction.training.recipe_files import load_recipe
+from evaluate_metric.evaluate_metric import compare
+from paper import paired_tests
+from paper.cells import cells_of, values_of
+from paper.grid import finished, zero_shot
+from paper.panels import panels_of
+from paper.plots import COLOURS
+from paper.reproduce import reproduce as command
+from paper.table import method_plot
+
+
+def test_the_grid_has_each_method_on_the_labels_it_is_trained_on(cells, encoders):
+    assert [cell.name for cell in cells] == [
+        f"{method}-{config}-tiny-seed{seed}"
+        for config, methods in (
+            ("4-class", ("sentence-pair", "flatten", "hierarchical")),
+            ("2-class", ("sentence-pair", "flatten")),
+        )
+        for method in methods
+        for seed in (23, 42)
+    ]
+    for cell in cells:
+        recipe = load_recipe(f"{cell.method}-{cell.config}")
+        assert cell.recipe == recipe.with_changes(backbone=str(encoders / "tiny"), seed=cell.seed, **VALUES)
+
+
+def test_a_learning_curve_takes_equal_steps_on_each_share_and_reuses_the_cells_of_table_4(cells, encoders, sample_repo):
+    curve = cells_of(
+        "learning-curve", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=(23,),
+        backbone=str(encoders / "tiny"), values=VALUES,
+    )  # fmt: skip
+    assert [(cell.name, cell.recipe.optimizer.epochs) for cell in curve] == [
+        ("flatten-4-class-tiny-share0.1-seed23", 10),
+        ("flatten-4-class-tiny-share0.25-seed23", 4),
+        ("flatten-4-class-tiny-share0.5-seed23", 2),
+        ("flatten-4-class-tiny-seed23", 1),
+    ]
+    assert curve[2].rows / curve[3].rows == pytest.approx(0.5, abs=0.02)
+    assert curve[3] == next(cell for cell in cells if cell.name == curve[3].name)
+
+
+def test_artefact_baselines_are_flatten_with_their_own_view_and_never_zero_shot(encoders, sample_repo):
+    cells = cells_of(
+        "table5", data=sample_repo, methods=["reply-only", "context-only"], seeds=[23], values=VALUES,
+        backbone=str(encoders / "tiny"), nli=[str(encoders / "tiny-nli")],
+    )  # fmt: skip
+    assert len(cells) == 8
+    assert all(cell.trained and cell.recipe.data.view == cell.method for cell in cells)
+
+
+def test_values_are_read_as_toml_and_words_need_no_quotes():
+    values = values_of(["optimizer.epochs=3", "precision = bf16", "learning_rate=1e-4", 'class_weights="balanced"'])
+    assert values == {
+        "optimizer.epochs": 3, "precision": "bf16", "optimizer.learning_rate": 1e-4, "loss.class_weights": "balanced"
+    }  # fmt: skip
+
+
+def test_the_saved_runs_of_the_papers_grid_are_recognised(release_repo):
+    values = {"optimizer.epochs": 8, "loss.logit_adjustment": 0.5, "precision": "bf16"}
+    options = {"data": release_repo, "configs": ["4-class"], "backbone": "e5-small-nli@8d3ce07764dc"}
+    grid = cells_of("table4", methods=["sentence-pair", "hierarchical"], seeds=[23, 42], values=values, **options)
+    assert finished(grid, paths.RESULTS).keys() == {cell.name for cell in grid}
+    other = {**values, "loss.logit_adjustment": 0.0}
+    assert not finished(
+        cells_of("table4", methods=["sentence-pair"], seeds=[23], values=other, **options), paths.RESULTS
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table6"], "table4, table5, learning-curve, bots"),
+        (["table4", "--methods", "flat"], "method 'flat' does not exist"),
+        (["table4", "--methods", "flatten,flatten"], "each once"),
+        (["table4", "--seeds", "1,x"], "seeds '1,x'"),
+        (["table4", "--set", "epochs"], "'epochs': must be key=value"),
+        (["table4", "--set", "seed=3"], "the grid itself sets seed"),
+        (["table4", "--nli", "x"], "--nli"),
+        (["table5"], "--nli"),
+        (["table4", "--methods", "hierarchical", "--configs", "2-class"], "no cell is left"),
+        (["table4", "--data", "no/such/folder"], "no/such/folder: no such folder"),
+    ],
+)
+def test_a_user_error_prints_one_line_and_leaves_nothing(reproduce, options, tmp_path, arguments, message):
+    out = tmp_path / "out"
+    code, _, err = reproduce(*options, "--out", out, *arguments)
+    assert (code, err.count("\n")) == (2, 1)
+    assert message in err
+    assert not out.exists()
+
+
+def test_a_second_run_trains_nothing_and_writes_the_same_table(grid, reproduce, options, tmp_path):
+    before, table = times(grid), (grid / "table4.md").read_bytes()
+    code, out, _ = reproduce("table4", *options, "--seeds", "23,42", "--out", grid)
+    assert (code, times(grid)) == (0, before)
+    assert (grid / "table4.md").read_bytes() == table
+    assert "written, 10 of 10 cells" in out
+    code, out, _ = reproduce("table4", *options, "--seeds", "23,133", "--out", grid, "--dry-run")
+    assert (code, "10 cells, 5 finished" in out, times(grid)) == (0, True, before)
+
+
+def test_a_killed_grid_resumes_where_it_stopped(grid, reproduce, options, tmp_path):
+    out = tmp_path / "out"
+    few = ["table4", *options, "--seeds", "23", "--configs", "4-class", "--methods", "flatten,hierarchical"]
+    killed = processes.start_module("paper.reproduce", *few, "--out", out)
+    stage = out / "models" / "hierarchical-4-class-tiny-seed23.partial" / "intra-sentence" / "run.json"
+    assert processes.wait_for(stage, killed)
+    killed.kill()
+    assert killed.wait() == -signal.SIGKILL
+    assert not (out / "hierarchical-4-class-tiny-seed23.test.json").exists()
+    kept = {path: when for path, when in times(out).items() if "flatten" in path.name or path == stage}
+    assert len(kept) == 3
+
+    code, _, err = reproduce(*few, "--out", out)
+    assert code == 0
+    assert "cell 1 of 1: hierarchical" in err
+    after = times(out)
+    assert all(after[path] == when for path, when in kept.items() if path != stage)
+    assert after[out / "models" / "hierarchical-4-class-tiny-seed23" / "intra-sentence" / "run.json"] == kept[stage]
+    for name in ("flatten-4-class-tiny-seed23", "hierarchical-4-class-tiny-seed23"):
+        assert predictions(out, name) == predictions(grid, name)
+
+
+def test_the_files_of_another_run_are_never_overwritten(grid, reproduce, options):
+    before = times(grid)
+    few = ["--seeds", "23", "--methods", "flatten", "--configs", "4-class"]
+    code, _, err = reproduce("table4", *options, *few, "--set", "epochs=2", "--out", grid)
+    assert code == 1
+    assert "belongs to another recipe or other data" in err
+    assert times(grid) == before
+
+
+def test_a_failing_cell_prints_one_line_and_the_rest_runs(reproduce, options, encoders, tmp_path):
+    """Table 5 with two NLI checkpoints, of which one has no NLI head: it trains, but cannot predict zero-shot."""
+    headless = shutil.copytree(encoders / "tiny", tmp_path / "headless")
+    out = tmp_path / "out"
+    code, stdout, err = reproduce(
+        "table5", *options, "--seeds", "23", "--configs", "2-class", "--methods", "sentence-pair", "--out", out,
+        "--nli", encoders / "tiny-nli", "--nli", headless,
+    )  # fmt: skip
+    assert code == 1
+    [failure] = [line for line in err.splitlines() if "failed: " in line]
+    assert "zero-shot-sentence-pair-2-class-headless failed: " in failure
+    assert "written, 4 of 5 cells" in stdout
+    assert "Missing: zero-shot-sentence-pair-2-class-headless." in (out / "table5.md").read_text(encoding="utf-8")
+    assert markdown_row(out, "2-class", "sentence-pair from tiny-nli – sentence-pair from tiny", "table5")[-1] == "1"
+
+
+def test_a_table_is_written_even_if_the_weights_of_its_start_are_missing(grid, options, encoders, tmp_path):
+    out = shutil.copytree(grid, tmp_path / "table4")
+    (out / "table4.md").unlink()
+    record = read_json(out / "models" / "flatten-4-class-tiny-seed23" / "run.json")
+    digest = record["request"]["recipe"]["model"]["backbone"]
+    options = [digest if word == encoders / "tiny" else word for word in options]
+    arguments = [*map(str, ["table4", "--seeds", "23,42", "--out", out, *options])]
+    with pytest.raises(InputError, match="reply-only-4-class-tiny-seed23: starts from tiny@"):
+        cli.script(command)([*arguments, "--methods", "reply-only", "--configs", "4-class"], standalone_mode=False)
+    for words in (["--only-table"], []):  # nothing needs training
+        cli.script(command)([*arguments, *words], standalone_mode=False)
+        assert (out / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()
+        (out / "table4.md").unlink()
+
+
+def test_zero_shot_is_the_probability_of_a_contradiction_of_the_nli_checkpoint(encoders, sample_repo):
+    from transformers import pipeline
+
+    rows = load_split(sample_repo, "2-class", "test")
+    classify = pipeline("text-classification", model=str(encoders / "tiny-nli"), top_k=None)
+    separator = classify.tokenizer.sep_token
+    for view, columns in (("sentence-pair", ["b1"]), ("flatten", ["u1", "b1", "u2"])):
+        detector = zero_shot(str(encoders / "tiny-nli"), view)
+        probabilities = evaluate(detector, data=sample_repo, config="2-class")["probabilities"]
+        inputs = [{"text": separator.join(row[c] for c in columns), "text_pair": row["b2"]} for row in rows]
+        expected = [
+            next(score["score"] for score in scores if score["label"] == "CONTRADICTION") for scores in classify(inputs)
+        ]
+        assert_allclose([contradiction for _, contradiction in probabilities], expected, atol=1e-5)
+        assert np.std(expected) > 1e-3, "otherwise any score would pass"
+
+
+def test_the_table_matches_the_predictions(grid):
+    for config, method in [("4-class", "hierarchical"), ("2-class", "flatten"), ("4-class", "sentence-pair")]:
+        kept = [evaluation(grid, f"{method}-{config}-tiny-seed{seed}") for seed in (23, 42)]
+        row = markdown_row(grid, config, method)
+        classes = range(len(kept[0]["metrics"]["labels"]))
+        by_class = [
+            f1_score(one["references"], one["predictions"], labels=classes, average=None, zero_division=0)
+            for one in kept
+        ]
+        macro = [100 * scores.mean() for scores in by_class]
+        assert row[1] == f"{statistics.mean(macro):.1f} ± {statistics.stdev(macro):.1f}"
+        for column, scores in enumerate(zip(*by_class, strict=True), start=3):
+            assert row[column] == f"{100 * statistics.mean(scores):.1f} ± {100 * statistics.stdev(scores):.1f}"
+        bounds = [one["metrics"]["interval"]["macro_f1"] for one in kept]
+        low, high = 100 * min(low for low, _ in bounds), 100 * max(high for _, high in bounds)
+        assert row[2] == f"{low:.1f}–{high:.1f}"
+        assert row[-1] == "2 of 2"
+
+
+def test_merged_lines_are_four_class_labels_merged(grid):
+    kept = [evaluation(grid, f"hierarchical-4-class-tiny-seed{seed}") for seed in (23, 42)]
+    merged = [
+        100 * f1_score([x > 0 for x in one["references"]], [x > 0 for x in one["predictions"]], average="macro")
+        for one in kept
+    ]
+    row = markdown_row(grid, "2-class", "hierarchical, 4-class merged")
+    assert row[1] == f"{statistics.mean(merged):.1f} ± {statistics.stdev(merged):.1f}"
+
+
+def test_the_csv_contains_every_line(grid):
+    with (grid / "table4.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = {(row["config"], row["method"], row["kind"]) for row in rows}
+    assert {kind for config, method, kind in lines if (config, method) == ("2-class", "hierarchical")} == {"merged"}
+    assert len([line for line in lines if line[2] == "baseline"]) == 6
+
+
+def test_each_seed_is_tested_with_the_metric_and_the_tests_of_a_config_are_corrected_together(grid):
+    rows = {}
+    for method in ("flatten", "hierarchical"):
+        tests = []
+        for seed in (23, 42):
+            trained, opponent = (
+                evaluation(grid, f"{name}-4-class-tiny-seed{seed}") for name in (method, "sentence-pair")
+            )
+            result = compare(trained["references"], trained["predictions"], opponent["predictions"])
+            tests.append((result["macro_f1_difference"], result["p_value"]))
+        row = markdown_row(grid, "4-class", f"{method} – sentence-pair")
+        assert row[1] == f"{100 * statistics.mean(difference for difference, _ in tests):+.1f}"
+        assert row[3] == f"{paired_tests.combined_p_value(tests):.3f}"
+        rows[method] = row
+    third = markdown_row(grid, "4-class", "flatten – hierarchical")
+    smallest = min((row[3], row[4]) for row in (*rows.values(), third))
+    assert float(smallest[1]) == pytest.approx(min(1, 3 * float(smallest[0])), abs=0.0016)
+
+
+def test_the_plot_shows_the_kinds_present(grid, cells, sample_repo, tmp_path):
+    from dataclasses import replace
+
+    from PIL import Image
+
+    def colours(path):
+        with Image.open(path) as image:
+            drawn = {colour for _, colour in image.convert("RGB").getcolors(1 << 24)}
+        return {kind for kind, colour in COLOURS.items() if tuple(bytes.fromhex(colour[1:])) in drawn}
+
+    assert colours(grid / "table4.png") == {"trained", "merged", "baseline"}
+    # The figure of the paper is shown only beside results on the data of the paper.
+    official = [replace(cell, request={**cell.request, "data_name": "CDConv"}) for cell in cells]
+    panels = panels_of("table4", official, finished(cells, grid), sample_repo, bootstrap=10)
+    assert [panel.paper for panel in panels] == [("paper: hierarchical", 0.781), ("paper: hierarchical", 0.593)]
+    method_plot(panels, "title", tmp_path / "plot.png")
+    assert colours(tmp_path / "plot.png") == {"trained", "merged", "baseline", "paper"}
+
+
+def test_a_learning_curve_tests_adjacent_shares(grid, reproduce, options, tmp_path):
+    out = shutil.copytree(grid, tmp_path / "curve")
+    few = ["--seeds", "23", "--methods", "flatten", "--configs", "4-class", "--out", out]
+    assert reproduce("learning-curve", *options, *few)[0] == 0
+    section = (out / "learning-curve.md").read_text(encoding="utf-8").split("## 4-class,")[1].split("## 2-class")[0]
+    for share, name in (("50 %", "-share0.5"), ("100 %", "")):
+        kept = evaluation(out, f"flatten-4-class-tiny{name}-seed23")
+        assert f"| flatten, {share} of the rows | {100 * kept['metrics']['macro_f1']:.1f} |" in section
+    tested = [line.split(" | ")[0] for line in section.splitlines() if " – " in line.split(" | ")[0]]
+    assert tested == [
+        f"| flatten, {more} % of the rows – flatten, {less} % of the rows"
+        for less, more in ((10, 25), (25, 50), (50, 100))
+    ]
+    assert (out / "learning-curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_model_trained_on_one_bot_is_tested_on_each_bot(grid, reproduce, options, sample_repo, tmp_path):
+    out = shutil.copytree(grid, tmp_path / "bots")
+    few = ["--seeds", "23", "--methods", "flatten", "--configs", "4-class", "--out", out]
+    assert reproduce("bots", *options, *few)[0] == 0
+    run = read_json(out / "models" / "flatten-4-class-tiny-eva-seed23" / "run.json")
+    checks = of_bot(load_split(sample_repo, "4-class", "validation"), "eva")
+    assert (run["request"]["recipe"]["data"]["bot"], run["epochs"][0]["validation"]["n"]) == ("eva", len(checks))
+    page, rows = (out / "bots.md").read_text(encoding="utf-8"), load_split(sample_repo, "4-class", "test")
+    for bot, other in (BOTS, BOTS[::-1]):
+        tested = set(of_bot(rows, bot)["id"])
+        section = page.split(f"## 4-class, test split, replies of {bot}, n = {len(tested)}")[1].split("\n## ")[0]
+        for trained, name in ((bot, f"-{bot}"), (other, f"-{other}"), ("both", "")):
+            kept = evaluation(out, f"flatten-4-class-tiny{name}-seed23")
+            chosen = [place for place, number in enumerate(kept["ids"]) if number in tested]
+            columns = ([kept[key][place] for place in chosen] for key in ("references", "predictions"))
+            macro = f1_score(*columns, labels=range(4), average="macro", zero_division=0)
+            assert f"| flatten, trained on {trained} | {100 * macro:.1f} |" in section
+        pairs = [line.split(" | ")[0] for line in section.splitlines() if " – " in line.split(" | ")[0]]
+        assert pairs == [f"| flatten, trained on {trained} – flatten, trained on {bot}" for trained in (other, "both")]

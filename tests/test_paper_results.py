@@ -1,0 +1,247 @@
+"""Paired tests by hand and against the metric, the comparisons, and the page of results with its plot."""
+
+import csv
+import random
+import re
+import shutil
+
+import pytest
+from PIL import Image
+
+from contradiction import paths
+from contradiction.evaluation import results
+from contradiction.evaluation.figures import holm
+from contradiction.io.files import read_json, write_json
+from contradiction.labels import merge_id
+from contradiction.training.recipe import Recipe
+from evaluate_metric.evaluate_metric import compare
+from paper import paired_tests, plots
+from paper import results as script
+from paper.comparisons import NGRAMS, comparisons
+from paper.results_page import results_page
+
+REFERENCES = [0, 1, 2, 3] * 60
+BOOTSTRAP = 200
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    monkeypatch.setattr(paired_tests, "LOW", -1)  # no p-value is measured again with more resamples
+
+
+def merged(labels):
+    return [min(label, 1) for label in labels]
+
+
+def noisy(share, seed, labels=4):
+    draw = random.Random(seed)
+    truth = REFERENCES if labels == 4 else merged(REFERENCES)
+    return [draw.randrange(labels) if draw.random() < share else label for label in truth]
+
+
+def make(
+    name, noise, plain=None, kind="detector", config="4-class", split="test", view="flatten", data="these", bot=None
+):
+    """An evaluation with this share of wrong labels with its decision rule, and another share without it."""
+    four = config.startswith("4")
+    recipe = Recipe.of(
+        name="any", view=view, method="hierarchical" if view == "hierarchical" else "checkpoint", config="4-class",
+        backbone="any", bot=bot,
+    ).recorded()  # fmt: skip
+    first = 0 if data == "these" else 1000
+    return results.evaluation(
+        name=name, config=config, split=split, data=data, ids=list(range(first, first + len(REFERENCES))),
+        references=REFERENCES if four else merged(REFERENCES), predictions=noisy(noise, name, 4 if four else 2),
+        argmax=noisy(plain, f"{name} plain", 4) if plain else None, kind=kind,
+        run={"request": {"recipe": recipe}, "parameters": 29e6} if kind == "detector" else None, view=view,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def evaluations():
+    return [
+        make("worse", 0.6),
+        make("better", 0.1, plain=0.9),
+        make("stages-lucky-on-test", 0.1, view="hierarchical"),
+        make("stages-lucky-on-test", 0.5, view="hierarchical", split="validation"),
+        make("stages", 0.3, view="hierarchical"),
+        make("stages", 0.4, view="hierarchical", split="validation"),
+        make("on-other-rows", 0.1, data="others"),
+        make("two-labels", 0.1, config="2-class"),
+        make(NGRAMS, 0.4, kind="baseline"),
+        make(NGRAMS, 0.2, kind="baseline", config="2-class"),
+        make("TF-IDF, reply only", 0.5, kind="baseline", view="reply-only"),
+        make("of-one-bot", 0.5, bot="eva"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tests", "p"),
+    [
+        ([(0.02, 0.04)], 0.04),
+        ([(-0.02, 0.04)], 0.04),
+        ([(0.0, 1.0)], 1.0),
+        # One-sided 0.005, 0.01, 0.02, 0.4: the third times K / k = 4 / 3, doubled.
+        ([(0.1, 0.01), (0.1, 0.02), (0.1, 0.04), (0.1, 0.8)], 2 * 4 / 3 * 0.02),
+        # Significance in both directions cancels out.
+        ([(0.1, 0.001), (-0.1, 0.001)], 1.0),
+        ([(0.1, 0.001), (0.1, 0.003)], 0.003),
+    ],
+)
+def test_the_p_values_of_seeds_are_combined_by_direction(tests, p):
+    assert paired_tests.combined_p_value(tests) == pytest.approx(p)
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_only_runs_with_the_same_seed_and_rows_are_compared(monkeypatch):
+    monkeypatch.undo()
+
+    def line(name, *runs):
+        return paired_tests.MethodRuns(name, name, "x", "trained", tuple(paired_tests.Run(*run, {}) for run in runs), 2)
+
+    rows, references = list(range(40)), [0, 1] * 20
+    first = line("ours", (1, rows, references, references), (2, rows, references, references))
+    second = line("theirs", (2, rows, references, [0] * 40), (3, rows, references, references))
+    others = line("others", (1, rows[::-1], references, references))
+    [test] = paired_tests.paired_tests([(first, second), (first, others)], "2-class", 200)
+    assert (test.name, test.against, test.seeds) == ("ours", "theirs", 1)
+    assert test.difference == pytest.approx(1 - 1 / 3)
+    assert test.p_value == pytest.approx(2 / (paired_tests.FINE + 1)), "a low p-value is measured again"
+
+
+def test_a_decision_rule_is_used_only_on_request():
+    kept = make("any", 0.0, plain=0.9)
+    for rule, labels in ((False, kept["argmax"]["predictions"]), (True, kept["predictions"])):
+        one, two = paired_tests.run_of(kept, rule=rule), paired_tests.merged_run_of(kept, rule=rule)
+        assert one.predictions == labels
+        assert two.predictions == [merge_id("4-class", label) for label in labels]
+    assert one.metrics["accuracy"] == two.metrics["accuracy"] == 1
+
+
+def test_comparisons_are_the_paired_bootstrap_of_the_metric_with_a_correction_for_their_number(evaluations):
+    rows = list(comparisons(evaluations, "4-class", BOOTSTRAP))
+    tests = {
+        result["name"]: result for result in evaluations if (result["config"], result["split"]) == ("4-class", "test")
+    }
+    # The opponents are n-grams, and the hierarchical run that is best on validation.
+    assert {row["against"] for row in rows} == {NGRAMS, "stages"}
+    for task, ids in (("4-class", list), ("2-class", merged)):
+        found = [row for row in rows if (row["against"], row["task"]) == ("stages", task)]
+        assert {row["detector"] for row in found} == {"worse", "better", "stages-lucky-on-test", NGRAMS}
+        expected = [
+            compare(
+                *(
+                    ids(labels)
+                    for labels in (REFERENCES, tests[row["detector"]]["predictions"], tests["stages"]["predictions"])
+                ),
+                task,
+                bootstrap=BOOTSTRAP,
+            )
+            for row in found
+        ]
+        for row, test, p_holm in zip(found, expected, holm([test["p_value"] for test in expected]), strict=True):
+            bounds = test["interval"]["macro_f1_difference"]
+            values = (test["macro_f1_difference"], *bounds, test["p_value"], p_holm)
+            assert [row[key] for key in ("difference", "low", "high", "p", "p_holm")] == pytest.approx(values, abs=1e-5)
+
+
+def test_merged_labels_are_compared_with_the_stronger_n_grams(evaluations):
+    two = next(result for result in evaluations if result["name"] == NGRAMS and result["config"] == "2-class")
+    better = next(result for result in evaluations if result["name"] == "better")
+    rows = comparisons(evaluations, "4-class", BOOTSTRAP)
+    [row] = [row for row in rows if (row["against"], row["task"], row["detector"]) == (NGRAMS, "2-class", "better")]
+    expected = better["metrics"]["two_class"]["macro_f1"] - two["metrics"]["macro_f1"]
+    assert row["difference"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_without_an_opponent_there_are_no_comparisons(evaluations):
+    assert list(comparisons(evaluations, "4-class-grouped")) == []
+    assert list(comparisons([make("alone", 0.2)], "4-class")) == []
+
+
+@pytest.fixture
+def folder(evaluations, tmp_path):
+    for number, result in enumerate(evaluations):
+        write_json(tmp_path / "saved" / f"{number}.json", result)
+    write_json(tmp_path / "saved" / "shipped.json", make(paths.SHIPPED.name, 0.25))
+    (tmp_path / "saved" / "crossed.csv").write_text(
+        "detector,in_order,low,high\nbetter,0.663,0.635,0.688\n", encoding="utf-8"
+    )
+    return tmp_path / "saved"
+
+
+def percent(metrics):
+    low, high = metrics["interval"]["macro_f1"]
+    return f"{100 * metrics['macro_f1']:.1f} ({100 * low:.1f}–{100 * high:.1f})"
+
+
+def test_the_page_has_the_scores_of_each_detector_on_the_same_rows_the_best_first(folder, evaluations):
+    page = results_page(folder)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "–" in line]
+    names = [row[0] for row in rows]
+    assert "on-other-rows" not in names and "Grouped split" not in page
+    better = next(result for result in evaluations if result["name"] == "better")
+    scores = (better["argmax"]["metrics"], better["metrics"], better["metrics"]["two_class"])
+    assert rows[names.index("better")] == ["better", "29 M", "23", *map(percent, scores), "66.3 (63.5–68.8)"]
+    two = next(result for result in evaluations if result["name"] == "two-labels")
+    assert rows[names.index("two-labels")][3:6] == ["", "", percent(two["metrics"])]
+    ngrams = [result for result in evaluations if result["name"] == NGRAMS]
+    assert rows[names.index(NGRAMS)][4:6] == [percent(result["metrics"]) for result in ngrams]
+    ranked = [float(row[4].split()[0]) for row in rows if row[4]]
+    assert ranked == sorted(ranked, reverse=True)
+
+
+def test_the_plot_ranks_detectors_by_their_decisions(folder):
+    fine, coarse = plots.leaderboard(results.published(folder))
+    scores = [line.mean("macro_f1") for line in fine.methods]
+    assert scores == sorted(scores, reverse=True) and "better" in [line.name for line in fine.methods][:2]
+    assert {line.kind for line in fine.methods} == {"trained", "baseline", "shipped"}
+    assert [line.name for line in coarse.methods] == [line.name for line in fine.methods]
+    assert plots.leaderboard([]) == []
+
+
+def test_the_script_adds_evaluations_and_writes_the_page_the_plot_and_the_comparisons(run, folder, tmp_path):
+    out = tmp_path / "kept"
+    code, _, err = run(folder, "--folder", out, script=script.results)
+    assert code == 0, err
+    assert "| better |" in (out / "README.md").read_text(encoding="utf-8")
+    with Image.open(out / plots.LEADERBOARD) as image:
+        shown = {colour for _, colour in image.convert("RGB").getcolors(maxcolors=1 << 20)}
+    for kind in ("shipped", "trained", "baseline", "paper"):
+        assert tuple(bytes.fromhex(plots.COLOURS[kind][1:])) in shown, kind
+    with (out / "comparisons.csv").open(encoding="utf-8", newline="") as lines:
+        assert {row["against"] for row in csv.DictReader(lines)} == {NGRAMS, "stages"}
+    write_json(tmp_path / "cell.json", make("cell", 0.2))
+    code, _, err = run(tmp_path / "cell.json", "--folder", out, "--page", "reproduction", script=script.results)
+    assert code == 0, err
+    assert "| cell |" not in (out / "README.md").read_text(encoding="utf-8")
+
+
+def test_nothing_is_written_outside_a_checkout_or_for_a_wrong_file(run, folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    (tmp_path / "notes.json").write_text("{}", encoding="utf-8")
+    for arguments in ([], [tmp_path / "notes.json", "--folder", "kept"], [tmp_path / "no.json", "--folder", "kept"]):
+        code, _, err = run(*arguments, script=script.results)
+        assert (code, err.count("\n")) == (2, 1)
+    for key, value in (("ids", "row-1"), ("references", 9), ("predictions", "history"), ("metrics", None)):
+        result = read_json(folder / "0.json")
+        changed = {**result, key: [*result[key][:-1], value] if isinstance(result[key], list) else value}
+        write_json(tmp_path / "notes.json", changed)
+        code, _, err = run(tmp_path / "notes.json", "--folder", "kept", script=script.results)
+        assert (code, err.count("\n")) == (2, 1) and key in err
+    (tmp_path / "notes.json").unlink()
+    shutil.rmtree(tmp_path / "kept", ignore_errors=True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_page_of_the_project_is_up_to_date():
+    saved = (paths.RESULTS.parent / "README.md").read_text(encoding="utf-8")
+    assert saved == results_page()
+    assert len(saved.split()) < 2000
+    assert re.search(r"^\| e5-small-long-replies \| 29 M \| 23 \|", saved, flags=re.MULTILINE)
