@@ -14,7 +14,6 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.labels import LABELS
-from contradiction.paths import CHECKOUT
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 BALL = ("动作这么溜，你打篮球多少年了？", "十年了，从小学打到大学", "动作这么溜，你玩篮球多少年了？")
@@ -103,12 +102,9 @@ def test_a_precision_can_be_requested(detector):
         detector.with_settings(threshold="precision>=0.9", prior=0.03)
 
 
-@pytest.mark.parametrize(
-    "name", [Path(SHIPPED).name, "e5-small-balanced", "e5-small-cdconv-soup", "e5-small-crossed-cdconv"]
-)
-def test_every_fortieth_test_row_is_classified_as_the_saved_result_says(name, release):
-    detector = ContradictionDetector.from_pretrained(CHECKOUT / "models" / name)
-    [saved] = results.load(config="4-class", split="test", names=[name])
+def test_every_fortieth_test_row_is_classified_as_the_saved_result_says(release):
+    detector = ContradictionDetector.from_pretrained(SHIPPED)
+    [saved] = results.load(config="4-class", split="test", names=[Path(SHIPPED).name])
     rows = cdconv.official_split(cdconv.read_rows(release))["test"]
     assert [row["id"] for row in rows] == list(saved["ids"])
     some = range(0, len(rows), 40)

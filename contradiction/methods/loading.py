@@ -69,7 +69,7 @@ def load_classifier(
 def find_model(name: str | Path) -> str | Path:
     """The folder of a model of this repository that is named as in its documentation, from any directory.
 
-    ``e5-small-balanced`` and ``models/e5-small-balanced`` name such a model. Any other name stays as it is.
+    ``e5-small-long-replies`` and ``models/e5-small-long-replies`` name such a model. Any other name stays as it is.
 
     Raises:
         InputError: the name is a path, and there is no such folder.
