@@ -89,7 +89,8 @@ class Judge:
         """The case of the reply in ``turns[place]``; see :class:`Case` for ``dropped``."""
         if reason := self.why_unreadable(turns[place].reply):
             return Case(turns, place, reason=f"the reply {reason}", dropped=dropped)
-        chosen = windows(turns, place, self.settings.windowing, self.settings.max_turns)
+        windowing = UNSTRUCTURED if self.classifier.READS_CHATS else self.settings.windowing
+        chosen = windows(turns, place, windowing, self.settings.max_turns)
         return Case(turns, place, chosen, dropped=dropped)
 
     def judge_last_replies(
@@ -201,9 +202,12 @@ class Judge:
         """The earlier replies, the most likely contradicted one first; None for windows that were truncated."""
         ranked = []
         for window, prediction in zip(case.windows, predictions, strict=True):
-            if window.turn is None:
-                continue
             history = self.classifier.history_probability(prediction.probabilities)
+            pointed = zip(window.earlier, prediction.evidence, strict=True) if prediction.evidence else ()
+            for turn, share in pointed:
+                ranked.append((history * share, Clash(case.turns[turn].reply_messages, history * share)))
+            if window.turn is None or prediction.evidence:
+                continue
             scores = self.classifier.scores(prediction.probabilities)
             total = sum(scores[name] for name in self.classifier.contradictions)
             # At the operator's prior, history keeps its part of the probability of any contradiction.

@@ -1,7 +1,7 @@
 """The views of a conversation: the utterances that a method reads, written as CDConv writes them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
@@ -96,12 +96,10 @@ CHINESE_ONLY_KEY = "cdconv_chinese_only"
 HIERARCHICAL = "hierarchical"
 
 
-def model_input(utterances: Row, columns: tuple[str, ...], tokenizer: "PreTrainedTokenizerBase") -> dict[str, str]:
-    """The input of a text-classification pipeline: ``{"text": ..., "text_pair": ...}``.
+def cleaner(tokenizer: "PreTrainedTokenizerBase") -> Callable[[str], str]:
+    """A function that normalizes a text, and puts a space into whatever looks like a special token of the tokenizer.
 
-    ``text`` is the earlier utterances joined by the tokenizer's separator token, without empty ones; ``text_pair`` is
-    the last utterance. A view of one column has no ``text_pair``. The texts are normalized, see :func:`normalize`. A
-    space is put into whatever looks like a special token, so that no message can forge the border between two speakers.
+    So no message can forge the border between two speakers.
     """
     special_tokens = [token for token in tokenizer.all_special_tokens if len(token) > 1]
     normalizer = getattr(getattr(tokenizer, "backend_tokenizer", None), "normalizer", None)
@@ -117,6 +115,16 @@ def model_input(utterances: Row, columns: tuple[str, ...], tokenizer: "PreTraine
             text = text.replace(token, f"{token[0]} {token[1:]}")
         return text
 
+    return clean
+
+
+def model_input(utterances: Row, columns: tuple[str, ...], tokenizer: "PreTrainedTokenizerBase") -> dict[str, str]:
+    """The input of a text-classification pipeline: ``{"text": ..., "text_pair": ...}``.
+
+    ``text`` is the earlier utterances joined by the tokenizer's separator token, without empty ones; ``text_pair`` is
+    the last utterance. A view of one column has no ``text_pair``. The texts are cleaned, see :func:`cleaner`.
+    """
+    clean = cleaner(tokenizer)
     values = [utterances[column] for column in columns]
     *context, last = (clean(text) for value in values for text in ((value,) if isinstance(value, str) else value))
     earlier = separator_of(tokenizer).join(filter(None, context))

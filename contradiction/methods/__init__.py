@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from contradiction.methods import (  # noqa: F401  # each registers itself
     cascade,
     checkpoint,
+    decoder,
     ensemble,
     hierarchical,
     kernel,

@@ -21,10 +21,13 @@ class Prediction:
     Attributes:
         probabilities: by label; of the hierarchical method by stage.
         truncation: what was not read, in words; None if all was read.
+        evidence: for each earlier reply of the row the probability that it is the contradicted one, if the model says
+            so; else empty.
     """
 
     probabilities: Mapping[str, float]
     truncation: str | None = None
+    evidence: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Classifier(ABC):
         TRANSFORMERS: whether transformers loads a folder of this method without this library.
         FINE_TUNES: whether training changes the weights of an encoder.
         NEEDS_ENCODER: whether a recipe must name an encoder.
+        READS_CHATS: whether the model reads a whole chat at once, and not each earlier turn with the judged one.
         OPTIONS: a dataclass of the method's own options, the table ``[model.options]`` of a recipe; None for none.
         name: the name of the model in messages.
         task: a key of ``contradiction.labels.LABELS``, or the category of a single stage.
@@ -81,6 +85,7 @@ class Classifier(ABC):
     TRANSFORMERS: ClassVar[bool] = False
     FINE_TUNES: ClassVar[bool] = True
     NEEDS_ENCODER: ClassVar[bool] = True
+    READS_CHATS: ClassVar[bool] = False
     OPTIONS: ClassVar[type | None] = None
 
     name: str

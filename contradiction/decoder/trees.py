@@ -1,0 +1,108 @@
+"""Packs chats that begin alike into trees of tokens, so that each shared beginning is read once.
+
+Each node is a token that attends to its ancestors and to itself. The replies of one chat, the candidates of a rerank
+and the four combinations of a crossed quadruple each form one tree. Several trees fill a row without padding between
+them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass
+class Tree:
+    """Token sequences that share their beginnings.
+
+    Attributes:
+        tokens: the token of each node; a parent comes before its children.
+        parents: the index of the parent of each node, -1 for the first token of a sequence.
+        depths: the position of each node in its sequences.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    depths: list[int] = field(default_factory=list)
+    _children: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def add(self, tokens: Iterable[int], parent: int = -1) -> int:
+        """Adds a sequence of tokens below a node, -1 for a new beginning, and returns the node of the last token."""
+        for token in tokens:
+            child = self._children.get((parent, token))
+            if child is None:
+                child = len(self.tokens)
+                self._children[parent, token] = child
+                self.tokens.append(token)
+                self.parents.append(parent)
+                self.depths.append(self.depths[parent] + 1 if parent >= 0 else 0)
+            parent = child
+        return parent
+
+    def path_to(self, node: int) -> list[int]:
+        """The nodes from the beginning to a node."""
+        path = []
+        while node >= 0:
+            path.append(node)
+            node = self.parents[node]
+        return path[::-1]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Rows of trees as the inputs of a model.
+
+    Attributes:
+        input_ids, position_ids: shape (rows, tokens).
+        attention_mask: whether a token attends to another, shape (rows, 1, tokens, tokens).
+        offsets: for each tree its place among the flattened tokens of all rows.
+    """
+
+    input_ids: np.ndarray
+    position_ids: np.ndarray
+    attention_mask: np.ndarray
+    offsets: list[int]
+
+
+def fill_rows(sizes: Sequence[int], length: int) -> list[list[int]]:
+    """Puts trees into rows of at most ``length`` tokens, in their order; a larger tree gets a row of its own.
+
+    Returns:
+        For each row the positions of its trees.
+    """
+    rows: list[list[int]] = []
+    used = length
+    for index, size in enumerate(sizes):
+        if used + size > length:
+            rows.append([])
+            used = 0
+        rows[-1].append(index)
+        used += size
+    return rows
+
+
+def pack(rows: Sequence[Sequence[Tree]], length: int | None = None) -> Packed:
+    """The inputs of a model for rows of trees.
+
+    A row is padded to ``length`` tokens, by default those of the longest row. Padding attends only to itself.
+    """
+    length = length or max(sum(map(len, row)) for row in rows)
+    shape = (len(rows), length)
+    ids, positions = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    mask = np.zeros((*shape, length), dtype=bool)
+    mask[:, np.arange(length), np.arange(length)] = True
+    offsets = []
+    for number, row in enumerate(rows):
+        start = 0
+        for tree in row:
+            end = start + len(tree)
+            ids[number, start:end], positions[number, start:end] = tree.tokens, tree.depths
+            for node, parent in enumerate(tree.parents):
+                if parent >= 0:
+                    mask[number, start + node] |= mask[number, start + parent]
+            offsets.append(number * length + start)
+            start = end
+    return Packed(ids, positions, mask[:, np.newaxis], offsets)

@@ -1,0 +1,240 @@
+"""The method of one causal language model, which reads a chat once and judges each reply at its end."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from contradiction.conversation import ASSISTANT, USER
+from contradiction.decision import Rule
+from contradiction.errors import InputError
+from contradiction.inference.base import TOKENS, OnBatch, Scores, check_batch_size
+from contradiction.inputs.tokenization import has_known_token
+from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION, Row, normalize
+from contradiction.io.pretrained import load_tokenizer, loading
+from contradiction.labels import HISTORY
+from contradiction.methods.base import Prediction
+from contradiction.methods.loading import register
+from contradiction.methods.softmax import SoftmaxClassifier
+
+if TYPE_CHECKING:
+    import torch
+
+    from contradiction.decoder.chats import ChatReader
+    from contradiction.decoder.network import Network, Shape
+    from contradiction.decoder.trees import Tree
+
+BASE_VARIABLE = "CDCONV_BASE"  # names a folder with the base model, instead of the Hub id in the description
+MAX_TOKENS = 2048  # of a chat; earlier messages are left out
+ROW = 512  # tokens of a row of chats; a longer chat has a row of its own
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where a row is in its tree.
+
+    Attributes:
+        tree: the number of the tree.
+        reply: the node at the end of the reply.
+        earlier: the nodes at the ends of the earlier replies of the row; -1 for one that was left out.
+        unread: what was not read, or that only a part was; None if all was read.
+    """
+
+    tree: int
+    reply: int
+    earlier: tuple[int, ...]
+    unread: str | None
+
+
+@register
+class DecoderClassifier(SoftmaxClassifier):
+    """A causal language model with adapters and heads.
+
+    It reads rows of any number of turns: ``u1`` may hold several utterances, the user's and the bot's in turn. Rows of
+    one call that begin alike share the reading of their beginning, so all replies of a chat, or all candidates for one
+    reply, cost about as much as the longest.
+
+    Args:
+        network: the model.
+        reader: writes chats for it.
+        labels: the names of the labels.
+        name, rule: see :class:`SoftmaxClassifier`.
+    """
+
+    NAME = "decoder"
+    MARKER = "decoder.json"
+    FILES = ("adapter_config.json", "adapter_model.safetensors", "heads.safetensors")
+    READS_CHATS = True
+
+    def __init__(
+        self, network: "Network", reader: "ChatReader", labels: Sequence[str], name: str = "model",
+        rule: Rule | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(labels, CONVERSATION, name, rule)
+        self.network, self.reader = network, reader
+
+    @classmethod
+    def load(
+        cls, folder: str | Path, *, device: str | None = None, precision: str = "fp32", backend: str = "torch",
+        **options: Any,
+    ) -> Self:  # fmt: skip
+        """Loads the base model, merges the adapter, and loads the heads and the decision rule.
+
+        The base comes from the Hub, or from the folder that the environment variable ``CDCONV_BASE`` names.
+
+        Raises:
+            InputError: the base or the adapter is missing or damaged, or the backend is not PyTorch.
+        """
+        if backend not in ("torch", "auto"):
+            raise InputError(f"{folder}: a causal detector runs with the backend torch, not {backend}")
+        import torch
+
+        from contradiction.decoder.network import Network
+        from contradiction.inference.torch_backend import check_fast_enough, to_device
+
+        folder = Path(folder)
+        cls.check_folder(folder)
+        description = cls.describe(folder)
+        shape = shape_of(description, folder)
+        dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+        network = Network.load(folder, shape, dtype)
+        to_device(network, device, str(folder))
+        check_fast_enough(precision, network.score.weight.device.type, str(folder))
+        labels, rule = description["labels"], Rule.load(folder / cls.MARKER)
+        classifier = cls(network, load_reader(shape.base), labels, str(folder), rule)
+        classifier.chinese_only = description.get(CHINESE_ONLY_KEY, True) is True
+        return classifier
+
+    def has_token_for(self, text: str) -> bool:
+        """Whether the tokenizer has a token for any part of a text."""
+        return has_known_token(self.reader.tokenizer, normalize(text))
+
+    def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
+        """The logits of rows, and what was left out; see :meth:`SoftmaxClassifier.score`."""
+        logits, _, left_out = self._read(rows, batch_size, on_batch)
+        return Scores(logits, left_out)
+
+    def predict(
+        self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> list[Prediction]:
+        """Predicts probabilities, and which earlier reply is contradicted; see :meth:`Classifier.predict`."""
+        logits, pointers, left_out = self._read(rows, batch_size, on_batch)
+        table = self.rule.calibrate(logits, self.labels).tolist()
+        return [
+            Prediction(dict(zip(self.labels, values, strict=True)), reason, pointer)
+            for values, reason, pointer in zip(table, left_out, pointers, strict=True)
+        ]
+
+    def _read(
+        self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None
+    ) -> tuple[np.ndarray, list[tuple[float, ...]], list[str | None]]:
+        """The logits of rows, the probability of each earlier reply to be contradicted, and what was not read."""
+        import torch
+
+        from contradiction.decoder.trees import fill_rows, pack
+
+        check_batch_size(batch_size)
+        trees, placed = self._plant(rows)
+        order = sorted(range(len(trees)), key=lambda index: -len(trees[index]))
+        filled = fill_rows([len(trees[index]) for index in order], ROW)
+        rows_of: dict[int, list[int]] = {}
+        for index, place in enumerate(placed):
+            rows_of.setdefault(place.tree, []).append(index)
+        logits = np.zeros((len(rows), len(self.labels)))
+        pointers: list[tuple[float, ...]] = [()] * len(rows)
+        with torch.inference_mode():
+            while filled:
+                # The largest trees come first, so no later row is longer.
+                count = max(1, batch_size * TOKENS // max(ROW, len(trees[order[filled[0][0]]])))
+                batch, filled = filled[:count], filled[count:]
+                chosen = [[order[index] for index in row] for row in batch]
+                packed = pack([[trees[index] for index in row] for row in chosen])
+                states, done = self.network(packed), 0
+                for tree, offset in zip([index for row in chosen for index in row], packed.offsets, strict=True):
+                    for index in rows_of[tree]:
+                        reply = states[offset + placed[index].reply]
+                        logits[index] = self.network.score(reply).cpu().numpy()
+                        pointers[index] = self._pointer(states, reply, offset, placed[index].earlier)
+                        done += 1
+                if on_batch:
+                    on_batch(done)
+        if not np.isfinite(logits).all():
+            raise InputError(f"{self.name}: gives scores that are not finite; its weights are damaged")
+        reasons = [
+            place.unread and f"{place.unread} read: the model reads at most {MAX_TOKENS} tokens" for place in placed
+        ]
+        return logits, pointers, reasons
+
+    def _pointer(
+        self, states: "torch.Tensor", reply: "torch.Tensor", offset: int, earlier: Sequence[int]
+    ) -> tuple[float, ...]:
+        read = [node for node in earlier if node >= 0]
+        if not read:
+            return (0.0,) * len(earlier)
+        odds = self.network.point(reply, states[[offset + node for node in read]])
+        shares = iter(odds.softmax(0).tolist())
+        return tuple(next(shares) if node >= 0 else 0.0 for node in earlier)
+
+    def _plant(self, rows: Sequence[Row]) -> "tuple[list[Tree], list[Placed]]":
+        """Trees of the rows, and where each row is; a row joins the tree of the row before it if both begin alike."""
+        from contradiction.decoder.trees import Tree
+
+        trees: list[Tree] = []
+        placed: list[Placed] = []
+        beginning: list[int] | None = None
+        for row in rows:
+            messages = [(role, self.reader.message(role, text)) for role, text in messages_of(row)]
+            left_out = 0
+            while len(messages) > 1 and sum(len(tokens) for _, tokens in messages) > MAX_TOKENS:
+                messages.pop(0)
+                left_out += 1
+            role, last = messages[-1]
+            messages[-1] = role, self.reader.end_of(role, last, MAX_TOKENS)
+            if messages[0][1] != beginning or len(trees[-1]) > MAX_TOKENS:
+                trees.append(Tree())
+                beginning = messages[0][1]
+            node, ends = -1, []
+            for role, tokens in messages:
+                node = trees[-1].add(tokens, node)
+                ends.append((role, node))
+            replies = [node for role, node in ends[:-1] if role == ASSISTANT]
+            expected = sum(role == ASSISTANT for role, _ in messages_of(row)) - 1
+            earlier = (-1,) * (expected - len(replies)) + tuple(replies)
+            unread = f"the first {left_out} messages were not" if left_out else None
+            if len(last) > MAX_TOKENS:
+                unread = "only the last tokens of the reply were"
+            placed.append(Placed(len(trees) - 1, node, earlier, unread))
+        return trees, placed
+
+
+def messages_of(row: Row) -> list[tuple[str, str]]:
+    """The role and the text of each utterance of a row that is not empty, the reply last."""
+    u1, b1, u2, b2 = (row[column] for column in CONVERSATION)
+    before = [u1] if isinstance(u1, str) else list(u1)
+    texts = [*before, b1, u2]
+    roles = [USER if (len(texts) - index) % 2 else ASSISTANT for index in range(len(texts))]
+    spoken = [(role, str(text)) for role, text in zip(roles, texts, strict=True) if text]
+    return [*spoken, (ASSISTANT, str(b2))]
+
+
+def load_reader(base: str) -> "ChatReader":
+    """The reader of the chats of a base model."""
+    from contradiction.decoder.chats import ChatReader
+
+    with loading(base, f"{base}: its tokenizer cannot be loaded"):
+        return ChatReader(load_tokenizer(base), base)
+
+
+def shape_of(description: dict[str, Any], folder: Path) -> "Shape":
+    """The shape in the description of a model folder, with the base of ``CDCONV_BASE`` if that is set."""
+    from contradiction.decoder.network import Shape
+
+    labels = description.get("labels")
+    if not isinstance(labels, list) or HISTORY not in labels or not isinstance(description.get("base"), str):
+        raise InputError(f"{folder / DecoderClassifier.MARKER}: must name a base and labels; copy the model again")
+    values = {each.name: description[each.name] for each in fields(Shape) if each.name in description}
+    base = os.environ.get(BASE_VARIABLE) or description["base"]
+    return Shape(**{**values, "base": base, "labels": len(labels)})

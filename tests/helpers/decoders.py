@@ -1,0 +1,41 @@
+"""Tiny random causal detectors, with a tokenizer of single bytes."""
+
+import torch
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import Qwen2Config, Qwen2Model, Qwen2Tokenizer
+
+from contradiction.decoder.chats import END, START
+from contradiction.decoder.network import Network, Shape
+from contradiction.io.files import write_json
+from contradiction.labels import LABELS
+
+PAD = "<|endoftext|>"
+
+
+def base_model(folder, layers=3):
+    """A folder with a random Qwen2 and its tokenizer."""
+    vocabulary = {token: index for index, token in enumerate([*sorted(ByteLevel.alphabet()), PAD, START, END])}
+    tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[], unk_token=PAD, pad_token=PAD, eos_token=END)
+    tokenizer.add_special_tokens({"additional_special_tokens": [START, END]})
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(vocabulary), hidden_size=32, intermediate_size=64, num_hidden_layers=layers,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=4096, pad_token_id=vocabulary[PAD],
+    )  # fmt: skip
+    Qwen2Model(config).save_pretrained(folder)
+    return folder
+
+
+def detector_folder(folder, base, layers=2):
+    """A random detector with adapters that change the base."""
+    torch.manual_seed(1)
+    network = Network(Shape(str(base), layers, rank=4))
+    for name, weight in network.named_parameters():
+        if "lora_B" in name or name in ("score.weight", "query.weight", "key.weight"):
+            torch.nn.init.normal_(weight, std=0.5)
+    network.save(folder)
+    write_json(
+        folder / "decoder.json", {"base": str(base), "layers": layers, "rank": 4, "labels": list(LABELS["4-class"])}
+    )
+    return network
