@@ -64,7 +64,6 @@ class DecoderClassifier(SoftmaxClassifier):
         name, rule: see :class:`SoftmaxClassifier`.
     """
 
-    NAME = "decoder"
     MARKER = "decoder.json"
     FILES = ("adapter_config.json", "adapter_model.safetensors", "heads.safetensors")
     READS_CHATS = True

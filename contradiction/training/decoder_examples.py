@@ -1,0 +1,105 @@
+"""What a causal detector learns from: trees of chats whose judged replies have labels, an order and evidence."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from contradiction.conversation import ASSISTANT, alternating
+from contradiction.data.corpora.crossed import Pair, Quadruple
+from contradiction.decoder.chats import ChatReader
+from contradiction.decoder.trees import Tree
+from contradiction.inputs.views import CONVERSATION
+from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, is_contradiction
+
+CLASSES = LABELS["4-class"]
+EARLIER = 0.5  # the weight of a reply that the chat goes on from, and that is taken for consistent
+MOST_HYPOTHESES = 6  # of one premise in a tree
+
+
+@dataclass
+class Example:
+    """Chats that are read together.
+
+    Attributes:
+        tree: their tokens.
+        labels: node at the end of a reply -> class id and weight.
+        order: pairs of nodes, of which the first is contradictory and the second is not.
+        evidence: the node of a contradicting reply, the nodes of the messages before it, and the position of the
+            contradicted one among them.
+        nli: node at the end of a hypothesis -> class id of ``nli``.
+    """
+
+    tree: Tree = field(default_factory=Tree)
+    labels: dict[int, tuple[int, float]] = field(default_factory=dict)
+    order: list[tuple[int, int]] = field(default_factory=list)
+    evidence: list[tuple[int, tuple[int, ...], int]] = field(default_factory=list)
+    nli: dict[int, int] = field(default_factory=dict)
+
+
+def of_item(item: Quadruple | Pair, reader: ChatReader) -> Example:
+    """The replies of a crossed quadruple to both chats, or those of a pair to its chat."""
+    example = Example()
+    nodes: dict[bool, list[tuple[str, str, int]]] = {True: [], False: []}
+    for row in item.judged():
+        node = _add(example, reader, [*row.messages], row.reply, row.label or NON_CONTRADICTION, row.evidence or ())
+        nodes[is_contradiction(row.label or "")].append((str(row.messages), row.reply, node))
+    for chat, reply, bad in nodes[True]:
+        # Compared with the other reply to this chat, and with this reply to the other chat.
+        example.order += [(bad, good) for other, text, good in nodes[False] if chat == other or reply == text]
+    return example
+
+
+def of_context(rows: Sequence[Mapping[str, Any]], reader: ChatReader) -> Example:
+    """The replies to one context of CDConv; rows have the columns of the data set and ``label`` by name."""
+    example, nodes = Example(), []
+    for row in rows:
+        *before, reply = (str(row[name]) for name in CONVERSATION)
+        evidence = (1,) if row["label"] == HISTORY else ()
+        nodes.append((row["label"], _add(example, reader, alternating(before), reply, row["label"], evidence)))
+    example.order = [
+        (bad, good)
+        for label, bad in nodes
+        for other, good in nodes
+        if is_contradiction(label) > is_contradiction(other)
+    ]
+    return example
+
+
+def of_premise(premise: str, hypotheses: Iterable[tuple[str, str]], reader: ChatReader) -> Example:
+    """A premise with its hypotheses and their labels of ``nli``, all said by the bot."""
+    example = Example()
+    start = example.tree.add(reader.message(ASSISTANT, premise))
+    for text, label in hypotheses:
+        node = example.tree.add(reader.message(ASSISTANT, text), start)
+        example.nli[node] = LABELS["nli"].index(label)
+    return example
+
+
+def of_premises(pairs: Iterable[tuple[str, str, str]], reader: ChatReader) -> list[Example]:
+    """Pairs of premise, hypothesis and label, grouped by premise."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for premise, text, label in pairs:
+        groups.setdefault(premise, []).append((text, label))
+    return [
+        of_premise(premise, group[first : first + MOST_HYPOTHESES], reader)
+        for premise, group in groups.items()
+        for first in range(0, len(group), MOST_HYPOTHESES)
+    ]
+
+
+def _add(
+    example: Example, reader: ChatReader, messages: Sequence[Mapping[str, str]], reply: str, label: str,
+    evidence: Sequence[int],
+) -> int:  # fmt: skip
+    """Adds a judged reply to a chat, and returns the node at its end."""
+    node, ends = -1, []
+    for message in messages:
+        node = example.tree.add(reader.message(message["role"], message["content"]), node)
+        ends.append(node)
+        if message["role"] == ASSISTANT:
+            example.labels.setdefault(node, (CLASSES.index(NON_CONTRADICTION), EARLIER))
+    node = example.tree.add(reader.message(ASSISTANT, reply), node)
+    example.labels[node] = CLASSES.index(label), 1.0
+    if evidence:
+        example.evidence.append((node, tuple(ends), evidence[0]))
+    return node
