@@ -200,20 +200,19 @@ class Judge:
 
     def _clashes(self, case: Case, predictions: Sequence[Prediction]) -> list[Clash | None]:
         """The earlier replies, the most likely contradicted one first; None for windows that were truncated."""
-        ranked = []
+        ranked: list[tuple[float, Clash | None]] = []
         for window, prediction in zip(case.windows, predictions, strict=True):
             history = self.classifier.history_probability(prediction.probabilities)
-            pointed = zip(window.earlier, prediction.evidence, strict=True) if prediction.evidence else ()
-            for turn, share in pointed:
-                ranked.append((history * share, Clash(case.turns[turn].reply_messages, history * share)))
-            if window.turn is None or prediction.evidence:
-                continue
             scores = self.classifier.scores(prediction.probabilities)
             total = sum(scores[name] for name in self.classifier.contradictions)
             # At the operator's prior, history keeps its part of the probability of any contradiction.
             score = history * self.settings.at_prior(total, self.classifier.rule) / total if total else history
-            clash = None if prediction.truncation else Clash(case.turns[window.turn].reply_messages, score)
-            ranked.append((history, clash))
+            if prediction.evidence:  # which of the earlier replies is meant
+                for turn, share in zip(window.earlier, prediction.evidence, strict=True):
+                    ranked.append((history * share, Clash(case.turns[turn].reply_messages, score * share)))
+            elif window.turn is not None:
+                clash = None if prediction.truncation else Clash(case.turns[window.turn].reply_messages, score)
+                ranked.append((history, clash))
         return [clash for _, clash in sorted(ranked, key=lambda item: -item[0])]
 
     def _unchecked_turns(self, case: Case) -> str | None:

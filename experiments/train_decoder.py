@@ -2,11 +2,11 @@
 
 usage: python -m experiments.train_decoder OUT --base BASE --nli NLI [--data cdconv --start FIRST]
 
-BASE is a chat model such as Qwen/Qwen2.5-Coder-0.5B-Instruct, and NLI a folder of `cdconv data nli`. Without `--data`, the
-run reads all crossed chats and all NLI pairs once. With `--data`, a folder of `cdconv data build`, the run reads CDConv
-twice, and some crossed chats and pairs again; `--start` names the folder of the first run. An interrupted run continues.
-On two CPU cores with bf16 instructions, 16 layers of the 0.5 B model read about 600 tokens a second, so the first run
-takes about three hours. `cdconv calibrate OUT/detector` then fits the decision rule.
+BASE is a chat model such as Qwen/Qwen2.5-Coder-0.5B-Instruct, and NLI a folder of `cdconv data nli`. Without `--data`,
+the run reads all crossed chats and all NLI pairs once. With `--data`, a folder of `cdconv data build`, the run reads
+CDConv twice, and some crossed chats and pairs again. `--start` names the folder of the first run. An interrupted run
+continues. On two CPU cores with bf16 instructions, 16 layers of the 0.5 B model read about 600 tokens a second, so the
+first run takes about three hours. `cdconv calibrate OUT/detector` then fits the decision rule.
 """
 
 import argparse

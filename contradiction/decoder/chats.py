@@ -1,7 +1,7 @@
 """Writes a chat in the template of a chat model and finds the token at the end of each message."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.errors import InputError
@@ -26,8 +26,9 @@ class ChatReader:
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase", name: str = "model") -> None:
         self.tokenizer, self._clean = tokenizer, cleaner(tokenizer)
-        start, end = (tokenizer.convert_tokens_to_ids(mark) for mark in (START, END))
-        if any(not isinstance(token, int) or token == tokenizer.unk_token_id for token in (start, end)):
+        marks: list[Any] = [tokenizer.convert_tokens_to_ids(mark) for mark in (START, END)]
+        start, end = marks
+        if any(not isinstance(token, int) or token == tokenizer.unk_token_id for token in marks):
             raise InputError(f"{name}: its tokenizer has no {START} and {END}; name a model that chats in ChatML")
         self._end = end
         self._heads = {role: [start, *self._ids(f"{role}\n")] for role in (USER, ASSISTANT)}

@@ -67,6 +67,7 @@ class Network(nn.Module):
                 config.num_hidden_layers = shape.layers
                 config.layer_types = (config.layer_types or [])[: shape.layers] or None
             config.use_cache = False
+            base: Any
             base, _ = load_model(AutoModel, shape.base, config=config, dtype=dtype, attn_implementation="sdpa")
         self.shape = shape
         lora = LoraConfig(r=shape.rank, lora_alpha=2 * shape.rank, target_modules=list(PROJECTIONS))
@@ -92,7 +93,7 @@ class Network(nn.Module):
         network = cls(shape, dtype)
         unfit = f"{folder / ADAPTER}: does not fit {shape.base}; name the base that it was made for"
         try:
-            report = set_peft_model_state_dict(network.body, load_weights(folder / ADAPTER))
+            report: Any = set_peft_model_state_dict(network.body, load_weights(folder / ADAPTER))
         except RuntimeError as error:  # tensors of other shapes
             raise InputError(unfit) from error
         if report.unexpected_keys or any("lora_" in key for key in report.missing_keys):

@@ -57,8 +57,9 @@ def calibrate(
 
     The fit uses the probability of a whole chat, as in verdicts: the highest over its windows. It changes only two
     numbers of the current rule, a temperature and a bias of all contradictions (Platt scaling), so that some dozens of
-    chats are enough. The kinds keep their shares. The detector must not have been trained on the chats. Their name, see :func:`contradiction.data.labelled.name_of_file`, is recorded, so that evaluations on these chats say that
-    the rule was fitted to them.
+    chats are enough. The kinds keep their shares. The detector must not have been trained on the chats. Their name,
+    see :func:`contradiction.data.labelled.name_of_file`, is recorded, so that evaluations on these chats say that the
+    rule was fitted to them.
 
     Raises:
         InputError: there are too few chats of either kind, or the model does not judge replies.
