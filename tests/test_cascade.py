@@ -47,16 +47,36 @@ def test_the_curve_runs_from_the_detector_to_the_judge_and_cost_grows_with_the_s
     assert len(server.requests) == len(rows), "the judge gets each row once"
     from sklearn.metrics import f1_score
 
-    references = [NAMES[label] for label in rows["label"]]
-    for step, classifier in ((steps[0], load_classifier(detector)), (steps[-1], load_classifier(judge))):
-        labels = [prediction.label for prediction in classifier.classify(list(rows))]
+    by_part = [load_classifier(part).classify(list(rows)) for part in (detector, judge)]
+    read = [place for place, row in enumerate(by_part[0]) if row.truncation is None]  # the judge reads every row
+    references = [NAMES[rows[place]["label"]] for place in read]
+    for step, classified in zip(steps[::3], by_part, strict=True):
+        labels = [classified[place].label for place in read]
         assert step.macro_f1["4-class"][0] == pytest.approx(f1_score(references, labels, average="macro"))
+    assert (steps[0].unchecked, steps[-1].unchecked) == (200 - len(read), 0) and 0 < len(read) < 200
     f1 = [step.macro_f1["2-class"][0] for step in steps]
     assert f1[0] < f1[1] < f1[2] < f1[3]
     low, high = steps[-1].macro_f1["2-class"][1:]
     assert low < f1[-1] < high
     assert steps[0].cost == 0 and steps[1].cost == pytest.approx(steps[-1].cost / 4)
     assert steps[1].low > steps[2].low > steps[3].low == 0 and steps[1].high < steps[2].high < steps[3].high == 1
+
+
+def test_rows_without_an_answer_are_counted_and_in_no_score(parts):
+    detector, judge, server, rows = parts
+    rows = rows.select(range(40))
+    right, silent = server.answer, [tuple(row[name] for name in COLUMNS) for row in rows][::4]
+    server.answer = lambda body: "我不知道" if question_of(body) in silent else right(body)
+    steps = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.0, 0.5, 1.0))
+    assert [step.unanswered for step in steps][::2] == [0, 10] and 0 < steps[1].unanswered < 10
+    others = [place for place in range(40) if place % 4]
+    alone = cascades.curve(load_classifier(detector), load_classifier(judge), rows.select(others), shares=(0.0, 1.0))
+    assert [step.macro_f1 for step in steps[::2]] == [step.macro_f1 for step in alone]
+    assert " 10 " in cascades.table(steps, 40).markdown()
+    server.answer = lambda body: "我不知道"
+    (judge / "answers.sqlite").unlink()
+    with pytest.raises(InputError, match="no usable answer"):
+        cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.5,))
 
 
 def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(parts, run, tmp_path):

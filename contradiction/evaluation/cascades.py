@@ -14,6 +14,7 @@ from contradiction.inference.base import OnBatch
 from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import CONTRADICTION, LABELS, merge, merge_id, merge_label
 from contradiction.methods.base import Classifier, joint_progress
+from contradiction.verdict import NO_ANSWER
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -30,7 +31,9 @@ class Step:
     Attributes:
         share: the share of the rows that go to the judge.
         low, high: the lowest and the highest probability of a contradiction at which the detector is unsure.
-        macro_f1: task -> macro-F1 and the ends of its 95 % bootstrap interval.
+        macro_f1: task -> macro-F1 and the ends of its 95 % bootstrap interval, over the rows that both parts read.
+        unanswered: about how many rows the judge is asked without a usable answer.
+        unchecked: how many other rows are not read completely by the part that they go to.
         tokens: the tokens that the judge reads and writes for 1,000 rows; 0 for a judge on this machine.
         seconds: the time of its answers for 1,000 rows, one after the other; None where it is not known.
         cost: the cost of 1,000 rows; None without prices.
@@ -40,6 +43,8 @@ class Step:
     low: float
     high: float
     macro_f1: Mapping[str, tuple[float, float, float]]
+    unanswered: int
+    unchecked: int
     tokens: float
     seconds: float | None
     cost: float | None
@@ -56,10 +61,12 @@ def curve(
 
     Both parts judge all rows, so measuring costs as much as sending all rows to the judge. In each cascade, a row is
     decided by the rule of the part that it goes to. The rows for which the detector is most unsure go to the judge
-    first: those whose calibrated probability of a contradiction is nearest to its threshold, in log-odds.
+    first: those whose calibrated probability of a contradiction is nearest to its threshold, in log-odds. Rows that one
+    of the parts did not read completely, or did not answer, are in no score, so all cascades are scored on the same.
 
     Raises:
-        InputError: the labels of the parts and of the rows are not the same, or do not name contradictions.
+        InputError: the labels of the parts and of the rows are not the same, or do not name contradictions; or there is
+            no row that both parts read.
     """
     names = rows.features["label"].names
     for part in (detector, judge):
@@ -80,6 +87,12 @@ def curve(
             ids["4-class"] = np.array([LABELS["4-class"].index(row.label) for row in of_part])
         decided.append(ids)
     truth = {"2-class": np.array([merge_id(task, label) for label in references]), task: references}
+    answered = np.array([row.truncation != NO_ANSWER for row in classified[1]])
+    was_read = np.array([[row.truncation is None for row in of_part] for of_part in classified])
+    scored = was_read.all(axis=0)
+    if not scored.any():
+        reason = next(row.truncation for row in (*classified[1], *classified[0]) if row.truncation)
+        raise InputError(f"{detector.name} and {judge.name}: no row was read by both; of the first one, {reason}")
     usage = judge.usage() or {}
     order = np.argsort(doubt, kind="stable")
     steps = []
@@ -88,12 +101,14 @@ def curve(
         in_doubt = np.zeros(len(rows), dtype=bool)
         in_doubt[order[:count]] = True
         scores = {
-            name: _score(truth[name], np.where(in_doubt, decided[1][name], decided[0][name]), name)
+            name: _score(truth[name][scored], np.where(in_doubt, decided[1][name], decided[0][name])[scored], name)
             for name in decided[0]
         }
         low, high = _bounds(doubt[order], count, detector.rule.threshold)
         tokens, seconds, cost = _spent(usage, count / len(rows), len(rows))
-        steps.append(Step(count / len(rows), low, high, scores, tokens, seconds, cost))
+        unanswered = int((in_doubt & ~answered).sum())
+        unchecked = int((~np.where(in_doubt, was_read[1], was_read[0])).sum()) - unanswered
+        steps.append(Step(count / len(rows), low, high, scores, unanswered, unchecked, tokens, seconds, cost))
     return steps
 
 
@@ -136,12 +151,15 @@ def table(steps: Sequence[Step], rows: int) -> Table:
     """The steps of a curve, with intervals."""
     tasks = [task for task in TASKS if task in steps[0].macro_f1]
     header = ("judge is asked about, %", "at a probability of", *(f"macro-F1, {task}" for task in tasks),
+              "no answer", "unchecked",
               "tokens / 1,000", "seconds / 1,000", "cost / 1,000")  # fmt: skip
     body = [
         (
             percent(step.share),
             f"{step.low:.3f} to {step.high:.3f}" if step.share else "never",
             *(with_interval(step.macro_f1[task][0], step.macro_f1[task][1:]) for task in tasks),
+            f"{step.unanswered:,}",
+            f"{step.unchecked:,}",
             f"{step.tokens:,.0f}",
             "" if step.seconds is None else f"{step.seconds:,.0f}",
             "" if step.cost is None else f"{step.cost:.4f}",
