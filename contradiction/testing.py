@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -44,12 +45,43 @@ def assert_consistent(
         InputError: the chat is not usable, or there is no such detector.
     """
     __tracebackhide__ = True  # pytest then shows the line of the test
-    messages, loaded = list_messages(messages), _load(detector)
+    loaded = load(detector)
     if threshold is not None:
         settings["threshold"] = threshold
     if settings:
         loaded = loaded.with_settings(**settings)
-    verdicts = (loaded.scan(messages) if scan else []) or [loaded(messages)]
+    found = inspect(loaded, messages, scan=scan, allow_unchecked=allow_unchecked)
+    if found.contradictions or found.unchecked:
+        raise AssertionError(found.report())
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a detector finds in a chat.
+
+    Attributes:
+        messages: the chat.
+        verdicts: on its replies.
+        contradictions: those of them that are contradictions.
+        unchecked: the others that say that something was not checked; empty where that is allowed.
+    """
+
+    messages: Messages
+    verdicts: Sequence[Verdict]
+    contradictions: Sequence[Verdict]
+    unchecked: Sequence[Verdict]
+
+    def report(self) -> str:
+        """The counts, and the chat with ``!`` at these replies and ``>`` at the messages that they contradict."""
+        return _report(self.messages, self.contradictions, self.unchecked, len(self.verdicts))
+
+
+def inspect(
+    detector: ContradictionDetector, messages: Messages, *, scan: bool = True, allow_unchecked: bool = False
+) -> Inspection:
+    """Judges a chat; see :func:`assert_consistent` for the arguments."""
+    messages = list_messages(messages)
+    verdicts = (detector.scan(messages) if scan else []) or [detector(messages)]
     contradictions = [verdict for verdict in verdicts if verdict.contradiction]
     unchecked = [
         verdict
@@ -58,11 +90,11 @@ def assert_consistent(
         and verdict not in contradictions
         and is_unchecked(verdict.checked, verdict.reason, len(verdicts))
     ]
-    if contradictions or unchecked:
-        raise AssertionError(_report(messages, contradictions, unchecked, len(verdicts)))
+    return Inspection(messages, verdicts, contradictions, unchecked)
 
 
-def _load(detector: ContradictionDetector | str | Path | None) -> ContradictionDetector:
+def load(detector: ContradictionDetector | str | Path | None) -> ContradictionDetector:
+    """The detector itself, or the one with this name, which is loaded once; see :func:`assert_consistent`."""
     if isinstance(detector, ContradictionDetector):
         return detector
     name = detector or os.environ.get(VARIABLE) or SHIPPED

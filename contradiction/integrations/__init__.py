@@ -1,0 +1,1 @@
+"""The detector inside other tools, which are not installed with the library."""
