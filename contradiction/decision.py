@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 KEY = "cdconv_decision"  # the key of the rule in the JSON file of a model folder; of a checkpoint config.json
-LEGACY_FILE = "decision.json"  # holds the rule in older model folders
 # The fraction of contradictions in real use: the paper counts about one in a 30-turn chat.
 IN_USE = 0.03
 TINY = 1e-12  # the lowest probability: 0 has no logarithm
@@ -144,19 +143,12 @@ class Rule:
             InputError: the rule is damaged.
         """
         rule = cls.from_config(read_json(file), file) if file.is_file() else None
-        return rule or cls.load_legacy(file.parent)
-
-    @classmethod
-    def load_legacy(cls, folder: Path) -> "Rule":
-        """The rule in the file of its own that older model folders have; ``NO_RULE`` where there is none."""
-        file = folder / LEGACY_FILE
-        return cls._parse(read_json(file), file) if file.is_file() else NO_RULE
+        return rule or NO_RULE
 
     def save(self, file: Path) -> None:
         """Writes the rule into a JSON file of a model folder, beside the other contents of the file."""
         curve = [[point.threshold, point.recall, point.false_alarms] for point in self.curve]
         write_json(file, read_json(file) | {KEY: {**asdict(self), "curve": curve}})
-        (file.parent / LEGACY_FILE).unlink(missing_ok=True)
 
     @classmethod
     def _parse(cls, values: Any, where: str | Path) -> Self:
@@ -165,7 +157,7 @@ class Rule:
         try:
             names = ("threshold", "recall", "false_alarms")
             curve = [dict(zip(names, point, strict=True)) for point in values["curve"]]
-            rule = TypeAdapter(cls).validate_python({**current_keys(values), "curve": curve})
+            rule = TypeAdapter(cls).validate_python({**values, "curve": curve})
             points = [value for point in rule.curve for value in asdict(point).values()]
             numbers = (rule.temperature, rule.threshold, *rule.biases.values(), *points)
             has_prior = rule.prior is None or 0 < rule.prior < 1
@@ -177,11 +169,6 @@ class Rule:
 
 
 NO_RULE = Rule()  # for a model without a rule: the most probable label, not calibrated
-
-
-def current_keys(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """A saved rule with the present names of its keys; in older files the threshold is called ``cut``."""
-    return {"threshold" if key == "cut" else key: value for key, value in rule.items()}
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from helpers.runs import CURVE
 from scipy.special import softmax
 
 from contradiction.data.splits import load_split
-from contradiction.decision import KEY, LEGACY_FILE, Point, Rule, decide, precision_at
+from contradiction.decision import KEY, Point, Rule, decide, precision_at
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
@@ -38,19 +38,8 @@ def test_a_rule_is_stored_in_the_config_of_the_model(tmp_path):
     assert read_json(file)["cdconv_view"] == "flatten"
 
 
-def test_a_rule_in_a_separate_file_is_read_until_a_new_one_is_saved(tmp_path):
-    file, legacy = tmp_path / "config.json", tmp_path / LEGACY_FILE
-    write_json(file, {})
-    write_json(legacy, {"temperature": 2.0, "biases": {}, "cut": 0.4, "prior": 0.3, "curve": []})
-    assert Rule.load(file) == Rule(temperature=2.0, threshold=0.4, prior=0.3)
-    Rule(temperature=3.0).save(file)
-    assert Rule.load(file) == Rule(temperature=3.0)
-    assert not legacy.exists()
-
-
-def test_a_new_rule_removes_the_old_file_from_the_manifest(tmp_path):
+def test_a_new_rule_is_in_the_manifest(tmp_path):
     write_json(tmp_path / "config.json", {})
-    write_json(tmp_path / LEGACY_FILE, {"temperature": 2.0, "biases": {}, "cut": 0.4, "curve": []})
     manifest.write(tmp_path)
     manifest.check(tmp_path)
     save_rule(tmp_path, Rule(temperature=3.0))

@@ -22,7 +22,7 @@ from contradiction import paths, publishing
 from contradiction.decision import Rule
 from contradiction.export import export_onnx
 from contradiction.io import manifest
-from contradiction.io.files import RECORD, read_json, write_json
+from contradiction.io.files import RECORD, write_json
 from contradiction.labels import LABELS, STAGES
 from contradiction.methods.loading import load_rule, save_rule, write_manifests
 from contradiction.reports.model_card import model_card
@@ -230,27 +230,8 @@ for kind in AutoTokenizer, AutoModelForSequenceClassification:
 print(json.dumps(None))"""
 
 
-ALL = """
-import json
-from huggingface_hub import snapshot_download
-snapshot_download("user/tiny")
-print(json.dumps(None))"""
-
-
 def loaded(name="user/tiny", view=None):
     return LOADED.replace("NAME", repr(name)).replace("VIEW", repr(view))
-
-
-@pytest.fixture
-def legacy(published, model):
-    """The Hub id of the same model as published by older versions, with the decision rule in a separate file."""
-    config = read_json(model / "config.json")
-    rule = json.dumps(config.pop("cdconv_decision")).encode()
-    files = {path.name: path.read_bytes() for path in model.iterdir() if path.is_file()}
-    files |= {"config.json": json.dumps(config).encode(), "decision.json": rule}
-    del files[manifest.NAME]
-    published.repos["model", "user/legacy"] = Repo(False, [Commit("older", files)])
-    return "user/legacy"
 
 
 def test_a_detector_cached_by_transformers_loads_offline_with_its_rule(client, model):
@@ -260,31 +241,18 @@ def test_a_detector_cached_by_transformers_loads_offline_with_its_rule(client, m
     assert client(loaded(), HF_HUB_OFFLINE="1") == rule.biases
 
 
-def test_an_older_cached_detector_loads_offline_only_with_its_rule(client, model, legacy):
-    client(IN_PART.replace("user/tiny", legacy))
-    refused = client(loaded(legacy), HF_HUB_OFFLINE="1")
-    assert f"{legacy}: the cache holds no decision.json" in refused
-    assert "(offline)" in refused and f"`hf download {legacy}`" in refused
-    client(ALL.replace("user/tiny", legacy))
-    assert client(loaded(legacy), HF_HUB_OFFLINE="1") == load_rule(model).biases
+def test_a_detector_loaded_once_loads_offline_with_its_rule(client, model):
+    assert client(loaded()) == load_rule(model).biases
+    assert client(loaded(), HF_HUB_OFFLINE="1") == load_rule(model).biases
 
 
-@pytest.mark.parametrize("name", ["user/tiny", "user/legacy"])
-def test_a_detector_loaded_once_loads_offline_with_its_rule(client, model, legacy, name):
-    assert client(loaded(name)) == load_rule(model).biases
-    assert client(loaded(name), HF_HUB_OFFLINE="1") == load_rule(model).biases
-
-
-@pytest.mark.parametrize(("file", "before"), [("decision.json", IN_PART), ("config.json", None)])
-def test_a_busy_hub_does_not_drop_the_rule_of_a_detector(published, client, legacy, file, before):
-    if before:
-        client(before.replace("user/tiny", legacy))
-    published.busy = rf"/{file}$"
+def test_a_busy_hub_does_not_drop_the_rule_of_a_detector(published, client):
+    published.busy = r"/config.json$"
     try:
-        refused = client(NO_WAITING + loaded(legacy))
+        refused = client(NO_WAITING + loaded())
     finally:
         published.busy = r"(?!)"
-    assert f"{legacy}: the cache holds no {file}" in refused
+    assert "user/tiny: the cache holds no config.json" in refused
     assert "(the Hub answers 429)" in refused
 
 

@@ -1,7 +1,6 @@
 """Detectors with a frozen encoder: training by a recipe, loading, judging, ensembles, and publishing."""
 
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,7 +25,6 @@ from contradiction.methods import kernel
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.kernel import KernelClassifier, KernelRegression
-from contradiction.methods.loading import load_rule
 from contradiction.training import leakage, record
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
@@ -211,19 +209,6 @@ def test_unsupported_training_options_raise_one_line(run, recipe_file, quick_mod
         assert (code, err.count("\n")) == (2, 1)
         assert message in err
     assert not [*tmp_path.iterdir()]
-
-
-def test_an_older_folder_still_loads(fitted, tmp_path):
-    older = shutil.copytree(fitted, tmp_path / "older")
-    description = read_json(older / "kernel.json")
-    write_json(older / "frozen.json", {key: description.pop(key) for key in ("encoders", "labels")})
-    del description["cdconv_decision"]
-    write_json(older / "kernel.json", description)
-    rule = load_rule(fitted)
-    write_json(older / "decision.json", {**rule.without_curve(), "curve": []})
-    one, other = KernelClassifier.load(older), KernelClassifier.load(fitted)
-    assert one.labels == other.labels
-    assert one.rule == replace(rule, curve=())
 
 
 def test_the_model_is_fitted_to_the_requested_share_of_rows(recipe_file, sample_repo, tmp_path):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from contradiction.decision import LEGACY_FILE, NO_RULE, Rule
+from contradiction.decision import NO_RULE, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import Backend, OnBatch, Scores
 from contradiction.inference.choice import load_backend
@@ -12,7 +12,7 @@ from contradiction.inputs.tokenization import has_known_token
 from contradiction.inputs.views import CHINESE_ONLY_KEY, OPENINGS_KEY, VIEW_KEY, VIEWS, Row, model_input, normalize
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
-from contradiction.io.hub import CONFIG, fetch_file
+from contradiction.io.hub import CONFIG
 from contradiction.labels import LABELS
 from contradiction.methods.loading import register
 from contradiction.methods.softmax import SoftmaxClassifier
@@ -69,7 +69,7 @@ class CheckpointClassifier(SoftmaxClassifier):
         own_view = loaded.config.get(VIEW_KEY)
         rule = None
         if own_view is not None and view in (None, own_view):
-            rule = Rule.from_config(loaded.config, Path(folder) / CONFIG) or _legacy_rule(folder)
+            rule = Rule.from_config(loaded.config, Path(folder) / CONFIG) or NO_RULE
         classifier = cls(loaded, view, str(folder), rule)
         # Training writes the view, and a rule for it. An NLI model, with which training begins, has none.
         classifier.needs_rule = rule is not None and classifier.task != "nli"
@@ -127,9 +127,3 @@ def _with_label_names(config: Mapping[str, Any]) -> dict[str, Any]:
         "id2label": dict(enumerate(names)),
         "label2id": {name: number for number, name in enumerate(names)},
     }
-
-
-def _legacy_rule(name: str | Path) -> Rule:
-    """The rule of an older model, which is in a file of its own."""
-    file = fetch_file(name, LEGACY_FILE)
-    return Rule.load_legacy(file.parent) if file else NO_RULE

@@ -198,7 +198,6 @@ def _texts(rows: Sequence[Mapping[str, Any]], column: str) -> list[str]:
 
 
 ENCODER = "encoder"
-LEGACY_FILE = "frozen.json"  # names the encoder and the labels in older model folders
 CHUNK = 512  # rows that are compared with the training rows at once: a few matrices with so many rows fit memory
 
 
@@ -262,12 +261,6 @@ class KernelClassifier(SoftmaxClassifier):
         language = {} if self.chinese_only else {CHINESE_ONLY_KEY: False}
         values = {self.PARTS: [ENCODER], "labels": list(self.labels), **language}
         write_json(folder / FILE, read_json(folder / FILE) | values)
-
-    @classmethod
-    def describe(cls, folder: Path) -> dict[str, Any]:
-        """What the folder says about the model, also an older folder."""
-        legacy = folder / LEGACY_FILE
-        return super().describe(folder) | (read_json(legacy) if legacy.is_file() else {})
 
     def has_token_for(self, text: str) -> bool:
         """Whether the encoder has a token for any part of a text."""

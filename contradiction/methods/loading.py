@@ -4,7 +4,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
-from contradiction.decision import LEGACY_FILE, Rule
+from contradiction.decision import Rule
 from contradiction.errors import InputError, first_line
 from contradiction.inference.base import AUTO, check_backend, check_precision
 from contradiction.inference.torch_backend import TorchBackend, check_device
@@ -130,7 +130,6 @@ def save_rule(folder: str | Path, rule: Rule) -> None:
     marker = method_of(folder).MARKER
     rule.save(Path(folder) / marker)
     manifest.update(Path(folder), marker)
-    manifest.forget(Path(folder), LEGACY_FILE)  # which the rule has replaced
 
 
 def write_manifests(folder: str | Path) -> None:
