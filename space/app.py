@@ -11,7 +11,7 @@ import bot as bots
 import gradio as gr
 import samples
 from gradio.utils import get_upload_folder
-from locales import CHINESE, ENGLISH, LANGUAGES, for_browser, text_key, translations
+from locales import CHINESE, ENGLISH, KEPT, LANGUAGES, for_browser, text_key, translations
 from pydantic import ValidationError
 from starlette.middleware import Middleware
 from starlette.routing import Mount
@@ -107,9 +107,8 @@ def script(*names: str) -> str:
 
 def page_texts(services: Mapping[str, Service]) -> gr.I18n:
     """The words of the page around its detectors."""
-    read = [f"`{name}` ({', '.join(service.detector.columns)})" for name, service in services.items()]
     return translations(
-        limits={"models": ", ".join(read)},
+        limits={"models": ", ".join(f"`{name}`" for name in services)},
         fileInfo={"chats": batch.CHATS, "size": batch.MEGABYTES},
     )
 
@@ -119,6 +118,7 @@ def for_page(detectors: list[dict[str, Any]], bot: bots.Bot | None) -> dict[str,
     return {
         "words": words_by_language(),
         "reasons": for_browser(),
+        "kept": KEPT,
         "examples": samples.examples(),
         "pairs": samples.pairs(),
         "detectors": detectors,

@@ -12,12 +12,13 @@ from threading import Lock
 from typing import Any
 
 import gradio as gr
-from locales import in_words, words_of
+from locales import CHINESE, in_words, words_of
 
 from contradiction.chats.chunks import JudgedChunk, judge_chunk
 from contradiction.chats.formats import Chats, Entry
 from contradiction.chats.readers import open_file, unpacked_size
 from contradiction.conversation import text_at
+from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io.lines import to_json_line
 from contradiction.serving.endpoints import caller_of, chosen
@@ -61,11 +62,16 @@ class Runs:
 def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.Blocks) -> None:
     """Draws the tab."""
     runs = Runs()
+    rule = (first := next(iter(services.values())).detector).classifier.rule
+    # In percent, as the page shows them; a value that the visitor leaves alone is that of the chosen detector.
+    own = {"threshold": round(100 * first.settings.threshold_for(rule), 1), "rate": round(100 * (rule.prior or 0.0), 1)}
 
     # Gradio finds the progress bar by this default, so the rule on calls in defaults does not apply.
     def run(
         path: str | None,
         detector: str,
+        threshold: float | None,
+        rate: float | None,
         request: gr.Request,
         progress: gr.Progress = gr.Progress(),  # noqa: B008
     ) -> Iterator[tuple[Any, ...]]:
@@ -78,7 +84,10 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
             yield gr.skip(), gr.skip(), gr.skip(), gr.skip()
             return
         try:
-            for *shown, out in judge_file(chosen(services, detector), Path(path), spoken, progress, visitor):
+            service = chosen(services, detector)
+            own_threshold, own_rate = threshold == own["threshold"], rate == own["rate"]
+            settings = settings_of(service, None if own_threshold else threshold, None if own_rate else rate)
+            for *shown, out in judge_file(service, Path(path), spoken, progress, visitor, **settings):
                 yield *shown, gr.DownloadButton(value=out, interactive=out is not None)
         except InputError as error:
             yield _with_reason("refused", error, path, spoken), [], [], gr.DownloadButton(value=None, interactive=False)
@@ -99,14 +108,23 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
 
     with gr.Row():
         with gr.Column(scale=1):
-            file = gr.File(
-                label=words("file"), file_types=[".jsonl", ".csv", ".tsv", ".txt", ".parquet"], elem_id="file"
-            )
+            # Of any type: Gradio would refuse the others with a traceback in the log, the reader says why in a line.
+            file = gr.File(label=words("file"), elem_id="file")
             gr.Markdown(words("fileInfo"))
             detector = gr.Dropdown([*services], label=words("detector"), visible=len(services) > 1, elem_id="detector")
             with gr.Row():
                 start = gr.Button(words("run"), variant="primary", elem_id="run", scale=3)
                 stop = gr.Button(words("stopRun"), elem_id="stop", scale=1, min_width=80)
+            threshold, rate = (
+                gr.Number(
+                    value,
+                    label=words(f"{name} percent"),
+                    info=words(f"{name}Info"),
+                    elem_id=name,
+                    visible=bool(value),
+                )
+                for name, value in own.items()
+            )
         with gr.Column(scale=3):
             said = gr.Textbox(
                 show_label=False,
@@ -131,14 +149,27 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
     page.load(js=NO_DOUBLE_CLICK)
     page.load(speak, outputs=[shown, table], api_visibility="private", queue=False)
     working = start.click(
-        run, [file, detector], [said, kept, table, download], api_visibility="private", concurrency_limit=2
+        run,
+        [file, detector, threshold, rate],
+        [said, kept, table, download],
+        api_visibility="private",
+        concurrency_limit=2,
     )
     stop.click(None, cancels=[working], api_visibility="private")
     shown.change(choose, [kept, shown], table, api_visibility="private", queue=False)
 
 
+def settings_of(service: Service, threshold: float | None, rate: float | None) -> dict[str, float]:
+    """Settings from a threshold and a base rate in percent; with a base rate alone, the detector's threshold stays."""
+    detector = service.detector
+    if threshold is None and rate is not None:
+        threshold = 100 * detector.settings.threshold_for(detector.classifier.rule)
+    given = {"threshold": threshold, "prior": rate}
+    return {name: value / 100 for name, value in given.items() if value is not None}
+
+
 def judge_file(
-    service: Service, path: Path, words: dict[str, str], progress: Any, visitor: str = ""
+    service: Service, path: Path, words: dict[str, str], progress: Any, visitor: str = "", **settings: float
 ) -> Iterator[tuple[str, list[tuple[str, Row]], list[Row], str | None]]:
     """Judges the chats of a file, a few at a time; yields the message, the rows by group, the rows, and the download.
 
@@ -149,9 +180,10 @@ def judge_file(
         InputError: nothing in the file can be read.
     """
     chats = _open(path)
+    detector = service.with_settings(**settings)
     entries: Iterator[Entry] = chain.from_iterable(chats.arrivals)
     rows: list[tuple[str, Row]] = []
-    counts = {"chats": 0, "replies": 0, "found": 0, "rejected": 0}
+    counts = dict.fromkeys(("chats", "replies", "found", "parts", "unsure", "unjudged", "rejected"), 0)
     broken: InputError | None = None
     with ThreadPoolExecutor(CHATS_AT_ONCE) as pool, ExitStack() as stack:
         out = stack.enter_context(tempfile.NamedTemporaryFile("wb", suffix=".jsonl", prefix="verdicts-", delete=False))
@@ -162,29 +194,40 @@ def judge_file(
                 raise broken
             if not group:
                 break
-            results = pool.map(lambda entry: _judge(service, entry, chats.key, visitor), group)
+            results = pool.map(lambda entry: _judge(service, detector, entry, chats.key, visitor), group)
             for entry, judged in zip(group, results, strict=True):
                 counts["chats" if entry.messages is not None else "rejected"] += 1
                 if entry.messages is not None and isinstance(judged, JudgedChunk):
                     [record], [verdicts] = judged.records, judged.verdicts
-                    rows += [row_of(entry, verdict, words) for verdict in verdicts if _is_shown(verdict, len(verdicts))]
-                    counts["replies"] += sum(verdict.contradiction is not None for verdict in verdicts)
-                    counts["found"] += sum(bool(verdict.contradiction) for verdict in verdicts)
+                    verdicts = [verdict for verdict in verdicts if _is_shown(verdict, len(verdicts))]
+                    rows += [row_of(entry, verdict, words) for verdict in verdicts]
+                    for verdict in verdicts:
+                        whole, found = ("replies", "found") if verdict.checked else ("parts", "unsure")
+                        counts[whole if verdict.contradiction is not None else "unjudged"] += 1
+                        counts[found] += bool(verdict.contradiction)
                 else:
                     record, row = _not_judged(entry, judged, chats.key, words)
                     rows.append(("others", row))
                 out.write(to_json_line(record))
             done, total = group[-1].end, chats.total or group[-1].end
             progress(min(done / total, 1.0))
-            yield words["done"].format(**counts), rows, [row for _, row in rows], None
+            yield _summary(counts, words), rows, [row for _, row in rows], None
         out.close()
         stack.pop_all()
-    summary = words["done"].format(**counts)
+    summary = _summary(counts, words)
     if broken:
         summary += " " + _with_reason("unreadable", broken, str(path), words)
     elif _next(entries, 1) != ([], None):
         summary += " " + words["tooMany"].format(chats=CHATS)
     yield summary, rows, [row for _, row in rows], out.name
+
+
+def _summary(counts: dict[str, int], words: dict[str, str]) -> str:
+    """What was found in replies that were read completely; how many were not comes after it."""
+    parts = {"found": counts["unsure"], "parts": counts["parts"]}
+    said = [words["done"].format(**counts), words["partly"].format(**parts) if counts["parts"] else ""]
+    said += [words[name].format(**counts) if counts[name] else "" for name in ("unjudged", "rejected")]
+    return ("" if words is CHINESE else " ").join(filter(None, said))
 
 
 def _open(path: Path) -> Chats:
@@ -213,13 +256,18 @@ def _next(entries: Iterator[Entry], most: int) -> tuple[list[Entry], InputError 
     return group, None
 
 
-def _judge(service: Service, entry: Entry, key: str, visitor: str) -> JudgedChunk | Exception:
+def _judge(
+    service: Service, detector: ContradictionDetector, entry: Entry, key: str, visitor: str
+) -> JudgedChunk | Exception:
     """The verdicts on one chat, or why there are none; passes are shared with the other chats."""
     ticket = Ticket(time.monotonic() + SECONDS, COST_FACTOR * service.limits.cost, visitor)
     try:
-        return service.answer(lambda: judge_chunk(service.detector, [entry], key, scan=True), ticket)
+        judged = service.answer(lambda: judge_chunk(detector, [entry], key, scan=True), ticket)
     except (InputError, BusyError, LateError, FailedError) as error:
         return error
+    for verdicts in judged.verdicts:
+        service.count(verdicts)
+    return judged
 
 
 def row_of(entry: Entry, verdict: Verdict, words: dict[str, str]) -> tuple[str, Row]:
@@ -227,7 +275,7 @@ def row_of(entry: Entry, verdict: Verdict, words: dict[str, str]) -> tuple[str, 
     messages = entry.messages or ()
     group = "contradictions" if verdict.contradiction else "" if verdict.checked else "others"
     decided = words[{None: "notJudged", True: "clash", False: "noClash"}[verdict.contradiction]]
-    chance = "" if verdict.probability is None else f"{verdict.probability:.0%}"
+    chance = "" if verdict.probability is None else f"{100 * verdict.probability:.0f} %"
     why = text_at(messages, verdict.evidence) or (in_words(verdict.reason, words) if verdict.reason else "")
     kind, sure = (words[name] if name else "" for name in (verdict.kind, verdict.certainty))
     return group, [entry.name, text_at(messages, verdict.reply), decided, kind, sure, chance, why]
@@ -254,7 +302,8 @@ def _for_page(message: str) -> str:
     The page does not read such a file as GB18030: Big5 and damaged UTF-8 are often valid GB18030 too, with other
     characters.
     """
-    return re.sub(r"(not in UTF-8[^;]*); .*--encoding.*", r"\1; save the file as UTF-8", message)
+    message = re.sub(r"(not in UTF-8[^;]*); .*--encoding.*", r"\1; save the file as UTF-8", message)
+    return re.sub(r",? or --format.*", "", message)
 
 
 def _is_shown(verdict: Verdict, replies: int) -> bool:

@@ -1,7 +1,8 @@
 // The chat: messages that a visitor types, and a mark on each reply of the bot. What people wrote becomes text nodes alone.
-const { reasons, examples, pairs, detectors, bot, most } = props.page;
+const { reasons, kept: keptNames, examples, pairs, detectors, bot, most } = props.page;
 const root = element.querySelector(".cd");
 const state = { messages: [], side: "user", verdicts: [], clauses: new Map(), editing: null, waiting: false };
+const [kept, foreign] = [new RegExp(keptNames, "g"), /[A-Za-z]{2}/];
 let asking = null;
 setDetector(detectors[0]);
 
@@ -12,9 +13,13 @@ function setDetector(detector) {
 const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 const percent = (share) => `${(100 * share).toFixed(share < 0.01 ? 1 : 0)} %`;
 
+// As `in_words` of locales.py: a text that is not translated completely stays English.
 function inWords(reason) {
   let said = String(reason);
-  if (chinese) for (const [pattern, replacement] of reasons) said = said.replace(new RegExp(pattern, "g"), replacement);
+  if (chinese) {
+    const translated = reasons.reduce((text, [pattern, replacement]) => text.replace(new RegExp(pattern, "g"), replacement), said);
+    said = foreign.test(translated.replace(kept, "")) ? fill(words.inEnglish, { reason: said }) : translated;
+  }
   return said.replace(/messages\[(\d+)\]/g, (_, index) => fill(words.message, { number: Number(index) + 1 }));
 }
 
@@ -93,7 +98,8 @@ async function judge() {
     const found = (await ask("scan", body(), mine.signal)).verdicts;
     if (mine.signal.aborted) return;
     state.verdicts = found;
-    say(summary(), found.some((each) => each.contradiction) ? "clash" : "fine");
+    const judged = found.filter((each) => each.contradiction !== null);
+    say(summary(), judged.some((each) => each.contradiction) ? "clash" : judged.some((each) => each.checked) ? "fine" : "");
   } catch (error) {
     if (mine.signal.aborted) return;
     state.verdicts = [];
@@ -103,11 +109,15 @@ async function judge() {
   draw();
 }
 
+// What was found in the replies that were read completely; the others are counted apart.
 function summary() {
   const judged = state.verdicts.filter((each) => each.contradiction !== null);
-  const found = judged.filter((each) => each.contradiction).length;
-  if (!judged.length) return words.noneJudged;
-  return fill(found ? words.found : words.fine, { found, replies: judged.length });
+  const read = judged.filter((each) => each.checked);
+  const found = read.filter((each) => each.contradiction).length;
+  const said = read.length ? [fill(found ? words.found : words.fine, { found, replies: read.length })] : [];
+  const parts = judged.length - read.length;
+  if (parts) said.push(fill(words.partly, { parts, found: judged.filter((each) => each.contradiction).length - found }));
+  return said.join(chinese ? "" : " ") || words.noneJudged;
 }
 
 async function findClauses(verdict) {

@@ -51,7 +51,7 @@ const copies = {
   ].join("\n"),
 };
 
-const pasted = el("textarea", { rows: 10, "aria-label": words.paste, placeholder: words.pasteInfo });
+const pasted = el("textarea", { rows: 10, "aria-label": words.paste, placeholder: "用户：\n机器人：" });
 const problem = el("p", { class: "cd-problem", role: "alert" });
 
 async function read() {

@@ -12,6 +12,11 @@ ENGLISH: dict[str, str] = _TABLES["en"]
 CHINESE: dict[str, str] = _TABLES["zh"]
 LANGUAGES = {"en": ENGLISH, "zh": CHINESE}
 REASONS: dict[str, str] = _TABLES["reasons"]
+# What a Chinese text may hold in English: quoted text, code, names of files, of keys and of forms.
+KEPT = (
+    r"'[^']*'|`[^`]*`|[\w.-]*\.\w+|"
+    r"\b(?:JSON|CSV|TSV|UTF|GB|MB|Parquet|role|content|messages|user|assistant)\b"
+)
 COOKIE = "cdconv-language"  # the language that a visitor chose: zh or en
 # The two forms of Chinese that Gradio's own words come in. To a browser set to zh, zh-HK or zh-Hans-CN Gradio shows
 # English, because it looks up the exact name. So the page tells Gradio the nearest of the two before it starts.
@@ -28,11 +33,14 @@ def words_of(request: gr.Request) -> dict[str, str]:
 
 
 def in_words(reason: str, words: dict[str, str]) -> str:
-    """A message of the library, translated to the language of the visitor if there is a translation."""
-    if words is CHINESE:
-        for pattern, chinese in REASONS.items():
-            reason = re.sub(pattern, chinese, reason)
-    return reason
+    """A message of the library in the language of the visitor; in English where it is not translated completely."""
+    if words is not CHINESE:
+        return reason
+    translated = reason
+    for pattern, chinese in REASONS.items():
+        translated = re.sub(pattern, chinese, translated)
+    is_english = re.search("[A-Za-z]{2}", re.sub(KEPT, "", translated, flags=re.ASCII))
+    return words["inEnglish"].format(reason=reason) if is_english else translated
 
 
 def for_browser() -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ function counts() {
 function measured() {
   const each = counts();
   bar.hidden = each === null;
-  if (each === null) return words.thresholdInfo;
+  if (each === null) return "";
   [each.found, each.missed, each.alarms].forEach((count, index) => { bar.children[index].style.width = `${count / 10}%`; });
   const called = each.found + each.alarms;
   if (!called) return words.nothingReaches;

@@ -18,6 +18,7 @@ COLUMNS = {
     "slices": ("by", "slice", "n", "macro_f1", "low", "high", "merged_macro_f1"),
     "operating_points": ("prior", "wanted", "threshold", "recall", "precision", "low", "high"),
 }
+FEW = 20  # conversations; fewer give no share that means anything
 Rows = Sequence[Mapping[str, str]]
 
 
@@ -33,7 +34,9 @@ def analysis_html(folder: Path = FOLDER, detectors: Sequence[str] = ()) -> str |
     if not tables and not plots:
         return None
     shown = [_plot(name, (folder / "plots" / f"{name}-dark.png").is_file()) for name in plots]
-    listed = [_table(name, tables[name], columns) for name, columns in COLUMNS.items() if name in tables]
+    listed = [
+        _table(name, _cells(tables[name], columns), columns) for name, columns in COLUMNS.items() if name in tables
+    ]
     grid = f'<div class="cd-plots">{"".join(shown)}<div class="cd-tables">{"".join(listed)}</div></div>'
     return f'<div class="cd-good">{_lead(tables, detectors)}{grid}</div>'
 
@@ -53,7 +56,7 @@ def _lead(tables: Mapping[str, Rows], detectors: Sequence[str]) -> str:
         values = {key: f"{100 * float(row['macro_f1']):.1f}" for key, row in scores.items()}
     except (KeyError, IndexError, ValueError):
         return ""
-    tiles = "".join(f"<div><b>{value}</b>{_both(f'tile {key}')}</div>" for key, value in values.items())
+    tiles = "".join(f"<div><b>{value} %</b>{_both(f'tile {key}')}</div>" for key, value in values.items())
     other = f"<p><b>{_both('otherDetector', name=name)}</b></p>" if detectors and name not in detectors else ""
     return f'{other}<div class="cd-tiles">{tiles}</div><p>{_both("good", name=name, **values)}</p>'
 
@@ -79,19 +82,28 @@ def _read(path: Path) -> Rows:
         return list(csv.DictReader(file))
 
 
-def _table(name: str, rows: Rows, columns: Sequence[str]) -> str:
+def _table(name: str, rows: Sequence[Sequence[str]], columns: Sequence[str]) -> str:
     head = "".join(f"<th>{_both(f'column {column}')}</th>" for column in columns)
-    cells = [[html.escape(_short(row.get(column) or "")) for column in columns] for row in rows]
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells)
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     table = (
         f'<div class="cd-scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )
     return f"<details open><summary>{_both(f'table {name}')}</summary>{table}</details>"
 
 
-def _short(cell: str) -> str:
-    """A fraction with three places; any other cell as it is."""
-    try:
-        return f"{float(cell):.3f}" if "." in cell else cell
-    except ValueError:
-        return cell
+def _cells(rows: Rows, columns: Sequence[str]) -> list[list[str]]:
+    """The cells of a table: shares in percent, but none of a few conversations, and no row without its own figures."""
+    cells = []
+    for row in rows:
+        few = "n" in columns and int(row["n"]) < FEW
+        if row.get("reached") != "False":  # no threshold has the wanted precision
+            cells.append(["–" if few and _is_share(row[name]) else _shown(row.get(name) or "") for name in columns])
+    return cells
+
+
+def _is_share(cell: str) -> bool:
+    return "." in cell and cell.replace(".", "", 1).isdecimal()
+
+
+def _shown(cell: str) -> str:
+    return f"{100 * float(cell):.1f}" if _is_share(cell) else cell

@@ -155,18 +155,20 @@ def test_markup_is_shown_as_text_wherever_it_comes_from(open_tab, url, tmp_path)
 
 
 def test_a_file_is_judged_filtered_and_downloaded(open_tab, url, facade, tmp_path):
-    file = tmp_path / "chats.jsonl"
+    file = tmp_path / "chats.json"
     both = [
         next(chat for chat in CHATS if facade(chat[:2]).contradiction is contradicts) for contradicts in (True, False)
     ]
-    file.write_text("\n".join(json.dumps(messages(*chat)) for chat in both), encoding="utf-8")
+    file.write_text(json.dumps([{"messages": messages(*chat)} for chat in both]), encoding="utf-8")
     tab = open_tab()
     tab.goto(url)
     tab.get_by_role("tab", name="A file of chats").click()
     tab.locator("#table th", has_text="verdict").locator("visible=true").first.wait_for()  # before any file is judged
     tab.locator("#file input[type=file]").set_input_files(file)
     tab.locator("#run").click()
-    tab.wait_for_function("document.querySelector('#said textarea')?.value.startsWith('2 chats, 4 replies judged')")
+    tab.wait_for_function(
+        "document.querySelector('#said textarea')?.value.startsWith('2 chats, 4 replies read completely')"
+    )
     cells = [tab.locator("#table").get_by_text(word, exact=True).locator("visible=true") for word in WORDS]
     cells[1].first.wait_for()
     tab.get_by_role("radio", name="contradictions").click()
@@ -196,7 +198,7 @@ def test_one_file_is_judged_at_a_time_and_stop_cancels_it(open_tab, url, tmp_pat
 
     tab, other = opened(), opened()
     tab.locator("#run").dblclick()
-    tab.wait_for_function("document.querySelector('#said textarea')?.value.includes('replies judged')")
+    tab.wait_for_function("document.querySelector('#said textarea')?.value.includes('replies read')")
     other.locator("#run").click()
     other.get_by_text("A file of yours is being judged").wait_for()
     assert "judged" not in other.locator("#said textarea").input_value()

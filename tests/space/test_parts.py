@@ -10,7 +10,7 @@ from threading import Barrier
 
 import pytest
 from helpers.chats import chat as messages
-from serving import CHATS, COLUMNS, ROWS
+from serving import CHATS, COLUMNS
 
 from contradiction import ContradictionDetector, cdconv
 from contradiction.errors import InputError
@@ -74,47 +74,66 @@ def test_unread_text_is_reported_in_chinese_too(part, facade, utterances):
     assert not re.search("[A-Za-z]{2}|[;,]", re.sub(r"messages\[\d\]", "", reason))
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "something that nobody has translated",
+        "the reply holds no words; something that nobody has translated",
+        "messages[2]: role 'bot'; allowed are user, assistant",
+        "chats.jsonl:5: something else; save the file as UTF-8",
+    ],
+)
+def test_a_chinese_message_is_chinese_or_gives_the_whole_english_one_as_such(part, reason):
+    locales = part("locales")
+    shown = locales.in_words(reason, locales.CHINESE)
+    if "role" in reason:
+        assert "'bot'" in shown and "allowed" not in shown
+    else:
+        assert shown == locales.CHINESE["inEnglish"].format(reason=reason)
+    assert locales.in_words(reason, locales.ENGLISH) == reason
+
+
 # Examples
 
 
-def test_every_kind_has_an_example_with_the_label_of_the_sample(part):
-    examples = part("samples")
-    labels = {chat: LABELS["4-class"][row["label"]] for chat, row in zip(CHATS, ROWS, strict=True)}
-    shown = examples.examples()
-    kinds = {
-        by: {example["kind"] for example in shown if example["by"] == by}
-        for by in ("category", "trigger", "persona", "long")
-    }
+@pytest.fixture(scope="module")
+def shipped():
+    return ContradictionDetector.from_pretrained()
+
+
+def test_the_shipped_detector_judges_both_replies_of_every_pair_right(part, shipped):
+    pairs = part("samples").pairs()
+    chats = [
+        [*pair["messages"], {"role": "assistant", "content": pair[reply]}]
+        for pair in pairs
+        for reply in ("one", "other")
+    ]
+    found = [verdict.contradiction for verdict in shipped.batch(chats)]
+    assert len(pairs) >= 5 and found == [True, False] * len(pairs)
+
+
+def test_the_shipped_detector_judges_every_example_right(part, shipped):
+    examples = part("samples").examples()
+    wrong = []
+    for example, verdicts in zip(examples, shipped.scan_batch([each["messages"] for each in examples]), strict=True):
+        called = [verdict.reply[-1] for verdict in verdicts if verdict.contradiction]
+        wanted = [] if example["contradicts"] is False else [example["contradicts"]]
+        if called != wanted or (example["by"] == "category" and verdicts[-1].label != example["kind"]):
+            wrong.append((example["title"], called, wanted, verdicts[-1].label))
+    assert not wrong
+
+
+def test_every_kind_has_an_example_and_a_name_in_both_languages(part):
+    examples, locales = part("samples").examples(), part("locales")
+    kinds = {by: {each["kind"] for each in examples if each["by"] == by} for by in ("category", "trigger", "persona")}
     assert kinds == {
         "category": set(LABELS["4-class"]),
         "trigger": set(cdconv.TRIGGERS.values()),
         "persona": set(LABELS["persona"]) - {"unrelated"},
-        "long": {"long"},
     }
-    for example in shown:
-        texts = tuple(message["content"] for message in example["messages"])
-        if example["by"] == "category":
-            assert example["kind"] == labels[texts]
-        if example["by"] == "trigger":
-            assert texts in labels
-        if example["by"] != "long":
-            assert example["title"] == [texts[1], texts[3]]
-
-
-def test_every_kind_of_example_has_a_name_in_both_languages(part):
-    locales = part("locales")
-    for example in part("samples").examples():
+    for example in examples:
         assert {f"ex {example['kind']}", f"by {example['by']}"} <= set(locales.ENGLISH)
-    assert part("samples").TRIGGERS == cdconv.TRIGGERS
-
-
-def test_both_replies_of_a_pair_answer_the_same_chat_and_differ_little(part):
-    pairs = part("samples").pairs()
-    assert len(pairs) >= 3
-    for pair in pairs:
-        assert [message["role"] for message in pair["messages"]] == ["user", "assistant", "user"]
-        assert set(pair["one"]) & set(pair["other"])
-        assert pair["one"] != pair["other"]
+        assert example["by"] != "trigger" or len(example["title"]) == 2
 
 
 # Visitors
@@ -168,12 +187,8 @@ def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, k
     summary, grouped, rows, out, progress = judged(part, service, path)
     expected = [verdict for chat in CHATS[:3] for verdict in service.detector.scan(messages(*chat))]
     contradictions = sum(bool(verdict.contradiction) for verdict in expected)
-    assert [int(number) for number in re.findall(r"\d+", summary)] == [
-        4,
-        6,
-        contradictions,
-        1,
-    ]  # the last lines hold no chat
+    # Six replies were read, none in part, one holds no words, and one line holds no chat.
+    assert [int(number) for number in re.findall(r"\d+", summary)] == [4, 6, contradictions, 1, 1]
     # This model also judges first replies.
     assert [row[0] for row in rows] == ["c0", "c0", "c1", "c1", "c2", "c2", "4", "5"]
     assert [row[2] == "Contradiction" for row in rows[:6]] == [verdict.contradiction for verdict in expected]
@@ -231,7 +246,7 @@ def test_two_simultaneous_clicks_start_one_run(part, service, kept, tmp_path):
     together = Barrier(2)
 
     def click():
-        return [rows for _, rows, *_ in run(str(path), "random", gradio.Request(Request(scope)))]
+        return [rows for _, rows, *_ in run(str(path), "random", None, None, gradio.Request(Request(scope)))]
 
     def click_together(_):
         together.wait(60)
@@ -271,7 +286,7 @@ def test_a_file_with_too_many_chats_is_judged_partly_with_a_notice(part, service
     path.write_text("\n".join(["x", json.dumps(messages("你好", "你好"))] * 20), encoding="utf-8")
     summary = judged(part, service, path)[0]
     assert summary.startswith("10 chats")
-    assert "10 lines hold no chat" in summary and "more than 20 chats" in summary
+    assert "No chat: 10 lines" in summary and "more than 20 chats" in summary
 
 
 def test_a_parquet_file_that_is_large_when_unpacked_is_rejected(part, tmp_path):
@@ -292,7 +307,7 @@ def test_a_chat_that_is_too_long_does_not_affect_the_others(part, model, tmp_pat
     path = tmp_path / "chats.jsonl"
     path.write_text("\n".join(json.dumps(messages(*chat)) for chat in chats), encoding="utf-8")
     summary, grouped, rows, out, _ = judged(part, service, path)
-    assert summary.startswith("3 chats, 4 replies judged")
+    assert summary.startswith("3 chats, 4 replies read completely")
     assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
     assert rows[2][2:] == ["Not judged", "", "", "", part("locales").ENGLISH["tooLong"]]
     assert grouped[2][0] == "others"
@@ -351,6 +366,24 @@ def test_a_pasted_chat_is_read_as_the_library_reads_it(app, text, expected):
     assert app.read_pasted(text) == expected
 
 
+def test_replies_read_in_part_are_counted_apart_and_the_settings_of_the_visitor_count(part, service, tmp_path):
+    batch, locales, path = part("batch"), part("locales"), tmp_path / "chats.jsonl"
+    chats = [messages("你好", "你好", "你好", "好" * 2000), messages(*CHATS[0])]
+    path.write_text("\n".join(map(json.dumps, chats)), encoding="utf-8")
+    for threshold, counts in ((0, [2, 3, 3, 1, 1]), (100, [2, 3, 0, 1, 0])):
+        settings = batch.settings_of(service, threshold, None)
+        *_, last = batch.judge_file(service, path, locales.ENGLISH, lambda share: None, **settings)
+        assert [int(number) for number in re.findall(r"\d+", last[0])] == counts
+
+
+def test_an_analysis_shows_shares_in_percent_and_none_of_a_few_conversations(part):
+    understand = part("understand")
+    rows = [{"slice": "all", "n": "2332", "macro_f1": "0.5124"}, {"slice": "few", "n": "19", "macro_f1": "1.0"}]
+    assert understand._cells(rows, ("slice", "n", "macro_f1")) == [["all", "2332", "51.2"], ["few", "19", "–"]]
+    points = [{"wanted": "0.5", "reached": "True"}, {"wanted": "0.8", "reached": "False"}]
+    assert understand._cells(points, ("wanted",)) == [["50.0"]]
+
+
 def test_an_analysis_is_shown_as_text(part, tmp_path):
     understand = part("understand")
     assert understand.analysis_html(tmp_path) is None
@@ -363,4 +396,4 @@ def test_an_analysis_is_shown_as_text(part, tmp_path):
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "classes.csv").write_text("label,f1\n<script>,0.12345\n", encoding="utf-8")
     shown = understand.analysis_html(tmp_path)
-    assert "&lt;script&gt;" in shown and "<script>" not in shown and "0.123" in shown
+    assert "&lt;script&gt;" in shown and "<script>" not in shown and "12.3" in shown
