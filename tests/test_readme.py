@@ -192,7 +192,8 @@ def test_detect_prints_the_line_shown_in_the_readme(run, tmp_path):
     block = next(block for block in blocks(ROOT / "docs" / "operators.md", "console") if "cdconv detect" in block)
     expected = json.loads(block.splitlines()[1])
     file = tmp_path / "chats.jsonl"
-    file.write_text(json.dumps(chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")), encoding="utf-8")
+    messages = chat("你喜欢吃辣吗？", "我不吃辣", "火锅要什么锅底？", "要最辣的，我最爱吃辣")
+    file.write_text(json.dumps(messages), encoding="utf-8")
     code, out, _ = run("detect", file)
     printed = json.loads(out)
     assert code == 0

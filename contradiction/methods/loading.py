@@ -42,7 +42,7 @@ def load_classifier(
         view: the utterances that the model reads, for a checkpoint whose configuration does not say.
         device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
         precision: one of ``contradiction.inference.base.PRECISIONS``. ``bf16`` is faster on a CPU with the
-            instructions, and changes probabilities a little (``docs/speed.md`` has figures); ``fp16`` is for GPUs.
+            instructions, and changes probabilities a little (``docs/operators.md`` has figures); ``fp16`` is for GPUs.
         backend: what runs the encoders, a key of ``contradiction.inference.base.BACKENDS``; ``auto`` takes the
             faster on this machine, see :func:`contradiction.inference.choice.load_backend`.
         revision: the branch, tag or commit of a model on the Hub.
