@@ -47,6 +47,8 @@ A, B = json_label("non-contradiction"), json_label("history")
         "The bot first says it has a cat. It has none. Answer: history",
         "它先说养猫，后说没有养过。\n\nhistory",
         "<answer>history</answer>",
+        "history\n\n理由：前后矛盾。",
+        "History. The bot denied its cat.",
     ],
 )
 def test_a_label_may_stand_in_json_in_a_statement_or_alone(text):
@@ -55,7 +57,15 @@ def test_a_label_may_stand_in_json_in_a_statement_or_alone(text):
 
 @pytest.mark.parametrize(
     "thought",
-    ["<think>{A}</think>", "{A}</think>", "<think>\nmaybe {A}\n</think>\n\n"],
+    [
+        "<think>{A}</think>",
+        "{A}</think>",
+        "<think>\nmaybe {A}\n</think>\n\n",
+        "<Thinking>{A}</Thinking>",
+        "<mm:think>{A}</mm:think>\n",
+        "<|channel|>analysis<|message|>maybe {A}<|end|><|start|>assistant<|channel|>final<|message|>",
+        "【思考】也许 {A}【/思考】",
+    ],
 )
 def test_what_a_model_thinks_does_not_count(thought):
     assert read_label(thought.replace("{A}", A) + B, NAMES) == "history"
@@ -86,6 +96,9 @@ def test_the_answer_counts_and_not_what_was_considered_before_or_an_example(text
         f"{A}\n{B}",
         f"{A}\n\n或者\n\n{B}",
         f"第一句：{A}\n第二句：{B}",
+        f"不是{A}，而是{B}",
+        f"{B} (not {A})",
+        f"{A}\n\n等等，我看错了。\n\n{B}",
         f"标签：{A}\n标签：{B}",
         f"{B}\nLabel: non-contradiction",
         '{"label": "history", "label": "role-confusion"}',
@@ -131,6 +144,8 @@ def test_two_labels_half_an_answer_and_an_unknown_label_are_none(text):
         '{\t"label": "history",\n}',
         '{"Label": "history",}',
         '{"标签": "历史矛盾"}',
+        "{“label”：“history”}",
+        '{"label"："history"，}',
     ],
 )
 def test_json_with_the_usual_slips_is_read(text):
@@ -152,7 +167,7 @@ def test_json_with_the_usual_slips_is_read(text):
             2,
             "２",
         ],
-        "history": ["History", " history. ", "“history”", "历史矛盾", "3: history", 3],
+        "history": ["History", " history. ", "<history>", "历史矛盾", "历史矛盾（history）", "3: history", 3],
     }.items(),
 )
 def test_a_label_has_its_usual_spellings_and_its_number(label, names):

@@ -4,6 +4,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import yaml
@@ -14,7 +15,7 @@ from contradiction.spoken import said
 # Label -> other names that language models give it, in the form that `_plain` returns.
 SPELLINGS: Mapping[str, str] = {
     NON_CONTRADICTION: "noncontradiction no-contradiction not-contradiction not-a-contradiction none consistent "
-    "不矛盾 无矛盾 没有矛盾 非矛盾 不存在矛盾 一致",
+    "无 不矛盾 无矛盾 没有矛盾 非矛盾 不存在矛盾 一致",
     INTRA: "intra intrasentence intra-sentence-contradiction self-contradiction 句内矛盾 句内 自相矛盾",
     ROLE: "role roleconfusion role-confusion-contradiction 角色混淆 角色混乱",
     HISTORY: "history-contradiction historical-contradiction 历史矛盾 与历史矛盾 历史",
@@ -33,6 +34,8 @@ _STATEMENT = re.compile(
 _EXAMPLE = re.compile(r"例如|比如|譬如|例子|示例|举例|格式|example|for instance|such as|e\.g\.|format", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[。！？!?；;\n]|\.\s+(?=[A-Z])")
 _MARKS = re.compile(r"[\"'`*“”‘’「」]")
+_WRAPPING = re.compile(r"```\w*|</?(?:answer|final|json|label|output|result|verdict)>", re.IGNORECASE)
+_CHINESE_MARKS = str.maketrans("“”＂：，", '""":,')
 _COMMENT = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|//[^\n]*|/\*.*?\*/""", re.DOTALL)
 
 
@@ -41,10 +44,9 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
 
     What the model thinks before it answers does not count, and neither do examples. A JSON object that stands alone on
     its lines or follows "the answer is" comes before one within a sentence. A statement such as "the label is history"
-    needs no JSON, and a label may be the whole last line.
+    needs no JSON. A label may also be the whole last line, or come first if no other label is mentioned after it.
     """
-    text, *_ = said(text).text.partition("<think>")  # a model may go on to think after its answer
-    texts, objects = _split(re.sub(r"```\w*|</?\w+>", "", text[-LONGEST:]))
+    texts, objects = _split(_WRAPPING.sub("", said(text).text[-LONGEST:]))
     stated: list[str | None] = []
     mentioned: list[str | None] = []
     for before, value, after in zip(texts, objects, texts[1:], strict=False):
@@ -57,9 +59,19 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     statements = [match[1] for clause in clauses if (match := _STATEMENT.fullmatch(clause))]
     stated += filter(None, [_label(statement, labels) for statement in statements])
     if not objects and not stated:
-        stated = [_label((text.strip().splitlines() or [""])[-1], labels) for text in texts]
+        stated = [_bare(texts[0].strip(), labels)]
     answers = set(stated or mentioned)
     return answers.pop() if len(answers) == 1 else None
+
+
+def _bare(text: str, labels: Sequence[str]) -> str | None:
+    """The label that is the last line of a text, or its first sentence if the rest mentions no other."""
+    last = _label(text.rpartition("\n")[2], labels)
+    first, *rest = _CLAUSE_END.split(text, maxsplit=1)
+    label = _label(first, labels)
+    if last or any(other in _plain(part) for part in rest for other in labels if other != label):
+        return last
+    return label
 
 
 def _label(value: object, labels: Sequence[str]) -> str | None:
@@ -68,7 +80,12 @@ def _label(value: object, labels: Sequence[str]) -> str | None:
         return None
     number, name = re.fullmatch(r"(\d{0,9})[-.:)、]*(.*)", _plain(str(value)), re.DOTALL).groups()  # type: ignore[union-attr]
     numbered = labels[int(number)] if number and int(number) < len(labels) else None
-    named = next((label for label in labels if name in (label, *SPELLINGS.get(label, "").split())), None)
+    # Such as "历史矛盾 (history)".
+    names = {
+        next((label for label in labels if part in (label, *SPELLINGS.get(label, "").split())), None)
+        for part in filter(None, (part.strip("-") for part in re.split(r"[()]", name)))
+    }
+    named = names.pop() if len(names) == 1 else None
     if number and name:
         return named if named == numbered else None
     return numbered if number else named
@@ -76,7 +93,7 @@ def _label(value: object, labels: Sequence[str]) -> str | None:
 
 def _plain(name: str) -> str:
     """A name in lower case, with hyphens between its words, and without what surrounds it."""
-    words = _MARKS.sub("", unicodedata.normalize("NFKC", name)).casefold().strip(" \t\r\n.。,{}[]()")
+    words = _MARKS.sub("", unicodedata.normalize("NFKC", name)).casefold().strip(" \t\r\n.。,{}[]()<>")
     return re.sub(r"[\s_\-‐–—]+", "-", words)
 
 
@@ -134,11 +151,13 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unambiguous)
 def _read_leniently(text: str) -> Any:
     """The value of a JSON object with single quotes, comments, a trailing comma, or ``True``; None of another text.
 
-    YAML, of which JSON is a part, allows all of these but the comments.
+    YAML, of which JSON is a part, allows all of these but the comments. The marks may be those of Chinese texts.
     """
     if text.count("{") > DEEPEST or not any(key in text.lower() for key in KEYS):
         return None
-    try:
-        return yaml.safe_load(_COMMENT.sub(r"\1", text).replace("\t", " "))
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return None
+    for form in (text, text.translate(_CHINESE_MARKS)):
+        with suppress(yaml.YAMLError, ValueError, RecursionError):
+            value = yaml.safe_load(_COMMENT.sub(r"\1", form).replace("\t", " "))
+            if isinstance(value, Mapping) and any(str(key).strip().lower() in KEYS for key in value):
+                return value
+    return None
