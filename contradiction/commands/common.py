@@ -32,9 +32,8 @@ BackendOption = Annotated[
     str,
     typer.Option(
         envvar="CDCONV_BACKEND",
-        metavar="<torch|onnx|onnx-int8|openvino|auto>",
-        help="auto: the fastest of torch, onnx and openvino. `cdconv export` writes the files for onnx, onnx-int8 and "
-        "openvino.",
+        metavar="<torch|onnx|openvino|auto>",
+        help="auto: the fastest of torch, onnx and openvino. `cdconv export` writes the file for onnx and openvino.",
     ),
 ]
 DeviceOption = Annotated[
