@@ -3,10 +3,11 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from contradiction.chats.chunks import Tally, judge_chunk, split_chunks
 from contradiction.chats.readers import open_parquet
@@ -15,6 +16,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io.cluster import cluster
 from contradiction.io.files import locked, new_file, read_json, write_json
+from contradiction.verdict import Verdict
 
 if TYPE_CHECKING:
     import pyarrow
@@ -218,16 +220,22 @@ def _schema() -> "pyarrow.Schema":
     """The columns of the output: the fields of a verdict, and ``error`` for a row that holds no chat."""
     import pyarrow as pa
 
-    messages = pa.list_(pa.int32())
-    return pa.schema(
-        {
-            "file": pa.string(), "row": pa.int64(), "id": pa.string(), "label": pa.string(),
-            "contradiction": pa.bool_(), "kind": pa.string(), "certainty": pa.string(), "score": pa.float64(),
-            "scores": pa.map_(pa.string(), pa.float64()), "probability": pa.float64(), "evidence": messages,
-            "checked": pa.bool_(), "reason": pa.string(), "reply": messages,
-            "further": pa.list_(pa.struct({"messages": messages, "score": pa.float64()})), "error": pa.string(),
-        }
-    )  # fmt: skip
+    verdict = {name: _arrow_type(hint) for name, hint in get_type_hints(Verdict).items()}
+    return pa.schema({"file": pa.string(), "row": pa.int64(), "id": pa.string(), **verdict, "error": pa.string()})
+
+
+def _arrow_type(hint: Any) -> "pyarrow.DataType":
+    """The type of a column that holds the values of a field of a dataclass."""
+    import pyarrow as pa
+
+    plain = {str: pa.string(), bool: pa.bool_(), float: pa.float64(), int: pa.int32()}
+    if hint in plain:
+        return plain[hint]
+    if is_dataclass(hint):
+        return pa.struct([(name, _arrow_type(of)) for name, of in get_type_hints(hint).items()])
+    parts = [_arrow_type(part) for part in get_args(hint) if part not in (NoneType, ...)]
+    made = {tuple: pa.list_, Mapping: pa.map_}.get(get_origin(hint))
+    return made(*parts) if made else parts[0]  # of a field that may also be None
 
 
 def _count(out: Path, parts: Iterable[Part]) -> Tally:

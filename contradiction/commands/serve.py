@@ -253,6 +253,8 @@ def _agreement(report: "Report", annotators: int) -> "Table":
         return "undefined" if value is None else f"{value:.2f}"
 
     body = [("chats", f"{report.chats:,}")]
+    if report.in_part:
+        body.append(("shown only in part, and left out of the agreement", f"{report.in_part:,}"))
     if annotators > 1:
         body.append(("labelled by both annotators", f"{report.both:,}"))
         body.append(("waiting for a third", f"{report.waiting:,}"))
