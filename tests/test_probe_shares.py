@@ -11,6 +11,7 @@ from contradiction.probing.shares import (
     ONE_SIDED,
     TOO_FEW,
     TOO_MANY,
+    TOO_WIDE,
     Accuracy,
     accuracy_of,
     accuracy_of_evaluation,
@@ -60,6 +61,7 @@ def test_the_intervals_of_an_estimate_have_their_nominal_coverage(own):
         (30, 100, Accuracy(30, 100, 60, 200), NO_BETTER),
         (113, 1000, Accuracy(532, 848, 314, 1484), TOO_FEW),
         (160, 200, Accuracy(660, 1000, 200, 1000), TOO_MANY),
+        (6, 400, Accuracy(6, 106, 20, 2226), TOO_WIDE),
     ],
 )
 def test_there_is_no_estimate_where_the_measured_errors_do_not_fit(called, n, accuracy, why):

@@ -18,6 +18,8 @@ FEW = 20  # of fewer conversations no share is given
 DRAWS = 10_000
 BOUNDS = (2.5, 97.5)
 IMPOSSIBLE = 0.05  # below this probability the measured errors do not fit what was called
+WIDEST = 0.5  # an interval that is wider says next to nothing
+TOO_WIDE = "the detector errs too often to tell"
 NO_BETTER = "the detector is not surely better than chance at this"
 TOO_FEW = "the detector called fewer than its false alarms alone would explain, so it errs in another way on this bot"
 TOO_MANY = "the detector called more than if every conversation were a contradiction, so it errs in another way here"
@@ -161,9 +163,10 @@ def estimate(
         else:
             false_alarm_rate = alarms / accuracy.others
             point = (rate - false_alarm_rate) / (hits / accuracy.contradictions - false_alarm_rate)
-    if why:
-        return _figures(None) | {"why": why}
-    return _figures(np.clip(point, 0, 1), *np.percentile(np.clip(drawn, 0, 1), BOUNDS)) | {"why": None}
+    low, high = (0, 1) if why else np.percentile(np.clip(drawn, 0, 1), BOUNDS)
+    if why or high - low > WIDEST:
+        return _figures(None) | {"why": why or TOO_WIDE}
+    return _figures(np.clip(point, 0, 1), low, high) | {"why": None}
 
 
 def _draw(part: float, rest: float, chance: np.random.Generator) -> np.ndarray:
