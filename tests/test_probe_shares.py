@@ -5,7 +5,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from contradiction.decision import Rule
 from contradiction.probing.shares import (
     NO_BETTER,
     ONE_SIDED,
@@ -20,7 +19,6 @@ from contradiction.probing.shares import (
     estimate,
     share,
 )
-from contradiction.settings import Settings
 
 
 def names(count):
@@ -108,12 +106,10 @@ def test_a_paired_test_of_equal_bots_is_rarely_significant():
     assert sum(test["p_value"] < 0.1 for test in tests) <= 8  # 3 are expected
 
 
-def test_a_prior_corrects_the_probabilities_behind_the_error_rates():
+def test_the_error_rates_are_those_at_the_threshold_of_the_verdicts():
     evaluation = {"config": "2-class", "references": [0, 1], "probabilities": [[0.4, 0.6], [0.1, 0.9]]}
-    rule = Rule(prior=0.5)
-    assert accuracy_of_evaluation(evaluation, Settings(), rule)["contradiction"] == Accuracy(1, 1, 1, 1)
-    # At a prior of 0.2 the probabilities are 0.27 and 0.69.
-    assert accuracy_of_evaluation(evaluation, Settings(prior=0.2), rule)["contradiction"] == Accuracy(1, 1, 0, 1)
+    assert accuracy_of_evaluation(evaluation, 0.5)["contradiction"] == Accuracy(1, 1, 1, 1)
+    assert accuracy_of_evaluation(evaluation, 0.7)["contradiction"] == Accuracy(1, 1, 0, 1)
 
 
 def test_accuracy_is_counted_for_every_kind():

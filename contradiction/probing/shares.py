@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.decision import Rule
+from contradiction.decision import decide
 from contradiction.evaluation.figures import wilson
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, LABELS, NON_CONTRADICTION, task_of
-from contradiction.settings import Settings
 
 ANY = CONTRADICTION  # a contradiction of any kind
 Figures = dict[str, Any]
@@ -95,23 +94,12 @@ def accuracy_of(references: Sequence[str], called: Sequence[str]) -> dict[str, A
     return accuracies
 
 
-def accuracy_of_evaluation(evaluation: Mapping[str, Any], settings: Settings, rule: Rule) -> dict[str, Accuracy]:
-    """The accuracy of a detector in an evaluation of ``cdconv evaluate``, with the decision that verdicts come from.
-
-    Args:
-        evaluation: with references, and probabilities by the same calibration as the rule's.
-        settings: the settings of the detector, with all categories.
-        rule: the decision rule of the detector.
-    """
+def accuracy_of_evaluation(evaluation: Mapping[str, Any], threshold: float) -> dict[str, Accuracy]:
+    """The accuracy of a detector in an evaluation of ``cdconv evaluate``, with the decision that verdicts come from."""
     task = task_of(evaluation["config"])
-    labels, contradictions, threshold = LABELS[task], CONTRADICTIONS[task], settings.threshold_for(rule)
-
-    def decide(probabilities: Mapping[str, float]) -> str:
-        if settings.at_prior(sum(probabilities[name] for name in contradictions), rule) < threshold:
-            return NON_CONTRADICTION
-        return max(contradictions, key=lambda name: probabilities[name])
-
-    called = [decide(dict(zip(labels, row, strict=True))) for row in evaluation["probabilities"]]
+    labels = LABELS[task]
+    rows = (dict(zip(labels, row, strict=True)) for row in evaluation["probabilities"])
+    called = [decide(row, threshold, CONTRADICTIONS[task]) for row in rows]
     return accuracy_of([labels[index] for index in evaluation["references"]], called)
 
 
