@@ -13,7 +13,6 @@ from contradiction.errors import InputError
 from contradiction.io import files
 from contradiction.io.endpoint import Answer
 from contradiction.probing import pages, report
-from contradiction.probing import run as probing_run
 from contradiction.probing.bots import Bot, EndpointBot
 from contradiction.probing.plan import ALL_TRIGGERS, plan, read_openings
 from contradiction.probing.run import CallLimits, read_transcript, run
@@ -266,7 +265,7 @@ def test_detector_errors_are_reported_before_the_bot_is_called(options, why, tmp
 
 
 def test_only_completed_conversations_count_as_new(tmp_path, detect_model, cdconv, monkeypatch):
-    monkeypatch.setattr(probing_run, "backoff", lambda first, repetition: 0.01)
+    monkeypatch.setattr("contradiction.io.endpoint.backoff", lambda first, repetition: 0.01)
     lost = {probe.u1 for probe in probes(10, "short")[:3]}
     fault = lambda messages, before: "500" if messages[0]["content"] in lost else None  # noqa: E731
     with serving(Endpoint(fault=fault)) as endpoint:
