@@ -47,12 +47,11 @@ def tables(report: Mapping[str, Any]) -> list[Table]:
 
 
 def _kinds(bot: Mapping[str, Any]) -> Table:
-    header = ["kind", "called (95 %)", "estimate (95 %)"][: 3 if bot["estimate"] else 2]
     rows = [
-        ["any kind" if kind == ANY else kind, cell(value), cell(bot["estimate"].get(kind))][: len(header)]
+        ["any kind" if kind == ANY else kind, cell(value), cell(bot["estimate"].get(kind))]
         for kind, value in sorted(bot["called"].items(), key=lambda item: item[0] == ANY)
     ]
-    return Table(f"{bot['bot']}: kinds of contradiction", header, rows)
+    return Table(f"{bot['bot']}: kinds of contradiction", ("kind", "called (95 %)", "estimate (95 %)"), rows)
 
 
 def _differences(comparison: Mapping[str, Any]) -> Table:

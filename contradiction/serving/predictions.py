@@ -23,37 +23,32 @@ LOG = logging.getLogger(__name__)
 Key = bytes  # a digest of a row: the rows themselves may be long, and many are remembered
 
 
-class ServiceError(Exception):
-    """A request gets no answer. The message may be sent to whoever asked."""
-
-    status, said = 500, ""
-
-    def __init__(self) -> None:
-        super().__init__(self.said)
-
-
-class BusyError(ServiceError):
+class BusyError(Exception):
     """There are more requests than the service can answer soon."""
 
-    status, said = 503, "the service is busy; try again soon"
+    def __init__(self) -> None:
+        super().__init__("the service is busy; try again soon")
 
 
-class LateError(ServiceError):
+class LateError(Exception):
     """A request took longer than it may."""
 
-    status, said = 504, "the answer took too long; send a shorter chat, or set max_turns"
+    def __init__(self) -> None:
+        super().__init__("the answer took too long; send a shorter chat, or set max_turns")
 
 
-class CallerGoneError(ServiceError):
+class CallerGoneError(Exception):
     """Nobody waits for the answer any more."""
 
-    status, said = 499, "the caller has gone"
+    def __init__(self) -> None:
+        super().__init__("the caller has gone")
 
 
-class FailedError(ServiceError):
+class FailedError(RuntimeError):
     """The model failed. The cause may name files of the server, so only the log shows it."""
 
-    said = "the prediction failed; the log says why"
+    def __init__(self) -> None:
+        super().__init__("the prediction failed; the log says why")
 
 
 class TooLongError(InputError):
@@ -141,7 +136,7 @@ class JoinedPredictions:
 
         Raises:
             TooLongError: the request asks for more reading than it may.
-            ServiceError: the request cannot be answered.
+            BusyError, LateError, CallerGoneError, FailedError: the request cannot be answered, see there.
         """
         ticket = _TICKET.get()
         keys = _keys(rows, self._columns)
@@ -283,12 +278,12 @@ def _keys(rows: Iterable[Row], columns: Sequence[str]) -> list[Key]:
     return [hashlib.sha256(b"".join(key(row[column]) for column in columns)).digest() for row in rows]
 
 
-def _no_longer_wanted(job: _Job) -> ServiceError | None:
+def _no_longer_wanted(job: _Job) -> CallerGoneError | LateError | None:
     """Why nobody waits for an answer any more; None if somebody does."""
     try:
         if job.ticket:
             job.ticket.check()
-    except ServiceError as error:
+    except (CallerGoneError, LateError) as error:
         return error
     return None
 
