@@ -19,16 +19,15 @@ import pyarrow as pa
 from measure import Measured
 from pyarrow import parquet
 
-from contradiction import ContradictionDetector
+from contradiction import ContradictionDetector, train
 from contradiction.chats import ray_engine, readers
 from contradiction.chats.chunks import split_chunks
-from contradiction.chats.entries import Chats, Entry
+from contradiction.chats.formats import Chats, Entry
 from contradiction.chats.workers import Workers
 from contradiction.errors import InputError
 from contradiction.io.files import RECORD, read_json
 from contradiction.io.tables import Table
 from contradiction.labels import LABELS
-from contradiction.training import trainers
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe
 from evaluate_metric import evaluate_metric
@@ -106,7 +105,7 @@ def _epoch(recipe: Recipe, data: Path) -> float:
     """The seconds of an epoch, estimated from one on a share of the rows."""
     part = recipe.with_changes(epochs=1, train_fraction=SHARE)
     with tempfile.TemporaryDirectory() as folder:
-        trainers.train(part, data=data, out=Path(folder) / "model")
+        train(part, data, Path(folder) / "model")
         return float(read_json(Path(folder) / "model" / RECORD)["epochs"][0]["seconds"]) / SHARE
 
 

@@ -24,7 +24,7 @@ PAPER, PIPELINE, BATCHED = "paper: three encoders, pipeline, one by one", "pipel
 BILLION, CORE_HOUR = 10**9, 0.04  # US dollars, about what clouds take for a core of a large virtual machine
 BATCH_SIZES = (8, 32, 128)
 BACKENDS = (
-    ("torch", "fp32"), ("torch", "bf16"), ("onnx", "fp32"), ("onnx-int8", "fp32"), ("openvino", "fp32"),
+    ("torch", "fp32"), ("torch", "bf16"), ("onnx", "fp32"), ("openvino", "fp32"),
     ("openvino", "bf16"),
 )  # fmt: skip
 

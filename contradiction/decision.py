@@ -25,6 +25,8 @@ IN_USE = 0.03
 TINY = 1e-12  # the lowest probability: 0 has no logarithm
 # A curve needs at least so many contradictions and other rows, and so many rows are called at each of its points.
 MIN_FOR_CURVE = 20
+# The fewest rows of each kind that a rule is fitted to; with fewer, it is a guess.
+FEWEST = 10
 
 
 def precision_at(prior: float, recall: "ArrayLike", false_alarms: "ArrayLike") -> np.ndarray:

@@ -1,6 +1,5 @@
 """Exports a model folder: its weights in fp16, or files for ONNX Runtime that are checked against PyTorch."""
 
-import logging
 import shutil
 import warnings
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ import numpy as np
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import Backend
-from contradiction.inference.onnx_backend import MADE_FROM, MAX_LENGTH, OnnxBackend, QuantizedOnnxBackend
+from contradiction.inference.onnx_backend import MADE_FROM, MAX_LENGTH, OnnxBackend
 from contradiction.inference.openvino_backend import OpenVinoBackend
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import VIEW_KEY, Row
@@ -144,7 +143,7 @@ def export_onnx(
 
     Args:
         model: a model folder.
-        backend: ``onnx``, ``onnx-int8``, or ``openvino``, which runs the file of ``onnx``.
+        backend: ``onnx``, or ``openvino``, which runs the file of ``onnx``.
         rows: the rows to compare with PyTorch on.
         labels: the label of each row by name, for macro-F1. Without them, and for the single stages of the
             hierarchical method, only labels are compared.
@@ -156,9 +155,7 @@ def export_onnx(
         InputError: the folder holds no checkpoint, a checkpoint reads other columns than the rows have, a package is
             missing, or a file loses more than ``MOST_LOST`` points or changes too many labels. Such a file is removed.
     """
-    kinds: dict[str, type[OnnxBackend]] = {
-        kind.NAME: kind for kind in (OnnxBackend, QuantizedOnnxBackend, OpenVinoBackend)
-    }
+    kinds: dict[str, type[OnnxBackend]] = {kind.NAME: kind for kind in (OnnxBackend, OpenVinoBackend)}
     if backend not in kinds:
         raise InputError(f"backend {backend!r}; allowed are {', '.join(kinds)}")
     check_installed(f"the export for {backend}", {"onnx": "onnx", "onnxruntime": "onnx", **kinds[backend].PACKAGES})
@@ -176,18 +173,9 @@ def _export(folder: Path, kind: type[OnnxBackend], rows: Sequence[Row], labels: 
     if missing := [column for column in exact.columns if rows and column not in rows[0]]:
         raise InputError(f"{folder}: reads {', '.join(missing)}, which the rows lack; --data names a repo that has it")
     assert isinstance(exact.backend, TorchBackend)
-    plain, file = folder / OnnxBackend.FILE, folder / kind.FILE
+    file = folder / kind.FILE
     with new_file(file) as partial:
-        if kind is QuantizedOnnxBackend:
-            if _is_current(plain):
-                _quantize(plain, partial)
-            else:
-                with new_file(plain) as traced:
-                    _trace(exact.backend, traced, folder / WEIGHTS)
-                    _quantize(traced, partial)
-                manifest.update(folder, OnnxBackend.FILE)
-        else:
-            _trace(exact.backend, partial, folder / WEIGHTS)
+        _trace(exact.backend, partial, folder / WEIGHTS)
         made = kind(kind.open(partial), exact.backend.config, exact.backend.tokenizer)
         compared = compare(exact, made, rows, labels, file)
         if reason := compared.why_refused():
@@ -249,46 +237,3 @@ def _trace(backend: TorchBackend, file: Path, weights: Path) -> None:
     for key, value in ((MAX_LENGTH, str(backend.max_length)), (MADE_FROM, manifest.sha256(weights))):
         graph.metadata_props.add(key=key, value=value)
     onnx.save(graph, file)
-
-
-def _quantize(plain: Path, file: Path) -> None:
-    """Writes a file whose linear layers compute in 8 bits, with a scale for each column of the weights.
-
-    Activations have one scale for each tensor, chosen at run time. The output layers of the feed-forward blocks stay in
-    float32: their inputs have a few large activations, which leave the others too few of the 256 steps.
-    """
-    import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    graph = onnx.load(plain).graph
-    shapes = {weight.name: weight.dims for weight in graph.initializer}
-    linear = [node for node in graph.node if node.op_type == "MatMul" and node.input[1] in shapes]
-    # The only layers that have fewer outputs than inputs.
-    sensitive = [node.name for node in linear if shapes[node.input[1]][0] > shapes[node.input[1]][1]]
-    logging.getLogger().addFilter(_no_advice)
-    try:
-        quantize_dynamic(
-            plain,
-            file,
-            op_types_to_quantize=["MatMul"],
-            nodes_to_exclude=sensitive,
-            per_channel=True,
-            weight_type=QuantType.QInt8,
-            extra_options={"MatMulConstBOnly": True},
-        )
-    finally:
-        logging.getLogger().removeFilter(_no_advice)
-
-
-def _no_advice(record: logging.LogRecord) -> bool:
-    """Leaves out the advice of the quantizer to prepare the model, which changes nothing here."""
-    return "pre-processing" not in record.getMessage()
-
-
-def _is_current(file: Path) -> bool:
-    """Whether there is a file that was made from the weights beside it."""
-    try:
-        OnnxBackend.open(file)
-    except InputError:
-        return False
-    return True

@@ -16,7 +16,7 @@ TASK: Mapping[str, str] = {
 MEANINGS: Mapping[str, Mapping[str, str]] = {
     "zh": {
         NON_CONTRADICTION: (
-            "不矛盾。回复与前文、与自身都能同时成立。答非所问、无聊、语法不通或与常识不符，只要不自相矛盾，也属于此类。"
+            "没有矛盾。回复与前文、与自身都能同时成立。答非所问、无聊、语法不通或与常识不符，只要不自相矛盾，也属于此类。"
         ),
         INTRA: ("句内矛盾。不看前文，这句回复自己的两部分就不能同时成立，例如“我不会游泳，昨天刚游了一千米”。"),
         ROLE: (
@@ -34,15 +34,15 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
             "is off topic, dull, ungrammatical or false in the world, but does not contradict, belongs here."
         ),
         INTRA: (
-            "Contradiction within the reply. Two parts of the reply itself cannot both be true, whatever was said "
+            "Intra-sentence. Two parts of the reply itself cannot both be true, whatever was said "
             "before: “I can't swim, I swam a kilometre yesterday”."
         ),
         ROLE: (
-            "Confused roles. The bot speaks as if it were the user, or gives its own facts to the user: it said that "
+            "Role confusion. The bot speaks as if it were the user, or gives its own facts to the user: it said that "
             "its name is Lin, and asked for its name it answers “you said your name is Lin”."
         ),
         HISTORY: (
-            "Contradiction of the history. The reply cannot be true together with what was said before, mostly by the "
+            "History. The reply cannot be true together with what was said before, mostly by the "
             "bot itself: first “I have a cat”, later “I never had a pet”."
         ),
     },
@@ -66,7 +66,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "拿不准时想：一个正常人会不会在同一次聊天里同时说出这两句话？",
     ),
     "en": (
-        "Where several fit, the first of these applies: within the reply, confused roles, history.",
+        "Where several fit, the first of these applies: intra-sentence, role confusion, history.",
         "A change of mind, a further detail or a joke is no contradiction as long as both sentences can be true.",
         "Another time, another thing or another degree (“I used to have one”, “I have none now”) is no contradiction.",
         "A bot that corrects what the user got wrong does not contradict.",

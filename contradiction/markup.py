@@ -22,14 +22,17 @@ def _compile(*patterns: str) -> Any:
 
 
 # No rule finds anything in such a text.
-_PLAIN = _compile(r"\A(?![一二三四五六七八九十]{1,3}、)[\p{Han}a-z，。！？、；…～]*+\z")
+_PLAIN = _compile(r"\A(?!(?:[一二三四五六七八九十]{1,3}|[a-h])、)[\p{Han}a-z，。！？、；…～]*+\z")
 
-# Control and format characters, unassigned and private ones, variation selectors, and marks on Chinese characters.
+# Control and format characters, unassigned and private ones, variation selectors, marks on Chinese characters, and the
+# colours of a terminal.
 _INVISIBLE = _compile(
+    r"\x1B\[[0-9;]{0,20}[a-z]",
     r"[[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Me}\p{Variation_Selector}\p{Default_Ignorable_Code_Point}]--[\t\n\v\f\r]]",
     r"(?<=\p{Han})\p{M}+",
 )
-_ENTITY = _compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,30});|&nbsp")
+_ENTITY = _compile(r"&(?:amp;){0,3}(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,30});|&nbsp")
+_ESCAPED = _compile(r"\\[nrt](?<![a-z:\\]..)(?![a-z])")  # a line break in a text that was escaped twice
 # A digit in a box begins an item or decorates the end of a text; between words, or before a measure, it is a number.
 _KEYCAP = _compile(
     r"(?<![^\s\p{P}])[0-9#*]\uFE0F?\u20E3(?![只个条岁点号年月日块元次天])",
@@ -37,20 +40,26 @@ _KEYCAP = _compile(
 )
 
 # Code loses its marks only. While the rules run, ``_MASK`` stands for each of its characters.
-_CODE = _compile(r"^[ \t]*```[\w+-]{0,20}[ \t]*\n(?P<kept>(?s:.*?))\n?[ \t]*(?:```|\z)", r"`(?P<kept>[^`\n]{1,200})`")
+_CODE = _compile(
+    r"^[ \t]*(```|~~~)[\w+-]{0,20}[ \t]*\n(?P<kept>(?s:.*?))\n?[ \t]*(?:\1|\z)", r"`(?P<kept>[^`\n]{1,200})`"
+)
 _MASK = "\ue000"
 
 _ATTRIBUTE = (
     r"""\s+(?:[\w:@.-]{1,40}\s*=\s*(?:"[^"<>]*+"|'[^'<>]*+'|[^\s"'<>]++)|open|hidden|checked|disabled|controls)"""
 )
 _TAG = _compile(rf"<(?P<closes>/?)(?P<name>[a-z][\w:.-]{{0,30}}+)(?:{_ATTRIBUTE}){{0,20}}\s*/?>")
-_EMPTY_ELEMENTS = {"br", "hr", "img", "input", "wbr"}
+_EMPTY_ELEMENTS = {"br", "hr", "img", "input", "wbr", "break", "bos", "eos", "eod", "pad", "unk", "end_of_turn"}
 _BLOCKS = set(
     "address article blockquote br center dd details div dl dt figure footer h1 h2 h3 h4 h5 h6 header hr li main ol p "
     "pre section summary table tbody td th thead tr ul".split()
 )
 _HIDDEN = _compile(
-    r"<!--(?s:.*?)(?:-->|\z)", r"<!doctype[^<>]{0,200}>", r"<(style|script)\b[^<>]{0,200}>(?s:.{0,5000}?)</\1\s*>"
+    r"<!--(?s:.*?)(?:-->|\z)",
+    r"<!doctype[^<>]{0,200}>|<\?xml[^<>]{0,200}>",
+    r"<(style|script|emotion|mood|expression|action)\b[^<>]{0,200}>(?s:.{0,5000}?)</\1\s*>",
+    r"<sup>\[?\d{1,3}\]?</sup>",
+    r"<!\[CDATA\[(?P<kept>(?s:.*?))\]\]>",
 )
 _TOKENS = _compile(
     r"<\|(?:im_start|start_header_id|start)\|>\s*(?:system|user|assistant|model|bot)?(?:<\|end_header_id\|>)?\s*",
@@ -60,7 +69,9 @@ _TOKENS = _compile(
     r"<</?SYS>>",
     r"\[/?(?:INST|SYS|CLS|SEP|PAD|MASK|UNK|BOS|EOS|gMASK|THINK)\](?:sop)?",
 )
-_IMAGE = _compile(r"!\[[^\[\]\n]{0,200}\]\([^()\s]{0,500}\)")
+_IMAGE = _compile(
+    r"(?:!\[[^\[\]\n]{0,200}|\[(?:\^?\d{1,3}|来源|出处|链接|source|link))\]\([^()\s]{0,500}\)"
+)  # and the link of a source
 _LINK = _compile(r"\[(?P<kept>[^\[\]\n]{0,200})\]\(https?://[^)\s]{0,500}\)")
 _RULER = _compile(r"^(?=[ \t|:]*+[-*_=])[-*_=|:+ \t]{3,}+$")  # also the line below the head of a table
 _TABLE_ROW = _compile(r"^[ \t]*+\|(?P<kept>[^\n]*)\|[ \t]*$")
@@ -70,12 +81,12 @@ _NUMBER = r"(?:\d{1,2}[.、．)）]|[(（]\d{1,2}[)）]|[①-⑳][.、]?)"
 _ITEM = _compile(
     r"^[ \t]{0,8}(?:>(?![ \t]*\d)[ \t]*+|[-*+•·▪◦‣●○■◆★☆➤▶][ \t]+(?:\[[ x]?\][ \t]+)?|\#{1,6}[ \t]+"
     rf"|{_NUMBER}[ \t]*+(?![\d\s]|$)(?:(?<=[ \t])|(?=[\p{{L}}\p{{Ps}}\p{{Pi}}*<]))(?![年月日号点岁个只])"
-    r"|[一二三四五六七八九十]{1,3}、[ \t]*+(?![一二三四五六七八九十两百千万几\s]|$))+"
+    r"|[a-h][.、．)）][ \t]*+(?=\p{Han})|[一二三四五六七八九十]{1,3}、[ \t]*+(?![一二三四五六七八九十两百千万几\s]|$))+"
 )
 # The name of a speaker before the text.
 _SPEAKER = _compile(
-    r"\A[^\w\s]{0,4}(?:小(?!时|结|说|区|心|贴|计|孩|朋|学|技|知|提|建|吃|费|伙|事|菜)\p{Han}{1,2}(?:同学|助手)?"
-    r"|(?![我你])\p{Han}{0,4}(?:机器人|助手|助理|客服|精灵)|豆包|元宝|文心一言|通义千问|答|用户|user"
+    r"\A[^\w\s]{0,4}(?:(?:客服|助手|管家)?小(?!时|结|说|区|心|贴|计|孩|朋|学|技|知|提|建|吃|费|伙|事|菜)\p{Han}{1,2}(?:同学|助手)?"
+    r"|(?![我你])\p{Han}{0,4}(?:机器人|助手|助理|客服|精灵)|豆包|元宝|文心一言|通义千问|答|回答|回复|用户|user"
     r"|ai|bot|chatbot|assistant|chatgpt|deepseek|kimi|qwen|claude|gemini|siri)[\]】*\s]{0,4}[:：][* \t]*"
 )
 
@@ -91,11 +102,14 @@ _GESTURES = (
     r"|俏皮|轻轻|缓缓|慢慢|默默|静静)(?:地|的样子|(?=[)）】*＊_]))|\b(?:smil"
     r"|laugh|sigh|nod|grin|wav(?:es|ing)|blush|chuckl|giggl|shrug|wink|hugs?\b|bows?\b)"
 )
+# A whole text that is starred and has several clauses is emphasised.
 _IN_STARS = (
+    r"(?!\A[*＊_][^*＊_\n]{0,60}[，,。！？!?我][^*＊_\n]{0,60}[*＊_]\z)"
     rf"(?:(?<!\*)\*(?![*\s])|＊|(?<!_)_(?!_))(?=[^*＊_\n]{{0,60}}?(?:{_GESTURES}))[^*＊_\n]{{1,60}}[*＊_](?![*＊_])"
 )
 _IN_BRACKETS = (
-    rf"(?:[(（](?![我他她它])(?=[^()（）\n]{{0,6}}?(?:{_GESTURES}))[^()（）\n]{{1,16}}[)）]|【(?:{_GESTURES})】)"
+    rf"(?:[(（](?![我他她它])(?=[^()（）\n]{{0,6}}?(?:{_GESTURES}))[^()（）\n]{{1,16}}[)）]"
+    rf"|【(?:[微大偷苦坏]笑|(?:动作|表情|神情|语气|旁白)[:：][^【】\n]{{1,20}}|{_GESTURES})】)"
 )
 # A direction stands for itself: at an edge of a sentence, not within it. Starred text before or after a sentence is an
 # action, whatever it tells.
@@ -114,29 +128,40 @@ _FACES = (
     "|胜利|抱拳|勾引|拳头|玫瑰|凋谢|蛋糕|炸弹|便便|月亮|太阳|庆祝|礼物|红包|烟花|爆竹|猪头|转圈|合十|哈哈|嘻嘻"
     "|爱你|允悲|二哈|笑哭|笑cry|doge|ok|图片|表情|动画表情|表情包|语音|视频|文件|位置|链接|emoji|image|sticker"
 )
-_STICKER_NAME = r"(?!我|你|您|他|她|它|这|那|名字|姓名|城市|地名|地点|时间|日期|年龄)\p{Han}[\p{Han}a-z]{1,5}"
+_STICKER_NAME = (
+    r"(?!我|你|您|他|她|它|这|那|名字|姓名|城市|地名|地点|时间|日期|年龄)\p{Han}[\p{Han}a-z]{1,5}(?:_\w{1,10})?"
+)
 _STICKER = _compile(
     rf"\[(?:(?<![a-z_\])].)|(?=\p{{Han}}))(?:{_FACES})\](?!\()",
     rf"\[(?<![\p{{L}}\p{{N}}_\]].){_STICKER_NAME}\](?!\()",
     rf"\[{_STICKER_NAME}\](?![\p{{L}}\p{{N}}(])",
+    r"\[(?!name|city|date|time|number)(?:(?<![\w\]].)[a-z]{2,15}\](?!\()|(?<![a-z0-9_\]].)[a-z]{2,15}\](?![\w(]))",
     r":(?<![\w:].)[a-z][a-z0-9_+-]{1,30}:(?![\w:])",
+    rf"/(?<![\w/.:].)(?:{_FACES})(?![\w/])",
+    r"[(（][toqx]?[^()（）\p{L}\p{N}\n]{1,10}[toqx]?[)）]",
+    r"(?=[:;=^TQ>-])(?<![a-z0-9])(?:[:;=]-?[()dp]|\^[_.o-]{0,2}\^|T_+T|QAQ|>_+<|=_+=|-_+-)(?!\w)",
 )
 _CITATION = _compile(
     r"(?<![a-z_)\]])(?:\[\^?\d{1,3}(?:-\d{1,3})?\]|\[\[\d{1,3}\]\]"
     r"|\[(?:citation|ref|source|来源|引用)[:： ]?\d{1,3}\])+(?!\()",
-    r"【\d{1,3}(?::\d{1,3})?†[^【】\n]{0,80}】",
+    r"【\d{1,3}(?:(?::\d{1,3})?†[^【】\n]{0,80})?】",
+    r"[¹²³⁰⁴-⁹]+(?<![a-z0-9.][¹²³⁰⁴-⁹]+)",
 )
 _EMPHASIS = _compile(
     r"\*\*(?:(?<![0-9a-z]\*\*)|(?![0-9a-z]))|__|`+",
     r"[*＊](?<![*\w].)(?![*＊\s])(?P<kept>[^*＊\n]{1,200}?)(?<!\s)[*＊](?![*\w])",
     r"[*＊](?<=\p{Han}.)(?![*＊\s])(?P<kept>[^*＊\n]{2,200}?)(?<!\s)[*＊](?=\p{Han}|\p{P}|$)",
+    r"_(?<!\w_)(?![_\s])(?P<kept>[^_\n]{1,200})(?<!\s)_(?!\w)",
+    r"==(?<![\w=]==)(?P<kept>[^=\n]{1,200})==(?![\w=])",
     r"~~(?<![\w~]~~)(?P<kept>[^~\n]{1,200})~~(?![\w~])",
 )
 _EMOJI = _compile(
     r"[[\p{Extended_Pictographic}\p{Regional_Indicator}\p{Emoji_Modifier}\u2600-\u27BF\u2B00-\u2BFF\uFFFC\uFFFD\u2800]"
     r"--[©®™ℹ↔-↪⤴⤵〰]]+"
 )
-_QUOTED = _compile(r"""\A(?:["“](?P<kept>[^"“”]+)["”]|「(?P<kept>[^「」]+)」|『(?P<kept>[^『』]+)』)\z""")
+_QUOTED = _compile(
+    r"""\A(?:["“](?P<kept>[^"“”]+)["”]|'(?P<kept>[^']+)'|「(?P<kept>[^「」]+)」|『(?P<kept>[^『』]+)』)\z"""
+)
 _SPACES = _compile(r"(?<=[ \t])[ \t]++", r"(?<![ \t])[ \t]++(?=[,.!?;:，。！？；：])")
 
 # What each rule finds -> what stands for it: a space separates words, a line break sentences.
@@ -164,7 +189,7 @@ _plain_long = lru_cache(16)(_plain.__wrapped__)
 def words(text: str) -> Extract:
     """The words of a text and their places in it; empty if it is only markup. A text without markup stays as it is."""
     whole = Extract.whole(text)
-    clean = whole.sub(_KEYCAP, " ").sub(_INVISIBLE).sub(_ENTITY, lambda match: html.unescape(match[0])).sub(_INVISIBLE)
+    clean = whole.sub(_KEYCAP, " ").sub(_INVISIBLE).sub(_ENTITY, _character).sub(_INVISIBLE).sub(_ESCAPED, "\n")
     masked = _CODE.sub(_mask, clean.text)
     extract = Extract.whole(masked).sub(_CODE)
     for _ in range(3):  # what a rule leaves out may have hidden something from an earlier one
@@ -181,6 +206,11 @@ def words(text: str) -> Extract:
     return Extract("".join(characters), [clean.places[place] for place in extract.places])
 
 
+def _character(match: Any) -> str:
+    """The character of an entity, which may have been escaped several times."""
+    return html.unescape(regex.sub(r"&(?:amp;)+", "&", match[0]) if match[0].count(";") > 1 else match[0])
+
+
 def _mask(match: Any) -> str:
     start, end = match.span("kept")
     whole = match[0]
@@ -193,7 +223,10 @@ def _gap_of_tag(text: str) -> Callable[[Any], str | None]:
 
     def gap(match: Any) -> str | None:
         name, before = match["name"].lower(), match.string[match.start() - 1 : match.start()]
-        if before.isascii() and before.isalnum() and not match["closes"] and name not in closed | _EMPTY_ELEMENTS:
+        inside = before.isascii() and (
+            before.isalpha() or (before.isdigit() and match.string[match.end() : match.end() + 1].isalnum())
+        )
+        if inside and not match["closes"] and name not in closed and name not in _EMPTY_ELEMENTS:
             return None
         return "\n" if name in _BLOCKS else ""
 

@@ -25,6 +25,7 @@ from huggingface_hub import DatasetCardData
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedGroupKFold
 
+from contradiction import train
 from contradiction.data.splits import SPLITS, load_split, write_repo
 from contradiction.errors import InputError
 from contradiction.evaluation.contrast import in_order, pairs_of
@@ -38,7 +39,6 @@ from contradiction.methods.loading import load_classifier
 from contradiction.methods.ngrams import LinearModel
 from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.training.accelerators import fast_precision
-from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
 from evaluate_metric.evaluate_metric import score
 

@@ -15,13 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from contradiction import ContradictionDetector
+from contradiction import ContradictionDetector, train
 from contradiction.data.corpora.crossed import Quadruple, batches, read
 from contradiction.errors import InputError
 from contradiction.evaluation.crossed import ALL, judge_items, summary
 from contradiction.io.tables import Table, percent, with_interval
 from contradiction.training.accelerators import fast_precision
-from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
 
 

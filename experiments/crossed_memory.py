@@ -20,7 +20,6 @@ from contradiction.errors import InputError
 from contradiction.evaluation.crossed import ALL, JudgedItem, judge_items, summary
 from contradiction.io.tables import Table, with_interval
 from contradiction.training import record
-from contradiction.training.recipe_files import recorded_recipe
 
 # The value of the field `inference` -> what it says.
 INFERENCE = {True: "inference needed", False: "no inference needed", None: "not stated"}
@@ -29,7 +28,7 @@ INFERENCE = {True: "inference needed", False: "no inference needed", None: "not 
 def trained_items(model: str) -> list[Item]:
     """The crossed items that a model was trained on; raises InputError where its record names none."""
     request = record.of_model(model).get("request", {})
-    options = recorded_recipe(request["recipe"]).augmentation if "recipe" in request else None
+    options = record.recipe(request).augmentation if "recipe" in request else None
     if not options or not options.crossed:
         raise InputError(f"{model}: its record names no crossed chats; take the folder of one run that read them")
     return [item for item in read("train") if not options.crossed_batches or item.batch in options.crossed_batches]

@@ -18,9 +18,15 @@ from contradiction.conversation import alternating
 from contradiction.io.tables import Table, with_interval
 from contradiction.labels import LABELS, NON_CONTRADICTION
 from contradiction.paths import SAMPLE
-from experiments.grouped_bootstrap import group_draws
 
 RESAMPLES = 1000
+
+
+def group_draws(groups: np.ndarray, resamples: int) -> list[np.ndarray]:
+    """The row indices of each resample of whole groups; ``groups`` has the number of each row's group, from 0."""
+    members = [np.flatnonzero(groups == group) for group in range(groups.max() + 1)]
+    draws = np.random.default_rng(0).integers(len(members), size=(resamples, len(members)))
+    return [np.concatenate([members[group] for group in draw]) for draw in draws]
 
 
 def main() -> None:

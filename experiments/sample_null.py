@@ -6,6 +6,8 @@ The script prints the area under the ROC curve in percent: of n-grams in five-fo
 rows of one u1 in one fold, as the mean and the range over random divisions into folds; and of the length of the reply.
 """
 
+import argparse
+
 from sklearn.metrics import roc_auc_score
 
 from contradiction.cdconv import NON_CONTRADICTION, read_rows
@@ -18,6 +20,7 @@ DIVISIONS = 5
 
 def main() -> None:
     """Reads the sample and prints the table."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     rows = read_rows(SAMPLE)
     contradicts = [row["label"] != NON_CONTRADICTION for row in rows]
     sides = {

@@ -4,11 +4,11 @@
 of the report that ``cdconv probe report`` wrote to the folder.
 """
 
+import argparse
 import base64
 import json
 import os
 import shutil
-import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -30,11 +30,14 @@ LANGUAGES = {"page.png": "en-US", "page.zh.png": "zh-CN"}  # of the browser
 
 def main() -> None:
     """Takes the screenshots of both pages, or that of a report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path)
+    folder = parser.parse_args().folder
     with sync_playwright() as playwright:
         chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        if len(sys.argv) > 1:
-            take_report(browser, Path(sys.argv[1]) / "report.html", FOLDER / "probe-report.png")
+        if folder:
+            take_report(browser, folder / "report.html", FOLDER / "probe-report.png")
         else:
             demo, url = page.app().serve(ContradictionDetector.from_pretrained(paths.SHIPPED), "127.0.0.1")
             try:

@@ -4,7 +4,7 @@ usage: python -m experiments.train_decoder OUT --base BASE --nli NLI [--data cdc
 
 BASE is a chat model such as Qwen/Qwen2.5-Coder-0.5B-Instruct, and NLI a folder of `cdconv data nli`. Without `--data`,
 the run reads all crossed chats and all NLI pairs once. With `--data`, a folder of `cdconv data build`, the run reads
-CDConv twice, and some crossed chats and pairs again. `--start` names the folder of the first run. An interrupted run
+CDConv twice, and some crossed chats and pairs again. `--start` names the detector of the first run. An interrupted run
 continues. On two CPU cores with bf16 instructions, 16 layers of the 0.5 B model read about 600 tokens a second, so the
 first run takes about three hours. `cdconv calibrate OUT/detector` then fits the decision rule.
 """
@@ -25,7 +25,7 @@ from contradiction.io.files import write_json
 from contradiction.labels import LABELS
 from contradiction.methods.decoder import DecoderClassifier, load_reader
 from contradiction.training import decoder_examples as examples
-from contradiction.training.decoder_loop import STATE, Schedule, train_steps
+from contradiction.training.decoder_loop import Schedule, train_steps
 
 REHEARSED, REHEARSED_PREMISES = 3000, 1000
 EPOCHS = 2  # over CDConv
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--nli", required=True, help="a folder of NLI pairs")
     parser.add_argument("--data", help="a data repo of CDConv")
     parser.add_argument("--config", default="4-class", help="4-class or 4-class-grouped")
-    parser.add_argument("--start", type=Path, help="the folder of an earlier run to start from")
+    parser.add_argument("--start", type=Path, help="the folder of a detector to start from")
     parser.add_argument("--layers", type=int, default=16)
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1)
@@ -64,10 +64,8 @@ def main() -> None:
     else:
         chosen = items + premises
     shape = Shape(given.base, given.layers, given.rank)
-    network = Network(shape, torch.bfloat16 if given.precision == "bf16" else torch.float32)
-    if given.start and not (given.out / STATE).is_file():
-        saved = torch.load(given.start / STATE, weights_only=True)["weights"]
-        network.load_state_dict(saved, strict=False)
+    dtype = torch.bfloat16 if given.precision == "bf16" else torch.float32
+    network = Network.load(given.start, shape, dtype, merged=False) if given.start else Network(shape, dtype)
     with Progress() as progress:
         task = progress.add_task("steps", total=None)
         train_steps(

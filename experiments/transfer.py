@@ -21,7 +21,7 @@ from datasets import ClassLabel, Dataset, Features, Value
 from huggingface_hub import DatasetCardData
 from sklearn.metrics import roc_auc_score
 
-from contradiction import cdconv
+from contradiction import cdconv, train
 from contradiction.conversation import alternating, chat_to_text
 from contradiction.data.corpora import registry
 from contradiction.data.corpora.corpus import read_split
@@ -33,7 +33,6 @@ from contradiction.io.tables import Table, with_interval
 from contradiction.labels import LABELS, is_contradiction
 from contradiction.methods.loading import load_classifier, name_with_digest
 from contradiction.probing.run import check_same
-from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 from experiments.written_pairs import CORPUS as WRITTEN
 

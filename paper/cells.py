@@ -189,7 +189,7 @@ def _cells(
 ) -> list[Cell]:
     """A cell for each part of the rows and each seed, after the zero-shot cell of an NLI checkpoint."""
     from contradiction.training.augmentation import training_rows
-    from contradiction.training.run_folder import run_request
+    from contradiction.training.run import run_request
 
     # Once for all seeds, because reading and hashing data and backbone is slow.
     request = run_request(recipe, data)

@@ -30,7 +30,7 @@ from contradiction.serving.api import PATHS, handlers, router
 from contradiction.serving.endpoints import ENDPOINTS, Endpoint, answer, caller_of, explain
 from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Guard, Metrics
-from contradiction.serving.predictions import BusyError, CallerGoneError, FailedError, LateError
+from contradiction.serving.predictions import ServiceError
 from contradiction.serving.service import Service
 from contradiction.serving.tools import tools
 
@@ -174,7 +174,7 @@ def _function(services: Mapping[str, Service], name: str, endpoint: Endpoint) ->
             return await answer(services, name, endpoint.body.model_validate(given), caller_of(request))
         except ValidationError as error:
             raise gr.Error(explain(error.errors(), endpoint.body), print_exception=False) from None
-        except (InputError, BusyError, LateError, CallerGoneError, FailedError) as error:
+        except (InputError, ServiceError) as error:
             raise gr.Error(str(error), print_exception=False) from None
 
     # Gradio reads the parameters and their descriptions from the signature and the docstring.

@@ -15,14 +15,14 @@ import gradio as gr
 from locales import CHINESE, in_words, words_of
 
 from contradiction.chats.chunks import JudgedChunk, judge_chunk
-from contradiction.chats.entries import Chats, Entry
+from contradiction.chats.formats import Chats, Entry
 from contradiction.chats.readers import open_file, unpacked_size
 from contradiction.conversation import text_at
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io.lines import to_json_line
 from contradiction.serving.endpoints import caller_of, chosen
-from contradiction.serving.predictions import BusyError, FailedError, LateError, Ticket, TooLongError
+from contradiction.serving.predictions import LateError, ServiceError, Ticket, TooLongError
 from contradiction.serving.service import Service
 from contradiction.verdict import Verdict, is_unchecked
 
@@ -263,7 +263,7 @@ def _judge(
     ticket = Ticket(time.monotonic() + SECONDS, COST_FACTOR * service.limits.cost, visitor)
     try:
         judged = service.answer(lambda: judge_chunk(detector, [entry], key, scan=True), ticket)
-    except (InputError, BusyError, LateError, FailedError) as error:
+    except (InputError, ServiceError) as error:
         return error
     for verdicts in judged.verdicts:
         service.count(verdicts)

@@ -3,17 +3,15 @@
 from collections import Counter
 
 import pytest
-from helpers.runs import TINY
+from helpers.runs import TINY, train
 
 from contradiction.data.splits import load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.io.files import read_json
 from contradiction.reports.model_card import model_card
-from contradiction.training import run_folder
 from contradiction.training.augmentation import context_negative_rows, fraction_of, training_rows
-from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
-from contradiction.training.run_folder import run_request
+from contradiction.training.run import run_request
 
 QUICK = Recipe.of(name="quick", view="flatten", config="4-class", scratch=TINY, epochs=1)
 
@@ -69,14 +67,9 @@ def test_an_unknown_bot_is_named_and_no_run_starts(sample_repo, rows, tmp_path, 
     alone = of_bot(rows, "eva")
     with pytest.raises(InputError, match=rf" {len(alone)} rows of the train split .*plato; name the other bot"):
         of_bot(alone, "plato")
-    read = run_folder.load_splits
-
-    def of_eva(*arguments):
-        return {split: of_bot(part, "eva") for split, part in read(*arguments).items()}
-
-    monkeypatch.setattr(run_folder, "load_splits", of_eva)
+    data = {split: of_bot(load_split(sample_repo, "4-class", split), "eva") for split in ("train", "validation")}
     with pytest.raises(InputError, match="train split .*plato; name the other bot"):
-        train(QUICK.with_changes(bot="plato"), data=sample_repo, out=tmp_path / "run")
+        train(QUICK.with_changes(bot="plato"), data=data, out=tmp_path / "run")
     assert not any(tmp_path.iterdir())
 
 

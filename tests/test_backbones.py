@@ -8,6 +8,7 @@ import pytest
 import torch
 from helpers.chats import chat
 from helpers.rules import uncalibrated
+from helpers.runs import train
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import (
@@ -26,7 +27,6 @@ from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.training.initialize import initialize_model
-from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 
 POSITIONS = 128

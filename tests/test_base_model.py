@@ -3,12 +3,14 @@
 import json
 
 import pytest
+from helpers.runs import train
 
 from contradiction.errors import InputError
 from contradiction.reports.model_card import model_card
-from contradiction.training import loop, record, run_folder, trainers
+from contradiction.training import record
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe, recipe_files
+from contradiction.training.run import run_request
 from paper.grid import same_request
 
 E5 = "intfloat/multilingual-e5-small"
@@ -68,11 +70,11 @@ def test_recipes_that_start_from_an_nli_stage_name_its_backbone():
 
 def test_a_chain_of_runs_passes_the_origin_on_and_resumes_whatever_it_is(random_model, sample_repo, tmp_path):
     first = recipe(random_model("4-class"), base_model=E5)
-    one = loop.train(first, data=sample_repo, out=tmp_path / "one")
-    two = trainers.train(recipe(one).with_changes(method="hierarchical"), data=sample_repo, out=tmp_path / "two")
+    one = train(first, data=sample_repo, out=tmp_path / "one")
+    two = train(recipe(one).with_changes(method="hierarchical"), data=sample_repo, out=tmp_path / "two")
     assert [model_card(folder).data.base_model for folder in (one, two, two / "history")] == [E5] * 3
     assert "fine-tuned from one, which was made from intfloat/multilingual-e5-small" in model_card(two).text
     for other in (first.with_changes(base_model=OTHER), recipe(first.model.backbone)):
-        assert loop.train(other, data=sample_repo, out=one, resume=True) == one
-        assert run_folder.run_request(other, sample_repo) == record.recorded_request(one)
-        assert same_request(record.read(one)["request"], run_folder.run_request(other, sample_repo))
+        assert train(other, data=sample_repo, out=one, resume=True) == one
+        assert run_request(other, sample_repo) == record.recorded_request(one)
+        assert same_request(record.read(one)["request"], run_request(other, sample_repo))

@@ -13,6 +13,7 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from helpers import processes
 from helpers.chats import line
+from helpers.runs import train
 
 from contradiction.commands.common import show
 from contradiction.data import splits
@@ -21,7 +22,6 @@ from contradiction.evaluation import evaluate
 from contradiction.io.hub import model_name
 from contradiction.io.tables import Table
 from contradiction.labels import LABELS
-from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 from paper.results import results
 
@@ -112,7 +112,7 @@ def test_help_shows_choices_and_no_type_for_flags(run, command):
     assert code == 0
     assert "--help" in out and "<bool>" not in out
     if command == ["detect"]:
-        for choice in ("fp32", "bf16", "onnx", "role-confusion", "structured", "unchecked", "ray", "garak"):
+        for choice in ("fp32", "bf16", "onnx", "role-confusion", "structured", "unchecked", "ray", "deepeval"):
             assert choice in out
 
 

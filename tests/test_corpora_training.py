@@ -8,6 +8,7 @@ import pytest
 import torch
 from datasets import load_dataset
 from helpers.chats import write_jsonl
+from helpers.runs import train
 
 from contradiction.conversation import is_chinese
 from contradiction.data.corpora import data_repo, registry
@@ -16,7 +17,6 @@ from contradiction.evaluation.corpora import structured
 from contradiction.labels import LABELS
 from contradiction.methods.loading import load_classifier
 from contradiction.training.augmentation import training_rows
-from contradiction.training.loop import train
 from contradiction.training.losses import choice_loss
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe

@@ -131,3 +131,18 @@ def test_an_interrupted_run_ends_with_the_same_weights(base, reader, tmp_path):
 def test_rates_rise_stay_and_fall():
     schedule = Schedule(warmup_steps=10, decay_steps=20)
     assert [schedule.factor(step, 100) for step in (0, 9, 50, 79, 90, 99)] == pytest.approx([0.1, 1, 1, 1, 0.5, 0.05])
+
+
+def test_training_goes_on_from_a_saved_detector(base, reader, tmp_path):
+    chosen, schedule = [examples.of_item(CAT, reader)] * 8, Schedule(1e-2, 1e-2, warmup_steps=1, accumulation=1)
+    network = network_of(base)
+    (tmp_path / "first").mkdir()
+    train_steps(network, chosen, tmp_path / "first", schedule)
+    network.save(tmp_path / "first")
+    again = Network.load(tmp_path / "first", network.shape, merged=False)
+    saved = {name: weight for name, weight in again.named_parameters() if "lora_" in name or "score" in name}
+    trained = dict(network.named_parameters())
+    assert all(torch.equal(weight, trained[name]) for name, weight in saved.items())
+    (tmp_path / "second").mkdir()
+    train_steps(again, chosen, tmp_path / "second", schedule)
+    assert any(not torch.equal(weight, trained[name]) for name, weight in saved.items())

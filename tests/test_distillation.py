@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
-from helpers.runs import TINY
+from helpers.runs import TINY, train
 from scipy.special import softmax
 
 from contradiction.errors import InputError
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.reports.model_card import model_card
 from contradiction.training import loop, record
-from contradiction.training.augmentation import TrainingRows
 from contradiction.training.distillation import soft_labels
-from contradiction.training.loop import train
 from contradiction.training.losses import SOFT, divergence, objective
 from contradiction.training.recipe import Recipe
+from contradiction.training.run import Run
 from contradiction.training.run_folder import TEACHER_PROBABILITIES
 
 
@@ -101,7 +100,7 @@ def test_teachers_run_once_even_if_the_run_is_killed_before_its_first_epoch(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(loop, "_run", stop)
+        patch.setattr(loop, "_train", stop)
         train(taught, data=sample_repo, out=tmp_path / "again")
     with pytest.raises(InputError, match="an unfinished run; --resume continues it"):
         train(taught, data=sample_repo, out=tmp_path / "again")
@@ -124,9 +123,8 @@ def test_distillation_is_reproducible(quick_model, sample_repo, tmp_path):
 
 
 def test_soft_labels_of_other_rows_are_rejected(rows, tmp_path):
-    np.save(tmp_path / TEACHER_PROBABILITIES, np.full((3, 4), 0.25))
-    few = rows.select(range(5))
+    run = Run(recipe(teachers=["some/teacher"]), {"train": rows.select(range(5)), "validation": rows}, tmp_path / "run")
+    run.work.mkdir()
+    np.save(run.work / TEACHER_PROBABILITIES, np.full((3, 4), 0.25))
     with pytest.raises(InputError, match=f"{TEACHER_PROBABILITIES}: .*3 rows.* 5"):
-        loop._teacher_probabilities(
-            Accelerator(cpu=True), recipe(teachers=["some/teacher"]), TrainingRows(few, len(few)), tmp_path
-        )
+        loop._teacher_probabilities(Accelerator(cpu=True), run)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.chats import chat
-from helpers.runs import TINY, with_options
+from helpers.runs import TINY, train, with_options
 from scipy.special import log_softmax, softmax
 from transformers import pipeline
 
@@ -23,7 +23,6 @@ from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.loading import load_rule, name_with_digest, save_rule
 from contradiction.reports.model_card import model_card
 from contradiction.training import record
-from contradiction.training.loop import train
 from contradiction.training.merging import ensemble
 from contradiction.training.recipe import Recipe
 

@@ -4,7 +4,7 @@ from copy import copy
 
 import pytest
 from helpers import processes
-from helpers.runs import TINY, TINY_TOML
+from helpers.runs import TINY, TINY_TOML, train
 from transformers import pipeline
 
 from contradiction.conversation import Turn
@@ -23,7 +23,7 @@ from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.reports.model_card import write_cards
 from contradiction.settings import Settings
 from contradiction.training import record, trainers
-from contradiction.training.loop import train
+from contradiction.training.loop import train_checkpoint
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe
 
@@ -44,7 +44,7 @@ CHAT = [
 
 @pytest.fixture(scope="module")
 def folder(sample_repo, tmp_path_factory):
-    return trainers.train(QUICK, data=sample_repo, out=tmp_path_factory.mktemp("models") / "hierarchy")
+    return train(QUICK, data=sample_repo, out=tmp_path_factory.mktemp("models") / "hierarchy")
 
 
 def test_progress_counts_each_row_once_over_all_stages(folder):
@@ -176,21 +176,21 @@ def test_it_is_evaluated_like_any_detector_and_merged_by_any_stage_fired(detecto
 def test_a_run_interrupted_between_stages_resumes_with_the_next(folder, sample_repo, tmp_path, monkeypatch):
     done = []
 
-    def stop_at_the_second(recipe, **more):
+    def stop_at_the_second(run):
         if len(done) == 1:
             raise RuntimeError
-        done.append(recipe.data.view)
-        return train(recipe, **more)
+        done.append(run.recipe.data.view)
+        return train_checkpoint(run)
 
-    monkeypatch.setattr(trainers.loop, "train", stop_at_the_second)
+    monkeypatch.setitem(trainers.TRAINERS, "checkpoint", stop_at_the_second)
     out = tmp_path / "hierarchy"
     with pytest.raises(RuntimeError):
-        trainers.train(QUICK, data=sample_repo, out=out)
+        train(QUICK, data=sample_repo, out=out)
     assert not out.exists()
     with pytest.raises(InputError, match="an unfinished run; --resume"):
-        trainers.train(QUICK, data=sample_repo, out=out)
-    monkeypatch.setattr(trainers.loop, "train", train)
-    trainers.train(QUICK, data=sample_repo, out=out, resume=True)
+        train(QUICK, data=sample_repo, out=out)
+    monkeypatch.undo()
+    train(QUICK, data=sample_repo, out=out, resume=True)
     for stage in STAGES:
         weights = [(model / stage / "model.safetensors").read_bytes() for model in (out, folder)]
         assert weights[0] == weights[1]
@@ -199,10 +199,10 @@ def test_a_run_interrupted_between_stages_resumes_with_the_next(folder, sample_r
 def test_two_processes_train_each_stage_also_after_they_were_killed(sample_repo, tmp_path):
     recipe = tmp_path / "stages.toml"
     recipe.write_text(
-        'view = "hierarchical"\nconfig = "4-class"\nepochs = 1\nlearning_rate = 3e-3\ndropout = 0.0\n' + TINY_TOML,
+        'method = "hierarchical"\nconfig = "4-class"\nepochs = 1\nlearning_rate = 3e-3\ndropout = 0.0\n' + TINY_TOML,
         encoding="utf-8",
     )
-    one = trainers.train(load_recipe(recipe), data=sample_repo, out=tmp_path / "one")
+    one = train(load_recipe(recipe), data=sample_repo, out=tmp_path / "one")
     command = ["train", recipe, "--data", sample_repo, "--out", tmp_path / "two"]
     cut = processes.start_two(*command, "--save-steps", "2")
     work = tmp_path / "two.partial"

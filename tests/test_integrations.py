@@ -24,7 +24,7 @@ def metric(monkeypatch, tmp_path):
     """Makes a metric of DeepEval, without telemetry."""
     monkeypatch.chdir(tmp_path)  # it keeps results there
     monkeypatch.setenv("DEEPEVAL_TELEMETRY_OPT_OUT", "YES")
-    pytest.importorskip("deepeval", reason="needs deepeval, see docs/judges.md")
+    pytest.importorskip("deepeval", reason="needs deepeval, see docs/probing.md")
     from contradiction.integrations.deepeval import ContradictionMetric
 
     return ContradictionMetric
@@ -73,7 +73,7 @@ def test_deepeval_evaluates_conversations_with_the_metric(metric, history_only):
 @pytest.fixture
 def garak_detector(history_only, monkeypatch):
     """The detector, loaded by garak as if its file were among the detectors of garak."""
-    pytest.importorskip("garak", reason="needs garak, see docs/judges.md")
+    pytest.importorskip("garak", reason="needs garak, see docs/probing.md")
     import garak.detectors
     from garak import _config, _plugins
 

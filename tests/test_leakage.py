@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from helpers.runs import TINY, with_options
+from helpers.runs import TINY, train, with_options
 from huggingface_hub import DatasetCard, constants
 
 from contradiction import cdconv
@@ -14,8 +14,9 @@ from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.evaluate import trained_config
 from contradiction.io.files import write_json
-from contradiction.training import leakage, loop, record, run_folder, trainers
+from contradiction.training import leakage, record, run_folder
 from contradiction.training.recipe import Recipe
+from contradiction.training.run import provenance, run_request
 from paper.cells import cells_of
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -25,7 +26,7 @@ HUB_ID = "user/seen"
 def trained(config, *before, data_name="CDConv"):
     """The record of a model trained on a config and made from models that were trained on other configs."""
     ancestors = [{"config": path, "data_name": data_name, "model": f"the {path} one"} for path in before]
-    return {"request": {"recipe": {"config": config}, "data_name": data_name}, "ancestors": ancestors}
+    return {"request": {"recipe": {"data": {"config": config}}, "data_name": data_name}, "ancestors": ancestors}
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_a_card_that_cannot_be_read_is_an_error_that_names_the_repo(tmp_path):
 def test_a_data_set_without_a_name_could_be_any_data_set(quick_model, unnamed, sample_repo, tmp_path):
     moved = shutil.copytree(unnamed, tmp_path / "moved")
     assert name_of(unnamed) == name_of(moved) == UNNAMED
-    assert run_folder.run_request(recipe(), unnamed) == run_folder.run_request(recipe(), moved)
+    assert run_request(recipe(), unnamed) == run_request(recipe(), moved)
     evaluated_on, why = (
         ("4-class-grouped", "test"),
         "was trained on 4-class, whose training split holds rows of the test ",
@@ -97,7 +98,7 @@ def test_a_data_set_without_a_name_could_be_any_data_set(quick_model, unnamed, s
         leak = leakage.describe_leakage(trained("4-class", data_name=name), *evaluated_on, name_if_known(data))
         assert leak.startswith(why)
     with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose training split holds test rows"):
-        run_folder.run_request(recipe(backbone=str(quick_model)), unnamed)
+        run_request(recipe(backbone=str(quick_model)), unnamed)
 
 
 @pytest.mark.parametrize("odd", [{"request": []}, {"request": {"recipe": "x"}}, {"ancestors": [3]}, {"ancestors": 3}])
@@ -118,7 +119,6 @@ def test_a_model_folder_whose_record_is_something_else_counts_as_without_one(odd
     "invalid",
     [
         {"train_fraction": None},
-        {"share": None},
         {"train_fraction": "half"},
         {"seed": "3"},
         {"data_name": 3},
@@ -191,7 +191,7 @@ def test_a_start_or_a_teacher_that_has_seen_test_rows_is_rejected(
     name = on_the_hub if place == "hub" else str(quick_model)
     run_recipe = recipe(backbone=name) if kind == "backbone" else recipe().with_changes(teachers=[name])
     with pytest.raises(InputError) as error:
-        loop.train(run_recipe, data=sample_repo, out=tmp_path / "next")
+        train(run_recipe, data=sample_repo, out=tmp_path / "next")
     assert str(error.value).startswith(f"{kind} {name}: trained on 4-class, ")
     assert "test rows of 4-class-grouped; take one that was trained on a -grouped config" in str(error.value)
     assert not any(tmp_path.iterdir())
@@ -205,31 +205,27 @@ def start(quick_model, tmp_path):
         folder = tmp_path / "start"
         shutil.copytree(quick_model, folder, dirs_exist_ok=True)
         run = record.read(folder)
-        # As recorded by earlier versions.
-        flat = {"name": "start", "view": "flatten", "config": "4-class", "scratch": {}, "seed": 23, **values}
-        run["request"]["recipe"] = {key: value for key, value in flat.items() if value != "older"}
+        start = Recipe.of(**{"name": "start", "view": "flatten", "config": "4-class", "scratch": {}, **values})
+        run["request"]["recipe"] = start.recorded()
         write_json(folder / "run.json", run)
         return str(folder)
 
     return copied
 
 
-BOTH = {"bot": None, "share": 1.0}
-OLDER = {"bot": "older", "share": "older"}
+BOTH = {"bot": None, "train_fraction": 1.0}
 
 
 @pytest.mark.parametrize(
     ("read", "values", "why"),
     [
         (BOTH, {}, None),
-        (OLDER, {}, None),
         ({"bot": "eva"}, {"bot": "eva"}, None),
         ({"bot": "eva"}, {}, None),
-        ({"share": 0.25}, {"train_fraction": 0.5}, None),
-        ({"share": 0.5}, {"train_fraction": 0.5}, None),
+        ({"train_fraction": 0.25}, {"train_fraction": 0.5}, None),
+        ({"train_fraction": 0.5}, {"train_fraction": 0.5}, None),
         ({"config": "nli", "view": "nli"}, {"bot": "eva", "train_fraction": 0.1}, None),
         (BOTH, {"bot": "eva"}, "trained on replies of both bots, and the recipe reads those of eva alone; take one"),
-        (OLDER, {"bot": "plato"}, "trained on replies of both bots, and the recipe reads those of plato alone"),
         ({"bot": "plato"}, {"bot": "eva"}, "trained on replies of plato, and the recipe reads those of eva alone"),
         ({"bot": "plato", "config": "2-class"}, {"bot": "eva"}, "trained on replies of plato"),
         (
@@ -237,15 +233,9 @@ OLDER = {"bot": "older", "share": "older"}
             {"train_fraction": 0.1},
             "trained on 100 % of the rows, and the recipe reads 10 %; take one that was trained on",
         ),
-        (OLDER, {"train_fraction": 0.9}, "trained on 100 % of the rows, and the recipe reads 90 %"),
-        ({"share": 0.5}, {"train_fraction": 0.25}, "trained on 50 % of the rows, and the recipe reads 25 %"),
+        ({"train_fraction": 0.5}, {"train_fraction": 0.25}, "trained on 50 % of the rows, and the recipe reads 25 %"),
         (
-            {"share": 0.25, "seed": "older"},
-            {"train_fraction": 0.5},
-            "trained on 25 % of the rows, drawn with a seed that is",
-        ),
-        (
-            {"share": 0.25, "seed": 42},
+            {"train_fraction": 0.25, "seed": 42},
             {"train_fraction": 0.5},
             "trained on 25 % of the rows, drawn with the seed 42, and the",
         ),
@@ -258,29 +248,32 @@ def test_a_run_on_part_of_the_rows_rejects_a_start_or_teacher_that_has_read_more
         starts.append(("teacher", recipe("4-class").with_changes(teachers=[name])))
     for kind, first in starts:
         if why is None:
-            run_folder.run_request(first.with_changes(**values), sample_repo)
+            run_request(first.with_changes(**values), sample_repo)
             continue
         with pytest.raises(InputError) as error:
-            run_folder.run_request(first.with_changes(**values), sample_repo)
+            run_request(first.with_changes(**values), sample_repo)
         assert str(error.value).startswith(f"{kind} {name}: {why}")
 
 
 def test_the_share_of_rows_that_a_start_has_read_is_recorded_and_checked_later(start, sample_repo, tmp_path):
-    one = loop.train(recipe("4-class", backbone=start(bot="eva", share=0.5)), data=sample_repo, out=tmp_path / "one")
+    one = train(
+        recipe("4-class", backbone=start(bot="eva", train_fraction=0.5)), data=sample_repo, out=tmp_path / "one"
+    )
     [before] = record.read(one)["ancestors"]
     assert (before["bot"], before["train_fraction"], before["model"]) == ("eva", 0.5, "start")
     later = record.read(one)
     later["request"] = with_options(later["request"], bot="plato", train_fraction=0.1)
     write_json(one / "run.json", later)
     with pytest.raises(InputError, match=r"one: .*start, .*replies of eva, .*recipe"):
-        run_folder.run_request(recipe("4-class", backbone=str(one)).with_changes(bot="plato"), sample_repo)
+        run_request(recipe("4-class", backbone=str(one)).with_changes(bot="plato"), sample_repo)
     with pytest.raises(InputError, match=r"one: .*start, .*50 % of the rows"):
-        run_folder.run_request(recipe("4-class", backbone=str(one)).with_changes(train_fraction=0.2), sample_repo)
+        run_request(recipe("4-class", backbone=str(one)).with_changes(train_fraction=0.2), sample_repo)
 
 
 def test_every_member_of_a_soup_is_checked():
     new = {"data": {"config": "4-class", "train_fraction": 0.5}}
-    soup = {"request": {"recipe": {"config": "4-class", "share": 0.1}, "soup": [new]}}
+    first = {"data": {"config": "4-class", "train_fraction": 0.1}}
+    soup = {"request": {"recipe": first, "soup": [new]}}
     assert [training.train_fraction for training in leakage.trainings(soup)] == [0.1, 0.5]
 
 
@@ -295,7 +288,7 @@ def test_a_table_on_parts_of_the_rows_is_rejected_before_its_first_cell(table, q
 
 def test_a_hierarchical_run_is_rejected_before_its_first_stage(quick_model, sample_repo, tmp_path):
     with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose"):
-        trainers.train(
+        train(
             recipe(backbone=str(quick_model)).with_changes(method="hierarchical"),
             data=sample_repo,
             out=tmp_path / "next",
@@ -305,7 +298,7 @@ def test_a_hierarchical_run_is_rejected_before_its_first_stage(quick_model, samp
 
 def test_the_origin_of_a_start_is_recorded_and_checked(quick_model, sample_repo, tmp_path):
     run_recipe = recipe("2-class", backbone=str(quick_model))
-    one = loop.train(run_recipe, data=sample_repo, out=tmp_path / "one")
+    one = train(run_recipe, data=sample_repo, out=tmp_path / "one")
     before = {
         "config": "4-class",
         "data_name": "CDConv sample",
@@ -321,15 +314,15 @@ def test_the_origin_of_a_start_is_recorded_and_checked(quick_model, sample_repo,
     later["request"] = with_options(later["request"], config="nli", view="nli")
     write_json(one / "run.json", later)
     with pytest.raises(InputError, match=r"backbone .*one: made from quick, which was trained on 4-class, whose"):
-        run_folder.run_request(recipe(backbone=str(one)), sample_repo)
+        run_request(recipe(backbone=str(one)), sample_repo)
     write_json(one / "run.json", {**later, "ancestors": []})
-    request = run_folder.run_request(recipe(backbone=str(one)), sample_repo)
+    request = run_request(recipe(backbone=str(one)), sample_repo)
     assert request["recipe"]["model"]["backbone"].startswith("one@")
     # A pruned model has a record with another name.
     (one / "run.json").unlink()
     write_json(one / "prune.json", {"backbone": "quick", "ancestors": [before]})
     with pytest.raises(InputError, match="from quick, .*4-class"):
-        run_folder.run_request(recipe(backbone=str(one)), sample_repo)
+        run_request(recipe(backbone=str(one)), sample_repo)
 
 
 def test_a_model_on_the_hub_is_checked_by_its_record(run, on_the_hub, sample_repo, tmp_path):
@@ -339,8 +332,8 @@ def test_a_model_on_the_hub_is_checked_by_its_record(run, on_the_hub, sample_rep
     assert code == 0
     assert f"cdconv: {HUB_ID} was trained on 4-class, whose training split holds rows" in err
     run_recipe = recipe("4-class", backbone=on_the_hub)
-    assert run_folder.provenance(run_recipe, True) == {"deterministic": True, "revisions": {HUB_ID: SHA}}
-    assert run_folder.provenance(recipe(backbone="user/unknown"), False) == {"deterministic": False, "revisions": {}}
+    assert provenance(run_recipe, True) == {"deterministic": True, "revisions": {HUB_ID: SHA}}
+    assert provenance(recipe(backbone="user/unknown"), False) == {"deterministic": False, "revisions": {}}
 
 
 def test_a_run_does_not_resume_under_other_conditions(tmp_path):

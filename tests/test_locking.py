@@ -8,19 +8,17 @@ import time
 
 import pytest
 from helpers import processes
-from helpers.runs import TINY_TOML
+from helpers.runs import TINY_TOML, train
 
 from contradiction import cli
 from contradiction.chats.writers import ResumableOutput
 from contradiction.errors import InputError
 from contradiction.io.files import LockedError, locked
-from contradiction.training import trainers
-from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
 from paper import reproduce as reproduce_module
 
-TOML = 'view = "{}"\nconfig = "4-class"\nepochs = {}\nbatch_size = 16\nlearning_rate = 3e-3\n' + TINY_TOML
-TRAIN = {"flatten": train, "hierarchical": trainers.train}
+TOML = '{}\nconfig = "4-class"\nepochs = {}\nbatch_size = 16\nlearning_rate = 3e-3\n' + TINY_TOML
+METHODS = {"flatten": 'view = "flatten"', "hierarchical": 'method = "hierarchical"'}
 MANY = 10_000  # epochs, so that the run lasts until it is killed
 HOLD = (
     "import sys, time; from contradiction.io.files import locked\n"
@@ -30,7 +28,7 @@ HOLD = (
 
 def recipe(folder, view, epochs):
     path = folder / f"{view}-{epochs}.toml"
-    path.write_text(TOML.format(view, epochs), encoding="utf-8")
+    path.write_text(TOML.format(METHODS[view], epochs), encoding="utf-8")
     return path
 
 
@@ -67,12 +65,12 @@ def lock_holder():
         kill(process)
 
 
-@pytest.mark.parametrize("view", TRAIN)
+@pytest.mark.parametrize("view", METHODS)
 def test_a_second_process_is_rejected_and_a_killed_one_leaves_no_lock(view, sample_repo, tmp_path):
     out = tmp_path / "run"
 
     def second():
-        TRAIN[view](load_recipe(recipe(tmp_path, view, 1)), data=sample_repo, out=out, resume=True)
+        train(load_recipe(recipe(tmp_path, view, 1)), data=sample_repo, out=out, resume=True)
 
     first = processes.start_cdconv("train", recipe(tmp_path, view, MANY), "--data", sample_repo, "--out", out)
     try:
@@ -87,12 +85,12 @@ def test_a_second_process_is_rejected_and_a_killed_one_leaves_no_lock(view, samp
         second()
 
 
-@pytest.mark.parametrize("view", TRAIN)
+@pytest.mark.parametrize("view", METHODS)
 def test_the_lock_file_of_a_killed_run_is_removed_by_the_next_successful_run(view, lock_holder, sample_repo, tmp_path):
     out = tmp_path / "run"
     kill(lock_holder(out))
     assert (tmp_path / ".run.lock").exists()
-    TRAIN[view](load_recipe(recipe(tmp_path, view, 1)), data=sample_repo, out=out)
+    train(load_recipe(recipe(tmp_path, view, 1)), data=sample_repo, out=out)
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".toml"] == ["run"]
     assert not list(out.rglob("*.lock"))
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers import processes
 from helpers.chats import chat
+from helpers.runs import train
 
 from contradiction import publishing
 from contradiction.data.splits import load_split
@@ -18,7 +19,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.inference.base import Scores
-from contradiction.io.files import read_json, write_json
+from contradiction.io.files import new_folder, read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods.calibration import calibrate
 from contradiction.methods.ensemble import EnsembleClassifier
@@ -35,6 +36,7 @@ from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.training import trainers
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe
+from contradiction.training.run import Trained
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -127,15 +129,13 @@ def trainable(overlap, monkeypatch):
         FINE_TUNES = NEEDS_ENCODER = False
         OPTIONS = OverlapOptions
 
-    def train(recipe, **options):
-        def fit(rows):
-            share = np.mean([row["label"] for row in rows])
-            model = TrainableOverlap(recipe.model.options["slope"] * share)
-            return trainers.Fitted(model.save, parameters=1)
+    def train_overlap(run):
+        share = np.mean([row["label"] for row in run.labelled_rows])
+        with new_folder(run.model) as model:
+            TrainableOverlap(run.recipe.model.options["slope"] * share).save(model)
+        return Trained(parameters=1)
 
-        return trainers.train_at_once(recipe, fit, **options)
-
-    monkeypatch.setitem(trainers.TRAINERS, "overlap", train)
+    monkeypatch.setitem(trainers.TRAINERS, "overlap", train_overlap)
     yield TrainableOverlap
     METHODS.remove(TrainableOverlap)
 
@@ -198,7 +198,7 @@ def test_a_new_method_has_its_own_default_options(trainable, monkeypatch, tmp_pa
         )  # fmt: skip
     monkeypatch.delitem(trainers.TRAINERS, "overlap")
     with pytest.raises(InputError, match="method 'overlap' has no training function"):
-        trainers.train(recipe, data=sample_repo, out=tmp_path / "trained")
+        train(recipe, data=sample_repo, out=tmp_path / "trained")
 
 
 def test_a_recipe_can_name_a_method():
@@ -256,11 +256,12 @@ class AlwaysClassifier(SoftmaxClassifier):
     def score(self, rows, *, batch_size=32, on_batch=None):
         return Scores(np.array([[-3.0, 3.0]] * len(rows)), [None] * len(rows))
 
-def train(recipe, **options):
-    from contradiction.training.trainers import Fitted, train_at_once
+def train(run):
+    from contradiction.training.run import Trained
 
-    fitted = Fitted(lambda folder: (folder / "always.json").write_text("{}", encoding="utf-8"), parameters=0)
-    return train_at_once(recipe, lambda rows: fitted, **options)
+    run.model.mkdir()
+    (run.model / "always.json").write_text("{}", encoding="utf-8")
+    return Trained(parameters=0)
 """
 
 

@@ -18,7 +18,7 @@ from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.methods.loading import load_rule
 from contradiction.paths import RESULTS
 from contradiction.publishing import code_on_the_hub
-from contradiction.reports import card_example, model_card
+from contradiction.reports import card_example, model_card, sources
 from contradiction.training import record
 
 E5 = "intfloat/multilingual-e5-small"
@@ -145,7 +145,7 @@ def test_a_card_gives_the_weight_of_each_teacher(quick_model, tmp_path):
 
     def card(**values):
         copy = tmp_path / f"copy {len(list(tmp_path.iterdir()))}"
-        changed_request = with_options(request, weight=0.8, **values)
+        changed_request = with_options(request, **values)
         return model_card.model_card(changed(quick_model, copy, request=changed_request)).text
 
     both = card(teachers=["some/teacher"], ngram_teacher_weight=0.25)
@@ -182,14 +182,6 @@ def test_a_card_says_whether_longer_replies_are_drawn_by_row_or_by_group(quick_m
         assert (
             share in model_card.model_card(changed(quick_model, tmp_path / str(number), request=options_request)).text
         )
-
-
-def test_a_card_shows_retired_options_and_no_command(quick_model, tmp_path):
-    flat = {"name": "old", "view": "flatten", "config": "4-class", "scratch": {}, "kernel": 0.75, "embedder": "e5"}
-    request = {**record.read(quick_model)["request"], "recipe": flat}
-    text = model_card.model_card(changed(quick_model, tmp_path / "copy", request=request)).text
-    assert "options that later versions no longer have: kernel 0.75, embedder e5\n" in text
-    assert "cdconv train run.json" not in text
 
 
 def test_a_card_of_a_soup_has_no_single_training_command(quick_model, tmp_path):
@@ -233,13 +225,13 @@ def test_the_shipped_card_credits_the_sources_of_the_detector():
 
     assert ModelCard(CARD).data.base_model == E5
     run = record.read(paths.SHIPPED)
-    assert model_card.credits_sentence([run["base_model"]], run["corpora"]) in CARD
+    assert sources.credits_sentence([run["base_model"]], run["corpora"]) in CARD
     for name, licence in ((E5, "MIT"), ("OCNLI", "cc-by-nc-2.0"), ("CMNLI", "licence not stated")):
         assert re.search(rf"\[{name}\]\(https://\S+\) \({re.escape(licence)}\)", CARD), name
 
 
 def test_a_source_with_an_unknown_licence_is_named_without_one():
-    sentence = model_card.credits_sentence
+    sentence = sources.credits_sentence
     assert sentence(["some/encoder"]) == "the encoder [some/encoder](https://huggingface.co/some/encoder)"
     assert sentence([], ["Mine", "OCNLI"]).startswith("an NLI stage on Mine and [OCNLI](")
     assert sentence([], ["Crossed chats"]) == "an NLI stage on Crossed chats (cc0-1.0)"

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.runs import TINY
+from helpers.runs import TINY, train
 from numpy.testing import assert_allclose
 
 from contradiction.data.splits import of_bot
@@ -10,7 +10,6 @@ from contradiction.errors import InputError
 from contradiction.methods.ngrams import LinearModel
 from contradiction.training import distillation, record
 from contradiction.training.augmentation import transfer_rows
-from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 
 

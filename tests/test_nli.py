@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value, load_dataset
 from helpers.chats import write_jsonl
+from helpers.runs import train
 from huggingface_hub import RepoCard
 
 from contradiction.data import nli
@@ -15,7 +16,6 @@ from contradiction.data.corpora import cnli, data_repo, pairs, registry
 from contradiction.data.corpora.corpus import Note, Row
 from contradiction.errors import InputError
 from contradiction.labels import LABELS, merge, merge_id, task_of
-from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 
 PAIRS = [
@@ -193,7 +193,8 @@ UNMARKED = (
     [
         ('{"sentence1": "甲", "sentence2": "乙", "label": "maybe"}', "a.json:1: label 'maybe'"),
         ('{"sentence1": "甲", "label": "neutral"}', "a.json:1: has sentence1, label"),
-        ('{"sentence1": "甲", "sentence2": 3, "label": "neutral"}', "a.json:1: has"),
+        ('{"sentence1": "甲", "sentence2": 3, "label": "neutral"}', "a.json:1: sentence2 is 3"),
+        ('{"sentence1": null, "sentence2": "乙", "label": "neutral"}', "a.json:1: sentence1 is null"),
         ('{"sentence1": "甲", "sentence2": "乙", "label": ["neutral"]}', "a.json:1: label ['neutral']"),
         ("[1, 2]", "a.json:row 1: got a number"),
         ('{"sentence1": "甲", "sentence2": "乙", "label": "neutral"}\n{', "a.json:2: neither"),

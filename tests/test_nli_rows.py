@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers.runs import TINY
+from helpers.runs import TINY, train
 from transformers import AutoTokenizer
 
 from contradiction.data import nli
@@ -14,7 +14,6 @@ from contradiction.reports.model_card import model_card
 from contradiction.training import record
 from contradiction.training.augmentation import nli_rows, training_rows
 from contradiction.training.loaders import encode_rows
-from contradiction.training.loop import train
 from contradiction.training.losses import ALLOWED, SOFT, UNLABELLED
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe, require_folders

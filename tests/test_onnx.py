@@ -24,13 +24,12 @@ from contradiction.io import manifest
 from contradiction.io.files import read_json
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
-FILES = {"onnx": "onnx/model.onnx", "onnx-int8": "onnx/model_quantized.onnx"}
+FILES = {"onnx": "onnx/model.onnx"}
 # Backend, precision -> the allowed difference from the probabilities of PyTorch in float32.
 TOLERANCE = {
     ("torch", "fp32"): 1e-6,
     ("torch", "bf16"): 0.02,
     ("onnx", "fp32"): 1e-4,
-    ("onnx-int8", "fp32"): 0.02,
     ("openvino", "fp32"): 1e-4,
     ("openvino", "bf16"): 0.02,
 }
@@ -72,9 +71,8 @@ def test_every_backend_and_batch_size_gives_the_verdicts_of_torch(exported, rows
     assert same >= (len(chats) if tolerance <= EXACT else 0.97 * len(chats))
 
 
-@pytest.mark.parametrize("backend", ["onnx", "onnx-int8"])
-def test_a_verdict_does_not_depend_on_its_neighbours_in_a_batch(exported, sample_chats, backend):
-    detector = ContradictionDetector.from_pretrained(exported[0], backend=backend)
+def test_a_verdict_does_not_depend_on_its_neighbours_in_a_batch(exported, sample_chats):
+    detector = ContradictionDetector.from_pretrained(exported[0], backend="onnx")
     chats = [*sample_chats[:8], chat("你好" * 9, "好的" * 9, "再见" * 9, "好" * 9)]
     alone = [detector(messages).probability for messages in chats]
     assert [verdict.probability for verdict in detector.batch(chats)] == pytest.approx(alone, abs=1e-5)
@@ -107,10 +105,10 @@ def test_a_detector_of_an_exported_file_can_be_pickled(exported, sample_chats):
 def test_the_saved_comparison_matches_the_measurement(exported, rows):
     folder, comparisons = exported
     classifiers = {
-        name: ContradictionDetector.from_pretrained(folder, backend=name).classifier for name in ("torch", "onnx-int8")
+        name: ContradictionDetector.from_pretrained(folder, backend=name).classifier for name in ("torch", "onnx")
     }
     one, two = (classifier.score(rows).logits for classifier in classifiers.values())
-    assert comparisons["onnx-int8"].gap == pytest.approx(np.abs(one - two).max(), abs=1e-5)
+    assert comparisons["onnx"].gap == pytest.approx(np.abs(one - two).max(), abs=1e-5)
     assert comparisons["onnx"].gap < 1e-4
     assert comparisons["onnx"].agreement == 1
 

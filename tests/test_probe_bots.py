@@ -16,7 +16,8 @@ from helpers.bot_server import Endpoint, serving
 from helpers.hostile_models import REFUSED, WEIGHTS
 
 from contradiction.errors import InputError
-from contradiction.probing.bots import BotError, CommandBot, EndpointBot, FunctionBot, TransformersBot
+from contradiction.io.endpoint import NoAnswerError
+from contradiction.probing.bots import CommandBot, EndpointBot, FunctionBot, TransformersBot
 from contradiction.probing.plan import plan, read_openings
 from contradiction.probing.run import Caller, CallLimits, read_transcript, run
 
@@ -40,9 +41,9 @@ def test_a_function_can_be_a_bot(tmp_path, monkeypatch):
     assert FunctionBot("a_bot:reply").reply(CHAT) == "1：我养了3只猫"
     with pytest.raises(InputError, match="returned a number"):
         FunctionBot("a_bot:wrong").reply(CHAT)
-    with pytest.raises(BotError, match="KeyError: 'cat'"):
+    with pytest.raises(NoAnswerError, match="KeyError: 'cat'"):
         FunctionBot("a_bot:raises").reply(CHAT)
-    with pytest.raises(BotError, match=r"no reply within 0.05 s"):
+    with pytest.raises(NoAnswerError, match=r"no reply within 0.05 s"):
         FunctionBot("a_bot:hangs", timeout=0.05).reply(CHAT)
     with pytest.raises(InputError, match=r"'a_bot:missing'.*module:function"):
         FunctionBot("a_bot:missing")
@@ -69,7 +70,7 @@ def test_an_endpoint_that_is_not_there_is_named():
     with serving(Endpoint()) as endpoint:
         pass
     bot = EndpointBot(endpoint.url, "tiny")
-    with pytest.raises(BotError, match=f"^{endpoint.url}.*refused.*once"):
+    with pytest.raises(NoAnswerError, match=f"^{endpoint.url}.*refused.*once"):
         Caller(bot, CallLimits(retries=0)).ask(CHAT)
     bot.close()
 
@@ -82,7 +83,7 @@ def test_a_refusal_is_a_reply_and_an_answer_without_text_is_an_error_that_names_
     with serving(Endpoint(fault=answer)) as endpoint:
         bot = EndpointBot(endpoint.url, "tiny")
         assert bot.reply(CHAT) == "我不能说"
-        with pytest.raises(BotError, match="reasoning_content.*'length'"):
+        with pytest.raises(NoAnswerError, match="reasoning_content.*'length'"):
             bot.reply([*CHAT, *CHAT])
         bot.close()
 
@@ -99,19 +100,19 @@ def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):
             ("break", "answered 'not JSON'"),
             ("gbk", "answered 'bytes that are not UTF-8'"),
         ):
-            with pytest.raises(BotError, match=why):
+            with pytest.raises(NoAnswerError, match=why):
                 bot.reply([{"role": "user", "content": text}])
             assert bot.reply(CHAT) == "你养猫吗？！"
         files = _open_files()
         for _ in range(8):
-            with pytest.raises(BotError, match="ended with code 3"):
+            with pytest.raises(NoAnswerError, match="ended with code 3"):
                 bot.reply([{"role": "user", "content": "end"}])
             bot.reply(CHAT)
         until = time.monotonic() + 20
         while _open_files() > files and time.monotonic() < until:  # a thread closes the output of an ended program
             time.sleep(0.05)
         assert _open_files() <= files
-        with pytest.raises(BotError, match=r"no answer within 0.2 s"):
+        with pytest.raises(NoAnswerError, match=r"no answer within 0.2 s"):
             quick.reply([{"role": "user", "content": "hang"}])
     finally:
         bot.close()
@@ -136,7 +137,7 @@ def test_a_line_that_nobody_asked_for_is_never_taken_for_an_answer(tmp_path):
         until = time.monotonic() + 20
         while lines.empty() and time.monotonic() < until:
             time.sleep(0.01)
-        with pytest.raises(BotError, match="wrote a line that nobody asked for, .*second 0"):
+        with pytest.raises(NoAnswerError, match="wrote a line that nobody asked for, .*second 0"):
             bot.reply(CHAT)
         assert bot.reply(CHAT) == "first 0", "it was started again"
     finally:
@@ -146,7 +147,7 @@ def test_a_line_that_nobody_asked_for_is_never_taken_for_an_answer(tmp_path):
 def test_a_program_that_never_reads_a_long_chat_has_the_usual_time(tmp_path):
     bot = CommandBot(f"{sys.executable} -c 'import time; time.sleep(60)'", timeout=0.5)
     try:
-        with pytest.raises(BotError, match=r"no answer within 0.5 s"):
+        with pytest.raises(NoAnswerError, match=r"no answer within 0.5 s"):
             bot.reply([{"role": "user", "content": "长" * 300_000}])
     finally:
         bot.close()
@@ -203,7 +204,7 @@ def test_a_program_that_starts_while_the_bot_closes_is_ended(monkeypatch):
 
     monkeypatch.setattr(subprocess, "Popen", start_late)
     begun = time.monotonic()
-    with pytest.raises(BotError, match="ended with code -9"):
+    with pytest.raises(NoAnswerError, match="ended with code -9"):
         bot.reply(CHAT)
     assert time.monotonic() - begun < 40
 

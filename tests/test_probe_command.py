@@ -51,7 +51,7 @@ def test_an_endpoint_that_nobody_serves_ends_the_run_at_once_and_nothing_is_writ
     options = ("--endpoint", endpoint.url, "--conversations", "10", "--quiet", "--model", detect_model)
     code, _, err = run("probe", "run", "--out", tmp_path / "run", *options)
     assert (code, err.count("\n"), list(tmp_path.iterdir())) == (2, 1, [])
-    assert err.startswith(f"cdconv: {endpoint.url}/chat/completions: cannot be reached (") and "refused" in err
+    assert err.startswith(f"cdconv: {endpoint.url}/chat/completions: cannot be reached: ") and "refused" in err
     assert time.monotonic() - begun < 10  # its ten conversations would repeat their first call for more than a minute
 
 

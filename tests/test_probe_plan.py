@@ -128,7 +128,7 @@ def test_a_plan_spreads_the_conversations_and_is_reproducible():
     assert len({probe.id for probe in probes}) == 103
     again = [probe for probe in probes if probe.trigger == "repeat-20"]
     assert all(probe.u1 == probe.u2 and len(set(probe.fillers)) == 20 for probe in again)
-    assert cost(probes).calls == 2 * 103 + 2 * counts[8] + 20 * counts[9]
+    assert cost(probes)[0] == 2 * 103 + 2 * counts[8] + 20 * counts[9]
     about_the_user = [probe for probe in probes if probe.trigger.startswith("inquiring-user")]
     assert all(not probe.u1.endswith("？") for probe in about_the_user)
 

@@ -11,9 +11,9 @@ from helpers.bot_server import FAULTS, Endpoint, scripted, serving, true_label
 from contradiction.commands import probe
 from contradiction.errors import InputError
 from contradiction.io import files
+from contradiction.io.endpoint import Answer
 from contradiction.probing import pages, report
-from contradiction.probing import run as probing_run
-from contradiction.probing.bots import EndpointBot
+from contradiction.probing.bots import Bot, EndpointBot
 from contradiction.probing.plan import ALL_TRIGGERS, plan, read_openings
 from contradiction.probing.run import CallLimits, read_transcript, run
 
@@ -135,17 +135,32 @@ def test_a_reply_that_is_cut_inside_an_emoji_is_kept(tmp_path):
     assert outcome.done == 3 and {row["b2"] for row in rows} == {"我养了3只猫?"}
 
 
-def test_thoughts_of_a_reasoning_model_are_neither_kept_nor_sent_back(tmp_path):
+@pytest.mark.parametrize(
+    "thought",
+    [
+        "<think>问我几只</think>\n\n", "<Thinking>问我几只</Thinking>", "<mm:think>问我几只</mm:think>",
+        "【思考】问我几只【/思考】",
+        "<|channel|>analysis<|message|>问我几只<|end|><|start|>assistant<|channel|>final<|message|>",
+    ],
+)  # fmt: skip
+def test_thoughts_of_any_vendor_are_neither_kept_nor_sent_back(tmp_path, thought):
+    """From an endpoint, and from a bot whose text nobody has read before."""
     read = []
 
     def reply(messages):
         read.extend(message["content"] for message in messages)
-        return "<think>问我几只</think>\n\n我养了3只猫"
+        return f"{thought}我养了3只猫"
+
+    class TextBot(Bot):
+        def ask(self, messages):
+            return Answer(reply(messages))
 
     with serving(Endpoint(reply=reply)) as endpoint:
-        _, rows, _ = run_probes(endpoint, tmp_path, probes(3))
-    assert {row["b2"] for row in rows} == {"我养了3只猫"}
-    assert "我养了3只猫" in read and not any("think" in text for text in read)
+        _, rows, _ = run_probes(endpoint, tmp_path / "endpoint", probes(3))
+    run(probes(3), TextBot(), tmp_path / "text", request=REQUEST, name="bot", limits=QUICK)
+    rows += read_transcript(tmp_path / "text" / "transcript.jsonl")
+    assert len(rows) == 6 and {row["b2"] for row in rows} == {"我养了3只猫"}
+    assert "我养了3只猫" in read and not any("问我几只" in text for text in read)
 
 
 def test_the_rate_limit_holds_across_all_conversations(tmp_path):
@@ -250,7 +265,7 @@ def test_detector_errors_are_reported_before_the_bot_is_called(options, why, tmp
 
 
 def test_only_completed_conversations_count_as_new(tmp_path, detect_model, cdconv, monkeypatch):
-    monkeypatch.setattr(probing_run, "backoff", lambda first, repetition: 0.01)
+    monkeypatch.setattr("contradiction.io.endpoint.backoff", lambda first, repetition: 0.01)
     lost = {probe.u1 for probe in probes(10, "short")[:3]}
     fault = lambda messages, before: "500" if messages[0]["content"] in lost else None  # noqa: E731
     with serving(Endpoint(fault=fault)) as endpoint:

@@ -1,4 +1,4 @@
-"""Recipes: those of the repository load by name, older ones load too, and a wrong one raises one clear line."""
+"""Recipes: those of the repository load by name, and a wrong one raises one clear line."""
 
 import json
 import re
@@ -12,24 +12,11 @@ from contradiction.io.tables import percent
 from contradiction.paths import RECIPES
 from contradiction.training import record
 from contradiction.training.recipe import Recipe, defaults, full_names, option_named
-from contradiction.training.recipe_files import (
-    RENAMED,
-    RETIRED,
-    load_recipe,
-    recipe_files,
-    recorded_recipe,
-    require_folders,
-)
+from contradiction.training.recipe_files import load_recipe, recipe_files, require_folders
 
 DATA = '[data]\nview = "flatten"\nconfig = "4-class"\n'
 MODEL = '[model]\nbackbone = "some/encoder"\n'
 GOOD = DATA + MODEL
-# A recipe from before recipes had tables.
-FLAT = (
-    'view = "sentence-pair"\nconfig = "4-class"\nbackbone = "some/encoder"\nshare = 0.5\nepochs = 4\nwarmup = 0.2\n'
-    'teachers = ["some/teacher"]\nngrams = 0.5\ndistill = 0.8\ndistill_temperature = 2.0\ntransfer = 3\n'
-    'nli = "nli"\nnli_pairs = 2\nreplaced = 1\nprecision = "bf16"\n'
-)
 
 
 @cache
@@ -71,7 +58,6 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
     ("text", "message"),
     [
         ("epoch = 3\n" + GOOD, "epoch is not an option; a recipe has name, seed, precision and the tables [data]"),
-        ("epochs = 3\n" + GOOD, "epochs is not an option; it belongs to the table [optimizer]"),
         (GOOD + "[optimizer]\nepoch = 3", "optimizer.epoch is not an option; [optimizer] has epochs, batch_size"),
         (GOOD + "[optimizer]\ndropout = 0.1", "optimizer.dropout is not an option; it belongs to the table [model]"),
         (GOOD + "[optimizer]\nepochs = 0", "optimizer.epochs is 0"),
@@ -82,7 +68,6 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
         (GOOD + "[optimizer]\nlearning_rate = -1e-4", "optimizer.learning_rate is -0.0001"),
         (GOOD + "[optimizer]\nwarmup_ratio = 1.0", "optimizer.warmup_ratio is 1.0"),
         (GOOD + "[optimizer]\nweight_decay = -1.0", "optimizer.weight_decay is -1.0"),
-        (GOOD + "[optimizer]\nema = 0.9", "sets ema, which this version no longer has; remove it"),
         ('precision = "int8"\n' + GOOD, "precision is 'int8'"),
         (GOOD.replace("flatten", "layered"), "data.view is 'layered': allowed are"),
         (GOOD.replace("4-class", "5-class"), "data.config is '5-class': allowed are"),
@@ -106,7 +91,6 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
         (GOOD + "[distillation]\ntemperature = 2.0", "distillation.temperature has no effect without teachers"),
         (GOOD + "[augmentation]\nnli_pairs_per_row = 2", "no effect without augmentation.nli"),
         (DATA + "[model]\nnli_head = true\n[model.scratch]", "model.nli_head has no effect without model.backbone"),
-        ("focal = 2.0\n" + FLAT, "sets focal, which this version no longer has; remove it"),
     ],
 )
 def test_the_error_for_a_wrong_recipe_names_file_key_and_remedy(tmp_path, text, message):
@@ -126,63 +110,18 @@ def test_a_hierarchical_recipe_needs_no_view_and_gives_one_recipe_per_stage(tmp_
     ]
 
 
-def test_a_recipe_without_tables_keeps_its_meaning(tmp_path):
-    recipe = load_recipe(write(tmp_path, FLAT))
-    assert recipe == Recipe.of(
-        name="trial", view="sentence-pair", config="4-class", backbone="some/encoder", train_fraction=0.5, epochs=4,
-        warmup_ratio=0.2, teachers=["some/teacher"], ngram_teacher_weight=0.5, weight=0.8, temperature=2.0,
-        transfer_per_row=3, nli="nli", nli_pairs_per_row=2, context_negatives=1, precision="bf16",
-    )  # fmt: skip
-    for old, method in (('view = "hierarchical"\n', "hierarchical"), ('view = "flatten"\nfrozen = true\n', "kernel")):
-        flat = f'{old}config = "4-class"\nbackbone = "some/encoder"\n'
-        assert load_recipe(write(tmp_path, flat)).model.method == method
+def test_options_may_stand_outside_their_tables(tmp_path):
+    flat = 'view = "flatten"\nconfig = "4-class"\nbackbone = "some/encoder"\nepochs = 4\n[optimizer]\nbatch_size = 8\n'
+    assert load_recipe(write(tmp_path, flat)) == Recipe.of(
+        name="trial", view="flatten", config="4-class", backbone="some/encoder", epochs=4, batch_size=8
+    )
 
 
-def test_every_old_name_maps_to_an_option_unless_it_is_retired():
-    assert set(RENAMED.values()) <= set(full_names())
-    assert not (set(RETIRED) | set(RENAMED)) & set(full_names())
-
-
-def test_the_recipes_of_all_kept_evaluations_can_still_be_read():
-    recorded = [result["run"]["request"]["recipe"] for result in kept_evaluations() if result.get("run")]
+def test_the_recipes_of_all_kept_evaluations_can_be_read():
+    recorded = [result["run"]["request"] for result in kept_evaluations() if result.get("run")]
     assert recorded
-    for values in recorded:
-        recipe = recorded_recipe(values)
-        options = {option_named(key): value for key, value in recipe.options().items() if key not in RETIRED}
-        for key, value in values.items():
-            if key in RETIRED:
-                assert recipe.retired.get(key, RETIRED[key]) == value
-            elif key in RENAMED or key in full_names():
-                assert options[full_names()[RENAMED.get(key, key)]] == value
-        assert recipe.seed == values["seed"]
-        assert (recipe.model.method == "kernel") == values.get("frozen", False)
-
-
-def test_a_record_with_a_retired_option_loads_and_displays_but_cannot_be_retrained(tmp_path):
-    run = next(result["run"] for result in kept_evaluations() if result["name"] == "e5-small-distilled")
-    (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
-    recipe = record.recipe(run["request"])
-    assert recipe.retired == {"mixed_views": ["sentence-pair"]}
-    assert recipe.options()["mixed_views"] == ["sentence-pair"]
-    same = recipe.model_copy(update={"retired": {}})
-    assert record.recorded_request(tmp_path)["recipe"] == recipe.recorded() != same.recorded()
-    with pytest.raises(InputError, match="set mixed_views, .*commit") as error:
-        load_recipe(tmp_path)
-    assert "\n" not in str(error.value)
-
-
-def test_a_record_with_tables_and_a_retired_option_loads():
-    values = Recipe.of(name="trial", view="flatten", config="4-class", backbone="some/encoder").recorded()
-    off, on = ({**values, "optimizer": values["optimizer"] | {"ema": ema}} for ema in (0.0, 0.9))
-    assert recorded_recipe(off).recorded() == values
-    assert recorded_recipe(on).retired == {"ema": 0.9}
-    assert recorded_recipe(recorded_recipe(on).recorded()) == recorded_recipe(on)
-
-
-def test_a_record_with_an_option_without_effect_loads():
-    values = Recipe.of(name="trial", view="flatten", config="4-class", backbone="some/encoder").recorded()
-    values["distillation"]["weight"] = 0.7
-    assert recorded_recipe(values).distillation.weight == 0.7
+    for request in recorded:
+        assert record.recipe(request).recorded() == request["recipe"]
 
 
 def test_the_error_for_an_unknown_name_lists_the_recipes():
@@ -248,22 +187,17 @@ def test_the_record_of_a_run_is_its_recipe_and_needs_the_paths_of_its_folders(fi
     assert recipe.model.base_model == own.model.base_model
 
 
-@pytest.mark.parametrize("tables", [False, True], ids=["flat", "tables"])
-def test_a_record_with_a_hub_id_needs_nothing_more(tables, tmp_path):
-    values = {"name": "any", "view": "hierarchical", "config": "4-class", "backbone": "some/encoder"}
-    if tables:
-        values = recorded_recipe(values).recorded()
-    recipe = load_recipe(recorded(tmp_path, recipe=values))
+def test_a_record_with_a_hub_id_needs_nothing_more(tmp_path):
+    own = Recipe.of(name="any", method="hierarchical", config="4-class", backbone="some/encoder")
+    recipe = load_recipe(recorded(tmp_path, recipe=own.recorded()))
     require_folders(recipe, "")
     assert (recipe.data.view, recipe.model.backbone) == ("hierarchical", "some/encoder")
 
 
 def test_a_record_with_teacher_digests_needs_their_paths(tmp_path):
-    values = {
-        "name": "any", "view": "flatten", "config": "4-class", "backbone": "some/encoder",
-        "teachers": ["some/teacher", "one@0123456789ab"],
-    }  # fmt: skip
-    recipe = load_recipe(recorded(tmp_path, recipe=values))
+    teachers = ["some/teacher", "one@0123456789ab"]
+    own = Recipe.of(name="any", view="flatten", config="4-class", backbone="some/encoder", teachers=teachers)
+    recipe = load_recipe(recorded(tmp_path, recipe=own.recorded()))
     with pytest.raises(InputError, match="distilled from one@0123456789ab, .*name all 2 by --teacher"):
         require_folders(recipe, "")
     require_folders(recipe.with_changes(teachers=["some/teacher", "runs/one"]), "")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import processes
-from helpers.runs import TINY_TOML
+from helpers.runs import TINY_TOML, train
 from safetensors.numpy import save_file
 
 from contradiction.data.splits import load_split
@@ -18,7 +18,6 @@ from contradiction.io import files
 from contradiction.methods.loading import load_classifier
 from contradiction.training import loop as training
 from contradiction.training import record
-from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
 from contradiction.training.run_folder import explain_write_errors, is_finished
 from contradiction.training.tracking import Tracker
@@ -125,7 +124,7 @@ def test_files_left_by_a_kill_at_the_very_end_are_removed(recipe, whole, sample_
     done, left = (shutil.copytree(whole, tmp_path / name) for name in ("run", "run.partial"))
     (left / "state").mkdir()
     before = (done / "model.safetensors").stat().st_mtime_ns
-    assert is_finished(done, record.recorded_request(done), resume=True, is_main_process=False)
+    assert is_finished(done, left, record.recorded_request(done), resume=True, is_main_process=False)
     assert left.exists()
     assert train(load_recipe(recipe), data=sample_repo, out=done, resume=True) == done
     assert (done / "model.safetensors").stat().st_mtime_ns == before

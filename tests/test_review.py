@@ -126,6 +126,21 @@ def test_a_label_can_be_changed_and_a_chat_skipped(store):
     assert store.progress(person) == (1, 3)
 
 
+def test_a_chat_that_people_see_only_in_part_says_so_and_is_left_out_of_the_agreement(store):
+    picture = {"role": "user", "content": [{"type": "text", "text": "看"}, {"type": "image_url", "image_url": {}}]}
+    store.add([*chats(2), ("p", [picture, {"role": "assistant", "content": "好看"}])])
+    for person, labels in ((1, [NONE, NONE, NONE]), (2, [NONE, NONE, INTRA])):
+        store.join(str(person))
+        for label in labels:
+            item = store.next(person)
+            assert item.unread == (item.name == "p")
+            store.put(person, item.id, label)
+    report = store.report()
+    assert (report.chats, report.in_part, report.both, report.same, report.waiting) == (3, 1, 2, 2, 1)
+    page = TestClient(application(store), base_url="http://localhost")
+    assert page.get("/api/item?person=1&id=3").json()["item"]["unread"] is True
+
+
 @pytest.mark.parametrize(
     ("labels", "final"),
     [

@@ -102,7 +102,7 @@ def test_two_people_and_a_third_label_by_the_keyboard(store, chromium):
         carla = join("Carla", locale="en-US", viewport={"width": 390, "height": 844})
         assert carla.locator("li.judged p").inner_text() == "在的1"
         assert "Carla (third) · 0 of 2" in carla.locator(".who").inner_text()
-        carla.get_by_role("button", name="confused roles").click()
+        carla.get_by_role("button", name="role confusion").click()
         carla.locator(".who", has_text="1 of 2").wait_for()
         press(carla, "1", done="2 of 2")
         assert "Nothing to decide" in carla.locator("#work").inner_text()

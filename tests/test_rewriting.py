@@ -11,7 +11,7 @@ from contradiction.training.augmentation import crossed_rows, rewritten
 from contradiction.training.losses import GROUP
 from contradiction.training.recipe import Recipe
 from contradiction.training.rewriting import LONG, PUNCTUATION, neutral_sentences, rewritten_rows, statements
-from contradiction.training.run_folder import run_request
+from contradiction.training.run import run_request
 
 UTTERANCES = ("u1", "b1", "u2", "b2")
 

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+from helpers.runs import train
 from safetensors.torch import load_file
 from transformers import pipeline
 
@@ -14,7 +15,6 @@ from contradiction.export import export
 from contradiction.io.files import read_json, write_json
 from contradiction.reports.model_card import model_card
 from contradiction.training import record
-from contradiction.training.loop import train
 from contradiction.training.merging import ensemble, soup
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe

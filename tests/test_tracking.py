@@ -2,11 +2,10 @@
 
 import pytest
 from accelerate import Accelerator
-from helpers.runs import TINY, scalars
+from helpers.runs import TINY, scalars, train
 
 from contradiction.errors import InputError
-from contradiction.training import loop, tracking, trainers
-from contradiction.training.loop import train
+from contradiction.training import loop, tracking
 from contradiction.training.recipe import Recipe
 
 QUICK = Recipe.of(
@@ -84,8 +83,8 @@ def test_a_run_has_a_name_and_a_resumed_run_keeps_it(sample_repo, tmp_path, monk
     recipe = QUICK.with_changes(method="hierarchical", epochs=1)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(tracking.Tracker, "step", stopping)
-        trainers.train(recipe, **options, save_steps=5)
-    trainers.train(recipe, **options, resume=True)
+        train(recipe, **options, save_steps=5)
+    train(recipe, **options, resume=True)
     names = ["run-intra-sentence", "run-intra-sentence", "run-role-confusion", "run-history"]
     assert [name for _, name in opened] == [trackio["name"] for trackio, _ in opened] == names
     assert [trackio["resume"] for trackio, _ in opened] == ["never", "allow", "never", "never"]

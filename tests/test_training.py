@@ -9,18 +9,19 @@ import pytest
 import torch
 from datasets import load_dataset
 from helpers import processes
-from helpers.runs import TINY, TINY_TOML, scalars
+from helpers.runs import TINY, TINY_TOML, scalars, train
 from huggingface_hub import DatasetCardData
 from safetensors.numpy import load_file
 
-from contradiction.commands import train as train_command
+from contradiction import runs
 from contradiction.data import splits as data_splits
 from contradiction.errors import InputError
-from contradiction.training import accelerators, run_folder, trainers
+from contradiction.training import accelerators, trainers
 from contradiction.training import loop as training
-from contradiction.training.loop import train
+from contradiction.training import run as run_module
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe
+from contradiction.training.run import load_splits
 
 QUICK = Recipe.of(
     name="quick",
@@ -164,7 +165,7 @@ def test_the_bar_says_when_the_model_is_validated(sample_repo, tmp_path, capsys)
 def test_training_does_not_read_the_test_split(sample_repo, tmp_path, monkeypatch):
     splits = []
     real = data_splits.load_split
-    for module in (data_splits, run_folder):
+    for module in (data_splits, run_module):
         monkeypatch.setattr(module, "load_split", lambda *rest: splits.append(rest[2]) or real(*rest))
     train(QUICK.with_changes(epochs=1), data=sample_repo, out=tmp_path / "run")
     assert splits == ["train", "validation"]
@@ -184,7 +185,7 @@ def test_a_missing_column_raises_one_clear_error(view, missing, sample_repo, tmp
     data_splits.write_repo(tmp_path / "own", {"4-class": without}, DatasetCardData(pretty_name="own"), "")
     recipe = QUICK.with_changes(view=view, method="hierarchical" if view == "hierarchical" else None)
     with pytest.raises(InputError, match=f"recipe quick needs the column '{missing}', and the train split has only "):
-        run_folder.load_splits(recipe, tmp_path / "own")
+        load_splits(recipe, tmp_path / "own")
 
 
 def test_a_missing_backbone_raises_one_clear_error(sample_repo, tmp_path):
@@ -249,20 +250,6 @@ def test_ctrl_c_prints_one_line_and_leaves_nothing_half_written(sample_repo, tmp
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_recorded_before_recipes_had_tables_is_still_the_same_run(finished, sample_repo, tmp_path):
-    old = shutil.copytree(finished, tmp_path / "old")
-    run = record(old)
-    run["request"]["recipe"] = {
-        "name": "quick", "view": "flatten", "config": "4-class", "epochs": 3, "learning_rate": 3e-3, "warmup": 0.1,
-        "scratch": TINY, "class_weights": "balanced",
-        "focal": 0.0, "label_smoothing": 0.0,
-    }  # fmt: skip
-    (old / "run.json").write_text(json.dumps(run), encoding="utf-8")
-    assert train(QUICK, data=sample_repo, out=old, resume=True) == old
-    with pytest.raises(InputError, match="exists already"):
-        train(QUICK.with_changes(weight_decay=0.9), data=sample_repo, out=old, resume=True)
-
-
 def test_the_deterministic_option_applies_while_training_and_changes_nothing_on_a_cpu(
     finished, sample_repo, tmp_path, monkeypatch
 ):
@@ -287,29 +274,28 @@ def test_an_output_path_without_a_name_is_rejected_before_any_work(method, out):
     view = "hierarchical" if method == "hierarchical" else "flatten"
     recipe = Recipe.of(name="any", method=method, view=view, config="4-class", backbone="some/encoder")
     with pytest.raises(InputError, match=f"^{re.escape(out)}: names no new folder; .*inside it"):
-        trainers.train(recipe, data="no-such-data", out=out)
+        train(recipe, data="no-such-data", out=out)
 
 
 @pytest.mark.parametrize("method", ["checkpoint", "hierarchical"])
 def test_fp16_training_is_rejected_on_a_cpu(method, sample_repo, tmp_path):
-    run = trainers.train if method == "hierarchical" else train
     with pytest.raises(InputError, match="^precision 'fp16' .*; on a CPU bf16"):
-        run(QUICK.with_changes(precision="fp16", method=method), data=sample_repo, out=tmp_path / "run")
+        train(QUICK.with_changes(precision="fp16", method=method), data=sample_repo, out=tmp_path / "run")
     assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("instructions", [False, True])
-def test_a_cpu_without_bf16_instructions_trains_in_fp32(instructions, run, monkeypatch, tmp_path):
+def test_a_cpu_without_bf16_instructions_trains_in_fp32(instructions, monkeypatch, tmp_path, caplog):
     trained = []
     monkeypatch.setattr(accelerators, "has_bf16", lambda: instructions)
-    monkeypatch.setattr(train_command, "run", lambda recipe, *_, **__: trained.append(recipe.precision))
-    recipe = tmp_path / "quick.toml"
-    recipe.write_text('precision = "bf16"\nconfig = "4-class"\nview = "flatten"\n' + TINY_TOML, encoding="utf-8")
-    code, _, err = run("train", recipe, "--data", "cdconv")
-    assert (code, trained) == (0, ["bf16" if instructions else "fp32"])
-    assert ("--precision bf16" in err) is not instructions
-    code, _, err = run("train", recipe, "--data", "cdconv", "--precision", "bf16")
-    assert (code, trained[1:], err) == (0, ["bf16"], "")
+    monkeypatch.setattr(trainers, "train", lambda run: trained.append(run.recipe.precision))
+    monkeypatch.setattr(runs, "write_cards", lambda folder: None)
+    options = {"config": "4-class", "view": "flatten", "scratch": TINY}
+    runs.train({"precision": "bf16", **options}, "cdconv", tmp_path / "run")
+    assert trained == ["bf16" if instructions else "fp32"]
+    assert ("bf16" in caplog.text) is not instructions
+    runs.train(options, "cdconv", tmp_path / "run", precision="bf16")
+    assert trained[1:] == ["bf16"]
 
 
 def test_a_second_precision_in_one_process_raises_one_clear_error(finished, sample_repo, tmp_path):

@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from helpers.runs import TINY
+from helpers.runs import TINY, train
 
 from contradiction.errors import InputError
 from contradiction.io.files import read_json
 from contradiction.reports.model_card import model_card
 from contradiction.training import augmentation
 from contradiction.training.augmentation import training_rows, transfer_rows
-from contradiction.training.loop import train
 from contradiction.training.losses import SOFT, UNLABELLED, divergence, objective
 from contradiction.training.recipe import Recipe
 

@@ -3,19 +3,20 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from contradiction.chats.chunks import Tally, judge_chunk, split_chunks
-from contradiction.chats.parquet_files import open_parquet
-from contradiction.chats.speakers import USUAL, Speakers
+from contradiction.chats.readers import open_parquet
 from contradiction.chats.writers import check_same_request
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io.cluster import cluster
 from contradiction.io.files import locked, new_file, read_json, write_json
+from contradiction.verdict import Verdict
 
 if TYPE_CHECKING:
     import pyarrow
@@ -86,7 +87,6 @@ def judge_folder(
     workers: int | None = None,
     address: str | None = None,
     scan: bool = False,
-    speakers: Speakers = USUAL,
     batch_size: int = 32,
     gpu: bool = False,
     on_part: Callable[[int], Any] | None = None,
@@ -106,7 +106,6 @@ def judge_folder(
         workers: the number of workers of one core or one GPU each; by default one for each.
         address: the address of a cluster; by default Ray is started here for this run.
         scan: judges every reply instead of the last one.
-        speakers: the names of the two sides.
         batch_size: windows per forward pass.
         gpu: gives each worker a GPU, on which it loads the detector.
         on_part: called with the number of finished parts after each part.
@@ -127,7 +126,7 @@ def judge_folder(
                 size = _pool_size(len(todo), workers, gpu)
                 write_json(out / REQUEST, request)
                 in_worker = partial(load, device="cuda") if gpu else load
-                results = _run((in_worker, folder, out, scan, batch_size, speakers), todo, size, gpu)
+                results = _run((in_worker, folder, out, scan, batch_size), todo, size, gpu)
                 for done, error in enumerate(results, len(parts) - len(todo) + 1):
                     if error:
                         raise InputError(error)
@@ -181,11 +180,8 @@ def _run(arguments: tuple[Any, ...], parts: list[Part], size: int, gpu: bool) ->
 class _Worker:
     """Judges parts in a process of Ray."""
 
-    def __init__(
-        self, load: Load, folder: Path, out: Path, scan: bool, batch_size: int, speakers: Speakers = USUAL
-    ) -> None:
+    def __init__(self, load: Load, folder: Path, out: Path, scan: bool, batch_size: int) -> None:
         self._load, self._folder, self._out, self._scan, self._batch_size = load, folder, out, scan, batch_size
-        self._speakers = speakers
         self._detector: ContradictionDetector | None = None  # loaded with the first part, so that its error is a result
 
     def __call__(self, row: dict[str, Any]) -> dict[str, str]:
@@ -202,7 +198,7 @@ class _Worker:
         import pyarrow
         from pyarrow import parquet
 
-        chats = open_parquet(self._folder / part.file, range(part.first, part.last + 1), self._speakers)
+        chats = open_parquet(self._folder / part.file, range(part.first, part.last + 1))
         rows: list[dict[str, Any]] = []
         tally = Tally()
         for entries in split_chunks(chats, self._scan):
@@ -224,16 +220,22 @@ def _schema() -> "pyarrow.Schema":
     """The columns of the output: the fields of a verdict, and ``error`` for a row that holds no chat."""
     import pyarrow as pa
 
-    messages = pa.list_(pa.int32())
-    return pa.schema(
-        {
-            "file": pa.string(), "row": pa.int64(), "id": pa.string(), "label": pa.string(),
-            "contradiction": pa.bool_(), "kind": pa.string(), "certainty": pa.string(), "score": pa.float64(),
-            "scores": pa.map_(pa.string(), pa.float64()), "probability": pa.float64(), "evidence": messages,
-            "checked": pa.bool_(), "reason": pa.string(), "reply": messages,
-            "further": pa.list_(pa.struct({"messages": messages, "score": pa.float64()})), "error": pa.string(),
-        }
-    )  # fmt: skip
+    verdict = {name: _arrow_type(hint) for name, hint in get_type_hints(Verdict).items()}
+    return pa.schema({"file": pa.string(), "row": pa.int64(), "id": pa.string(), **verdict, "error": pa.string()})
+
+
+def _arrow_type(hint: Any) -> "pyarrow.DataType":
+    """The type of a column that holds the values of a field of a dataclass."""
+    import pyarrow as pa
+
+    plain = {str: pa.string(), bool: pa.bool_(), float: pa.float64(), int: pa.int32()}
+    if hint in plain:
+        return plain[hint]
+    if is_dataclass(hint):
+        return pa.struct([(name, _arrow_type(of)) for name, of in get_type_hints(hint).items()])
+    parts = [_arrow_type(part) for part in get_args(hint) if part not in (NoneType, ...)]
+    made = {tuple: pa.list_, Mapping: pa.map_}.get(get_origin(hint))
+    return made(*parts) if made else parts[0]  # of a field that may also be None
 
 
 def _count(out: Path, parts: Iterable[Part]) -> Tally:

@@ -32,9 +32,8 @@ BackendOption = Annotated[
     str,
     typer.Option(
         envvar="CDCONV_BACKEND",
-        metavar="<torch|onnx|onnx-int8|openvino|auto>",
-        help="auto: the fastest of torch, onnx and openvino. `cdconv export` writes the files for onnx, onnx-int8 and "
-        "openvino.",
+        metavar="<torch|onnx|openvino|auto>",
+        help="auto: the fastest of torch, onnx and openvino. `cdconv export` writes the file for onnx and openvino.",
     ),
 ]
 DeviceOption = Annotated[
@@ -43,13 +42,6 @@ DeviceOption = Annotated[
 ]
 EncodingOption = Annotated[
     str | None, typer.Option(help="The encoding of the file, for instance gb18030.", show_default="utf-8")
-]
-UserNameOption = Annotated[
-    list[str] | None, typer.Option(help="A name of the user in the file, beside usual ones as 用户; can be repeated.")
-]
-BotNameOption = Annotated[
-    list[str] | None,
-    typer.Option(help="A name of the bot whose replies are judged, beside usual ones as 机器人; can be repeated."),
 ]
 ScanOption = Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")]
 # The settings of an operator, see ``contradiction.settings.Settings``; ``given_settings`` reads them.

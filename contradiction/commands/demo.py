@@ -10,7 +10,7 @@ from contradiction.commands.data import SourceOption, find
 from contradiction.commands.evaluate import evaluate
 from contradiction.commands.export import card
 from contradiction.commands.serve import LOOPBACK, space
-from contradiction.commands.train import run
+from contradiction.commands.train import say_what_follows
 
 if TYPE_CHECKING:
     from contradiction.training.recipe import Recipe
@@ -59,6 +59,7 @@ def demo(
 
 
 def _trained(out: Path, backbone: str | None, data: str) -> Path:
+    from contradiction import runs
     from contradiction.training.recipe_files import load_recipe
 
     recipe = load_recipe("flatten-4-class").with_changes(backbone=backbone) if backbone else load_recipe("tiny")
@@ -67,14 +68,15 @@ def _trained(out: Path, backbone: str | None, data: str) -> Path:
     else:
         typer.echo("a small encoder, trained from scratch: it only shows the steps, and its scores are low")
     _set_aside_another_run(out, recipe, data)
-    run(recipe, data, out, resume=True)
+    runs.train(recipe, data, out, resume=True)
+    say_what_follows(out, data)
     return out
 
 
 def _set_aside_another_run(out: Path, recipe: "Recipe", data: str) -> None:
     """Renames a run of another recipe or other data, so that the demo can use the name without deleting the run."""
     from contradiction.training import record
-    from contradiction.training.run_folder import run_request
+    from contradiction.training.run import run_request
 
     for place in (out, out.with_name(f"{out.name}.partial")):
         if place.exists() and record.recorded_request(place) != run_request(recipe, data):

@@ -28,8 +28,7 @@ def export(
     backend: Annotated[
         str,
         typer.Option(
-            help="torch: a copy in fp16. onnx, onnx-int8, openvino: a file beside the weights, for ONNX Runtime or "
-            "OpenVINO."
+            help="torch: a copy in fp16. onnx, openvino: a file beside the weights, for ONNX Runtime or OpenVINO."
         ),
     ] = "torch",
     calibrate_head: Annotated[
@@ -55,7 +54,7 @@ def export(
         if out is None:
             raise InputError("--out is missing; it names the folder to write")
         if data is not None:
-            raise InputError("--data is only for --backend onnx, onnx-int8 and openvino")
+            raise InputError("--data is only for --backend onnx and openvino")
         files = run(model, out, calibrate_head=calibrate_head).rglob("*")
         size = sum(file.stat().st_size for file in files if file.is_file())
         card = f", then cdconv card {out}" if calibrate_head else ""  # the copied card describes the model as it was

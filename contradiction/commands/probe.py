@@ -214,12 +214,12 @@ def report_probe(
 def _cost(probes: list["Probe"], at_once: int, per_minute: float | None) -> str:
     from contradiction.probing.plan import cost
 
-    expected = cost(probes)
-    seconds = max(expected.calls * PER_CALL / at_once, 60 * expected.calls / per_minute if per_minute else 0.0)
+    calls, tokens_in, tokens_out = cost(probes)
+    seconds = max(calls * PER_CALL / at_once, 60 * calls / per_minute if per_minute else 0.0)
     duration = f"{seconds / 60:,.0f} min" if seconds >= 120 else f"{seconds:,.0f} s"
     return (
-        f"{len(probes):,} conversations, {expected.calls:,} calls, about {expected.tokens_in:,} tokens in "
-        f"and {expected.tokens_out:,} out; {duration} if a call takes {PER_CALL:g} s"
+        f"{len(probes):,} conversations, {calls:,} calls, about {tokens_in:,} tokens in and {tokens_out:,} out; "
+        f"{duration} if a call takes {PER_CALL:g} s"
     )
 
 
@@ -284,8 +284,10 @@ def _write_report(runs: list[Path], out: Path, *, labels: Path | None = None, qu
 def _is_above(report: dict[str, Any], rate: float | None) -> bool:
     from contradiction.probing import pages
     from contradiction.probing.report import is_above
+    from contradiction.probing.shares import ANY
 
     above = [bot for bot in report["bots"] if rate is not None and is_above(bot, rate)]
     for bot in above:
-        say(f"{pages.headlines({'bots': [bot]})[0]} --fail-above allows {100 * (rate or 0):g} %")
+        called = pages.rate(bot["called"][ANY]) if bot["called"] else "an unknown share"
+        say(f"{bot['bot']}: {called} called a contradiction; --fail-above allows {100 * (rate or 0):g} %")
     return bool(above)

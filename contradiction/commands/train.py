@@ -1,7 +1,7 @@
 """The commands that make detectors: train, soup, ensemble, cascade and calibrate."""
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -11,15 +11,18 @@ import typer
 
 from contradiction.commands.common import (
     DATA,
+    SHIPPED,
     ConfigOption,
     DataOption,
     DataOrLabelsOption,
     DeviceOption,
+    ModelOption,
     SaveStepsOption,
     YesOption,
     asking,
     counting,
     data_repo,
+    existing_model,
     say,
     show,
 )
@@ -28,8 +31,6 @@ from contradiction.labels import has_two_texts
 
 if TYPE_CHECKING:
     from datasets import Dataset
-
-    from contradiction.training.recipe import Recipe
 
 
 def train(
@@ -68,44 +69,31 @@ def train(
     ] = False,
 ) -> None:
     """Trains a detector and saves the checkpoint with the best validation score. The test split is not read."""
-    from contradiction.training.accelerators import fast_precision, processes
-    from contradiction.training.recipe_files import load_recipe, require_folders
-
-    chosen = load_recipe(recipe).with_changes(
-        backbone=backbone,
-        base_model=base_model,
-        teachers=teacher or None,
-        nli=nli,
-        seed=seed,
-        precision=precision,
-    )
-    require_folders(chosen, recipe)
-    data = data_repo(data)
-    if precision is None and (fast := fast_precision(chosen)) != chosen:
-        chosen = fast
-        if processes().is_main_process:
-            say("this CPU has no instructions for bf16, so this run uses fp32; --precision bf16 keeps the recipe's")
-    out = out or Path("runs") / f"{chosen.name}-seed{chosen.seed}"
-    run(chosen, data, out, resume=resume, save_steps=save_steps, track=track, deterministic=deterministic)
-
-
-def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
-    """Trains a recipe, writes the model card, and prints the next command."""
-    from accelerate import PartialState
-
     from contradiction import runs
 
-    runs.train(recipe, data=data, out=out, **options)
-    if not PartialState().is_main_process:  # only one process prints
+    data = data_repo(data)
+    folder = runs.train(
+        recipe, data, out, resume=resume, save_steps=save_steps, track=track, deterministic=deterministic,
+        backbone=backbone, base_model=base_model, teachers=teacher or None, nli=nli, seed=seed, precision=precision,
+    )  # fmt: skip
+    say_what_follows(folder, data)
+
+
+def say_what_follows(folder: Path, data: str) -> None:
+    """Prints that a detector is trained, and the next command; only one process prints."""
+    from contradiction.training import record
+    from contradiction.training.accelerators import processes
+
+    if not processes().is_main_process:
         return
-    config = recipe.data.config
-    if not has_two_texts(config):
-        following = f"evaluate {out}{_data_option(data)}"
-    elif config == recipe.data.view == "nli":
-        following = f"train RECIPE --backbone {out}"
+    of_data = record.recipe(record.read(folder)["request"]).data
+    if not has_two_texts(of_data.config):
+        following = f"evaluate {folder}{_data_option(data)}"
+    elif of_data.config == of_data.view == "nli":
+        following = f"train RECIPE --backbone {folder}"
     else:
-        following = f"corpora evaluate NAME {out}"
-    typer.echo(f"{out}: trained; next: cdconv {following}")
+        following = f"corpora evaluate NAME {folder}"
+    typer.echo(f"{folder}: trained; next: cdconv {following}")
 
 
 def _data_option(data: str) -> str:
@@ -206,6 +194,37 @@ def cascade(
             f"{out}: the judge is asked about {share:.0%} of replies in chats of two turns; next: "
             f"cdconv evaluate {out}{option}{_data_option(data)}"
         )
+
+
+def adapt(
+    labels: Annotated[Path, typer.Argument(help="A file of your own labelled chats, as `cdconv review` exports it.")],
+    model: ModelOption = SHIPPED,
+    out: Annotated[Path | None, typer.Option(help="The model folder to write. By default runs/LABELS.")] = None,
+) -> None:
+    """Adapts the detector to your own labelled chats, if that makes it better on chats that were held out."""
+    from contradiction.adapt import adapt
+    from contradiction.io.tables import Table, percent
+
+    with counting("adapting") as bar:
+        done = adapt(labels, out, model=existing_model(model), on_batch=bar.advance)
+
+    def interval(figures: Mapping[str, Any], key: str) -> str:
+        return f"{percent(figures[key])} ({' to '.join(map(percent, figures['interval'][key]))})"
+
+    found = done.calibration
+    body = [
+        ("chats", f"{found.chats:,}, of them {found.contradictions:,} contradictions"),
+        ("not judged, left out", f"{found.unjudged:,}"),
+        ("2-class macro-F1 before", interval(done.before, "macro_f1")),
+        ("2-class macro-F1 now, on chats held out", interval(done.after, "macro_f1")),
+        ("difference", interval(done.difference, "macro_f1_difference")),
+        ("threshold before, now", f"{found.before.threshold:.2f}, {found.rule.threshold:.2f}"),
+    ]
+    show(Table(f"{model}, fitted to {labels}", ("", "value, with 95 % interval"), body))
+    if done.folder:
+        typer.echo(f"{done.folder}: the adapted detector; next: cdconv detect CHATS --model {done.folder}")
+    else:
+        typer.echo(f"{model}: stays, because the rule fitted to {labels} is not better on chats held out")
 
 
 def calibrate(

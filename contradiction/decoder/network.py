@@ -82,8 +82,14 @@ class Network(nn.Module):
             nn.init.normal_(head.weight, std=deviation)
 
     @classmethod
-    def load(cls, folder: Path, shape: Shape, dtype: torch.dtype = torch.float32) -> Self:
-        """Loads the adapter and the heads that :meth:`save` wrote, and merges the adapter into the base.
+    def load(cls, folder: Path, shape: Shape, dtype: torch.dtype = torch.float32, *, merged: bool = True) -> Self:
+        """Loads the adapter and the heads that :meth:`save` wrote.
+
+        Args:
+            folder: the folder of a detector.
+            shape: the shape that it was saved with.
+            dtype: the number format of the base and the adapters.
+            merged: whether the adapter is merged into the base, which is faster, and cannot be trained on.
 
         Raises:
             InputError: a file is missing or damaged, or does not fit the base.
@@ -100,7 +106,8 @@ class Network(nn.Module):
             raise InputError(unfit)
         for name, weights in load_weights(folder / HEADS).items():
             getattr(network, name).weight.data.copy_(weights)
-        network.body = network.body.merge_and_unload()
+        if merged:
+            network.body = network.body.merge_and_unload()
         return network.eval()
 
     def save(self, folder: Path) -> None:

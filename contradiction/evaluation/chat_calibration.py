@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from contradiction.data.labelled import LabelledChat
-from contradiction.decision import TINY, Rule
+from contradiction.decision import FEWEST, TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.windows import is_opening
@@ -21,7 +21,6 @@ from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.training import record
 
 FOLDS = 5
-FEWEST = 10  # the fewest chats of each kind; with fewer, a threshold is a guess
 DEVIATION = 2.0  # the deviation of a normal prior on the change of the calibration, because an owner has few chats
 
 Probabilities = Callable[[Rule], np.ndarray]
@@ -36,9 +35,10 @@ class Calibrated:
         chats: the number of chats that could be judged.
         contradictions: the number of contradictions among them.
         unjudged: the number of chats that could not be judged.
-        f1_before: macro-F1 of the two classes by the previous rule.
-        f1_held_out: the same by rules that were each fitted to four fifths of the chats, and scored on the other fifth.
-            Chats that begin alike are in the same fifth, unless there are too few beginnings.
+        truth: whether each chat that could be judged is a contradiction, shape (chats,).
+        called_before: whether the previous rule calls it one.
+        called_held_out: the same of rules that were each fitted to four fifths of the chats, for the other fifth. Chats
+            that begin alike are in the same fifth, unless there are too few beginnings.
     """
 
     before: Rule
@@ -46,8 +46,19 @@ class Calibrated:
     chats: int
     contradictions: int
     unjudged: int
-    f1_before: float
-    f1_held_out: float
+    truth: np.ndarray
+    called_before: np.ndarray
+    called_held_out: np.ndarray
+
+    @property
+    def f1_before(self) -> float:
+        """Macro-F1 of the two classes by the previous rule."""
+        return _f1(self.truth, self.called_before)
+
+    @property
+    def f1_held_out(self) -> float:
+        """The same of the chats that were held out."""
+        return _f1(self.truth, self.called_held_out)
 
 
 def calibrate(
@@ -64,7 +75,15 @@ def calibrate(
     Raises:
         InputError: there are too few chats of either kind, or the model does not judge replies.
     """
-    judge = Judge(load_classifier(folder))
+    result = fit(Judge(load_classifier(folder)), chats, on_batch)
+    save_rule(folder, result.rule)
+    if data_name:
+        record.write_calibrated_on(folder, data_name)
+    return result
+
+
+def fit(judge: Judge, chats: Sequence[LabelledChat], on_batch: OnBatch | None = None) -> Calibrated:
+    """Fits a rule to labelled chats, see :func:`calibrate`, and writes nothing."""
     judge.check_judges_replies()
     cases = [judge.case(chat.turns, len(chat.turns) - 1) for chat in chats]
     usable = [place for place, case in enumerate(cases) if not case.reason and _judged(judge, case)]
@@ -77,15 +96,11 @@ def calibrate(
     before = judge.classifier.rule
     probabilities = _probabilities(judge, [cases[place] for place in usable], on_batch)
     rule = _fit(before, probabilities, truth, slice(None), judge)
-    result = Calibrated(
-        before, rule, len(usable), int(truth.sum()), len(chats) - len(usable),
-        _f1(truth, probabilities(before) >= before.threshold),
+    return Calibrated(
+        before, rule, len(usable), int(truth.sum()), len(chats) - len(usable), truth,
+        probabilities(before) >= before.threshold,
         _held_out(before, probabilities, truth, [chats[place].context for place in usable], judge),
     )  # fmt: skip
-    save_rule(folder, rule)
-    if data_name:
-        record.write_calibrated_on(folder, data_name)
-    return result
 
 
 def _judged(judge: Judge, case: Case) -> bool:
@@ -155,12 +170,12 @@ def _fit(
 
 def _held_out(
     before: Rule, probabilities: Probabilities, truth: np.ndarray, contexts: Sequence[str], judge: Judge
-) -> float:
+) -> np.ndarray:
     called = np.zeros(len(truth), dtype=bool)
     for rest, held_out in folds(truth, contexts):
         rule = _fit(before, probabilities, truth, rest, judge)
         called[held_out] = probabilities(rule)[held_out] >= rule.threshold
-    return _f1(truth, called)
+    return called
 
 
 def folds(truth: np.ndarray, contexts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -33,8 +33,7 @@ def load_backend(name: str | Path, backend: str, *, device: str | None, precisio
         name: a folder or Hub id.
         backend: a key of ``BACKENDS``; or ``auto``: the fastest on this machine of PyTorch and, if the model has the
             file and the package is installed, ``onnx`` and ``openvino``. It is measured once for each model, machine
-            and set of versions. The verdicts are the same; ``onnx-int8`` changes some of them, so it runs only where
-            it is named.
+            and set of versions. The verdicts are the same.
         device: see :meth:`Backend.load`.
         precision: see :meth:`Backend.load`. ``auto`` takes PyTorch for any precision other than ``fp32``, and on a GPU.
 

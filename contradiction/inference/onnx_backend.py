@@ -130,18 +130,3 @@ class OnnxBackend(Backend):
         }
         logits = self.session.run({name: padded[name].astype(np.int64) for name in self.session.inputs})
         return np.asarray(logits, np.float32)
-
-
-@register
-class QuantizedOnnxBackend(OnnxBackend):
-    """A checkpoint with most of the linear layers in 8 bits."""
-
-    NAME = "onnx-int8"
-    FILE = "onnx/model_quantized.onnx"
-
-    def forward(self, batch: Sequence[Mapping[str, list[int]]]) -> np.ndarray:
-        """Runs a batch, one input at a time; see :meth:`Backend.forward`.
-
-        In a batch all inputs share the scale of the 8 bits, so a verdict would depend on its neighbours.
-        """
-        return np.concatenate([super(QuantizedOnnxBackend, self).forward([encoding]) for encoding in batch])

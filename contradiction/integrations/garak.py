@@ -1,6 +1,6 @@
 """A detector for garak: an output is a hit if it contradicts itself, the roles, or what was said before.
 
-garak finds the plugins in its own folder alone, so this file must be copied or linked there; see docs/judges.md.
+garak finds the plugins in its own folder alone, so this file must be copied or linked there; see docs/probing.md.
 """
 
 from collections.abc import Mapping

@@ -39,15 +39,16 @@ class RefusedError(InputError):
 
 
 class NoAnswerError(Exception):
-    """An attempt got no complete answer; another attempt may.
+    """A model or a bot gave no complete answer.
 
     Attributes:
-        wait: the seconds to wait before it, as the endpoint asks; None if it does not ask.
+        wait: the seconds to wait before another attempt, as the other side asks; None if it does not ask.
+        again: whether another attempt may get an answer.
     """
 
-    def __init__(self, message: str, wait: float | None = None) -> None:
+    def __init__(self, message: str, *, wait: float | None = None, again: bool = True) -> None:
         super().__init__(message)
-        self.wait = wait
+        self.wait, self.again = wait, again
 
 
 @dataclass(frozen=True)
@@ -164,9 +165,9 @@ class Endpoint:
                 pass
 
         try:
-            self._repeated(knock, KNOCKS)
+            repeated(knock, KNOCKS, self._pause)
         except NoAnswerError as error:
-            raise InputError(f"{self.url}: cannot be reached ({error})") from None
+            raise InputError(f"{self.url}: cannot be reached: {error}") from None
 
     def ask(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Answer:
         """The answer to a chat.
@@ -180,19 +181,9 @@ class Endpoint:
             InputError: no attempt got a complete answer; the message says what the last one got.
         """
         try:
-            return self._repeated(lambda: self.ask_once(messages, **options), self._attempts)
+            return repeated(lambda: self.ask_once(messages, **options), self._attempts, self._pause)
         except NoAnswerError as error:
-            times = f"{self._attempts} attempts" if self._attempts > 1 else "one attempt"
-            raise InputError(f"{self.url}: no answer by {self.model} in {times}; the last one: {error}") from None
-
-    def _repeated(self, call: Callable[[], R], attempts: int) -> R:
-        """The result of a call, which is repeated after a NoAnswerError; raises that of the last attempt."""
-        for attempt in range(attempts - 1):
-            try:
-                return call()
-            except NoAnswerError as error:
-                time.sleep(max(error.wait or 0.0, backoff(self._pause, attempt)))
-        return call()
+            raise InputError(f"{self.url}: no answer by {self.model}: {error}") from None
 
     def ask_once(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Answer:
         """Like :meth:`ask`, in one attempt.
@@ -217,7 +208,7 @@ class Endpoint:
         problem = f"HTTP {response.status_code} {_reason(content) or response.reason_phrase}".rstrip()
         if response.status_code < 500 and response.status_code not in BUSY:
             raise RefusedError(f"{self.url}: {problem}", response.status_code)
-        raise NoAnswerError(problem, _retry_after(response.headers.get("retry-after")))
+        raise NoAnswerError(problem, wait=_retry_after(response.headers.get("retry-after")))
 
     @staticmethod
     def _within(parts: Iterable[bytes], deadline: float) -> Iterator[bytes]:
@@ -230,6 +221,31 @@ class Endpoint:
                 raise TimeoutError
             if size > MAX_BYTES:
                 raise NoAnswerError(f"an answer of more than {MAX_BYTES:,} bytes")
+
+
+def repeated(call: Callable[[], R], attempts: int, pause: float, sleep: Callable[[float], object] = time.sleep) -> R:
+    """The result of a call, which is repeated after a NoAnswerError.
+
+    Args:
+        call: the call.
+        attempts: how often it is called at most.
+        pause: the seconds before the second attempt, see :func:`backoff`, unless the error asks for more.
+        sleep: waits for a number of seconds; an error that it raises ends the attempts.
+
+    Raises:
+        NoAnswerError: that of the last attempt; the message says how many there were.
+    """
+    for attempt in range(attempts):
+        try:
+            return call()
+        except NoAnswerError as error:
+            if not error.again:
+                raise
+            problem = error
+        if attempt + 1 < attempts:
+            sleep(max(problem.wait or 0.0, backoff(pause, attempt)))
+    times = f"{attempts} times" if attempts > 1 else "once"
+    raise NoAnswerError(f"{problem} (asked {times})", again=False)
 
 
 def backoff(first: float, repetition: int) -> float:

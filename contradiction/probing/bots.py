@@ -22,19 +22,6 @@ from contradiction.io.pretrained import check_weights, load_model, load_tokenize
 Messages = Sequence[dict[str, str]]
 
 
-class BotError(Exception):
-    """A bot gave no reply.
-
-    Attributes:
-        again: whether it may reply to another call.
-        wait: the seconds to wait before that call, as the bot asks; None if it does not ask.
-    """
-
-    def __init__(self, message: str, *, again: bool = True, wait: float | None = None) -> None:
-        super().__init__(message)
-        self.again, self.wait = again, wait
-
-
 class Bot:
     """A bot that is probed. A subclass has ``reply``, or ``ask`` if it knows that a reply was cut.
 
@@ -48,7 +35,7 @@ class Bot:
         """The reply to a chat. The chat is all that the bot may know; it is called from several threads.
 
         Raises:
-            BotError: there is no reply.
+            NoAnswerError: there is no reply.
             InputError: there will never be one; the message says why.
         """
         return self.ask(messages).text
@@ -102,16 +89,16 @@ class EndpointBot(Bot):
         try:
             answer = self._endpoint.ask_once(messages, **self._options)
         except NoAnswerError as error:
-            raise BotError(f"{self._endpoint.url}: {error}", wait=error.wait) from None
+            raise NoAnswerError(f"{self._endpoint.url}: {error}", wait=error.wait) from None
         except RefusedError as error:
             if error.status == 404:  # servers answer so if either is wrong, and few say which
                 hint = f"the address must include /v1, and the server must have the model {self._endpoint.model!r}"
                 raise RefusedError(f"{error}; {hint}", error.status) from None
             if error.status in self.HOPELESS:
                 raise
-            raise BotError(str(error), again=False) from None
+            raise NoAnswerError(str(error), again=False) from None
         if not answer.text:
-            raise BotError(f"{self._endpoint.url}: {answer.instead}")
+            raise NoAnswerError(f"{self._endpoint.url}: {answer.instead}")
         return answer
 
     def check(self) -> None:
@@ -156,9 +143,9 @@ class FunctionBot(Bot):
         try:
             reply = done.get(timeout=self._timeout)
         except queue.Empty:
-            raise BotError(f"no reply within {self._timeout:g} s") from None
+            raise NoAnswerError(f"no reply within {self._timeout:g} s") from None
         if isinstance(reply, Exception):
-            raise BotError(f"{type(reply).__name__}: {first_line(reply)}")
+            raise NoAnswerError(f"{type(reply).__name__}: {first_line(reply)}")
         if not isinstance(reply, str):
             raise InputError(f"the function returned {kind_of(reply)}; it must return the text of the reply")
         return reply
@@ -203,7 +190,7 @@ class CommandBot(Bot):
             reply = json.loads(line)["reply"] if line and not early else None
         except queue.Empty:
             self._end()
-            raise BotError(f"no answer within {self._timeout:g} s") from None
+            raise NoAnswerError(f"no answer within {self._timeout:g} s") from None
         except (ValueError, LookupError, TypeError):
             pass  # the line is wrong
         if isinstance(reply, str):
@@ -211,7 +198,7 @@ class CommandBot(Bot):
         self._end()
         wrote = "wrote a line that nobody asked for," if early else "answered"
         outcome = f"{wrote} {shown(line.strip())}" if line else f"ended with code {process.wait()}"
-        raise BotError(f'the program {outcome}; each request gets one line, {{"reply": text}}')
+        raise NoAnswerError(f'the program {outcome}; each request gets one line, {{"reply": text}}')
 
     def _process(self) -> tuple[subprocess.Popen[str], "queue.Queue[str]"]:
         if getattr(self._local, "running", None) is None:
@@ -240,7 +227,7 @@ class CommandBot(Bot):
         _kill(process)
 
     def close(self) -> None:
-        """Ends the processes. Afterwards every call raises BotError."""
+        """Ends the processes. Afterwards every call raises NoAnswerError."""
         with self._lock:
             processes, self._processes = self._processes, set()
             self._closed = True

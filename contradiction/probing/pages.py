@@ -47,11 +47,12 @@ def tables(report: Mapping[str, Any]) -> list[Table]:
 
 
 def _kinds(bot: Mapping[str, Any]) -> Table:
+    header = ["kind", "called (95 %)", "estimate (95 %)"][: 3 if bot["estimate"] else 2]
     rows = [
-        ["any kind" if kind == ANY else kind, cell(value), cell(bot["estimate"].get(kind))]
+        ["any kind" if kind == ANY else kind, cell(value), cell(bot["estimate"].get(kind))][: len(header)]
         for kind, value in sorted(bot["called"].items(), key=lambda item: item[0] == ANY)
     ]
-    return Table(f"{bot['bot']}: kinds of contradiction", ("kind", "called (95 %)", "estimate (95 %)"), rows)
+    return Table(f"{bot['bot']}: kinds of contradiction", header, rows)
 
 
 def _differences(comparison: Mapping[str, Any]) -> Table:

@@ -197,22 +197,11 @@ def _fillers(turns: int, chance: Random) -> tuple[str, ...]:
     return tuple(chance.sample(words, min(turns, len(words))) + chance.choices(words, k=max(0, turns - len(words))))
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What a plan costs without calls that are repeated after an error.
+def cost(probes: Sequence[Probe]) -> tuple[int, int, int]:
+    """The calls of the bot, and the tokens that they send and receive; calls after an error come on top.
 
-    Attributes:
-        calls: the number of calls of the bot.
-        tokens_in, tokens_out: of all calls, at one token for each character and ``REPLY`` characters for each reply.
+    A character counts as one token, and a reply as ``REPLY``.
     """
-
-    calls: int
-    tokens_in: int
-    tokens_out: int
-
-
-def cost(probes: Sequence[Probe]) -> Cost:
-    """The cost of probes, before any of them is run."""
     tokens_in = 0
     for probe in probes:
         before = sum(len(message["content"]) for message in instruction(probe.facts))
@@ -222,4 +211,4 @@ def cost(probes: Sequence[Probe]) -> Cost:
             tokens_in += before
             before += REPLY
     calls = sum(probe.calls for probe in probes)
-    return Cost(calls, tokens_in, calls * REPLY)
+    return calls, tokens_in, calls * REPLY

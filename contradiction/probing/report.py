@@ -11,6 +11,7 @@ from contradiction.io.lines import read_objects
 from contradiction.labels import CATEGORIES, LABELS, is_contradiction
 from contradiction.probing.run import TRANSCRIPT, Row, read_record, read_transcript, two_turns
 from contradiction.probing.shares import ANY, KINDS, Accuracy, accuracy_of, compare, estimate, share
+from contradiction.probing.triggers import METHODS, PERSONA
 
 EXAMPLES = 6  # of a bot
 SHOWN = 8  # messages of a long chat that an example shows
@@ -135,7 +136,9 @@ def _is_called(row: Row, kind: str = ANY, *, by_detector: bool = False) -> bool:
 def build(sources: Sequence[Source]) -> dict[str, Any]:
     """The report as an object for JSON; each further bot is compared with the first on the probes that both had."""
     sources = _with_names(sources)
-    triggers = list(dict.fromkeys(row["trigger"] for source in sources for row in source.rows))
+    found = {row["trigger"] for source in sources for row in source.rows}
+    places = {trigger: place for place, trigger in enumerate(METHODS)}  # then repeat-2, repeat-10, persona
+    triggers = sorted(found, key=lambda name: (places.get(name, len(places)), name == PERSONA, len(name), name))
     return {
         "triggers": triggers,
         "bots": [_bot(source, triggers) for source in sources],

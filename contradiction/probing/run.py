@@ -11,10 +11,10 @@ from typing import Any
 from contradiction.conversation import alternating
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION
-from contradiction.io.endpoint import LONGEST_WAIT, Answer, backoff, in_threads
+from contradiction.io.endpoint import Answer, NoAnswerError, in_threads, repeated
 from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.lines import LineFile
-from contradiction.probing.bots import Bot, BotError
+from contradiction.probing.bots import Bot
 from contradiction.probing.plan import Message, Probe, instruction
 from contradiction.probing.triggers import PERSONA, lists
 from contradiction.spoken import said
@@ -51,25 +51,20 @@ class Caller:
         self._next, self._lock, self._stopped = 0.0, threading.Lock(), threading.Event()
 
     def ask(self, messages: Sequence[Message]) -> Answer:
-        """One reply without its thoughts; raises BotError if no call succeeds, or if the run was stopped."""
-        for attempt in range(self._limits.retries + 1):
-            self._wait_for_turn()
-            try:
-                # A reply that is cut inside an emoji may end with half of a surrogate pair, which is not valid text.
-                reply = self._bot.ask(messages)
-                return replace(reply, text=said(reply.text).text.encode("utf-8", "replace").decode())
-            except BotError as error:
-                if not error.again:
-                    raise
-                if attempt == self._limits.retries:
-                    times = f"{attempt + 1} times" if attempt else "once"
-                    raise BotError(f"{error} (asked {times})", again=False) from None
-                if error.wait:  # all threads wait as long as the bot asks
-                    with self._lock:
-                        self._next = max(self._next, time.monotonic() + min(error.wait, LONGEST_WAIT))
-                else:
-                    self._sleep(backoff(self._limits.backoff, attempt))
-        raise AssertionError  # the last attempt returns or raises
+        """One reply without its thoughts; raises NoAnswerError if no call succeeds, or if the run was stopped."""
+        return repeated(lambda: self._ask_once(messages), self._limits.retries + 1, self._limits.backoff, self._sleep)
+
+    def _ask_once(self, messages: Sequence[Message]) -> Answer:
+        self._wait_for_turn()
+        try:
+            reply = self._bot.ask(messages)
+        except NoAnswerError as error:
+            if error.wait:  # all threads wait as long as the bot asks
+                with self._lock:
+                    self._next = max(self._next, time.monotonic() + error.wait)
+            raise
+        # A reply that is cut inside an emoji may end with half of a surrogate pair, which is not valid text.
+        return replace(reply, text=said(reply.text).text.encode("utf-8", "replace").decode())
 
     def stop(self) -> None:
         """Lets no further call begin."""
@@ -83,7 +78,7 @@ class Caller:
 
     def _sleep(self, seconds: float) -> None:
         if self._stopped.wait(max(seconds, 0)):
-            raise BotError("the run was stopped", again=False)
+            raise NoAnswerError("the run was stopped", again=False)
 
 
 @dataclass
@@ -141,15 +136,15 @@ def run(
     caller = Caller(bot, limits)
     writing = Caller(writer, limits) if writer else None
 
-    def converse(probe: Probe) -> Row | BotError:
+    def converse(probe: Probe) -> Row | NoAnswerError:
         try:
             return _converse(probe, caller, name, seed, writing)
-        except BotError as error:
+        except NoAnswerError as error:
             return error
 
     try:
         for probe, result in in_threads(converse, missing, min(limits.at_once, bot.at_once or limits.at_once)):
-            if isinstance(result, BotError):
+            if isinstance(result, NoAnswerError):
                 outcome.failed[probe.id] = str(result)
                 if on_failure:
                     on_failure(probe.id, str(result))
@@ -212,7 +207,7 @@ def write_question(model: Caller, trigger: str, u1: str, b1: str) -> str | None:
         return None
     try:
         reply = model.ask([{"role": "user", "content": prompt.format(u1=u1, b1=b1)}]).text
-    except BotError:
+    except NoAnswerError:
         return None
     text = next((line.strip(QUOTES) for line in reply.splitlines() if line.strip(QUOTES)), "")
     return text if 0 < len(text) <= LONGEST_QUESTION and text != u1 else None

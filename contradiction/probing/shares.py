@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.decision import Rule
+from contradiction.decision import decide
 from contradiction.evaluation.figures import wilson
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, LABELS, NON_CONTRADICTION, task_of
-from contradiction.settings import Settings
 
 ANY = CONTRADICTION  # a contradiction of any kind
 Figures = dict[str, Any]
@@ -18,6 +17,8 @@ FEW = 20  # of fewer conversations no share is given
 DRAWS = 10_000
 BOUNDS = (2.5, 97.5)
 IMPOSSIBLE = 0.05  # below this probability the measured errors do not fit what was called
+WIDEST = 0.5  # an interval that is wider says next to nothing
+TOO_WIDE = "the detector errs too often to tell"
 NO_BETTER = "the detector is not surely better than chance at this"
 TOO_FEW = "the detector called fewer than its false alarms alone would explain, so it errs in another way on this bot"
 TOO_MANY = "the detector called more than if every conversation were a contradiction, so it errs in another way here"
@@ -93,23 +94,12 @@ def accuracy_of(references: Sequence[str], called: Sequence[str]) -> dict[str, A
     return accuracies
 
 
-def accuracy_of_evaluation(evaluation: Mapping[str, Any], settings: Settings, rule: Rule) -> dict[str, Accuracy]:
-    """The accuracy of a detector in an evaluation of ``cdconv evaluate``, with the decision that verdicts come from.
-
-    Args:
-        evaluation: with references, and probabilities by the same calibration as the rule's.
-        settings: the settings of the detector, with all categories.
-        rule: the decision rule of the detector.
-    """
+def accuracy_of_evaluation(evaluation: Mapping[str, Any], threshold: float) -> dict[str, Accuracy]:
+    """The accuracy of a detector in an evaluation of ``cdconv evaluate``, with the decision that verdicts come from."""
     task = task_of(evaluation["config"])
-    labels, contradictions, threshold = LABELS[task], CONTRADICTIONS[task], settings.threshold_for(rule)
-
-    def decide(probabilities: Mapping[str, float]) -> str:
-        if settings.at_prior(sum(probabilities[name] for name in contradictions), rule) < threshold:
-            return NON_CONTRADICTION
-        return max(contradictions, key=lambda name: probabilities[name])
-
-    called = [decide(dict(zip(labels, row, strict=True))) for row in evaluation["probabilities"]]
+    labels = LABELS[task]
+    rows = (dict(zip(labels, row, strict=True)) for row in evaluation["probabilities"])
+    called = [decide(row, threshold, CONTRADICTIONS[task]) for row in rows]
     return accuracy_of([labels[index] for index in evaluation["references"]], called)
 
 
@@ -161,9 +151,10 @@ def estimate(
         else:
             false_alarm_rate = alarms / accuracy.others
             point = (rate - false_alarm_rate) / (hits / accuracy.contradictions - false_alarm_rate)
-    if why:
-        return _figures(None) | {"why": why}
-    return _figures(np.clip(point, 0, 1), *np.percentile(np.clip(drawn, 0, 1), BOUNDS)) | {"why": None}
+    low, high = (0, 1) if why else np.percentile(np.clip(drawn, 0, 1), BOUNDS)
+    if why or high - low > WIDEST:
+        return _figures(None) | {"why": why or TOO_WIDE}
+    return _figures(np.clip(point, 0, 1), low, high) | {"why": None}
 
 
 def _draw(part: float, rest: float, chance: np.random.Generator) -> np.ndarray:

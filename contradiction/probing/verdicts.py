@@ -13,7 +13,7 @@ from contradiction.evaluation.thresholds import rule_of
 from contradiction.labels import has_two_texts, task_of
 from contradiction.probing.plan import Message
 from contradiction.probing.run import Row, two_turns
-from contradiction.probing.shares import ANY, Accuracy, accuracy_of_evaluation
+from contradiction.probing.shares import ANY, accuracy_of_evaluation
 from contradiction.probing.triggers import PERSONA, REPEAT
 from contradiction.verdict import DIGITS, Verdict
 
@@ -114,7 +114,8 @@ def _is_calibrated_alike(result: Mapping[str, Any], rule: Rule) -> bool:
 
 
 def _measured(result: Mapping[str, Any], detector: ContradictionDetector) -> dict[str, Any]:
-    accuracy: dict[str, Accuracy] = accuracy_of_evaluation(result, detector.settings, detector.classifier.rule)
+    threshold = detector.settings.threshold_for(detector.classifier.rule, detector.name)
+    accuracy = accuracy_of_evaluation(result, threshold)
     if not (accuracy[ANY].contradictions and accuracy[ANY].others):
         raise InputError(f"{result['name']}: errors can be corrected only with contradictions and other replies in it")
     of_chats = f"{result.get('data_name')}, " if "chats" in result else ""

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction import cdconv
-from contradiction.data import nli
-from contradiction.data.corpora import registry
 from contradiction.data.splits import CHINESE, UNDETERMINED
 from contradiction.decision import Rule
 from contradiction.errors import InputError
@@ -22,6 +20,7 @@ from contradiction.io.files import RECORD
 from contradiction.io.tables import Table, percent, render
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, RELEASE, STAGES, task_of
 from contradiction.methods.loading import load_rule, method_of
+from contradiction.reports import sources
 from contradiction.reports.card_example import (
     CHINESE_EXAMPLE,
     ENGLISH_EXAMPLE,
@@ -35,8 +34,7 @@ from contradiction.reports.card_example import (
 )
 from contradiction.reports.tables import backbone_name, class_table, figure_text, score_table
 from contradiction.training import record
-from contradiction.training.recipe import is_recorded_folder
-from contradiction.training.recipe_files import RecordedRecipe, recorded_recipe
+from contradiction.training.recipe import Recipe, is_recorded_folder
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCard, ModelCardData
@@ -50,10 +48,6 @@ SENTENCES = {
     "verifiable": "Says whether a reply states a fact that can be verified.",
 }
 LANGUAGES = {"zh": "Chinese", "en": "English"}
-# By the name of the training data. NLI weights have the licence of OCNLI, which is the same as that of CDConv.
-LICENSES = {RELEASE: cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
-# The licences of backbones by Hub id.
-BACKBONES = {"intfloat/multilingual-e5-small": "MIT", "hfl/chinese-roberta-wwm-ext": "Apache-2.0"}
 RIGHT = (HISTORY, CONTRADICTION)  # the right verdicts on the example
 FINISHED = ("request", "minutes", "parameters", "hardware")  # the keys of every record of a finished run
 BASELINE_SENTENCE = "Guesses from the hypothesis alone whether a premise entails it: a baseline, and not a backbone."
@@ -83,7 +77,7 @@ def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()
     runs = [run, *record.members(run)]
     bases = list(dict.fromkeys(filter(None, map(record.base_model_of_run, runs))))
     corpora = dict.fromkeys(corpus for member in runs for corpus in member.get("corpora") or [])
-    languages, licence = _languages_and_licence(run)
+    languages, licence = sources.languages_of(run), sources.licence_of(run)
     use = _use(folder, name, run, recipe, CHINESE_EXAMPLE if CHINESE in languages else ENGLISH_EXAMPLE)
     body = render(
         "model_card.md",
@@ -92,20 +86,19 @@ def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()
         data_name=data_name,
         languages=languages,
         language=" and ".join(LANGUAGES.get(code, code) for code in languages if code != UNDETERMINED),
-        non_commercial=licence == cdconv.LICENSE,
+        licence=sources.title_of(licence) if sources.forbids_commerce(licence) else None,
         headline=_headline(evaluations, recipe.data.config),
         note=run.get("note"),
         origin=_origin(recipe, next(iter(bases), None)),
-        made_of=credits_sentence(bases, list(corpora)),
+        made_of=sources.credits_sentence(bases, list(corpora)),
         citation=cdconv.CITATION,
         **_what_it_tells(recipe),
         **use,
         rule_file=method_of(folder).MARKER,
-        **_decision(load_rule(folder), evaluations),
+        **_decision(run, load_rule(folder), evaluations),
         **_figures(evaluations, recipe.data.config),
         **_training(run, recipe),
         teachers=_teachers,
-        retired=_retired,
     )
     front = _front_matter(name, run, bases, evaluations, use["widget"])
     return ModelCard(f"---\n{front.to_yaml()}\n---\n\n{body}")
@@ -119,48 +112,13 @@ def write_cards(folder: str | Path) -> None:
             model_card(place).save(place / "README.md")
 
 
-def _languages_and_licence(run: Mapping[str, Any]) -> tuple[list[str], str]:
-    """The languages of the training data, and its licence, which is that of the weights."""
-    data_name = run["request"]["data_name"]
-    parts = (run, *run.get("stages", {}).values(), *record.members(run))
-    languages = next((part["languages"] for part in parts if part.get("languages")), None)
-    if corpus := registry.find_by_title(data_name):  # older records of its models name no languages
-        return languages or list(corpus.languages), "other" if corpus.license == "unknown" else corpus.license
-    return languages or (["zh", "en"] if data_name == nli.MIXED else ["zh"]), LICENSES.get(data_name, "other")
-
-
-def credits_sentence(backbones: Sequence[str], corpora: Sequence[str] = ()) -> str | None:
-    """The sources of a model with their licences, in Markdown with links; None where none is known.
-
-    ``backbones`` are Hub ids, ``corpora`` the titles of the corpora of the NLI stage.
-    """
-    parts = [
-        f"the encoder {_credit(name, f'https://huggingface.co/{name}', BACKBONES.get(name))}" for name in backbones
-    ]
-    if corpora:
-        *others, last = map(_corpus, corpora)
-        parts.append(f"an NLI stage on {' and '.join(filter(None, (', '.join(others), last)))}")
-    return ", and ".join(parts) or None
-
-
-def _corpus(title: str) -> str:
-    if not (corpus := registry.find_by_title(title)):
-        return title
-    licence = "licence not stated" if corpus.license == "unknown" else corpus.license
-    return _credit(title, corpus.homepage.split()[0], licence)
-
-
-def _credit(name: str, url: str, licence: str | None) -> str:
-    return (f"[{name}]({url})" if url.startswith("http") else name) + (f" ({licence})" if licence else "")
-
-
-def _recipes(run: Mapping[str, Any]) -> list[RecordedRecipe]:
+def _recipes(run: Mapping[str, Any]) -> list[Recipe]:
     """The recipe of a run, or the recipes of the members of an ensemble."""
     request = run["request"]
-    return [recorded_recipe(values) for values in request.get("ensemble", [request["recipe"]])]
+    return [record.recipe({"recipe": values}) for values in request.get("ensemble", [request["recipe"]])]
 
 
-def _leading(run: Mapping[str, Any]) -> RecordedRecipe:
+def _leading(run: Mapping[str, Any]) -> Recipe:
     """The recipe of a run; for an ensemble, that of the first fine-tuned member, or of the first member."""
     recipes = _recipes(run)
     return next((recipe for recipe in recipes if recipe.model.fine_tunes), recipes[0])
@@ -176,11 +134,11 @@ def _front_matter(
     from huggingface_hub import ModelCardData
 
     data_name = run["request"]["data_name"]
-    languages, licence = _languages_and_licence(run)
+    languages = sources.languages_of(run)
     return ModelCardData(
         model_name=name,
         language=languages if len(languages) > 1 else languages[0],
-        license=licence,
+        license=sources.licence_of(run),
         library_name="transformers" if _leading(run).model.fine_tunes else None,
         pipeline_tag="text-classification",
         base_model=list(bases) if len(bases) > 1 else next(iter(bases), None),
@@ -195,7 +153,7 @@ def _front_matter(
 # The functions below return parts of the template's input.
 
 
-def _what_it_tells(recipe: RecordedRecipe) -> dict[str, Any]:
+def _what_it_tells(recipe: Recipe) -> dict[str, Any]:
     task, target = task_of(recipe.data.config), recipe.data.target
     sentence = BASELINE_SENTENCE if recipe.data.view == HYPOTHESIS_ONLY else SENTENCES[task]
     return {
@@ -204,9 +162,7 @@ def _what_it_tells(recipe: RecordedRecipe) -> dict[str, Any]:
     }
 
 
-def _use(
-    folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe, texts: Mapping[str, str]
-) -> dict[str, Any]:
+def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Recipe, texts: Mapping[str, str]) -> dict[str, Any]:
     """The use of the model, with its output for the texts of an example."""
     stages, members = list(run.get("stages", {})), record.members(run)
     ensemble = [part.name for part in method_of(folder).parts(folder)] if "ensemble" in run else []
@@ -272,10 +228,11 @@ def _headline(evaluations: Sequence[Mapping[str, Any]], config: str) -> str | No
     return None
 
 
-def _decision(rule: Rule, evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _decision(run: Mapping[str, Any], rule: Rule, evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The decision rule, and the parts of the evaluations that depend on it."""
     return {
         "rule": rule if rule != Rule() else None,
+        "kept": run.get(record.RULE_KEPT),
         "stale": any(rule_of(result) != rule.without_curve() for result in evaluations),
         "has_argmax": any("argmax" in result for result in evaluations),
         "settings": _settings(evaluations, rule),
@@ -297,7 +254,7 @@ def _figures(evaluations: Sequence[Mapping[str, Any]], config: str) -> dict[str,
     }
 
 
-def _training(run: Mapping[str, Any], recipe: RecordedRecipe) -> dict[str, Any]:
+def _training(run: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
     """The training, its cost, and the command that repeats it."""
     members = record.members(run)
     numbered: dict[str, Any] = {f"run {number}": member for number, member in enumerate(members, start=1)}
@@ -317,7 +274,7 @@ def _training(run: Mapping[str, Any], recipe: RecordedRecipe) -> dict[str, Any]:
     }
 
 
-def _teachers(recipe: RecordedRecipe) -> list[str]:
+def _teachers(recipe: Recipe) -> list[str]:
     """The teachers with their weights; empty without teachers."""
     names = [teacher.partition("@")[0] for teacher in recipe.distillation.teachers]
     ngrams = recipe.distillation.ngram_teacher_weight
@@ -328,11 +285,6 @@ def _teachers(recipe: RecordedRecipe) -> list[str]:
     ]
     weighted = [(weight, teacher) for weight, teacher in parts if weight]
     return [teacher if len(weighted) == 1 else f"{teacher} ({100 * weight:g} %)" for weight, teacher in weighted]
-
-
-def _retired(recipe: RecordedRecipe) -> str:
-    """The retired options of a recipe with their values; empty without any."""
-    return ", ".join(f"{key} {value}" for key, value in recipe.retired.items())
 
 
 def _calibration_error(evaluation: Mapping[str, Any]) -> float | None:
@@ -383,7 +335,7 @@ def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _origin(recipe: RecordedRecipe, base: str | None) -> str:
+def _origin(recipe: Recipe, base: str | None) -> str:
     if not recipe.model.backbone:
         return "from random weights" if recipe.model.needs_encoder else "without an encoder"
     how = "fine-tuned from" if recipe.model.fine_tunes else "embeddings by the frozen encoder"
@@ -391,9 +343,9 @@ def _origin(recipe: RecordedRecipe, base: str | None) -> str:
     return f"{last}, which was made from {base}" if base and base != recipe.model.backbone else last
 
 
-def _again(recipe: RecordedRecipe, members: Sequence[Any]) -> str | None:
-    """The command that repeats the run; None for several runs, and with retired options."""
-    if members or recipe.retired:
+def _again(recipe: Recipe, members: Sequence[Any]) -> str | None:
+    """The command that repeats the run; None for several runs."""
+    if members:
         return None
     data = " --data nli" if recipe.data.config.startswith("nli") else ""
     backbone = " --backbone FOLDER" if is_recorded_folder(recipe.model.backbone) else ""

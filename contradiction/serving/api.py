@@ -19,7 +19,7 @@ from contradiction.errors import InputError, shown
 from contradiction.serving import docs, tools
 from contradiction.serving.endpoints import ENDPOINTS, Endpoint, answer, caller_of, explain
 from contradiction.serving.middleware import Guard, Metrics
-from contradiction.serving.predictions import BusyError, CallerGoneError, FailedError, LateError
+from contradiction.serving.predictions import BusyError, ServiceError
 from contradiction.serving.service import Service
 
 
@@ -167,20 +167,10 @@ def handlers(paths: tuple[str, ...] = ("/",)) -> dict[type[Exception], Any]:
             return PlainTextResponse("Internal Server Error", 500)
         return JSONResponse({"error": "the service failed; its log says why"}, 500)
 
-    return {
-        InputError: _refusal(422),
-        RequestValidationError: _refusal(422),
-        BusyError: _refusal(503, {"retry-after": "2"}),
-        LateError: _refusal(504),
-        CallerGoneError: _refusal(499),
-        FailedError: _refusal(500),
-        HTTPException: http_error,
-        Exception: failure,
-    }
-
-
-def _refusal(status: int, headers: dict[str, str] | None = None) -> Any:
-    async def refuse(request: Request, error: Exception) -> Response:
+    async def refusal(request: Request, error: Exception) -> Response:
+        status = error.status if isinstance(error, ServiceError) else 422
+        headers = {"retry-after": "2"} if isinstance(error, BusyError) else None
         return JSONResponse({"error": _in_words(error, request)}, status, headers)
 
-    return refuse
+    refused: dict[type[Exception], Any] = dict.fromkeys((InputError, RequestValidationError, ServiceError), refusal)
+    return {**refused, HTTPException: http_error, Exception: failure}

@@ -16,50 +16,36 @@ Schema = Mapping[str, Any]
 
 def page(document: Schema) -> str:
     """An OpenAPI document as HTML: each request with an example, then the fields of what is sent and answered."""
-    schemas = document["components"]["schemas"]
-    requests = [
-        (method, path, operation)
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
-    ]
-    refusals = {
-        status: answer["description"]
-        for _, _, operation in requests
-        for status, answer in operation["responses"].items()
-        if status != "200"
-    }
+    schemas, parts, refusals = document["components"]["schemas"], [], {"401": "The token is missing or wrong."}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            parts.append(f"<h2><code>{method.upper()} {escape(path)}</code></h2><p>{escape(operation['summary'])}.</p>")
+            if "requestBody" in operation:
+                sent = operation["requestBody"]["content"]["application/json"]["schema"]
+                fields = schemas[_name(sent)]["properties"]
+                example = {name: field["examples"][0] for name, field in fields.items() if "examples" in field}
+                shown = escape(json.dumps(example, ensure_ascii=False, indent=1))
+                parts.append(f'<p>Body: {_type(sent)}</p><pre tabindex="0">{shown}</pre>')
+            [(kind, answer)] = operation["responses"]["200"]["content"].items()
+            parts.append(f"<p>Answer: {_type(answer['schema']) if kind == 'application/json' else escape(kind)}</p>")
+            refusals |= {
+                status: one["description"] for status, one in operation["responses"].items() if status != "200"
+            }
     refused = "".join(f"<li>{status}: {escape(description)}</li>" for status, description in sorted(refusals.items()))
     title = escape(f"{document['info']['title']} {document['info']['version']}")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body><h1>{title}</h1>'
         "<p>Bodies and answers are JSON. If the service has a token, send it as "
-        "<code>Authorization: Bearer TOKEN</code>.</p>"
-        f"{''.join(_request(*request, schemas) for request in requests)}"
-        f"<h2>Refusals</h2><ul><li>401: The token is missing or wrong.</li>{refused}</ul>"
+        f"<code>Authorization: Bearer TOKEN</code>.</p>{''.join(parts)}<h2>Refusals</h2><ul>{refused}</ul>"
         f"<h2>Fields</h2>{''.join(_object(name, schema) for name, schema in schemas.items())}</body></html>"
     )
 
 
-def _request(method: str, path: str, operation: Schema, schemas: Schema) -> str:
-    parts = [f"<h2><code>{method.upper()} {escape(path)}</code></h2><p>{escape(operation['summary'])}.</p>"]
-    if "requestBody" in operation:
-        sent = operation["requestBody"]["content"]["application/json"]["schema"]
-        example = json.dumps(_example(schemas[_name(sent)]), ensure_ascii=False, indent=1)
-        parts.append(f'<p>Body: {_type(sent)}</p><pre tabindex="0">{escape(example)}</pre>')
-    [(kind, answer)] = operation["responses"]["200"]["content"].items()
-    answered = _type(answer["schema"]) if kind == "application/json" else escape(kind)
-    return f"{''.join(parts)}<p>Answer: {answered}</p>"
-
-
-def _example(schema: Schema) -> dict[str, Any]:
-    return {name: field["examples"][0] for name, field in schema["properties"].items() if "examples" in field}
-
-
 def _object(name: str, schema: Schema) -> str:
-    needed = schema.get("required", ())
     rows = [
-        f"<tr><td><code>{escape(field)}</code></td><td>{_type(value)}{'' if field in needed else ', optional'}</td>"
+        f"<tr><td><code>{escape(field)}</code></td>"
+        f"<td>{_type(value)}{'' if field in schema.get('required', ()) else ', optional'}</td>"
         f"<td>{escape(value.get('description', ''))}</td></tr>"
         for field, value in schema["properties"].items()
     ]

@@ -23,32 +23,37 @@ LOG = logging.getLogger(__name__)
 Key = bytes  # a digest of a row: the rows themselves may be long, and many are remembered
 
 
-class BusyError(Exception):
+class ServiceError(Exception):
+    """A request gets no answer. The message may be sent to whoever asked."""
+
+    status, said = 500, ""
+
+    def __init__(self) -> None:
+        super().__init__(self.said)
+
+
+class BusyError(ServiceError):
     """There are more requests than the service can answer soon."""
 
-    def __init__(self) -> None:
-        super().__init__("the service is busy; try again soon")
+    status, said = 503, "the service is busy; try again soon"
 
 
-class LateError(Exception):
+class LateError(ServiceError):
     """A request took longer than it may."""
 
-    def __init__(self) -> None:
-        super().__init__("the answer took too long; send a shorter chat, or set max_turns")
+    status, said = 504, "the answer took too long; send a shorter chat, or set max_turns"
 
 
-class CallerGoneError(Exception):
+class CallerGoneError(ServiceError):
     """Nobody waits for the answer any more."""
 
-    def __init__(self) -> None:
-        super().__init__("the caller has gone")
+    status, said = 499, "the caller has gone"
 
 
-class FailedError(RuntimeError):
+class FailedError(ServiceError):
     """The model failed. The cause may name files of the server, so only the log shows it."""
 
-    def __init__(self) -> None:
-        super().__init__("the prediction failed; the log says why")
+    said = "the prediction failed; the log says why"
 
 
 class TooLongError(InputError):
@@ -136,7 +141,7 @@ class JoinedPredictions:
 
         Raises:
             TooLongError: the request asks for more reading than it may.
-            BusyError, LateError, CallerGoneError, FailedError: the request cannot be answered, see there.
+            ServiceError: the request cannot be answered.
         """
         ticket = _TICKET.get()
         keys = _keys(rows, self._columns)
@@ -278,12 +283,12 @@ def _keys(rows: Iterable[Row], columns: Sequence[str]) -> list[Key]:
     return [hashlib.sha256(b"".join(key(row[column]) for column in columns)).digest() for row in rows]
 
 
-def _no_longer_wanted(job: _Job) -> CallerGoneError | LateError | None:
+def _no_longer_wanted(job: _Job) -> ServiceError | None:
     """Why nobody waits for an answer any more; None if somebody does."""
     try:
         if job.ticket:
             job.ticket.check()
-    except (CallerGoneError, LateError) as error:
+    except ServiceError as error:
         return error
     return None
 

@@ -84,6 +84,7 @@ def _shown(store: LabelStore, person: int, item: Item | None) -> dict[str, Any]:
     chat = None
     if item:
         chat = {"id": item.id, "messages": item.messages, "replies": earlier_replies(item.messages)}
+        chat["unread"] = item.unread
     return {"item": chat, "done": done, "total": total}
 
 

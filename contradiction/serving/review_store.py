@@ -20,7 +20,8 @@ ANNOTATORS = 2  # the first two people label every chat; whoever joins later lab
 LONGEST_NAME = 40
 
 _TABLES = {
-    "items": "(id INTEGER PRIMARY KEY, digest TEXT UNIQUE, position REAL, name TEXT, messages TEXT, truth TEXT)",
+    "items": "(id INTEGER PRIMARY KEY, digest TEXT UNIQUE, position REAL, name TEXT, messages TEXT, truth TEXT, "
+    "unread INTEGER)",
     "people": "(place INTEGER PRIMARY KEY, name TEXT UNIQUE)",
     "labels": "(item INTEGER REFERENCES items, person INTEGER REFERENCES people, label TEXT, evidence INTEGER, "
     "time REAL, PRIMARY KEY (item, person)) WITHOUT ROWID",
@@ -40,12 +41,14 @@ class Item:
         name: the id that its file gives it, or its place there.
         messages: ``role`` and ``content`` as text, up to the reply.
         truth: the known label of a spot check; None of any other chat.
+        unread: whether the chat holds content that is not text, which people do not see.
     """
 
     id: int
     name: str
     messages: Sequence[Mapping[str, str]]
     truth: str | None = None
+    unread: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Report:
 
     Attributes:
         chats: the number of chats to label, without spot checks.
+        in_part: those that people see only in part; the counts of agreement are without them.
         both: those that both annotators have labelled.
         same: those on which they agree.
         waiting: those on which they differ and that nobody else has labelled yet.
@@ -66,6 +70,7 @@ class Report:
     """
 
     chats: int
+    in_part: int
     both: int
     same: int
     waiting: int
@@ -123,25 +128,25 @@ class LabelStore:
 
     def add(self, chats: Iterable[tuple[str, Messages]], spot_checks: Iterable[tuple[str, Messages, str]] = ()) -> int:
         """Adds chats that the file does not hold yet, spot checks spread evenly among them; returns how many."""
-        groups: list[list[tuple[str, list[dict[str, str]], str | None]]] = [
-            [(name, text_messages(messages), None) for name, messages in chats],
-            [(name, text_messages(messages), truth) for name, messages, truth in spot_checks],
+        labelled = [(name, messages, None) for name, messages in chats], list(spot_checks)
+        groups = [
+            [_Entry(name, *text_messages(messages), truth) for name, messages, truth in group] for group in labelled
         ]
         with self._open() as file:
             file.execute("BEGIN IMMEDIATE")
             known = {digest for (digest,) in file.execute("SELECT digest FROM items")}
-            plain, checks = ([entry for entry in group if _digest(entry[1], entry[2]) not in known] for group in groups)
+            plain, checks = ([entry for entry in group if entry.digest not in known] for group in groups)
             start = (file.execute("SELECT max(position) FROM items").fetchone()[0] or 0.0) + 1
-            positioned: list[tuple[float, Any]] = [(start + number, entry) for number, entry in enumerate(plain)]
+            positioned = [(start + number, entry) for number, entry in enumerate(plain)]
             gap = max(len(plain), 1) / max(len(checks), 1)
             positioned += [(start + (number + 0.5) * gap, entry) for number, entry in enumerate(checks)]
             positioned.sort(key=lambda entry: entry[0])  # so that the number of a chat does not tell a spot check
             before = file.total_changes
             file.executemany(
-                "INSERT OR IGNORE INTO items (digest, position, name, messages, truth) VALUES (?, ?, ?, ?, ?)",
+                "INSERT OR IGNORE INTO items VALUES (NULL, ?, ?, ?, ?, ?, ?)",
                 [
-                    (_digest(messages, truth), position, name, json.dumps(messages, ensure_ascii=False), truth)
-                    for position, (name, messages, truth) in positioned
+                    (one.digest, place, one.name, json.dumps(one.messages, ensure_ascii=False), one.truth, one.unread)
+                    for place, one in positioned
                 ],
             )
             return file.total_changes - before
@@ -183,7 +188,7 @@ class LabelStore:
     def item(self, number: int) -> Item:
         """A chat by its number; raises InputError for an unknown one."""
         with self._open() as file:
-            row = file.execute("SELECT id, name, messages, truth FROM items WHERE id = ?", (number,)).fetchone()
+            row = file.execute("SELECT id, name, messages, truth, unread FROM items WHERE id = ?", (number,)).fetchone()
         if not row:
             raise InputError(f"chat {number} does not exist")
         return _item(row)
@@ -225,9 +230,9 @@ class LabelStore:
             for person, (label, _) in labels.items() if item.truth is not None else ():
                 right, count = spot_checks[names[person]]
                 spot_checks[names[person]] = (right + (label == item.truth), count + 1)
-        chats = [(labels, decided) for item, labels, decided in reviewed if item.truth is None]
-        both = [(labels, decided) for labels, decided in chats if {1, 2} <= labels.keys()]
-        pairs = [(labels[1][0], labels[2][0]) for labels, _ in both]
+        chats = [(item, labels, decided) for item, labels, decided in reviewed if item.truth is None]
+        both = [(item, labels, decided) for item, labels, decided in chats if {1, 2} <= labels.keys()]
+        pairs = [(labels[1][0], labels[2][0]) for item, labels, _ in both if not item.unread]
 
         def kappa(merge: bool) -> float | None:
             merged = {label: label if label in (NON_CONTRADICTION, UNCLEAR) else CONTRADICTION for label in CHOICES}
@@ -238,11 +243,12 @@ class LabelStore:
 
         return Report(
             chats=len(chats),
-            both=len(both),
+            in_part=sum(item.unread for item, _, _ in chats),
+            both=len(pairs),
             same=sum(first == second for first, second in pairs),
-            waiting=sum(decided is None for _, decided in both),
-            final=sum(decided is not None for _, decided in chats),
-            unclear=sum(decided == UNCLEAR for _, decided in chats),
+            waiting=sum(decided is None for _, _, decided in both),
+            final=sum(decided is not None for _, _, decided in chats),
+            unclear=sum(decided == UNCLEAR for _, _, decided in chats),
             kappa=kappa(False),
             kappa_merged=kappa(True),
             people={name: sum(person in labels for _, labels, _ in reviewed) for person, name in names.items()},
@@ -280,7 +286,7 @@ class LabelStore:
     def _reviewed(self) -> Iterator[tuple[Item, dict[int, tuple[str, int | None]], str | None]]:
         """Each chat with the label and evidence of each person, and its final label."""
         with self._open() as file:
-            items = file.execute("SELECT id, name, messages, truth FROM items ORDER BY position").fetchall()
+            items = file.execute("SELECT id, name, messages, truth, unread FROM items ORDER BY position").fetchall()
             labels: dict[int, dict[int, tuple[str, int | None]]] = {}
             for number, person, label, evidence in file.execute("SELECT item, person, label, evidence FROM labels"):
                 labels.setdefault(number, {})[person] = (label, evidence)
@@ -290,7 +296,7 @@ class LabelStore:
 
 
 _NEXT = """
-SELECT id, name, messages, truth FROM items
+SELECT id, name, messages, truth, unread FROM items
 WHERE id NOT IN (SELECT item FROM labels WHERE person = ?1) AND position > ?2 ORDER BY position LIMIT 1
 """
 # Chats on which the two annotators differ, and which nobody else has labelled; not spot checks, whose label is known.
@@ -301,7 +307,7 @@ WHERE one.label != two.label AND truth IS NULL
 AND NOT EXISTS (SELECT 1 FROM labels WHERE item = id AND person > 2)
 """
 _NEXT_DISPUTED = f"""
-SELECT id, name, messages, truth {_DISPUTED} AND ?1 > 2 AND position > ?2 ORDER BY position LIMIT 1
+SELECT id, name, messages, truth, unread {_DISPUTED} AND ?1 > 2 AND position > ?2 ORDER BY position LIMIT 1
 """
 
 
@@ -318,15 +324,31 @@ def decide(labels: Sequence[str], annotators: int = ANNOTATORS) -> str | None:
     return labels[-1] if len(labels) > ANNOTATORS else None
 
 
-def text_messages(messages: Messages) -> list[dict[str, str]]:
-    """The messages by both sides as text, up to the last reply.
+@dataclass(frozen=True)
+class _Entry:
+    """A chat to add; see :class:`Item`."""
+
+    name: str
+    messages: list[dict[str, str]]
+    unread: bool
+    truth: str | None
+
+    @property
+    def digest(self) -> str:
+        content = json.dumps([self.messages, self.truth is not None], ensure_ascii=False)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+
+def text_messages(messages: Messages) -> tuple[list[dict[str, str]], bool]:
+    """The messages by both sides as text, up to the last reply, and whether some of their content is not text.
 
     Raises:
         InputError: a message is not usable, or there is no reply.
     """
     if not (turns := read_turns(messages)):
         raise InputError("the chat holds no message by the assistant")
-    return spoken_messages(messages[: turns[-1].reply_messages[-1] + 1])
+    read = spoken_messages(messages[: turns[-1].reply_messages[-1] + 1])
+    return read, any(turn.unread for turn in turns)
 
 
 def earlier_replies(messages: Sequence[Mapping[str, str]]) -> list[int]:
@@ -335,10 +357,5 @@ def earlier_replies(messages: Sequence[Mapping[str, str]]) -> list[int]:
     return [index for index, message in enumerate(messages) if message["role"] == ASSISTANT and index not in judged]
 
 
-def _digest(messages: Sequence[Mapping[str, str]], truth: str | None) -> str:
-    content = json.dumps([messages, truth is not None], ensure_ascii=False)
-    return hashlib.sha256(content.encode()).hexdigest()
-
-
 def _item(row: Sequence[Any]) -> Item:
-    return Item(row[0], row[1], json.loads(row[2]), row[3])
+    return Item(row[0], row[1], json.loads(row[2]), row[3], bool(row[4]))

@@ -118,7 +118,7 @@ class Service:
 
         Raises:
             InputError: the input is not usable, or the request asks for more than it may.
-            BusyError, LateError, CallerGoneError, FailedError: it cannot be answered.
+            ServiceError: it cannot be answered.
         """
         ticket.check()
         with serving(ticket):

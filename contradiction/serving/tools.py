@@ -13,7 +13,7 @@ from starlette.routing import Route
 from contradiction import __version__
 from contradiction.errors import InputError, shown
 from contradiction.serving.endpoints import ENDPOINTS, answer, caller_of, explain
-from contradiction.serving.predictions import BusyError, CallerGoneError, FailedError, LateError
+from contradiction.serving.predictions import FailedError, ServiceError
 from contradiction.serving.service import Service
 
 LOG = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ async def _answered(services: Mapping[str, Service], name: str, arguments: dict[
         return json.loads(json.dumps(await answer(services, name, body, caller)))
     except ValidationError as error:
         raise InputError(explain(error.errors(), ENDPOINTS[name].body)) from None
-    except (InputError, BusyError, LateError, CallerGoneError, FailedError):
+    except (InputError, ServiceError):
         raise
     except Exception:
         LOG.exception("a tool failed")  # not sent, because it may name files

@@ -1,6 +1,5 @@
 """The devices of a run: precision, processes, and deterministic algorithms."""
 
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,11 +37,6 @@ def accelerator_for(recipe: "Recipe", **options: Any) -> Accelerator:
     """
     processes()
     check_fp16_device(recipe)
-    if fast_precision(recipe) != recipe:
-        logging.getLogger(__name__).warning(
-            "this CPU has no instructions for bf16; training in fp32 is about 20 times as fast: "
-            'recipe.with_changes(precision="fp32")'
-        )
     try:
         return Accelerator(mixed_precision="no" if recipe.precision == "fp32" else recipe.precision, **options)
     except ValueError as error:  # a process can have only one precision, and not every device supports all

@@ -60,7 +60,10 @@ def _limits(tokens: int) -> dict[str, Any]:
 def _pretrained(backbone: str, recipe: Recipe) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
     import torch
 
-    otherwise = f"backbone {backbone!r}: neither a folder with an encoder nor one on the Hub that can be reached"
+    otherwise = (
+        f"backbone {backbone!r}: neither a folder with an encoder nor one on the Hub that can be reached; --backbone "
+        "names another"
+    )
     with loading(backbone, otherwise):
         from transformers import AutoModelForSequenceClassification
 

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from contradiction.data.splits import UNNAMED
 from contradiction.errors import InputError
 from contradiction.io.hub import model_name
 from contradiction.labels import GROUPED, has_two_texts
 from contradiction.training import record
-from contradiction.training.recipe_files import upgraded
 
 if TYPE_CHECKING:
     from contradiction.training.recipe import Recipe
@@ -32,10 +31,10 @@ class Training(BaseModel):
         config: the config of the data set.
         data_name: the name in the card of the data repo; None where it is not recorded.
         model: the name of the model; None for the model of the record itself.
-        bot: the bot whose replies were read; None for both, and in records without this option.
-        train_fraction: the fraction of these rows; 1 in records without this option.
+        bot: the bot whose replies were read; None for both.
+        train_fraction: the fraction of these rows.
         seed: the seed with which the fraction was drawn; None where it is not recorded.
-        crossed: whether the training split of the crossed chats was read too; False in records without this entry.
+        crossed: whether the training split of the crossed chats was read too.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -44,7 +43,7 @@ class Training(BaseModel):
     data_name: str | None = None
     model: str | None = None
     bot: str | None = None
-    train_fraction: float = Field(1.0, validation_alias=AliasChoices("train_fraction", "share"))  # `share` in old files
+    train_fraction: float = 1.0
     seed: int | None = None
     crossed: bool = False
 
@@ -102,12 +101,10 @@ def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Trai
 
 
 def _data_options(recipe: object) -> dict[str, Any]:
-    """The data options, the seed, and the use of crossed chats of a recorded recipe of any version."""
-    values = upgraded(recipe)[0] if isinstance(recipe, Mapping) else {}
-    data, augmentation = (
-        table if isinstance(table := values.get(name), Mapping) else {} for name in ("data", "augmentation")
-    )
-    return {**data, "seed": values.get("seed"), "crossed": augmentation.get("crossed", False)}
+    """The data options, the seed, and the use of crossed chats of a recorded recipe."""
+    data, augmentation = (record.options_of(recipe, table) for table in ("data", "augmentation"))
+    seed = recipe.get("seed") if isinstance(recipe, Mapping) else None
+    return {**data, "seed": seed, "crossed": augmentation.get("crossed", False)}
 
 
 def _items(value: object) -> list[Any]:
@@ -183,10 +180,9 @@ def calibrations(run: Mapping[str, Any]) -> list[str]:
 
 
 def of_evaluation(result: Mapping[str, Any]) -> str | None:
-    """The leakage of an evaluation in words; None without any. For older files it is derived from the record."""
-    for key in ("leakage", "seen"):  # the second in older files
-        if key in result:
-            return result[key] or None
+    """The leakage of an evaluation in words; None without any. Where the file does not say, the record does."""
+    if "leakage" in result:
+        return result["leakage"] or None
     return describe_leakage(result.get("run") or {}, str(result.get("config")), str(result.get("split")))
 
 

@@ -1,15 +1,9 @@
-"""Trains a detector from a recipe on `accelerate`: the loop, from rows to a model folder.
-
-While a run goes on, everything lies in ``<out>.partial``: the best checkpoint so far, and the state to resume from.
-Only a finished run is renamed to ``<out>``, so a folder of that name is always a whole model.
-"""
+"""Fine-tunes one encoder on `accelerate`: the loop of steps and epochs, which resumes from its saved state."""
 
 import math
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,22 +12,23 @@ from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import ProjectConfiguration, gather_object, set_seed, tqdm
 from transformers import get_linear_schedule_with_warmup
 
-from contradiction.data.splits import CHINESE, Data, languages_of, of_bot
+from contradiction.data.splits import CHINESE
 from contradiction.errors import InputError
 from contradiction.inputs.views import CHINESE_ONLY_KEY, VIEWS
 from contradiction.io import files
 from contradiction.io.quiet import no_model_bars
 from contradiction.labels import task_of
-from contradiction.training import record, run_folder, tracking
+from contradiction.training import tracking
 from contradiction.training.accelerators import accelerator_for
 from contradiction.training.accelerators import deterministic as only_deterministic
-from contradiction.training.augmentation import TrainingRows, rewritten, training_rows
-from contradiction.training.distillation import check_teachers, soft_labels
+from contradiction.training.augmentation import rewritten
+from contradiction.training.distillation import soft_labels
 from contradiction.training.initialize import initialize_model
 from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
 from contradiction.training.losses import GROUP, UNLABELLED, Objective, objective
 from contradiction.training.optimizers import adamw
 from contradiction.training.recipe import Recipe
+from contradiction.training.run import Run, Trained
 from contradiction.training.run_folder import (
     TEACHER_PROBABILITIES,
     Position,
@@ -45,98 +40,45 @@ from contradiction.training.run_folder import (
 from evaluate_metric.evaluate_metric import score
 
 if TYPE_CHECKING:
-    from datasets import Dataset
     from torch.utils.data import DataLoader
     from transformers import PreTrainedModel
 
 
-def train(
-    recipe: Recipe,
-    *,
-    data: Data,
-    out: str | Path,
-    resume: bool = False,
-    save_steps: int | None = None,
-    track: str | None = None,
-    logs: str | Path | None = None,
-    tracked_as: str | None = None,
-    deterministic: bool = False,
-) -> Path:
-    """Trains a detector and writes it as a model folder.
+def train_checkpoint(run: Run) -> Trained:
+    """Fine-tunes one encoder.
 
-    The model folder holds the checkpoint with the best macro-F1 on the validation split, or the last one if the recipe
-    says so. The test split is not read.
-
-    Args:
-        recipe: the experiment.
-        data: the data repo, a folder or Hub id; or rows in memory by split.
-        out: the model folder to write: checkpoint, tokenizer, and ``run.json``, the record of the run.
-        resume: continue an unfinished run of the same recipe and data; a finished run stays as it is.
-        save_steps: save the training state every so many steps; by default only after each epoch.
-        track: an experiment tracker of accelerate, for instance ``tensorboard``.
-        logs: the folder for the files of a tracker, by default ``<out>.tracking``.
-        tracked_as: the name of the run in the tracker, by default the name of ``out``.
-        deterministic: see ``contradiction.training.accelerators``.
+    The model is the checkpoint with the best macro-F1 on the validation split, or the last one if the recipe says so.
 
     Raises:
-        InputError: the method does not fine-tune, ``out`` exists or has no name, another process trains there, the
-            unfinished run has another recipe, the backbone or a teacher was trained on test rows, a batch cannot be
-            shared, the loss is not finite, the disk is full, or the tracker is not available.
+        InputError: a batch cannot be shared, the loss is not finite, the disk is full, or the tracker cannot be
+            started.
     """
-    if not recipe.model.fine_tunes:
-        raise InputError(f"{recipe.name}: method {recipe.model.method!r} fine-tunes nothing; `cdconv train` fits it")
-    out = Path(out)
-    work = run_folder.partial_folder(out)
+    recipe, training = run.recipe, run.training
     accelerator = accelerator_for(
         recipe,
         # One batch of the recipe is one step, whatever the number of processes.
         dataloader_config=DataLoaderConfiguration(split_batches=True),
-        log_with=tracking.check(track) if track else None,
-        project_config=ProjectConfiguration(logging_dir=str(logs or tracking.folder_of(out))),
+        log_with=run.track,
+        project_config=ProjectConfiguration(logging_dir=str(run.logs or tracking.folder_of(run.out))),
     )
-    rows, languages = run_folder.load_splits(recipe, data), languages_of(data)
-    request, conditions = run_folder.run_request(recipe, data, rows), run_folder.provenance(recipe, deterministic)
-    check_teachers(recipe, request["data"])
-    with run_folder.claimed(out, request, resume, accelerator) as finished:
-        if finished:
-            return out
-        training, validation = training_rows(rows["train"], recipe), of_bot(rows["validation"], recipe.data.bot)
-        layout = Layout(
-            len(training.rows), recipe.optimizer.batch_size, accelerator.num_processes, accelerator.process_index
-        )
-        if recipe.loss.choice:
-            layout.check_groups(training.rows[GROUP])
-        if accelerator.is_main_process:
-            run_folder.open_run(work, request, resume, conditions)
-        accelerator.wait_for_everyone()
-
-        curves = tracking.tracking(
-            accelerator, recipe.model_dump(), tracked_as or out.name, resumed=(work / "state").is_dir()
-        )
-        with only_deterministic(deterministic), curves as tracker:
-            set_seed(recipe.seed)
-            run = _prepare(accelerator, recipe, training, validation, layout, work, languages)
-            progress = _run(run, recipe, work, save_steps, tracker)
-
-        if accelerator.is_main_process:
-            with explain_write_errors(work):
-                result = asdict(progress)
-                started = record.read(work)  # since then, a Hub repo may have changed
-                result |= {key: started.get(key) or value for key, value in conditions.items()}
-                result |= {"processes": accelerator.num_processes, **run_folder.origin(recipe, languages)}
-                model, seconds = accelerator.unwrap_model(run.model), sum(epoch["seconds"] for epoch in progress.epochs)
-                record.write(
-                    work / "best", request=request, result=result, minutes=seconds / 60,
-                    parameters=model.num_parameters(), hardware=record.hardware(str(model.device)),
-                )  # fmt: skip
-                run_folder.finalize(work / "best", validation)
-                files.replace_folder(work / "best", out)
-            shutil.rmtree(work)
-    return out
+    layout = Layout(
+        len(training.rows), recipe.optimizer.batch_size, accelerator.num_processes, accelerator.process_index
+    )
+    if recipe.loss.choice:
+        layout.check_groups(training.rows[GROUP])
+    resumed = (run.work / "state").is_dir()
+    curves = tracking.tracking(accelerator, recipe.model_dump(), run.tracked_as or run.out.name, resumed=resumed)
+    with only_deterministic(run.deterministic), curves as tracker:
+        set_seed(recipe.seed)
+        steps = _prepare(accelerator, run, layout)
+        progress = _train(steps, run, tracker)
+    model = accelerator.unwrap_model(steps.model)
+    minutes = sum(epoch["seconds"] for epoch in progress.epochs) / 60
+    return Trained(model.num_parameters(), str(model.device), minutes, asdict(progress))
 
 
 @dataclass
-class _Run:
+class _Steps:
     """The objects of the training loop. The accelerator has prepared all but ``layout`` and ``loss_of``."""
 
     accelerator: Accelerator
@@ -150,25 +92,17 @@ class _Run:
     tokenizer: Any
 
 
-def _prepare(
-    accelerator: Accelerator,
-    recipe: Recipe,
-    training: TrainingRows,
-    validation: "Dataset",
-    layout: Layout,
-    work: Path,
-    languages: list[str],
-) -> _Run:
-    rows = training.rows
+def _prepare(accelerator: Accelerator, run: Run, layout: Layout) -> _Steps:
+    recipe, rows = run.recipe, run.training.rows
     model, tokenizer = initialize_model(
         recipe, (row[column] for row in rows.to_list() for column in VIEWS[recipe.data.view])
     )
-    if languages != [CHINESE]:
+    if run.languages != [CHINESE]:
         setattr(model.config, CHINESE_ONLY_KEY, False)
-    soft = _teacher_probabilities(accelerator, recipe, training, work) if recipe.distillation.has_teachers else None
+    soft = _teacher_probabilities(accelerator, run) if recipe.distillation.has_teachers else None
     examples = encode_rows(rewritten(rows, recipe), recipe, tokenizer, soft)
     batches = train_loader(examples, tokenizer, recipe.optimizer.batch_size, recipe.seed)
-    encoded = encode_rows(validation, recipe, tokenizer)
+    encoded = encode_rows(run.validation, recipe, tokenizer)
     validation_batches = evaluation_loader(encoded, tokenizer, recipe.optimizer.batch_size)
     optimizer = adamw(model, recipe)
     labels = [example["labels"] for example in examples if example["labels"] != UNLABELLED]
@@ -179,15 +113,15 @@ def _prepare(
         model, optimizer, schedule, batches, validation_batches
     )
     loss_of = objective(recipe, counts)
-    return _Run(accelerator, model, optimizer, schedule, batches, validation_batches, layout, loss_of, tokenizer)
+    return _Steps(accelerator, model, optimizer, schedule, batches, validation_batches, layout, loss_of, tokenizer)
 
 
-def _teacher_probabilities(accelerator: Accelerator, recipe: Recipe, training: TrainingRows, work: Path) -> np.ndarray:
+def _teacher_probabilities(accelerator: Accelerator, run: Run) -> np.ndarray:
     """The probabilities of the teachers. The main process computes them once and caches them in the run folder."""
-    cache = work / TEACHER_PROBABILITIES
+    cache, training = run.work / TEACHER_PROBABILITIES, run.training
     if accelerator.is_main_process and not cache.is_file():
-        computed = soft_labels(recipe, training.rows.select(range(training.teacher_rows)))
-        with explain_write_errors(work), files.new_file(cache) as partial, partial.open("wb") as stream:
+        computed = soft_labels(run.recipe, training.rows.select(range(training.teacher_rows)))
+        with explain_write_errors(run.work), files.new_file(cache) as partial, partial.open("wb") as stream:
             np.save(stream, computed)
     accelerator.wait_for_everyone()
     probabilities: np.ndarray = np.load(cache)
@@ -198,13 +132,13 @@ def _teacher_probabilities(accelerator: Accelerator, recipe: Recipe, training: T
     return probabilities
 
 
-def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker: tracking.Tracker) -> Progress:
+def _train(steps: _Steps, run: Run, tracker: tracking.Tracker) -> Progress:
     """Trains, validates and saves the remaining epochs; returns the progress of the whole run."""
-    progress, position = load_state(run.accelerator, work)
-    rows, batch_size = run.layout.rows, run.layout.batch_size
+    recipe, work, layout, accelerator = run.recipe, run.work, steps.layout, steps.accelerator
+    progress, position = load_state(accelerator, work)
     bar = tqdm(
-        total=recipe.optimizer.epochs * rows,
-        initial=len(progress.epochs) * rows + min(position.steps * batch_size, rows),
+        total=recipe.optimizer.epochs * layout.rows,
+        initial=len(progress.epochs) * layout.rows + min(position.steps * layout.batch_size, layout.rows),
         desc=f"training {recipe.name}",
         unit="row",
         dynamic_ncols=True,
@@ -213,40 +147,40 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
 
     def after_step(now: Position) -> None:
         # The last step of an epoch is saved after validation.
-        if save_steps and now.steps % save_steps == 0 and now.steps < run.layout.steps:
-            save_state(run.accelerator, work, progress, now)
+        if run.save_steps and now.steps % run.save_steps == 0 and now.steps < layout.steps:
+            save_state(accelerator, work, progress, now)
 
     with bar:
         while len(progress.epochs) < recipe.optimizer.epochs:
             epoch = len(progress.epochs)
-            loss, seconds = _one_epoch(run, epoch, position, bar, tracker, after_step)
+            loss, seconds = _one_epoch(steps, epoch, position, bar, tracker, after_step)
             # With few training rows, validation takes longer than the epoch, and the bar stands still.
             bar.set_description(f"validating {recipe.name}")
-            scores = evaluate_epoch(run.accelerator, run.model, run.validation_batches, recipe)
+            scores = evaluate_epoch(accelerator, steps.model, steps.validation_batches, recipe)
             bar.set_description(f"training {recipe.name}", refresh=False)
             progress.epochs.append({"train_loss": loss, "seconds": round(seconds, 1), "validation": scores})
-            if run.accelerator.is_main_process:
+            if accelerator.is_main_process:
                 bar.write(_summary(epoch, recipe.optimizer.epochs, loss, scores))
-            tracker.epoch((epoch + 1) * run.layout.steps, loss, scores)
+            tracker.epoch((epoch + 1) * layout.steps, loss, scores)
             if scores["macro_f1"] > progress.best_macro_f1 or recipe.optimizer.checkpoint == "last":
                 progress.best_macro_f1, progress.best_epoch = scores["macro_f1"], epoch + 1
-                _save_best(run, work)
-            save_state(run.accelerator, work, progress)
+                _save_best(steps, run)
+            save_state(accelerator, work, progress)
             position = Position()
     return progress
 
 
-def _save_best(run: _Run, work: Path) -> None:
+def _save_best(steps: _Steps, run: Run) -> None:
     """Saves the model as the best so far; the main process does so."""
-    if not run.accelerator.is_main_process:
+    if not steps.accelerator.is_main_process:
         return
-    with explain_write_errors(work), files.new_folder(work / "best") as folder, no_model_bars():
-        run.accelerator.unwrap_model(run.model).save_pretrained(folder)
-        run.tokenizer.save_pretrained(folder)
+    with explain_write_errors(run.work), files.new_folder(run.model) as folder, no_model_bars():
+        steps.accelerator.unwrap_model(steps.model).save_pretrained(folder)
+        steps.tokenizer.save_pretrained(folder)
 
 
 def _one_epoch(
-    run: _Run,
+    steps: _Steps,
     epoch: int,
     position: Position,
     bar: tqdm,
@@ -254,19 +188,19 @@ def _one_epoch(
     after_step: Callable[[Position], None],
 ) -> tuple[float, float]:
     """Trains on the rows of an epoch after ``position``; returns the mean loss of a row and the seconds."""
-    accelerator, layout = run.accelerator, run.layout
-    run.model.train()
+    accelerator, layout = steps.accelerator, steps.layout
+    steps.model.train()
     # The prepared loader counts epochs from 0, also after a resume, so it needs the number of the epoch; it passes the
     # number to the sampler. With several processes, the loader of skip_first_batches does not, but it uses the same
     # sampler.
-    run.batches.set_epoch(epoch)
-    batches = accelerator.skip_first_batches(run.batches, position.steps) if position.steps else run.batches
+    steps.batches.set_epoch(epoch)
+    batches = accelerator.skip_first_batches(steps.batches, position.steps) if position.steps else steps.batches
     before = time.perf_counter() - position.seconds
     for batch in batches:
         ids, labels = batch.pop("id"), batch.pop("labels")
         step = 1 + position.steps  # of this epoch
         rows = layout.own_rows(position.steps, len(labels))
-        loss = run.loss_of(run.model, batch, labels)[:rows].sum()
+        loss = steps.loss_of(steps.model, batch, labels)[:rows].sum()
         value = loss.item()
         if not math.isfinite(value):
             raise InputError(
@@ -274,13 +208,13 @@ def _one_epoch(
                 "learning_rate may help"
             )
         accelerator.backward(layout.scale(position.steps) * loss)
-        accelerator.clip_grad_norm_(run.model.parameters(), 1.0)
-        run.optimizer.step()
-        run.schedule.step()
-        run.optimizer.zero_grad()
+        accelerator.clip_grad_norm_(steps.model.parameters(), 1.0)
+        steps.optimizer.step()
+        steps.schedule.step()
+        steps.optimizer.zero_grad()
         bar.update(layout.real_rows(position.steps))
         position = Position(step, position.loss + value, position.rows + rows, time.perf_counter() - before)
-        rate = run.schedule.get_last_lr()[0]
+        rate = steps.schedule.get_last_lr()[0]
         bar.set_postfix(loss=f"{value / max(rows, 1):.3f}", lr=f"{rate:.1e}", refresh=False)
         tracker.step(epoch * layout.steps + step, value, rows, rate)
         after_step(position)

@@ -1,8 +1,8 @@
 """A recipe is one experiment: its data, its model, and its training options."""
 
 import re
-from collections.abc import Mapping
-from typing import Any, Literal, Self, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -26,7 +26,6 @@ WITHOUT_STEPS = (
     "name", "seed", "precision", "config", "view", "bot", "train_fraction", "method", "options", "backbone",
     "base_model",
 )  # fmt: skip
-RecipeT = TypeVar("RecipeT", bound="Recipe")
 
 
 class Recipe(Options):
@@ -62,126 +61,108 @@ class Recipe(Options):
         return values
 
     @model_validator(mode="after")
-    def _data_fit_together(self) -> Self:
-        data, hierarchical = self.data, self.model.method == "hierarchical"
-        if hierarchical != (data.view == HIERARCHICAL):
-            raise ValueError(
-                f"data.view is {data.view!r} and model.method {self.model.method!r}; method 'hierarchical' chooses the "
+    def _options_fit_together(self) -> Self:
+        if message := next(self._conflicts(), None):
+            raise ValueError(message)
+        return self
+
+    def _conflicts(self) -> Iterator[str]:
+        """Why options do not go together, the first reason first."""
+        data, task, view = self.data, task_of(self.data.config), self.data.view
+        hierarchical, two_texts = self.model.method == "hierarchical", self.data.view in TWO_TEXTS
+        if hierarchical != (view == HIERARCHICAL):
+            yield (
+                f"data.view is {view!r} and model.method {self.model.method!r}; method 'hierarchical' chooses the "
                 "views of its stages itself, every other method needs a view"
             )
         for kind in dict.fromkeys(TWO_TEXTS.values()):
-            if (TWO_TEXTS.get(data.view) == kind) != data.config.startswith(kind):
+            if (TWO_TEXTS.get(view) == kind) != data.config.startswith(kind):
                 views = " or ".join(view for view in TWO_TEXTS if TWO_TEXTS[view] == kind)
-                raise ValueError(
-                    f"data.view {data.view!r} does not read data.config {data.config!r}; the view {views} goes with "
+                yield (
+                    f"data.view {view!r} does not read data.config {data.config!r}; the view {views} goes with "
                     f"{kind} configs"
                 )
-        if data.bot and data.view in TWO_TEXTS:
-            raise ValueError(f"data.config {data.config!r} holds no replies of bots; remove data.bot")
+        if data.bot and two_texts:
+            yield f"data.config {data.config!r} holds no replies of bots; remove data.bot"
         if data.target and hierarchical:
-            raise ValueError("method 'hierarchical' targets each category in turn; remove data.target")
-        if (data.target or hierarchical) and task_of(data.config) != "4-class":
-            raise ValueError(
-                f"data.config {data.config!r} has no categories to target; allowed are 4-class, 4-class-grouped"
+            yield "method 'hierarchical' targets each category in turn; remove data.target"
+        if (data.target or hierarchical) and task != "4-class":
+            yield f"data.config {data.config!r} has no categories to target; allowed are 4-class, 4-class-grouped"
+        if self.model.nli_head and task not in CONTRADICTIONS:
+            yield (
+                f"model.nli_head starts the head from a contradiction of NLI; data.config {data.config!r} has no "
+                "such label"
             )
-        return self
+        yield from self._conflicts_of_teachers(hierarchical, two_texts)
+        yield from self._conflicts_of_rows(task, hierarchical, two_texts)
+        yield from self._conflicts_of_loss(task)
+        yield from self._options_without_effect(two_texts)
 
-    @model_validator(mode="after")
-    def _teachers_teach_one_checkpoint(self) -> Self:
-        distillation, data = self.distillation, self.data
-        if distillation.has_teachers and data.view == HIERARCHICAL:
-            raise ValueError("teachers teach one checkpoint; method 'hierarchical' trains one for each category")
-        if distillation.ngram_teacher_weight and (data.view in TWO_TEXTS or data.target):
-            raise ValueError(
+    def _conflicts_of_teachers(self, hierarchical: bool, two_texts: bool) -> Iterator[str]:
+        distillation = self.distillation
+        if distillation.has_teachers and hierarchical:
+            yield "teachers teach one checkpoint; method 'hierarchical' trains one for each category"
+        if distillation.ngram_teacher_weight and (two_texts or self.data.target):
+            yield (
                 "distillation.ngram_teacher_weight needs conversations, and all labels of the config; it goes neither "
                 f"with the views {' and '.join(TWO_TEXTS)} nor with data.target"
             )
-        if distillation.transfer_per_row and data.view in TWO_TEXTS:
-            raise ValueError(
-                f"distillation.transfer_per_row makes conversations; the view {data.view} reads pairs of texts"
-            )
-        return self
+        if distillation.transfer_per_row and two_texts:
+            yield (f"distillation.transfer_per_row makes conversations; the view {self.data.view} reads pairs of texts")
 
-    @model_validator(mode="after")
-    def _augmentation_fits_the_labels(self) -> Self:
-        task, view = task_of(self.data.config), self.data.view
-        if self.augmentation.context_negatives and (task != "4-class" or view == HIERARCHICAL):
-            raise ValueError(
-                "augmentation.context_negatives copies rows labelled history; it needs one checkpoint of four classes"
-            )
-        if self.augmentation.nli and (view in TWO_TEXTS or task not in ("2-class", "4-class")):
-            raise ValueError(
-                "augmentation.nli reads pairs of sentences as conversations, for a detector of contradictions"
-            )
-        if (self.augmentation.other_endings or self.augmentation.long_replies) and view in TWO_TEXTS:
-            raise ValueError(
+    def _conflicts_of_rows(self, task: str, hierarchical: bool, two_texts: bool) -> Iterator[str]:
+        options, merged = self.augmentation, task in ("2-class", "4-class")
+        if options.context_negatives and (task != "4-class" or hierarchical):
+            yield "augmentation.context_negatives copies rows labelled history; it needs one checkpoint of four classes"
+        if options.nli and (two_texts or not merged):
+            yield "augmentation.nli reads pairs of sentences as conversations, for a detector of contradictions"
+        if (options.other_endings or options.long_replies) and two_texts:
+            yield (
                 "augmentation.other_endings and augmentation.long_replies rewrite conversations; the view "
-                f"{view} reads pairs of texts"
+                f"{self.data.view} reads pairs of texts"
             )
-        if self.augmentation.crossed and (view in (*TWO_TEXTS, HIERARCHICAL) or task not in ("2-class", "4-class")):
-            raise ValueError(
-                "augmentation.crossed adds conversations with the labels of 2-class or 4-class, to one checkpoint"
-            )
-        return self
+        if options.crossed and (two_texts or hierarchical or not merged):
+            yield "augmentation.crossed adds conversations with the labels of 2-class or 4-class, to one checkpoint"
 
-    @model_validator(mode="after")
-    def _loss_fits_the_labels(self) -> Self:
-        task = task_of(self.data.config)
-        if self.loss.choice and task != "response":
-            raise ValueError("loss.choice chooses among the replies to one chat; it needs a config of responses")
-        conflicts = (self.loss.class_weights, self.loss.logit_adjustment, self.distillation.has_teachers)
-        if self.loss.choice and self.optimizer.checkpoint == "best":
-            raise ValueError(
+    def _conflicts_of_loss(self, task: str) -> Iterator[str]:
+        loss = self.loss
+        if loss.choice and task != "response":
+            yield "loss.choice chooses among the replies to one chat; it needs a config of responses"
+        if loss.choice and self.optimizer.checkpoint == "best":
+            yield (
                 "loss.choice compares replies, so macro-F1 over single replies cannot choose an epoch; set "
                 'optimizer.checkpoint to "last"'
             )
-        if self.loss.choice and any(conflicts):
-            raise ValueError("loss.choice is the whole loss; remove class_weights, logit_adjustment and teachers")
-        if self.loss.ranking and task not in CONTRADICTIONS:
-            raise ValueError(f"loss.ranking ranks contradictions; data.config {self.data.config!r} has no such label")
-        return self
+        if loss.choice and (loss.class_weights or loss.logit_adjustment or self.distillation.has_teachers):
+            yield "loss.choice is the whole loss; remove class_weights, logit_adjustment and teachers"
+        if loss.ranking and task not in CONTRADICTIONS:
+            yield f"loss.ranking ranks contradictions; data.config {self.data.config!r} has no such label"
 
-    @model_validator(mode="after")
-    def _nli_head_fits_the_labels(self) -> Self:
-        if self.model.nli_head and task_of(self.data.config) not in CONTRADICTIONS:
-            raise ValueError(
-                f"model.nli_head starts the head from a contradiction of NLI; data.config {self.data.config!r} has no "
-                "such label"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _without_fine_tuning_there_are_no_steps(self) -> Self:
-        if self.model.fine_tunes:
-            return self
-        method, standard = self.model.method, defaults()
-        if self.model.scratch or self.data.view in TWO_TEXTS:
-            needed = "model.backbone, and " if self.model.needs_encoder else ""
-            raise ValueError(f"method {method!r} needs {needed}a view of conversations")
-        for key, value in self.options().items():
-            if key not in WITHOUT_STEPS and value != standard.get(key, value):
-                raise ValueError(f"method {method!r} trains nothing in steps; remove {option_named(key)}")
-        return self
-
-    @model_validator(mode="after")
-    def _options_have_an_effect(self) -> Self:
-        values, standard = self.options(), defaults()
+    def _options_without_effect(self, two_texts: bool) -> Iterator[str]:
+        values, standard, method = self.options(), defaults(), self.model.method
+        changed = [key for key, value in values.items() if value != standard.get(key, value)]
+        if not self.model.fine_tunes:
+            if self.model.scratch or two_texts:
+                needed = "model.backbone, and " if self.model.needs_encoder else ""
+                yield f"method {method!r} needs {needed}a view of conversations"
+            for key in changed:
+                if key not in WITHOUT_STEPS:
+                    yield f"method {method!r} trains nothing in steps; remove {option_named(key)}"
         for needed, present, keys in (
             ("teachers", self.distillation.has_teachers, ("weight", "temperature")),
             ("augmentation.nli", self.augmentation.nli, ("nli_pairs_per_row",)),
             ("model.backbone", self.model.backbone, ("base_model", "nli_head")),
         ):
             for key in keys:
-                if not present and values[key] != standard[key]:
-                    raise ValueError(f"{option_named(key)} has no effect without {needed}; remove it")
-        return self
+                if not present and key in changed:
+                    yield f"{option_named(key)} has no effect without {needed}; remove it"
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The names of the predicted labels, by class id."""
         return STAGES[self.data.target] if self.data.target else LABELS[task_of(self.data.config)]
 
-    def stages(self) -> list[Self]:
+    def stages(self) -> "list[Recipe]":
         """The recipes of the stages of a hierarchical recipe, in the order in which they decide; else the recipe."""
         if self.data.view != HIERARCHICAL:
             return [self]
@@ -201,15 +182,16 @@ class Recipe(Options):
         return self.model_dump(exclude={"model": {"base_model"}})
 
     @classmethod
-    def of(cls, **options: Any) -> Self:
+    def of(cls, **options: Any) -> "Recipe":
         """A recipe from options by their bare names: ``Recipe.of(name="trial", config="4-class", epochs=3, …)``.
 
         Raises:
             InputError: an unknown name, or a value out of range.
         """
-        return validated(cls, _in_tables({}, options), f"recipe {options.get('name', '')}".rstrip())
+        changes = {option_named(key): value for key, value in options.items()}
+        return validated(in_tables(changes), f"recipe {options.get('name', '')}".rstrip())
 
-    def with_changes(self, **options: Any) -> Self:
+    def with_changes(self, **options: Any) -> "Recipe":
         """The same recipe with other values, by their bare names; None does not change a value.
 
         A new backbone removes ``scratch``, and the ``base_model`` of the previous backbone. A new method removes the
@@ -226,7 +208,7 @@ class Recipe(Options):
             values["model"]["options"] = {}
         if changes.get("model.method") == "hierarchical":
             del values["data"]["view"]
-        return validated(type(self), _in_tables(values, changes), f"recipe {self.name}")
+        return validated(in_tables(values, changes), f"recipe {self.name}")
 
 
 TOP_LEVEL = tuple(key for key in Recipe.model_fields if key not in TABLES)
@@ -253,14 +235,14 @@ def is_recorded_folder(checkpoint: str | None) -> bool:
     return bool(checkpoint and re.fullmatch(r"[^/]+@[0-9a-f]{12}", checkpoint))
 
 
-def validated(cls: type[RecipeT], values: Mapping[str, Any], where: str) -> RecipeT:
+def validated(values: Mapping[str, Any], where: str) -> Recipe:
     """The recipe with these values.
 
     Raises:
         InputError: a key or value is wrong; the message starts with ``where`` and names the first wrong key.
     """
     try:
-        return cls.model_validate(values)
+        return Recipe.model_validate(values)
     except ValidationError as error:
         raise InputError(f"{where}: {describe(error)}") from None
 
@@ -277,15 +259,21 @@ def defaults() -> dict[str, Any]:
     return {key: field.default for key, field in fields if key not in TABLES and not field.is_required()}
 
 
-def _in_tables(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with the options inserted into their tables."""
-    placed = {key: dict(value) if key in TABLES else value for key, value in values.items()}
-    for name, value in options.items():
-        table, _, option = option_named(name).rpartition(".")
-        if table:
+def in_tables(*parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of all parts with their tables; later parts count. Options that stand outside get into their table.
+
+    What is no option stays where it is, so that validation names it.
+    """
+    known = full_names()
+    placed: dict[str, Any] = {}
+    for key, value in (item for part in parts for item in part.items()):
+        table, _, option = known.get(key, key).rpartition(".")
+        if table in TABLES:
             placed.setdefault(table, {})[option] = value
+        elif key in TABLES and isinstance(value, Mapping):
+            placed[key] = {**placed.get(key, {}), **value}
         else:
-            placed[option] = value
+            placed[key] = value
     return placed
 
 

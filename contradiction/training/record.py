@@ -1,6 +1,6 @@
 """``run.json``: the request of a run, its results, and the hardware and versions that it used.
 
-Which keys a record has depends on the method; older records have fewer.
+Which keys a record has depends on the method.
 
 Keys:
     request: ``recipe``; ``data``, the fingerprint of the rows; ``data_name``, the name of their data repo; for some
@@ -17,6 +17,7 @@ Keys:
     base_model: the Hub id of the model that the backbone was made from; None where it is unknown.
     ancestors: the training data of the backbone, the teachers, and the models that these were made from; see
         ``contradiction.training.leakage.ancestors``.
+    rule_kept: why the decision rule was not chosen on validation, in words that follow the name of the model.
     calibrated_on: the names of the labelled chats that the decision rule was fitted to; see
         ``contradiction.training.leakage.describe_calibration``.
     calibrated_parts: the same for the parts of a cascade.
@@ -40,10 +41,9 @@ from contradiction.errors import InputError
 from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.hub import HubUnavailableError, fetch_file, split_revision
 from contradiction.labels import STAGES
-from contradiction.training.recipe import Recipe
-from contradiction.training.recipe_files import RecordedRecipe, recorded_recipe, upgraded
+from contradiction.training.recipe import Recipe, validated
 
-CALIBRATED_ON = "calibrated_on"
+CALIBRATED_ON, RULE_KEPT = "calibrated_on", "rule_kept"
 MERGED = ("soup", "ensemble")  # keys with the records of the members, and in a request with their recipes
 PRUNED = "prune.json"  # the record of a backbone with a pruned vocabulary
 PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
@@ -106,31 +106,34 @@ def write_calibrated_on(folder: str | Path, data_name: str | None) -> None:
     """
     run = read(folder)
     before = run.pop(CALIBRATED_ON, [])
+    kept = run.pop(RULE_KEPT, None)
     if data_name:
         run[CALIBRATED_ON] = list(dict.fromkeys([*before, data_name]))
-    if data_name or before:
+    if data_name or before or kept:
         write_json(Path(folder) / RECORD, run)
 
 
 def recorded_request(folder: str | Path) -> dict[str, Any] | None:
-    """The request of the run of a folder; None without a record.
-
-    Recipe options that are newer than the record have their defaults, so that requests can be compared.
-    """
-    request = read(folder).get("request")
-    try:
-        return {**request, "recipe": recipe(request).recorded()} if request else None
-    except InputError:  # a version with other options wrote it: it is another request
-        return request
+    """The request of the run of a folder; None without a record."""
+    return read(folder).get("request")
 
 
-def recipe(request: Mapping[str, Any]) -> RecordedRecipe:
-    """The recipe of a recorded request of any version.
+def recipe(request: Mapping[str, Any]) -> Recipe:
+    """The recipe of a recorded request.
 
     Raises:
-        InputError: the request holds no recipe, or one of a later version.
+        InputError: the request holds no recipe, or one of another version.
     """
-    return recorded_recipe(request.get("recipe"))
+    values = request.get("recipe")
+    if not isinstance(values, Mapping):
+        raise InputError("the record of the run holds no recipe")
+    return validated(values, f"the recipe in the record of {values.get('name', 'a run')}")
+
+
+def options_of(recipe: object, table: str) -> Mapping[str, Any]:
+    """A table of a recorded recipe; empty where there is none, because a record from the Hub may hold anything."""
+    options = recipe.get(table) if isinstance(recipe, Mapping) else None
+    return options if isinstance(options, Mapping) else {}
 
 
 def write(
@@ -236,8 +239,8 @@ def base_model_of_recipe(recipe: Recipe) -> str | None:
 
 def base_model_of_run(run: Mapping[str, Any]) -> str | None:
     """The Hub id of the base model of a recorded run; None where it is unknown."""
-    values, _ = upgraded(run.get("request", {}).get("recipe", {}))
-    return run.get("base_model") or _hub_id(values.get("model", {}).get("backbone"))
+    backbone = options_of(run.get("request", {}).get("recipe"), "model").get("backbone")
+    return run.get("base_model") or _hub_id(backbone)
 
 
 def _hub_id(backbone: str | None) -> str | None:

@@ -6,33 +6,22 @@ never stopped.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 
-from contradiction.data.corpora.crossed import FOLDERS, digest, training_files
-from contradiction.data.splits import (
-    CHINESE,
-    Data,
-    check_columns,
-    fingerprint,
-    load_labelled_split,
-    load_split,
-    name_of,
-)
+from contradiction.decision import FEWEST, NO_RULE, Rule
 from contradiction.errors import InputError, first_line
-from contradiction.inputs.views import VIEWS
 from contradiction.io import files
-from contradiction.io.hub import revision
-from contradiction.labels import CROSSED_LONG, WITHOUT_RULE, task_of_labels
+from contradiction.labels import CONTRADICTIONS, WITHOUT_RULE, is_contradiction, task_of_labels
+from contradiction.methods.base import Classifier
 from contradiction.methods.calibration import calibrate
-from contradiction.methods.loading import name_with_digest, write_manifests
-from contradiction.training import leakage, record
-from contradiction.training.recipe import Recipe
+from contradiction.methods.loading import load_classifier, save_rule, write_manifests
+from contradiction.training import record
 
 if TYPE_CHECKING:
     from accelerate import Accelerator, PartialState
@@ -41,94 +30,21 @@ if TYPE_CHECKING:
 TEACHER_PROBABILITIES = "teachers.npy"  # the cache in the working folder of a run
 
 
-def run_request(recipe: Recipe, data: Data, rows: "Mapping[str, Dataset] | None" = None) -> dict[str, Any]:
-    """The request of a run, as its record stores it: the recipe and the fingerprint of the data.
-
-    Two runs with equal requests and equal :func:`provenance` produce equal weights, within the limits that
-    :func:`contradiction.training.accelerators.deterministic` describes. ``rows`` is the result of :func:`load_splits`,
-    where the caller has read them already.
-
-    Raises:
-        InputError: the backbone or a teacher was trained on test rows of this run.
-    """
-    rows = rows or load_splits(recipe, data)
-    values = recipe.recorded()
-    values["model"]["backbone"] = name_with_digest(recipe.model.backbone)
-    values["distillation"]["teachers"] = [name_with_digest(teacher) for teacher in recipe.distillation.teachers]
-    nli, fingerprints = recipe.augmentation.nli, {}
-    if nli:
-        pairs = fingerprint(load_split(nli, "nli", "train"))
-        if (folder := Path(nli)).is_dir():
-            values["augmentation"]["nli"] = f"{folder.resolve().name}@{pairs[:12]}"
-        else:  # the content of a Hub repo may change, so the request has its fingerprint too
-            fingerprints = {"nli": pairs}
-    if recipe.augmentation.crossed:
-        fingerprints["crossed"] = digest("train")
-        if any(file.parent == FOLDERS[CROSSED_LONG] for file in training_files(recipe.augmentation.crossed_batches)):
-            fingerprints[CROSSED_LONG] = digest("train", CROSSED_LONG)
-    name = name_of(data)
-    leakage.check_sources(recipe, name)
-    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **fingerprints}
-
-
-def provenance(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:
-    """The conditions, besides the request, that the weights of a run depend on: determinism, and commits on the Hub."""
-    names = [name for name in leakage.sources(recipe) if not Path(name).is_dir()]
-    commits = {name: commit for name in names if (commit := revision(name))}
-    return {"deterministic": deterministic, "revisions": commits}
-
-
-def origin(recipe: Recipe, languages: Sequence[str]) -> dict[str, Any]:
-    """What the record of a run says about its sources: the languages of the data, the base model, and the ancestors."""
-    return {
-        **({"languages": list(languages)} if list(languages) != [CHINESE] else {}),
-        "base_model": record.base_model_of_recipe(recipe),
-        "ancestors": leakage.ancestors(leakage.sources(recipe)),
-    }
-
-
-def load_splits(recipe: Recipe, data: Data) -> dict[str, "Dataset"]:
-    """The whole training and validation split of a recipe's config.
-
-    Raises:
-        InputError: a validation row has no label, or a column that the recipe reads is missing.
-    """
-    config = recipe.data.config
-    rows = {"train": load_split(data, config, "train"), "validation": load_labelled_split(data, config, "validation")}
-    columns = dict.fromkeys(column for stage in recipe.stages() for column in VIEWS[stage.data.view])
-    for split in rows.values():
-        check_columns(split, [*columns, "label"], f"recipe {recipe.name}")
-    return rows
-
-
-def partial_folder(out: Path) -> Path:
-    """The working folder of a run, beside the finished one.
-
-    Raises:
-        InputError: ``out`` has no name, for instance ``.`` or ``/``.
-    """
-    if not out.name:
-        raise InputError(f"{out}: names no new folder; name one inside it, for instance {out / 'run'}")
-    return out.with_name(f"{out.name}.partial")
-
-
 @contextmanager
-def claimed(
-    out: Path, request: dict[str, Any], resume: bool, processes: "Accelerator | PartialState"
-) -> Iterator[bool]:
+def claimed(out: Path, work: Path, request: dict[str, Any], resume: bool, processes: "PartialState") -> Iterator[bool]:
     """Locks a model folder inside the block, and gives whether its run is finished, see :func:`is_finished`.
 
     All processes of a run begin and end the block together.
     """
     with files.locked(out, processes.is_main_process):
         processes.wait_for_everyone()
-        finished = is_finished(out, request, resume, processes.is_main_process)
+        finished = is_finished(out, work, request, resume, processes.is_main_process)
         processes.wait_for_everyone()
         yield finished
         processes.wait_for_everyone()
 
 
-def is_finished(out: Path, request: dict[str, Any], resume: bool, is_main_process: bool) -> bool:
+def is_finished(out: Path, work: Path, request: dict[str, Any], resume: bool, is_main_process: bool) -> bool:
     """Whether the run is finished, so that there is nothing to resume.
 
     The main process removes a working folder that a killed process left behind after the run was finished.
@@ -140,7 +56,7 @@ def is_finished(out: Path, request: dict[str, Any], resume: bool, is_main_proces
         return False
     if not resume or record.recorded_request(out) != request:
         raise InputError(f"{out}: exists already; remove it, or name another folder")
-    if is_main_process and record.recorded_request(work := partial_folder(out)) == request:
+    if is_main_process and record.recorded_request(work) == request:
         shutil.rmtree(work, ignore_errors=True)  # the run is finished even if this fails
     return True
 
@@ -183,14 +99,44 @@ def _check_conditions(work: Path, provenance: dict[str, Any]) -> None:
             )
 
 
-def finalize(folder: Path, validation: "Dataset") -> None:
-    """Adds the decision rule, chosen on validation, and the manifest to a model folder; only a detector gets a rule.
+def finalize(folder: Path, validation: "Dataset", start: str | None = None) -> str | None:
+    """Adds the decision rule and the manifest to a model folder; only a detector gets a rule.
 
-    Only the main process calls this function. A run that is killed here repeats it after a resume.
+    The rule is chosen on validation. With fewer than ``FEWEST`` contradictions or other rows it would be a guess. The
+    model then keeps the rule of ``start``, the folder that training started from. If that is no detector with the same
+    labels, it gets one that changes nothing. Only the main process calls this function. A run that is killed here
+    repeats it after a resume.
+
+    Returns:
+        Why the rule was not chosen on validation, in words that follow the name of the model; None if it was.
     """
-    if task_of_labels(validation.features["label"].names) not in WITHOUT_RULE:
-        calibrate(folder, validation)
+    labels = validation.features["label"].names
+    task, reason = task_of_labels(labels), None
+    if task not in WITHOUT_RULE:
+        contradictions = sum(is_contradiction(labels[label]) for label in validation["label"][:])
+        others = len(validation) - contradictions
+        if task in CONTRADICTIONS and min(contradictions, others) < FEWEST:
+            rule = _rule_of(start, load_classifier(folder))
+            save_rule(folder, rule)
+            kept = "no fitted decision rule" if rule == NO_RULE else f"the decision rule of {Path(str(start)).name}"
+            reason = (
+                f"has {kept}, because validation has only {contradictions} contradictions and {others} other rows, and "
+                f"a rule of its own needs {FEWEST} of each"
+            )
+        else:
+            calibrate(folder, validation)
     write_manifests(folder)
+    return reason
+
+
+def _rule_of(start: str | None, trained: Classifier) -> Rule:
+    """The rule of the folder that training started from, if that is a detector of the same kind; else none."""
+    if start and Path(start).is_dir():
+        with suppress(InputError):  # an encoder is no detector
+            before = load_classifier(start)
+            if type(before) is type(trained) and set(before.labels) == set(trained.labels):
+                return before.rule
+    return NO_RULE
 
 
 # torch.save raises a plain RuntimeError when the disk is full; its message contains one of these.

@@ -1,170 +1,141 @@
-"""The training function of each method.
+"""Trains a recipe: one frame for every method, and the trainer of each method.
 
-To add a method, add an entry to :data:`TRAINERS`. A package of its own names its function in the group of entry points
-``contradiction.trainers``, by the name of the method.
+A trainer is a function from a :class:`contradiction.training.run.Run` to a
+:class:`contradiction.training.run.Trained`; it writes the model and nothing else. To add a method, add an entry to
+:data:`TRAINERS`. A package of its own names its function in the group of entry points ``contradiction.trainers``, by
+the name of the method.
 """
 
+import logging
+import shutil
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
-from contradiction.data.splits import CHINESE, Data, labelled, languages_of, load_split, of_bot, place_of
+from contradiction.data.splits import CHINESE
 from contradiction.errors import InputError
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import VIEWS
-from contradiction.io import files
-from contradiction.io.files import new_folder
+from contradiction.io.files import new_folder, replace_folder, write_json
 from contradiction.labels import STAGES
 from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.methods.kernel import KernelClassifier, KernelRegression
 from contradiction.training import loop, record, run_folder, tracking
-from contradiction.training.accelerators import check_fp16_device, processes
-from contradiction.training.augmentation import training_rows
-from contradiction.training.recipe import Recipe
-from contradiction.training.run_folder import explain_write_errors
+from contradiction.training.accelerators import accelerator_for, check_fp16_device, processes
+from contradiction.training.distillation import check_teachers
+from contradiction.training.run import Run, Trained, origin, provenance, run_request
+
+Trainer = Callable[[Run], Trained]
 
 
-def train_hierarchical(
-    recipe: Recipe,
-    *,
-    data: Data,
-    out: str | Path,
-    resume: bool = False,
-    save_steps: int | None = None,
-    track: str | None = None,
-    deterministic: bool = False,
-) -> Path:
-    """Trains the stages of the hierarchical method, one after the other.
+def train(run: Run) -> Path:
+    """Trains a detector, and writes it as a model folder with its decision rule, its record and its manifest.
 
-    The arguments are those of :func:`contradiction.training.loop.train`.
+    While the run goes on, everything lies in ``<out>.partial``. Only a finished run is renamed to ``out``, so a folder
+    of that name is always a whole model. The test split is not read.
 
-    The folder holds a checkpoint for each stage, ``stages.json`` with their order, and ``run.json`` with their records.
+    Raises:
+        InputError: ``out`` exists or has no name, another process trains there, the unfinished run has another recipe,
+            the backbone or a teacher was trained on test rows, the method has no training steps and an option is about
+            them, the tracker or the precision is not available, or the trainer raises it.
     """
-    out = Path(out)
-    work = run_folder.partial_folder(out)
-    check_fp16_device(recipe)
+    recipe, out, work = run.recipe, run.out, run.work
+    trainer = _trainer_of(recipe.model.method)
+    _check_options(run)
     state = processes()  # only the main process writes
-    request = run_folder.run_request(recipe, data)
-    with run_folder.claimed(out, request, resume, state) as finished:
+    request = run_request(recipe, run.data, run.splits)
+    conditions = provenance(recipe, run.deterministic)
+    check_teachers(recipe, request["data"])
+    with run_folder.claimed(out, work, request, run.resume, state) as finished:
         if finished:
             return out
         if state.is_main_process:
-            run_folder.open_run(work, request, resume, run_folder.provenance(recipe, deterministic))
+            run_folder.open_run(work, request, run.resume, conditions)
         state.wait_for_everyone()
-        for stage in recipe.stages():
-            loop.train(
-                stage, data=data, out=work / stage.data.view, resume=True, save_steps=save_steps, track=track,
-                logs=tracking.folder_of(out) / stage.data.view, tracked_as=f"{out.name}-{stage.data.view}",
-                deterministic=deterministic,
-            )  # fmt: skip
+        started = time.perf_counter()
+        if not recipe.model.fine_tunes and not state.is_main_process:
+            return out
+        try:
+            trained = trainer(run)
+        except BaseException:
+            if not recipe.model.fine_tunes:  # there is no state to resume from
+                shutil.rmtree(work)
+            raise
         if state.is_main_process:
-            with explain_write_errors(work):
-                files.write_json(work / HierarchicalClassifier.MARKER, {"stages": list(STAGES)})
-                record.write_stages(work, request)
-                run_folder.finalize(work, of_bot(load_split(data, recipe.data.config, "validation"), recipe.data.bot))
-                work.rename(out)
-    return out
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A model that was fitted in one step.
-
-    Attributes:
-        save: writes it into a folder.
-        parameters: the number of its weights.
-        device: where it was fitted.
-    """
-
-    save: Callable[[Path], object]
-    parameters: int
-    device: str = "cpu"
-
-
-def train_at_once(
-    recipe: Recipe,
-    fit: Callable[[Sequence[dict[str, Any]]], Fitted],
-    *,
-    data: Data,
-    out: str | Path,
-    resume: bool = False,
-) -> Path:
-    """Trains a method without training steps: ``fit`` fits a model to the labelled training rows.
-
-    The folder also gets the record of the run, the decision rule, and the manifest. An unfinished run has no state, so
-    ``resume`` only accepts a finished run of the same recipe and data.
-
-    Raises:
-        InputError: ``out`` exists or has no name, another process works there, or the encoder was trained on CDConv.
-    """
-    out = Path(out)
-    run_folder.partial_folder(out)  # raises an error for a path without a name
-    check_fp16_device(recipe)
-    state = processes()  # only the main process works
-    rows, languages = run_folder.load_splits(recipe, data), languages_of(data)
-    request, conditions = run_folder.run_request(recipe, data, rows), run_folder.provenance(recipe)
-    with run_folder.claimed(out, request, resume, state) as finished:
-        if not finished and state.is_main_process:
-            start_time = time.perf_counter()
-            chosen = list(labelled(training_rows(rows["train"], recipe).rows))
-            if not chosen:
-                raise InputError(f"{place_of(data)}: no row of the training split has a label; name another data repo")
-            fitted = fit(chosen)
-            minutes = (time.perf_counter() - start_time) / 60
-            with new_folder(out) as folder:
-                fitted.save(folder)
-                result = {**conditions, **run_folder.origin(recipe, languages)}
+            minutes = (time.perf_counter() - started) / 60 if trained.minutes is None else trained.minutes
+            model = trained.folder or run.model
+            begun = record.read(work)  # since then, a Hub repo may have changed
+            result = {key: begun.get(key) or value for key, value in conditions.items()}
+            result |= {"processes": state.num_processes, **origin(recipe, run.languages), **trained.result}
+            with run_folder.explain_write_errors(work):
+                if reason := run_folder.finalize(model, run.validation, recipe.model.backbone):
+                    logging.getLogger(__name__).warning("%s %s", out, reason)
+                    result[record.RULE_KEPT] = reason
                 record.write(
-                    folder, request=request, result=result, minutes=minutes,
-                    parameters=fitted.parameters, hardware=record.hardware(fitted.device),
+                    model, request=request, result=result, minutes=minutes,
+                    parameters=trained.parameters, hardware=record.hardware(trained.device),
                 )  # fmt: skip
-                run_folder.finalize(folder, of_bot(rows["validation"], recipe.data.bot))
+                replace_folder(model, out)
+            if model != work:
+                shutil.rmtree(work)
     return out
 
 
-def train_kernel(recipe: Recipe, *, data: Data, out: str | Path, resume: bool = False) -> Path:
-    """Embeds the training rows, and fits kernel ridge regression to them; see :func:`train_at_once`."""
+def _check_options(run: Run) -> None:
+    """Checks, before anything is written, what a run needs of this machine."""
+    if run.recipe.model.fine_tunes:
+        if run.track:
+            tracking.check(run.track)
+        accelerator_for(run.recipe)
+        return
+    check_fp16_device(run.recipe)
+    for option in ("save_steps", "track", "deterministic"):
+        if getattr(run, option):
+            name = option.replace("_", "-")
+            raise InputError(f"{run.recipe.name}: its method has no training steps; leave --{name} out")
 
-    def fit(rows: Sequence[dict[str, Any]]) -> Fitted:
-        columns = VIEWS[recipe.data.view]
-        embed = Embedder(str(recipe.model.backbone), recipe.precision)
-        embed(row[column] for column in columns for row in rows)  # all texts in one progress bar
-        model = KernelRegression(columns, embed).fit(rows, [row["label"] for row in rows])
-        fitted = KernelClassifier(model, embed, recipe.labels, Path(out).name)
-        fitted.chinese_only = languages_of(data) == [CHINESE]
-        return Fitted(fitted.save, embed.parameters, embed.device)
 
-    return train_at_once(recipe, fit, data=data, out=out, resume=resume)
+def train_stages(run: Run) -> Trained:
+    """Trains the stages of the hierarchical method, one after the other.
+
+    The folder holds a checkpoint for each stage, ``stages.json`` with their order, and ``run.json`` with their records.
+    """
+    logs = run.logs or tracking.folder_of(run.out)
+    for stage in run.recipe.stages():
+        view = stage.data.view
+        name = f"{run.out.name}-{view}"
+        train(replace(run, recipe=stage, out=run.work / view, resume=True, logs=logs / view, tracked_as=name))
+    runs = {stage: record.read(run.work / stage) for stage in STAGES}
+    if processes().is_main_process:
+        write_json(run.work / HierarchicalClassifier.MARKER, {"stages": list(STAGES)})
+    minutes, parameters = (sum(of_stage[key] for of_stage in runs.values()) for key in ("minutes", "parameters"))
+    return Trained(parameters, minutes=minutes, result={"stages": runs}, folder=run.work)
 
 
-# The name of a method -> a function that trains a recipe and writes a model folder. Its arguments are those of
-# ``contradiction.training.loop.train``; a method without training steps has only ``data``, ``out`` and ``resume``.
-TRAINERS: dict[str, Callable[..., Path]] = {
-    "checkpoint": loop.train,
-    "hierarchical": train_hierarchical,
+def train_kernel(run: Run) -> Trained:
+    """Embeds the training rows, and fits kernel ridge regression to them."""
+    recipe, rows = run.recipe, run.labelled_rows
+    columns = VIEWS[recipe.data.view]
+    embed = Embedder(str(recipe.model.backbone), recipe.precision)
+    embed(row[column] for column in columns for row in rows)  # all texts in one progress bar
+    model = KernelRegression(columns, embed).fit(rows, [row["label"] for row in rows])
+    fitted = KernelClassifier(model, embed, recipe.labels, run.out.name)
+    fitted.chinese_only = run.languages == [CHINESE]
+    with new_folder(run.model) as folder:
+        fitted.save(folder)
+    return Trained(embed.parameters, embed.device)
+
+
+TRAINERS: dict[str, Trainer] = {
+    "checkpoint": loop.train_checkpoint,
+    "hierarchical": train_stages,
     "kernel": train_kernel,
 }
-COMMON_OPTIONS = ("data", "out", "resume")
 
 
-def train(recipe: Recipe, **options: object) -> Path:
-    """Trains a detector by the method of its recipe, with the options of :data:`TRAINERS`; returns the model folder.
-
-    Raises:
-        InputError: an option is about training steps and the method has none, or the training function raises it.
-    """
-    if not recipe.model.fine_tunes:
-        if unfit := [name for name, value in options.items() if value and name not in COMMON_OPTIONS]:
-            option = unfit[0].replace("_", "-")
-            raise InputError(f"{recipe.name}: its method has no training steps; leave --{option} out")
-        options = {name: value for name, value in options.items() if name in COMMON_OPTIONS}
-    return _trainer_of(recipe.model.method)(recipe, **options)
-
-
-def _trainer_of(method: str) -> Callable[..., Path]:
+def _trainer_of(method: str) -> Trainer:
     if method in TRAINERS:
         return TRAINERS[method]
     # Looked up here, because a module that is imported for its method cannot import this one yet.
@@ -174,5 +145,5 @@ def _trainer_of(method: str) -> Callable[..., Path]:
             f"method {method!r} has no training function; add it to {__name__}.TRAINERS, or name it as an entry point "
             "of contradiction.trainers"
         )
-    trainer: Callable[..., Path] = next(iter(plugins)).load()
+    trainer: Trainer = next(iter(plugins)).load()
     return trainer

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def quick_model(sample_repo, tmp_path_factory) -> Path:
     """A tiny 4-class model folder named `quick`, trained for one epoch on the sample. Copy it before you change it."""
+    from helpers.runs import train
+
     from contradiction.reports.model_card import write_cards
-    from contradiction.training.loop import train
     from contradiction.training.recipe import Recipe
 
     recipe = Recipe.of(
@@ -35,13 +36,13 @@ def quick_model(sample_repo, tmp_path_factory) -> Path:
 def english_model(tmp_path_factory) -> Path:
     """A tiny 2-class model folder named `english`, trained on English chats in CDConv's format. Copy it first."""
     from datasets import ClassLabel, Dataset, Features, Value
+    from helpers.runs import train
     from huggingface_hub import DatasetCardData
 
     from contradiction.data.splits import SPLITS, write_repo
     from contradiction.inputs.views import CONVERSATION
     from contradiction.labels import LABELS
     from contradiction.reports.model_card import write_cards
-    from contradiction.training.loop import train
     from contradiction.training.recipe import Recipe
 
     names = dict.fromkeys(CONVERSATION, Value("string"))

@@ -1,11 +1,13 @@
 """Recipes and records of runs, decision rules, and curves of TensorBoard, for tests."""
 
 import struct
+from pathlib import Path
 
 from tensorboardX.proto.event_pb2 import Event
 
 from contradiction.decision import Point, Rule
-from contradiction.training import record
+from contradiction.training import record, trainers
+from contradiction.training.run import Run
 
 # The size of an encoder with random weights that trains in seconds, and the same in a recipe without tables.
 TINY = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
@@ -18,6 +20,11 @@ config = "4-class"
 view = "flatten"
 [model.scratch]
 """ + "".join(f"{name} = {size}\n" for name, size in TINY.items()) + "[optimizer]\nepochs = 1\n"  # fmt: skip
+
+
+def train(recipe, data, out, **options):
+    """Trains a recipe without writing a card, which takes longer than the training of a tiny encoder."""
+    return trainers.train(Run(recipe, data, Path(out), **options))
 
 
 def with_options(request, **options):

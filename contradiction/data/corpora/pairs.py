@@ -6,7 +6,7 @@ from typing import Any
 
 from contradiction.conversation import check_text
 from contradiction.data.corpora.corpus import Note, Row
-from contradiction.errors import InputError
+from contradiction.errors import InputError, shown
 from contradiction.io.files import sha256_of
 from contradiction.io.lines import read_objects, read_tsv
 from contradiction.labels import LABELS
@@ -60,11 +60,14 @@ def pair_of(row: Mapping[str, Any], where: str, *, needs_label: bool = True) -> 
     Raises:
         InputError: the row is in none of the formats; the message begins with ``where``.
     """
-    columns = next((names for names in TEXTS if all(isinstance(row.get(name), str) for name in names)), None)
+    columns = next((names for names in TEXTS if all(name in row for name in names)), None)
     if columns is None:
         known = " or ".join(" and ".join(names) for names in TEXTS)
         raise InputError(f"{where}: has {', '.join(map(str, row))}; the texts must be in {known}")
     for name in columns:
+        if not isinstance(row[name], str):
+            value = "null" if row[name] is None else shown(row[name])
+            raise InputError(f"{where}: {name} is {value}; it must be a text")
         check_text(row[name], f"{where}: {name}")
     named = next((name for name in LABEL if name in row), None)
     label = row[named] if named else None
