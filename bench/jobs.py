@@ -22,7 +22,7 @@ from pyarrow import parquet
 from contradiction import ContradictionDetector, train
 from contradiction.chats import ray_engine, readers
 from contradiction.chats.chunks import split_chunks
-from contradiction.chats.formats import Chats, Entry
+from contradiction.chats.entries import Chats, Entry
 from contradiction.chats.workers import Workers
 from contradiction.errors import InputError
 from contradiction.io.files import RECORD, read_json

@@ -15,7 +15,7 @@ import gradio as gr
 from locales import CHINESE, in_words, words_of
 
 from contradiction.chats.chunks import JudgedChunk, judge_chunk
-from contradiction.chats.formats import Chats, Entry
+from contradiction.chats.entries import Chats, Entry
 from contradiction.chats.readers import open_file, unpacked_size
 from contradiction.conversation import text_at
 from contradiction.detector import ContradictionDetector

@@ -7,13 +7,13 @@ import pytest
 from helpers.chats import CHAT, TEXTS, line, objects, sharegpt, write_csv
 from pyarrow import parquet
 
-from contradiction.chats import readers
+from contradiction.chats import parquet_files, readers
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION
 
 
 def test_parquet_rows_are_read_incrementally(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(parquet_files, "ROWS_AT_ONCE", 10)
     table = pyarrow.Table.from_pylist([{"messages": CHAT}] * 100)
     parquet.write_table(table, tmp_path / "a.parquet", row_group_size=20)
     [entries] = readers.open_file(tmp_path / "a.parquet").arrivals
@@ -142,22 +142,23 @@ def test_rows_of_training_tools_are_the_same_chats_in_every_form(detect, row, tm
     assert (code, err) == (0, expected[2])
 
 
-def test_a_history_that_is_no_json_rejects_its_row_of_csv_in_one_line(detect, tmp_path):
-    row = {**ALPACA, "history": str(ALPACA["history"])}  # as pandas writes a list
-    write_csv(tmp_path / "a.csv", [*row], [row.values(), {**row, "history": json.dumps(ALPACA["history"])}.values()])
+def test_a_history_that_pandas_wrote_is_read_and_other_text_rejects_its_row(detect, tmp_path):
+    row = {**ALPACA, "history": str(ALPACA["history"])}
+    write_csv(tmp_path / "a.csv", [*row], [row.values(), {**row, "history": "U1"}.values()])
     code, answers, err = detect(tmp_path / "a.csv")
-    assert (code, [answer["row"] for answer in answers], len(err)) == (1, [2], 2)  # the second line is the summary
-    assert "a.csv: data row 1: history is text; it must be a list of [what the user said, the reply], or its" in err[0]
+    assert (code, [answer["reply"] for answer in answers], len(err)) == (1, [[3]], 2)  # the second is the summary
+    assert "a.csv: data row 2: history is text; it must be a list of" in err[0]
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_table_of_single_turns_without_history_prints_one_line(detect, ending, tmp_path):
+def test_single_turns_are_grouped_in_csv_and_refused_in_one_line_in_parquet(detect, tmp_path):
     rows = [{"session_id": "s", "query": ask, "response": reply} for ask, reply in (TEXTS[:2], TEXTS[2:])]
     write_csv(tmp_path / "a.csv", [*rows[0]], [row.values() for row in rows])
+    [entry] = readers.open_file(tmp_path / "a.csv")
+    assert (entry.id, entry.messages) == ("s", CHAT)
     parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
-    code, answers, [err] = detect(tmp_path / f"a.{ending}")
+    code, answers, [err] = detect(tmp_path / "a.parquet")
     assert (code, answers) == (2, [])
-    assert f"a.{ending}: it has session_id but no history; a row holds a whole chat" in err
+    assert "a.parquet: it has session_id but no history" in err
 
 
 def test_a_table_with_one_message_in_each_row_may_have_further_columns(tmp_path):

@@ -5,7 +5,7 @@ import re
 from helpers.chats import CHAT, chat, line
 
 from contradiction.chats import chunks
-from contradiction.chats.formats import Chats, Entry
+from contradiction.chats.entries import Chats, Entry
 from contradiction.detector import ContradictionDetector
 from contradiction.labels import LABELS
 from contradiction.verdict import NOTHING_BEFORE

@@ -112,7 +112,7 @@ def test_help_shows_choices_and_no_type_for_flags(run, command):
     assert code == 0
     assert "--help" in out and "<bool>" not in out
     if command == ["detect"]:
-        for choice in ("fp32", "bf16", "onnx", "role-confusion", "structured", "unchecked", "ray", "deepeval"):
+        for choice in ("fp32", "bf16", "onnx", "role-confusion", "structured", "unchecked", "ray", "garak"):
             assert choice in out
 
 

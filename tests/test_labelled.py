@@ -55,8 +55,8 @@ def test_a_contradiction_becomes_its_evidence_window_and_a_consistent_chat_all_w
         (one(*CAT, label="lie"), "one.jsonl:1: label 'lie'; allowed are non-contradiction, intra-sentence"),
         (one(*CAT[:3]), "the last message must be"),
         (one(*CAT, evidence=2), r"evidence 2; it must be the index of an earlier message of the assistant \(1, 3\)"),
-        ({"messages": chat(*CAT)}, "the key 'label' is missing"),
-        ({"messages": [{"role": "bot"}], "label": NONE}, r"messages\[0\]: role 'bot'"),
+        ({"messages": chat(*CAT)}, "one.jsonl:1: has no label"),
+        ({"messages": [{"role": "narrator"}], "label": NONE}, r"messages\[0\]: role 'narrator'"),
         ({"messages": 3, "reply": "x", "label": NONE}, "it must be a list"),
     ],
 )

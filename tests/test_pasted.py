@@ -71,9 +71,10 @@ def test_pasted_json_may_hold_separators_of_lines():
     ("text", "message"),
     [
         (" \n　", "the chat is empty; it must be lines of text"),
-        ("你好\n机器人：在的", "'你好' does not say who speaks, but later lines do (机器人)"),
-        ("A：你好\nB：在的\nA：嗯\nB：好", "unknown speakers a, b; write 用户： or 机器人："),
-        ("我：你好\n你：在的\n我：嗯\n你：好", "unknown speakers 我, 你"),
+        ("你好\n机器人：在的", "'你好' does not say who speaks"),
+        ("A：你好\nB：在的\nA：嗯\nB：好", "unknown speakers A, B; write 用户： or 机器人："),
+        ("我：你好\n你：在的", "unknown speakers 我, 你"),
+        ("小王 10:22\n你好\n小李 10:23\n在的", "unknown speakers 小王, 小李"),
         ("[{1, 2", "not JSON"),
         ('{"role": "user"}\n[', "not JSON"),
         ('{"messages": 5}', "messages is a number; it must be a list"),

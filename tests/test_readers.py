@@ -1,15 +1,17 @@
 """Files and pipes of chats: every format, and the errors for input without a chat."""
 
+import gzip
 import json
+from datetime import datetime
 from io import BytesIO
 
 import pyarrow
 import pytest
-from helpers.chats import CHAT, TEXTS, line, objects, sharegpt, write_csv
+from datasets import ClassLabel, Dataset, Features, Value
+from helpers.chats import CHAT, chat, line, objects, sharegpt, write_csv
 from pyarrow import parquet
 
-from contradiction.chats import csv_files, formats, readers
-from contradiction.conversation import read_turns
+from contradiction.chats import readers
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION
 
@@ -89,10 +91,10 @@ BAD = {
     b"3": "a number; a chat must be",
     b"null": "null; a chat must be",
     b'{"messages": null}': "messages is null; it must be a list",
-    '{"messages": "你好"}'.encode(): "messages: text that is not JSON (",
+    '{"messages": "你好"}'.encode(): "messages: neither JSON",
     b'{"messages": [{"role": "user", "content": 3}]}': "content is a number",
-    b'{"conversations": [{"from": "narrator", "value": ""}]}': "messages[0]: from 'narrator'; allowed are human, ",
-    b'{"conversations": [{"from": "human"}]}': "messages[0] has no 'value'",
+    b'{"conversations": [{"from": "narrator", "value": ""}]}': "messages[0]: from 'narrator' is no known speaker",
+    b'{"conversations": [{"from": "human"}]}': "messages[0] has no 'content'",
     '{"id": "\u554a\xff"}'.encode("gb18030"): "not in UTF-8 (from byte 8 on)",
     b'{"messages": [{"role": "user", "content": "\\ud800"}]}': "lone surrogate",
     line(id=[1]).encode(): "its id is a list; it must be text or a number",
@@ -125,8 +127,7 @@ def test_a_name_with_invalid_unicode_is_escaped(detect):
 
 def test_text_instead_of_messages_is_reported(detect):
     _, _, [message, _] = detect(stdin=b'{"messages": "hello"}')
-    assert "<stdin>:1: messages: text that is not JSON" in message
-    assert message.endswith("; it must be a list of messages")
+    assert "<stdin>:1: messages: neither JSON" in message
 
 
 def test_rejected_lines_that_cannot_be_saved_are_only_reported(detect, tmp_path):
@@ -147,17 +148,14 @@ def test_rejected_lines_that_cannot_be_saved_are_only_reported(detect, tmp_path)
         ("a.csv", b"", "a.csv: no CSV with a header"),
         ("a.jsonl", "\n".join([line()] * 3).encode("gb18030"), "a.jsonl:1: not in UTF-8; save it as UTF-8"),
         ("a.json", line().encode("gb18030"), "a.json: not in UTF-8; save it as UTF-8"),
-        ("a.csv", b"text;label\n", "it has the column text;label; there must be messages, conversations, or u1,"),
-        ("a.csv", b"u1;b1;u2;b2\n", "(u1, b1, u2, b2); save it with commas"),
-        ("a.csv", b"id\tmessages\n", "names columns (id, messages) with tabs between; --format tsv reads it"),
-        ("a.tsv", b"id,messages\n", "names columns (id, messages); --format csv reads it"),
+        ("a.csv", b"text;label\n", "it has the column text;label; a chat must be"),
         (
             "a.jsonl",
             json.dumps({"messages": CHAT}, indent=1).encode(),
             "its first line is { alone, as of JSON over many",
         ),
         ("a.jsonl", b'"u1","b1","u2","b2"\na,b,c,d\n', "names columns (u1, b1, u2, b2); --format csv reads it"),
-        ("a.json", line().encode() + b"\n" + line().encode(), "has the format jsonl"),
+        ("a.json", line().encode() + b"\n" + line().encode(), "--format jsonl reads it"),
         ("a.json", b"[\n1,\n", "not JSON (Expecting value, line 3, column 1)"),
         (
             "a.jsonl",
@@ -165,7 +163,9 @@ def test_rejected_lines_that_cannot_be_saved_are_only_reported(detect, tmp_path)
             "begins with a speaker, as of a transcript; --format text reads it",
         ),
         ("a.parquet", b"PAR1", "a.parquet: no Parquet file"),
-        ("a.xlsx", b"", ".xlsx is no known type of file; "),
+        ("a.jsonl.gz", b"{}", "a.jsonl.gz: is no gzip file"),
+        ("a.jsonl.gz", gzip.compress(line().encode())[:-9], "a.jsonl.gz: is no gzip file, or is damaged"),
+        ("a.xls", b"", ".xls is no known type of file; "),
     ],
 )
 def test_a_file_of_another_format_prints_one_line(detect, name, content, message, tmp_path):
@@ -174,6 +174,109 @@ def test_a_file_of_another_format_prints_one_line(detect, name, content, message
     assert (code, answers, len(err)) == (2, [], 1)
     assert message in err[0]
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "u1;b1;u2;b2\n你;好;吗;好\n",
+        "sep=;\nu1;b1;u2;b2\n你;好;吗;好\n",
+        "\ufeffsep=,\r\nu1,b1,u2,b2\r\n你,好,吗,好\r\n",
+        "u1\tb1\tu2\tb2\n你\t好\t吗\t好\n",
+        "u1,b1,u2,b2\r你,好,吗,好\r",
+        "会话ID,发送者,内容\r1,使用者,你\r1,機器人,好\r1,用戶,吗\r1,客服,好",
+        "会话编号,用户问题,机器人回复\n1,你,好\n1,吗,好\n",
+        "session_id,query,response,label\n1,你,好,\n1,吗,好,history\n",
+    ],
+)
+def test_a_table_may_have_another_delimiter_line_ends_or_columns(text, tmp_path):
+    for name in ("a.csv", "a.tsv"):
+        (tmp_path / name).write_bytes(text.encode())
+        [entry] = readers.open_file(tmp_path / name)
+        assert entry.messages == chat("你", "好", "吗", "好")
+        assert entry.label == ("history" if "history" in text else None)
+
+
+@pytest.mark.parametrize(
+    ("times", "wanted"),
+    [
+        (["2024-05-01 10:03", "2024-05-01 10:02", "2024-05-01 10:01", "2024-05-01 10:00"], "4321"),
+        (["2024/5/1 10:00:09", "2024/5/1 9:00:10", "2024/5/1 10:00:08", "2024/5/1 10:01:00"], "2314"),
+        (
+            ["2024年5月1日 下午1:03", "2024年5月1日 下午1:02", "2024年5月1日 上午11:01", "2024年5月1日 上午11:00"],
+            "4321",
+        ),
+        (["1714557783", "1714557782", "1714557782", "1714557780"], "4321"),
+        (["2", "2", "1", "1"], "3412"),  # turns: the newest first, and in each the user first
+        (["5/1/2024 10:03 AM", "5/1/2024 10:02 AM", "5/1/2024 10:01 AM", "5/1/2024 10:00 AM"], "4321"),
+        (["23:58", "23:59", "00:00", "00:01"], "1234"),  # past midnight
+        (["10:00", "10:01", "10:02", "10:03"], "1234"),
+        (["", "10:02", "10:01", "10:00"], "1234"),
+    ],
+)
+def test_messages_are_sorted_by_their_times(times, wanted, tmp_path):
+    users = "13" if wanted in ("1234", "3412") else "24" if wanted == "4321" else "21"
+    rows = [[1, "user" if str(n) in users else "bot", str(n), time] for n, time in enumerate(times, 1)]
+    write_csv(tmp_path / "a.csv", ["session_id", "role", "content", "时间"], rows)
+    chats = readers.open_file(tmp_path / "a.csv")
+    [entry] = chats
+    assert "".join(message["content"] for message in entry.messages) == wanted
+    assert len(chats.notes) == (wanted != "1234")
+
+
+def test_a_column_that_may_hold_replies_and_is_not_read_is_named(tmp_path):
+    write_csv(tmp_path / "a.csv", ["session_id", "sender", "message", "bot_reply"], [[1, "user", "你", "好"]])
+    [entry] = readers.open_file(tmp_path / "a.csv")
+    assert "bot_reply in data row 1 may hold a reply" in entry.error
+
+
+@pytest.mark.parametrize("name", ["a.json.gz", "a.jsonl.gz", "a.csv.gz", "a.txt.gz", "packed.jsonl"])
+def test_packed_files_are_read(name, tmp_path):
+    rows = ["u1,b1,u2,b2", ",".join(message["content"] for message in CHAT)]
+    lines = [f"{role}：{message['content']}" for role, message in zip(("用户", "机器人") * 2, CHAT, strict=True)]
+    text = {"csv": "\n".join(rows), "txt": "\n".join(lines)}.get(name.split(".")[1], line())
+    (tmp_path / name).write_bytes(gzip.compress(text.encode()))
+    [entry] = readers.open_file(tmp_path / name)
+    assert entry.messages == CHAT
+    assert readers.unpacked_size(tmp_path / name, 10**6) == len(text.encode())
+    assert readers.unpacked_size(tmp_path / name, 10) > 10
+
+
+def test_gzip_through_a_pipe_is_named(detect):
+    assert "gzip" in detect(stdin=gzip.compress(line().encode()))[2][0]
+
+
+def test_the_first_sheet_of_an_excel_file_is_read(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.title = "notes"  # empty
+    sheet, other = book.create_sheet("chats"), book.create_sheet("more")
+    times = [datetime(2024, 5, 1, 10, minute) for minute in (3, 2, 1, 0)]
+    sheet.append(["session_id", "role", "content", "time", None])
+    for time, message in zip(times, reversed(CHAT), strict=True):
+        sheet.append([7, message["role"], message["content"], time])
+    other.append(["x"])
+    book.save(tmp_path / "a.xlsx")
+    chats = readers.open_file(tmp_path / "a.xlsx")
+    [entry] = chats
+    assert (entry.messages, entry.id, entry.number) == (CHAT, "7", 1)
+    assert "sorted" in " ".join(chats.notes) and "more" in " ".join(chats.notes)
+    assert readers.unpacked_size(tmp_path / "a.xlsx", 10**9) > (tmp_path / "a.xlsx").stat().st_size
+    (tmp_path / "b.xlsx").write_bytes(b"PK")
+    for read in (lambda file: list(readers.open_file(file)), lambda file: readers.unpacked_size(file, 1)):
+        with pytest.raises(InputError, match=r"b\.xlsx: no Excel file"):
+            read(tmp_path / "b.xlsx")
+
+
+def test_classes_of_a_parquet_file_have_their_names(tmp_path):
+    labels = ClassLabel(names=["non-contradiction", "history"])
+    features = Features(
+        messages=[{"role": Value("string"), "content": Value("string")}], reply=Value("string"), label=labels
+    )
+    rows = Dataset.from_list([{"messages": CHAT[:3], "reply": CHAT[3]["content"], "label": 1}] * 2, features=features)
+    rows.to_parquet(tmp_path / "a.parquet")
+    entries = [*readers.open_file(tmp_path / "a.parquet")]
+    assert [(entry.messages, entry.label) for entry in entries] == [(CHAT, "history")] * 2
 
 
 def test_csv_through_a_pipe_prints_one_line_that_names_the_option(detect):
@@ -188,7 +291,8 @@ def test_csv_through_a_pipe_prints_one_line_that_names_the_option(detect):
 def test_many_unclosed_quotes_take_no_longer_than_other_lines(bad):
     count = 20_000
     file = [b"u1,b1,u2,b2\n", *[bad] * count, "你,好,吗,好\n".encode()]
-    entries = list(csv_files.read_csv((b"".join(file)).splitlines(keepends=True), "a.csv", "csv"))
+    stream = BytesIO(b"".join(file))
+    entries = [*readers.open_stream(stream, "a.csv", "csv")]
     assert len(entries) == count + 1
     assert all(entry.error for entry in entries[:-1]) and entries[-1].messages
     assert [entry.number for entry in entries] == list(range(1, count + 2))
@@ -237,72 +341,6 @@ def test_a_byte_order_mark_does_not_lose_the_first_line(detect, tmp_path):
     file.write_bytes(b"\xef\xbb\xbf" + line().encode() + b"\r\n")
     code, [answer], _ = detect(file)
     assert (code, answer["line"]) == (0, 1)
-
-
-def test_a_logged_request_ends_with_its_response():
-    *request_messages, answer = CHAT
-    request = {"model": "bot", "messages": request_messages, "choices": [{"index": 0, "message": answer}]}
-    assert formats.chat_from_json(request) == (CHAT, None)
-    assert formats.chat_from_json(request | {"messages": CHAT}) == (CHAT, None)  # the reply is already there
-    for others in (None, [], ["A", "B"], "A"):  # from another kind of data
-        assert formats.chat_from_json(request | {"choices": others}) == (request_messages, None)
-    logged = {**answer, "refusal": None, "annotations": []}  # as the API answers
-    both = request | {"messages": [*request_messages, answer], "choices": [{"message": logged}]}
-    assert formats.chat_from_json(both) == ([*request_messages, answer], None)
-    with pytest.raises(InputError, match="choices: 2 answers"):
-        formats.chat_from_json(request | {"choices": [{"message": answer}] * 2})
-
-
-U1, B1, U2, B2 = TEXTS
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"instruction": U2, "input": "", "output": B2, "history": [[U1, B1]], "system": "你是一只猫"},  # LLaMA-Factory
-        {"Instruction": U2, "Output": B2, "History": [[U1, B1]]},
-        {"query": U2, "response": B2, "history": [[U1, B1]], "system": None, "session_id": "s"},  # ms-swift
-        {"request": {"model": "bot", "messages": CHAT[:3]}, "response": {"choices": [{"message": CHAT[3]}]}},
-        {"messages": [{**message, "role": message["role"].title()} for message in CHAT]},
-        {"conversations": [{**message, "from": message["from"].upper()} for message in sharegpt(CHAT)]},
-    ],
-)
-def test_rows_of_training_tools_and_logged_requests_are_the_same_chat(detect, row):
-    messages, name = formats.chat_from_json({"id": 7, **row})
-    assert (name, [turn.reply for turn in read_turns(messages)]) == (7, [B1, B2])
-    assert [turn.user for turn in read_turns(messages)] == [U1, U2]
-    plain, given = (detect(stdin=json.dumps({"id": 7, **each}).encode()) for each in ({"messages": CHAT}, row))
-    assert given == plain
-
-
-def test_an_instruction_and_its_input_are_one_message():
-    messages, _ = formats.chat_from_json({"instruction": "翻译", "input": "cat", "output": "猫"})
-    assert [message["content"] for message in messages] == ["翻译\ncat", "猫"]
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({"query": U1, "response": B1, "session_id": "s"}, "session_id but no history; .* earlier turns in history"),
-        ({"query": U1, "response": {"choices": []}}, "response is an object; it must be text"),
-        ({"instruction": U1, "output": [B1, B2]}, "output is a list; it must be text"),
-        ({"instruction": U1, "input": 3, "output": B1}, "input is a number; it must be text"),
-        (
-            {"query": U2, "response": B2, "history": [[U1]]},
-            r"history\[0\]: .*; it must be \[what the user said, the reply",
-        ),
-        ({"query": U2, "response": B2, "history": [[U1, None]]}, r"history\[0\]\[1\] is null"),
-        ({"query": U2, "response": B2, "history": U1}, "history is text; it must be a list of"),
-        ({"request": {"messages": CHAT}, "response": None}, "the keys request, response; a chat must be"),
-        (  # a line of OpenAI's Batch output, which lacks the request
-            {"custom_id": "1", "response": {"body": {"choices": [{"message": CHAT[3]}]}}},
-            "the keys custom_id, response; a chat must be .*instruction and output, or with query and response",
-        ),
-    ],
-)
-def test_a_row_that_lacks_a_part_of_its_chat_is_refused(row, message):
-    with pytest.raises(InputError, match=message):
-        formats.chat_from_json(row)
 
 
 @pytest.mark.parametrize(

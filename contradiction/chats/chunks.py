@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
 
-from contradiction.chats.formats import Chats, Entry
+from contradiction.chats.entries import Chats, Entry
 from contradiction.detector import ContradictionDetector
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.windows import MAX_TURNS
@@ -124,11 +124,11 @@ def split_chunks(chats: Chats, scan: bool = False) -> Iterator[list[Entry]]:
         chunk: list[Entry] = []
         windows = 0
         for entry in entries:
-            chunk.append(entry)
-            windows += count_windows(entry, scan)
-            if windows >= CHUNK_WINDOWS:
+            if windows >= CHUNK_WINDOWS and entry.number != chunk[-1].number:  # answers of one input stay together
                 yield chunk
                 chunk, windows = [], 0
+            chunk.append(entry)
+            windows += count_windows(entry, scan)
         if chunk:
             yield chunk
 

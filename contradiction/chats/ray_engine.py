@@ -10,7 +10,8 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from contradiction.chats.chunks import Tally, judge_chunk, split_chunks
-from contradiction.chats.readers import open_parquet
+from contradiction.chats.parquet_files import open_parquet
+from contradiction.chats.speakers import USUAL, Speakers
 from contradiction.chats.writers import check_same_request
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -87,6 +88,7 @@ def judge_folder(
     workers: int | None = None,
     address: str | None = None,
     scan: bool = False,
+    speakers: Speakers = USUAL,
     batch_size: int = 32,
     gpu: bool = False,
     on_part: Callable[[int], Any] | None = None,
@@ -106,6 +108,7 @@ def judge_folder(
         workers: the number of workers of one core or one GPU each; by default one for each.
         address: the address of a cluster; by default Ray is started here for this run.
         scan: judges every reply instead of the last one.
+        speakers: the names of the two sides.
         batch_size: windows per forward pass.
         gpu: gives each worker a GPU, on which it loads the detector.
         on_part: called with the number of finished parts after each part.
@@ -126,7 +129,7 @@ def judge_folder(
                 size = _pool_size(len(todo), workers, gpu)
                 write_json(out / REQUEST, request)
                 in_worker = partial(load, device="cuda") if gpu else load
-                results = _run((in_worker, folder, out, scan, batch_size), todo, size, gpu)
+                results = _run((in_worker, folder, out, scan, batch_size, speakers), todo, size, gpu)
                 for done, error in enumerate(results, len(parts) - len(todo) + 1):
                     if error:
                         raise InputError(error)
@@ -180,8 +183,11 @@ def _run(arguments: tuple[Any, ...], parts: list[Part], size: int, gpu: bool) ->
 class _Worker:
     """Judges parts in a process of Ray."""
 
-    def __init__(self, load: Load, folder: Path, out: Path, scan: bool, batch_size: int) -> None:
+    def __init__(
+        self, load: Load, folder: Path, out: Path, scan: bool, batch_size: int, speakers: Speakers = USUAL
+    ) -> None:
         self._load, self._folder, self._out, self._scan, self._batch_size = load, folder, out, scan, batch_size
+        self._speakers = speakers
         self._detector: ContradictionDetector | None = None  # loaded with the first part, so that its error is a result
 
     def __call__(self, row: dict[str, Any]) -> dict[str, str]:
@@ -198,7 +204,7 @@ class _Worker:
         import pyarrow
         from pyarrow import parquet
 
-        chats = open_parquet(self._folder / part.file, range(part.first, part.last + 1))
+        chats = open_parquet(self._folder / part.file, range(part.first, part.last + 1), self._speakers)
         rows: list[dict[str, Any]] = []
         tally = Tally()
         for entries in split_chunks(chats, self._scan):

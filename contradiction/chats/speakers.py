@@ -1,27 +1,66 @@
-"""The names that files give the two sides of a chat."""
+"""Who speaks: the names that files give the two sides of a chat, and those that a caller adds."""
 
-from contradiction.conversation import ASSISTANT, TOOLS, USER
+from dataclasses import dataclass
 
-# ShareGPT's names of the speakers -> roles.
-SHAREGPT_ROLES = {
-    "human": USER, "user": USER, "gpt": ASSISTANT, "assistant": ASSISTANT, "system": "system",
-    "function_call": TOOLS[0], "observation": TOOLS[0], "tool": TOOLS[0],
+from contradiction.conversation import ASSISTANT, USER
+from contradiction.errors import InputError, shown
+
+SYSTEM, TOOL = "system", "tool"
+# Role -> its names, in lower case. The class names are LangChain's.
+_NAMES = {
+    USER: (
+        "user", "human", "customer", "client", "visitor", "u", "q", "humanmessage", "humanmessagechunk", "用户", "用戶",
+        "使用者", "顾客", "顧客", "客户", "客戶", "访客", "訪客", "买家", "買家", "问", "問",
+    ),
+    ASSISTANT: (
+        "assistant", "ai", "bot", "chatbot", "agent", "gpt", "chatgpt", "model", "b", "a", "aimessage",
+        "aimessagechunk", "机器人", "機器人", "聊天机器人", "聊天機器人", "助手", "助理", "ai助手", "智能助手", "客服",
+        "智能客服", "智慧客服", "坐席", "座席", "卖家", "賣家", "商家", "答",
+    ),
+    SYSTEM: ("system", "developer", "systemmessage", "系统", "系統"),
+    TOOL: ("tool", "function", "function_call", "observation", "tool_response", "toolmessage", "functionmessage"),
 }  # fmt: skip
-_USERS = ("用户", "顾客", "客户", "访客", "买家", "问", "user", "human", "customer", "client", "visitor", "u", "q")
-_ASSISTANTS = (
-    "机器人", "助手", "助理", "客服", "智能客服", "坐席", "座席", "卖家", "商家", "答",
-    "ai", "assistant", "bot", "chatbot", "agent", "b", "a",
-)  # fmt: skip
-# The name of a speaker in a text -> the role.
-TEXT_ROLES = {**dict.fromkeys(_USERS, USER), **dict.fromkeys(_ASSISTANTS, ASSISTANT)}
-SYSTEM_ROLES = {"系统": "system", "system": "system"}
-# The cell of a table -> the role.
-CELL_ROLES = {
-    **TEXT_ROLES,
-    **SHAREGPT_ROLES,
-    **SYSTEM_ROLES,
-    "developer": "system",
-    "function": TOOLS[0],
-    "model": ASSISTANT,
-}
-SPEAKERS = "user or 用户, assistant or 机器人"  # in error messages
+_ROLES = {name: role for role, names in _NAMES.items() for name in names}
+# In a text such a word before a colon is usually no speaker.
+_NOT_IN_TEXT = {"developer", "model", *_NAMES[TOOL]}
+
+
+@dataclass(frozen=True)
+class Speakers:
+    """The names of speakers. The usual ones are always known.
+
+    Attributes:
+        users: further names of the user.
+        bots: further names of the bot whose replies are judged.
+
+    Raises:
+        InputError: a name is empty, or is given to both sides.
+    """
+
+    users: tuple[str, ...] = ()
+    bots: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        users, bots = ({_plain(name) for name in names} for names in (self.users, self.bots))
+        if "" in users | bots:
+            raise InputError("the name of a speaker is empty; --user-name and --bot-name take a name of the file")
+        if both := users & bots:
+            raise InputError(f"{shown(min(both))} is named as the user and as the bot; it can be only one of them")
+        object.__setattr__(self, "_own", dict.fromkeys(users, USER) | dict.fromkeys(bots, ASSISTANT))
+
+    def role_of(self, name: object, *, in_text: bool = False) -> str | None:
+        """The role of a speaker; None if the name is unknown. ``in_text``: before a colon in a line of text."""
+        if not isinstance(name, str):
+            return None
+        plain = _plain(name)
+        own: str | None = getattr(self, "_own").get(plain)  # noqa: B009
+        return own or (None if in_text and plain in _NOT_IN_TEXT else _ROLES.get(plain))
+
+
+USUAL = Speakers()
+KNOWN = "user or 用户, assistant or 机器人, system"  # in error messages
+REMEDY = "--user-name or --bot-name says on which side another name is"
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.split()).lower()

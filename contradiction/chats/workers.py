@@ -16,7 +16,7 @@ from traceback import format_exception
 from typing import Any, Self
 
 from contradiction.chats.chunks import JudgedChunk, OnChunk, judge_chunk
-from contradiction.chats.formats import Entry
+from contradiction.chats.entries import Entry
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, threads

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from weakref import finalize
 
 from contradiction.chats.chunks import JudgedChunk, Tally, Test, filter_verdicts
-from contradiction.chats.formats import Entry
+from contradiction.chats.entries import Entry
 from contradiction.conversation import text_at
 from contradiction.errors import InputError
 from contradiction.io.files import RECORD, locked, read_json, sha256_of, write_json

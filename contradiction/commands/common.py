@@ -43,6 +43,13 @@ DeviceOption = Annotated[
 EncodingOption = Annotated[
     str | None, typer.Option(help="The encoding of the file, for instance gb18030.", show_default="utf-8")
 ]
+UserNameOption = Annotated[
+    list[str] | None, typer.Option(help="A name of the user in the file, beside usual ones as 用户; can be repeated.")
+]
+BotNameOption = Annotated[
+    list[str] | None,
+    typer.Option(help="A name of the bot whose replies are judged, beside usual ones as 机器人; can be repeated."),
+]
 ScanOption = Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")]
 # The settings of an operator, see ``contradiction.settings.Settings``; ``given_settings`` reads them.
 ThresholdOption = Annotated[

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from contradiction.chats.speakers import Speakers
 from contradiction.commands.common import (
     SECONDS_BETWEEN_LINES,
     SHIPPED,
     BackendOption,
+    BotNameOption,
     CategoryOption,
     DeviceOption,
     EncodingOption,
@@ -26,6 +28,7 @@ from contradiction.commands.common import (
     RevisionOption,
     ScanOption,
     ThresholdOption,
+    UserNameOption,
     WindowingOption,
     existing_model,
     given_settings,
@@ -39,7 +42,7 @@ from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
     from contradiction.chats.chunks import JudgedChunk, Tally
-    from contradiction.chats.formats import Chats, Entry
+    from contradiction.chats.entries import Chats, Entry
     from contradiction.inference.base import OnBatch
     from contradiction.verdict import Verdict
 
@@ -72,13 +75,15 @@ def detect(
         ),
     ] = None,
     format: Annotated[
-        Literal["auto", "jsonl", "json", "csv", "tsv", "text", "parquet", "deepeval", "garak"],
+        Literal["auto", "jsonl", "json", "csv", "tsv", "text", "xlsx", "parquet", "garak"],
         typer.Option(
             help="The format of the file. auto: by the name of the file; standard input is jsonl. text: lines that "
-            "begin with 用户： or 机器人：, and an empty line after each chat. deepeval: test cases. garak: a report."
+            "begin with 用户： or 机器人：, and an empty line after each chat. garak: a report."
         ),
     ] = "auto",
     encoding: EncodingOption = None,
+    user_name: UserNameOption = None,
+    bot_name: BotNameOption = None,
     scan: ScanOption = False,
     threshold: ThresholdOption = None,
     prior: PriorOption = None,
@@ -130,11 +135,12 @@ def detect(
 ) -> None:
     """Judges the last reply of each chat and writes one line for each chat, in the order of the chats.
 
-    The file holds JSON lines, JSON, CSV, TSV, text or Parquet. A chat is {"messages": [...]}, a list of messages,
-    ShareGPT's "conversations", u1, b1, u2 and b2, a row of LLaMA-Factory or ms-swift, a logged request with its
-    response, or rows with session_id, role and content; its id is copied to the verdict. An input that holds no chat is
-    reported and written to FILE.rejected.jsonl. The other inputs are judged. A pipe of JSON lines is answered line by
-    line.
+    The file holds JSON lines, JSON, CSV, TSV, text (each also with .gz), Excel or Parquet. A chat is
+    {"messages": [...]}, perhaps with "reply", "response", or "chosen" and "rejected", which are both judged; a list of
+    messages, also of OpenAI, Anthropic, Gemini or LangChain; ShareGPT's "conversations"; u1, b1, u2 and b2; a row of
+    LLaMA-Factory, ms-swift, TRL or DeepEval; a logged request with its response; or rows with session_id, role and
+    content. Its id is copied to the verdict. An input that holds no chat is reported and written to
+    FILE.rejected.jsonl. The other inputs are judged. A pipe of JSON lines is answered line by line.
 
     Exit code: 0 done; 1 an input was rejected, or --fail-on found such a verdict or no chat; 2 the command cannot run;
     130 interrupted; 141 the output was closed.
@@ -142,6 +148,7 @@ def detect(
     _check_options(file, text, out, resume=resume, table=table, only=bool(only))
     if engine == "local":
         _check_local(out, address)
+    speakers = Speakers(tuple(user_name or ()), tuple(bot_name or ()))
     if sys.stdout is None:
         raise InputError("standard output is closed; write > /dev/null if nobody reads it")
     model = existing_model(model, revision)
@@ -152,12 +159,13 @@ def detect(
         out = _check_ray(out, text, format, encoding, device)
         tally = _detect_folder(
             Path(file), out, model, settings, {"backend": backend, "precision": precision}, quiet,
-            scan=scan, batch_size=batch_size, workers=workers, address=address, resume=resume, gpu=device == "cuda",
+            speakers=speakers, scan=scan, batch_size=batch_size, workers=workers, address=address, resume=resume,
+            gpu=device == "cuda",
         )  # fmt: skip
         return _end(tally, fail_on or [], quiet, out)
     # Loading a model takes seconds, so what is wrong with the files is found before it.
     path = Path(file) if text is None and Path(file).is_file() else None
-    chats = _open(file, text, None if format == "auto" else format, encoding, workers, quiet)
+    chats = _open(file, text, None if format == "auto" else format, encoding, speakers, workers, quiet)
     if out:
         source = None if text is not None else os.fstat(0) if file == "-" else Path(file).stat()
         _check_output(out, source, chats.where, path, resume)
@@ -191,7 +199,7 @@ def detect(
         if out:
             request = output_request(
                 model, path, format=chats.format, backend=backend, precision=precision, scan=scan, encoding=encoding,
-                **_all_settings(settings),
+                **_names(speakers), **_all_settings(settings),
             )  # fmt: skip
             output = ResumableOutput(out, chats.key, request, resume, on_note=say)
             stack.callback(output.release)
@@ -210,6 +218,8 @@ def detect(
                 output.add(chunk)
     if verdict_table:
         verdict_table.print()
+    for note in chats.notes:
+        say(note)
     if not (tally.chats or tally.rejected or fail_on or quiet):
         say(f"{chats.where}: held no chat")
     _end(tally, fail_on or [], quiet, output.rejected_path)
@@ -265,7 +275,9 @@ def _detect_folder(
     if out.resolve().is_relative_to(folder.resolve()):  # a continued run would take it for input
         raise InputError(f"--out {out}: lies in {folder}; name a folder outside of it")
     parts = ray_engine.parts_of(folder)
-    request = output_request(model, None, **loaded, scan=options["scan"], **_all_settings(settings))
+    request = output_request(
+        model, None, **loaded, scan=options["scan"], **_names(options["speakers"]), **_all_settings(settings)
+    )  # fmt: skip
     request["input"] = ray_engine.digest_of(folder, parts)
     # Workers have a working folder of their own.
     model = str(Path(model).resolve()) if Path(model).is_dir() else model
@@ -282,14 +294,20 @@ def _detect_folder(
 
 
 def _open(
-    file: str, text: str | None, format: str | None, encoding: str | None, workers: int | None, quiet: bool
+    file: str,
+    text: str | None,
+    format: str | None,
+    encoding: str | None,
+    speakers: Speakers,
+    workers: int | None,
+    quiet: bool,
 ) -> "Chats":
     from contradiction.chats import readers
 
     if text is not None:
-        return readers.from_text(text)
+        return readers.from_text(text, speakers)
     if file != "-":
-        chats = readers.open_file(file, format, encoding)
+        chats = readers.open_file(file, format, encoding, speakers)
         return readers.check_begin(chats) if Path(file).is_file() else chats
     if sys.stdin is None:
         raise InputError("<stdin>: is closed; name a file of chats")
@@ -300,7 +318,7 @@ def _open(
         # A reader of its own: Python cannot end while a thread waits inside the reader of sys.stdin.
         with suppress(OSError):  # not a file of the operating system
             stdin = open(stdin.fileno(), "rb", closefd=False)
-    return readers.open_stream(stdin, "<stdin>", format, encoding)
+    return readers.open_stream(stdin, "<stdin>", format, encoding, speakers)
 
 
 def _check_output(out: Path, source: os.stat_result | None, where: str, path: Path | None, resume: bool) -> None:
@@ -318,6 +336,10 @@ def _check_output(out: Path, source: os.stat_result | None, where: str, path: Pa
     if out.exists():
         with locked(out):  # another process that is at work there is named first
             check_can_begin(out, resume)
+
+
+def _names(speakers: Speakers) -> dict[str, list[str]]:
+    return {"users": [*speakers.users], "bots": [*speakers.bots]}
 
 
 def _all_settings(given: dict[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from contradiction.chats.speakers import Speakers
 from contradiction.commands.common import (
     SHIPPED,
     BackendOption,
+    BotNameOption,
     CategoryOption,
     DeviceOption,
     EncodingOption,
@@ -18,6 +20,7 @@ from contradiction.commands.common import (
     PriorOption,
     RevisionOption,
     ThresholdOption,
+    UserNameOption,
     existing_model,
     given_settings,
     limit_threads,
@@ -30,6 +33,7 @@ from contradiction.io.packages import check_installed
 from contradiction.serving.limits import Limits
 
 if TYPE_CHECKING:
+    from contradiction.chats.entries import Entry
     from contradiction.conversation import Messages
     from contradiction.io.tables import Table
     from contradiction.serving.review_store import Report
@@ -154,6 +158,19 @@ def review(
         ),
     ] = None,
     encoding: EncodingOption = None,
+    user_name: UserNameOption = None,
+    bot_name: BotNameOption = None,
+    verdicts: Annotated[
+        Path | None, typer.Option(help="What `cdconv detect FILE --out` wrote. --sample chooses chats by it.")
+    ] = None,
+    sample: Annotated[
+        int,
+        typer.Option(
+            min=3,
+            help="With --verdicts, the number of chats to review: a third are the surest contradictions, a third the "
+            "most doubtful chats, and the others random.",
+        ),
+    ] = 150,
     annotators: Annotated[
         int, typer.Option(min=1, max=2, help="How many people label each chat. 1: the label of one person is final.")
     ] = 2,
@@ -178,7 +195,10 @@ def review(
         return _export(export, file, labels, spot_checks, annotators)
     check_installed("the page", PACKAGES)
     check_address(host, port)
-    chats, checks = _chats(file, encoding), _spot_checks(spot_checks)
+    speakers = Speakers(tuple(user_name or ()), tuple(bot_name or ()))
+    entries = _entries(file, encoding, speakers, verdicts, sample)
+    checks = _spot_checks(spot_checks, speakers)
+    chats = [(entry.name, entry.messages or ()) for entry in entries]
     store = LabelStore(labels, annotators)
     added = store.add(chats, checks)
     import uvicorn
@@ -212,28 +232,32 @@ def _export(export: Path, file: Path, labels: Path, spot_checks: Path | None, an
     typer.echo(f"{export}: {len(records):,} labelled chats; next: cdconv calibrate MODEL --on {export} --out FOLDER")
 
 
-def _chats(file: Path, encoding: str | None) -> list[tuple[str, "Messages"]]:
+def _entries(file: Path, encoding: str | None, speakers: Speakers, verdicts: Path | None, sample: int) -> list["Entry"]:
+    """The chats of a file that hold a reply, or a sample of them."""
     from contradiction.chats.readers import open_file
+    from contradiction.chats.sampling import choose
 
-    opened = open_file(file, encoding=encoding)
-    chats: list[tuple[str, Messages]] = []
-    for entry in (entry for group in opened.arrivals for entry in group):
+    chats = open_file(file, encoding=encoding, speakers=speakers)
+    entries = []
+    for entry in chats:
         if entry.messages is None or not entry.turns:
-            say(f"{opened.place(entry.number)}: {entry.error or 'the chat holds no message by the assistant'}")
+            say(f"{chats.place(entry.number)}: {entry.error or 'the chat holds no message by the assistant'}")
         else:
-            chats.append((entry.name, entry.messages))
-    if not chats:
+            entries.append(entry)
+    for note in chats.notes:
+        say(note)
+    if not entries:
         raise InputError(f"{file}: holds no chat to review")
-    return chats
+    return choose(entries, verdicts, sample, chats.key) if verdicts else entries
 
 
-def _spot_checks(file: Path | None) -> list[tuple[str, "Messages", str]]:
+def _spot_checks(file: Path | None, speakers: Speakers) -> list[tuple[str, "Messages", str]]:
     from contradiction.data import labelled
     from contradiction.labels import LABELS
 
     if file is None:
         return []
-    known = labelled.read(file)
+    known = labelled.read(file, speakers)
     if labelled.task_of(known) != "4-class":
         raise InputError(f"{file}: spot checks have one of the labels {', '.join(LABELS['4-class'])}")
     return [(chat.id, chat.messages, chat.label) for chat in known]

@@ -1,23 +1,27 @@
 """Chats that an owner has labelled: a plain file of them, and a data repo that training and evaluation read.
 
-A line is ``{"messages": [...], "label": ...}``. The judged reply is the last message, or is given as ``"reply"``.
-``id`` and ``evidence``, the index of the message that the reply contradicts, are optional.
+The file has any format that ``cdconv detect`` reads; see :func:`contradiction.chats.readers.open_file`. Each chat has a
+``label`` of its last reply, and perhaps ``evidence``, the index of the message that the reply contradicts.
 """
 
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.conversation import ASSISTANT, Messages, Turn, is_chinese, read_turns
+from contradiction.chats.entries import Entry
+from contradiction.chats.json_text import parse_json
+from contradiction.chats.readers import open_file
+from contradiction.chats.speakers import USUAL, Speakers
+from contradiction.conversation import Messages, Turn, is_chinese, read_turns
 from contradiction.data.splits import CHINESE, SPLITS, UNDETERMINED, fingerprint, name_of, write_repo
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import windows
 from contradiction.io.files import locked, sha256_of
-from contradiction.io.lines import read_objects
 from contradiction.io.tables import Table
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction, merge_label
 
@@ -77,8 +81,8 @@ class LabelledChat:
         ]
 
 
-def read(path: str | Path) -> list[LabelledChat]:
-    """The labelled chats of a file of JSON lines, or of a JSON list.
+def read(path: str | Path, speakers: Speakers = USUAL) -> list[LabelledChat]:
+    """The labelled chats of a file.
 
     Raises:
         InputError: a line is not valid, or there is none; the message gives ``file:line``.
@@ -86,7 +90,8 @@ def read(path: str | Path) -> list[LabelledChat]:
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: no such file of labelled chats")
-    chats = [_chat(where, values) for where, values in read_objects(path, "messages", "label")]
+    opened = open_file(path, speakers=speakers)
+    chats = [_chat(opened.place(entry.number), entry) for entry in opened]
     if not chats:
         raise InputError(f'{path}: is empty; a line is {{"messages": [...], "label": ...}}')
     return chats
@@ -117,23 +122,19 @@ def of_split(chats: Sequence[LabelledChat], path: str | Path, split: str) -> lis
     return [chat for chat in chats if split_of.get(chat.context, _split_of(chat.context)) == split]
 
 
-def _chat(where: str, values: Mapping[str, Any]) -> LabelledChat:
-    label = values["label"]
+def _chat(where: str, entry: Entry) -> LabelledChat:
+    if entry.error or entry.messages is None:
+        raise InputError(f"{where}: {entry.error}")
+    label, messages = entry.label, entry.messages
     known = dict.fromkeys(name for task in ("4-class", "2-class") for name in LABELS[task])
+    if label is None:
+        raise InputError(f"{where}: has no label; a key or column 'label' gives one of {', '.join(known)}")
     if not isinstance(label, str) or label not in known:
         raise InputError(f"{where}: label {shown(label)}; allowed are {', '.join(known)}")
-    messages, reply = values["messages"], values.get("reply")
-    if reply is not None and isinstance(messages, list):
-        messages = [*messages, {"role": ASSISTANT, "content": reply}]
-    try:
-        turns = read_turns(messages)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+    turns = read_turns(messages)
     if not turns or turns[-1].reply_messages[-1] != len(messages) - 1:
         raise InputError(f"{where}: the last message must be the labelled reply of the assistant")
-    evidence = values.get("evidence")
-    if isinstance(evidence, list):  # verdicts have a list
-        evidence = evidence[0] if evidence else None
+    evidence = _index(entry.evidence)
     replies = [index for turn in turns[:-1] for index in turn.reply_messages]
     if (
         evidence is not None
@@ -144,7 +145,15 @@ def _chat(where: str, values: Mapping[str, Any]) -> LabelledChat:
             f"{where}: evidence {shown(evidence)}; it must be the index of an earlier message of the assistant "
             f"({', '.join(map(str, replies)) or 'there is none'})"
         )
-    return LabelledChat(messages, turns, label, str(where if values.get("id") is None else values["id"]), evidence)
+    return LabelledChat(messages, turns, label, where if entry.id is None else entry.name, evidence)
+
+
+def _index(evidence: Any) -> Any:
+    """The first index of a list, as verdicts have one; a cell of a table holds its text."""
+    if isinstance(evidence, str):
+        with suppress(InputError):
+            evidence = parse_json(evidence)
+    return (evidence[0] if evidence else None) if isinstance(evidence, list) else evidence
 
 
 @dataclass(frozen=True)

@@ -1,69 +1,49 @@
-"""Chats in the formats of two test harnesses: the test cases of DeepEval, and the reports of garak."""
+"""Chats in the reports of garak: a chat for each output of each attempt."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from contradiction.chats.encodings import decode
-from contradiction.chats.formats import Entry, NamedChat, make_entry, parse_json
-from contradiction.conversation import ASSISTANT, USER, alternating
+from contradiction.chats.entries import Entry, make_entries
+from contradiction.chats.json_text import parse_json
+from contradiction.chats.records import Chat
+from contradiction.chats.streams import decode
+from contradiction.conversation import ASSISTANT, USER
 from contradiction.errors import InputError, kind_of
 
-DEEPEVAL, GARAK = "deepeval", "garak"
-HARNESSES = (DEEPEVAL, GARAK)
+GARAK = "garak"
 
 
-def read_harness(content: bytes, where: str, format: str) -> list[Entry]:
-    """The chats of a file.
+def read_report(content: bytes, where: str) -> list[Entry]:
+    """The chats of a report, ``NAME.report.jsonl``.
 
     Args:
-        content: for ``deepeval``, a JSON list or JSON lines of test cases: conversational ones with ``turns``, and
-            others with ``input`` and ``actual_output``. For ``garak``, a report, ``NAME.report.jsonl``: a chat for each
-            output of each attempt.
+        content: the report.
         where: the name of the file in error messages.
-        format: one of ``HARNESSES``.
 
     Raises:
         InputError: the file is not in UTF-8 or not JSON, or the conversations or outputs of an attempt are not a list.
     """
-    values = list(_values(decode(content, where), where))
-    if format == DEEPEVAL:
-        return [make_entry(number, number, _test_case, value) for number, (_, value) in enumerate(values, 1)]
-    outputs = _outputs(values, where)
+    outputs = _outputs([*_values(decode(content, where), where)], where)
     if not outputs:
         raise InputError(f"{where}: holds no attempt with an output; a report of garak is named NAME.report.jsonl")
-    return [make_entry(number, number, lambda chat: chat, output) for number, output in enumerate(outputs, 1)]
+    return [entry for number, chat in enumerate(outputs, 1) for entry in make_entries(number, number, _as_list, chat)]
+
+
+def _as_list(chat: Chat) -> list[Chat]:
+    return [chat]
 
 
 def _values(text: str, where: str) -> Iterator[tuple[int, Any]]:
-    """The values, each with its line number, or with its position in a list."""
-    if text.lstrip().startswith("["):
-        yield from enumerate(_parsed(text, where), 1)
-        return
+    """The values of the lines, each with its number."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            yield number, _parsed(line, f"{where}:{number}")
+            try:
+                yield number, parse_json(line)
+            except InputError as error:
+                raise InputError(f"{where}:{number}: {error}") from None
 
 
-def _parsed(text: str, where: str) -> Any:
-    try:
-        return parse_json(text)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
-
-
-def _test_case(value: Any) -> NamedChat:
-    if not isinstance(value, Mapping):
-        raise InputError(f"{kind_of(value)}; a test case is an object")
-    name = value.get("name")
-    if (turns := value.get("turns")) is not None:
-        return (parse_json(turns) if isinstance(turns, str) else turns), name  # saved files have them as text
-    reply = value.get("actual_output", value.get("actualOutput"))
-    if "input" not in value or reply is None:
-        raise InputError("a test case with neither turns, nor input and actual_output")
-    return alternating((value["input"], reply)), name
-
-
-def _outputs(values: list[tuple[int, Any]], where: str) -> list[NamedChat]:
+def _outputs(values: list[tuple[int, Any]], where: str) -> list[Chat]:
     """A chat for each output of each attempt. A report has each attempt twice: when made, and when evaluated."""
     attempts = {
         str(value.get("uuid") or number): (number, value)
@@ -71,7 +51,7 @@ def _outputs(values: list[tuple[int, Any]], where: str) -> list[NamedChat]:
         if isinstance(value, Mapping) and value.get("entry_type") == "attempt"
     }
     return [
-        (messages, f"{name}/{output}")
+        Chat(messages, f"{name}/{output}")
         for name, (number, attempt) in attempts.items()
         for output, messages in enumerate(_conversations(attempt, f"{where}:{number}"))
     ]

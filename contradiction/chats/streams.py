@@ -1,12 +1,17 @@
-"""Text in UTF-8, and in other encodings such as GB18030, which many Chinese programs write."""
+"""Bytes of files and pipes as text in UTF-8: gzip, and encodings such as GB18030, which many Chinese programs write."""
 
 import codecs
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator
 from io import BufferedIOBase, BufferedReader, RawIOBase
+from pathlib import Path
 from typing import Any
 
 from contradiction.errors import InputError
 
 PIECE = 1 << 16  # bytes that are converted at once
+GZIP = b"\x1f\x8b"  # how a gzip file begins
 NOT_UTF8 = "not in UTF-8; save it as UTF-8, or name its encoding, for instance with --encoding gb18030 (or utf-16)"
 
 
@@ -16,10 +21,29 @@ def decode(content: bytes, where: str, first: bool = True) -> str:
     Raises:
         InputError: the bytes are not in UTF-8; the message begins with ``where``.
     """
+    if first and content.startswith(GZIP):
+        raise InputError(f"{where}: is packed with gzip; name a file that ends in .gz, or unpack it before the pipe")
     try:
         return content.decode("utf-8-sig" if first else "utf-8")
     except UnicodeDecodeError:
         raise InputError(f"{where}: {NOT_UTF8}") from None
+
+
+def open_utf8(path: Path, encoding: str | None = None) -> BufferedIOBase:
+    """A file as bytes in UTF-8, unpacked if it is a gzip file; raises InputError as :func:`as_utf8` does."""
+    file: Any = path.open("rb")
+    if path.suffix.lower() == ".gz" or file.peek(2).startswith(GZIP):
+        file = BufferedReader(_Unpacked(file, str(path)), PIECE)
+    return as_utf8(file, encoding, str(path))
+
+
+def split_lines(stream: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a stream; a carriage return alone ends a line too, as in files of old programs."""
+    for line in stream:
+        if line.find(b"\r", 0, len(line) - 2) < 0:
+            yield line
+        else:
+            yield from line.splitlines(keepends=True)
 
 
 def as_utf8(stream: BufferedIOBase, encoding: str | None, where: str) -> BufferedIOBase:
@@ -38,6 +62,28 @@ def as_utf8(stream: BufferedIOBase, encoding: str | None, where: str) -> Buffere
         ) from None
     converted: Any = BufferedReader(_Converter(stream, encoding, where), PIECE)  # to mypy no BufferedIOBase
     return converted
+
+
+class _Unpacked(RawIOBase):
+    """Reads a gzip file; a damaged one raises InputError."""
+
+    def __init__(self, file: BufferedIOBase, where: str) -> None:
+        self._file, self._packed, self._where = file, gzip.GzipFile(fileobj=file), where
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            part = self._packed.read1(len(buffer))
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{self._where}: is no gzip file, or is damaged ({error})") from None
+        buffer[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 class _Converter(RawIOBase):

@@ -1,9 +1,8 @@
-"""DeepEval test cases and garak reports are read as chats."""
+"""Reports of garak are read as chats."""
 
 import json
 
 import pytest
-from helpers.chats import chat
 
 from contradiction.chats.readers import open_file, open_stream
 from contradiction.errors import InputError
@@ -14,23 +13,6 @@ TEXTS = ("你养猫吗？", "养了一只橘猫", "它叫什么？", "我没养�
 def entries(path, format):
     chats = open_file(path, format)
     return [entry for group in chats.arrivals for entry in group]
-
-
-def test_deepeval_test_cases_with_turns_or_one_output_are_read(tmp_path):
-    values = [
-        {"name": "cat", "scenario": "pets", "turns": chat(*TEXTS)},
-        {"turns": json.dumps([{**message, "user_id": None} for message in chat(*TEXTS)])},
-        {"input": "你好", "actual_output": "你好呀", "expected_output": "", "context": None},
-        {"input": "你好"},
-    ]
-    for name, text in (("list.json", json.dumps(values)), ("lines.jsonl", "\n".join(map(json.dumps, values)))):
-        file = tmp_path / name
-        file.write_text(text, encoding="utf-8")
-        one, two, three, four = entries(file, "deepeval")
-        assert one.messages == chat(*TEXTS) and one.id == "cat"
-        assert [message["content"] for message in two.messages] == list(TEXTS)
-        assert three.messages == chat("你好", "你好呀") and three.turns == 1
-        assert "neither turns, nor input and actual_output" in four.error
 
 
 def turn(role, text):
@@ -81,6 +63,6 @@ def test_an_unknown_format_raises_one_line(tmp_path):
         open_file(file, "garak")
     file.write_text("{broken\n", encoding="utf-8")
     with pytest.raises(InputError, match="x.jsonl:1: not JSON"):
-        open_file(file, "deepeval")
+        open_file(file, "garak")
     with pytest.raises(InputError, match="is read from a file"):
         open_stream(file.open("rb"), "<stdin>", "garak")

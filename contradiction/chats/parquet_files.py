@@ -1,0 +1,151 @@
+"""The chats of Parquet files, which are read bit by bit."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from contradiction.chats import names
+from contradiction.chats.entries import UNREADABLE, Chats, Entry, make_entries
+from contradiction.chats.json_text import parse_json
+from contradiction.chats.records import CHAT, Chat, read_record
+from contradiction.chats.speakers import USUAL, Speakers
+from contradiction.errors import InputError, first_line
+
+ROWS_AT_ONCE = 1024  # rows of Parquet in memory
+
+
+def open_parquet(path: Path, rows: range | None = None, speakers: Speakers = USUAL) -> Chats:
+    """The chats of a Parquet file, or of consecutive ``rows`` of it, counted from 1.
+
+    Raises:
+        InputError: it is not a Parquet file, or there is no chat in the columns.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    with path.open("rb") as file:
+        try:
+            opened = parquet.ParquetFile(file)
+            schema, footer = opened.schema_arrow, opened.metadata
+        except (pyarrow.ArrowException, OSError, ValueError) as error:  # pyarrow raises any of them
+            raise InputError(f"{path}: no Parquet file ({first_line(error)})") from None
+    if not names.holds_chats(schema.names):
+        raise InputError(f"{path}: it has {names.list_names(schema.names, 'column')}; a chat must be {CHAT}")
+    if (session := names.lacks_history(schema.names)) and not names.has_turns(schema.names):
+        raise InputError(f"{path}: it {names.NO_HISTORY.format(session)}")
+    columns = names.read_among(schema.names)
+    for name in columns:
+        if (times := [*map(names.plain, columns)].count(names.plain(name))) > 1:
+            raise InputError(f"{path}: {times} columns are called {name}; rename all but one")
+    rows = range(1, footer.num_rows + 1) if rows is None else rows
+    read = partial(_from_scalars, _class_names(schema), speakers)
+    return Chats(str(path), "parquet", [_parquet_rows(path, columns, rows, read)], len(rows))
+
+
+def _class_names(schema: Any) -> Mapping[str, list[str]]:
+    """Column -> the names of its classes, which the library datasets writes into the file; the cells are numbers."""
+    features = parse_json((schema.metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+    return {
+        column: feature["names"]
+        for column, feature in features.items()
+        if isinstance(feature, Mapping) and feature.get("_type") == "ClassLabel"
+    }
+
+
+def unpacked_parquet(path: Path, limit: int) -> int:
+    """How many bytes the chats of a Parquet file fill when they are read, counted until a limit is passed.
+
+    Compression makes a file smaller, and so does the dictionary of a column: a text that stands in many cells is
+    stored once. The dictionaries are kept while the texts are counted, so counting does not fill the memory.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    with path.open("rb") as file:
+        try:
+            footer = parquet.read_metadata(file)
+            groups = [footer.row_group(group) for group in range(footer.num_row_groups)]
+            size = sum(group.total_byte_size for group in groups)
+            texts = set()
+            for place in range(footer.num_columns):
+                column = footer.schema.column(place)
+                # An offset or a number has four bytes, or more in a column of a fixed width.
+                width = max(4, column.length or 0)
+                size = max(size, width * sum(group.column(place).num_values for group in groups))
+                if column.physical_type == "BYTE_ARRAY":
+                    texts.add(column.path)
+            counted = 0
+            opened = parquet.ParquetFile(file, read_dictionary=sorted(texts))
+            for batch in opened.iter_batches(batch_size=ROWS_AT_ONCE) if size <= limit else ():
+                counted += sum(map(_text_bytes, batch.columns))
+                if counted > limit:
+                    break
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            raise InputError(f"{path}: damaged ({first_line(error)})") from None
+    return max(size, counted)
+
+
+def _text_bytes(array: Any) -> int:
+    """The bytes of the texts in an Arrow array of any type."""
+    from pyarrow import compute, types
+
+    if types.is_dictionary(array.type):
+        return compute.sum(compute.binary_length(array.dictionary).take(array.indices)).as_py() or 0
+    if types.is_struct(array.type):
+        return sum(map(_text_bytes, array.flatten()))
+    if types.is_map(array.type):
+        return _text_bytes(array.keys) + _text_bytes(array.items)
+    if types.is_list(array.type) or types.is_large_list(array.type) or types.is_fixed_size_list(array.type):
+        return _text_bytes(array.flatten())
+    if types.is_string(array.type) or types.is_large_string(array.type) or types.is_binary(array.type):
+        return compute.sum(compute.binary_length(array)).as_py() or 0
+    return 0
+
+
+def _parquet_rows(path: Path, columns: list[str], rows: range, read: Callable[[Any], list[Chat]]) -> Iterator[Entry]:
+    """The entries; ``columns`` are the ones that are read."""
+    import pyarrow
+    from pyarrow import parquet
+
+    number = end = total = 0
+    ends = [0]  # of the row groups
+    with path.open("rb") as file:
+        try:
+            opened = parquet.ParquetFile(file)
+            total, footer = opened.metadata.num_rows, opened.metadata
+            ends += accumulate(footer.row_group(group).num_rows for group in range(footer.num_row_groups))
+            groups = [
+                group for group, stop in enumerate(ends[1:]) if ends[group] < rows.stop - 1 and stop >= rows.start
+            ]
+            number, end = (ends[groups[0]], ends[groups[-1] + 1]) if groups else (0, 0)
+            for batch in opened.iter_batches(batch_size=ROWS_AT_ONCE, row_groups=groups, columns=columns):
+                first, number = number + 1, number + batch.num_rows
+                for row_number in range(max(first, rows.start), min(number + 1, rows.stop)):
+                    row = {name: batch[name][row_number - first] for name in columns}
+                    yield from make_entries(row_number, row_number, read, row)
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            raise InputError(f"{path}: damaged after row {number} ({first_line(error)})") from None
+    if number != end or ends[-1] != total:  # pyarrow reads some damaged files without an error
+        raise InputError(f"{path}: damaged; its footer says {total:,} rows, and {number:,} can be read")
+
+
+def _from_scalars(classes: Mapping[str, list[str]], speakers: Speakers, row: dict[str, Any]) -> list[Chat]:
+    values = {name: _to_python(name, scalar) for name, scalar in row.items()}
+    for name, known in classes.items():
+        if isinstance(number := values.get(name), int):
+            values[name] = known[number] if 0 <= number < len(known) else None  # -1 is no label
+    return read_record(values, speakers)
+
+
+def _to_python(name: str, scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        raise InputError(f"{name}: text that is not in UTF-8") from None
+    except UNREADABLE as error:
+        raise InputError(f"{name}: a {scalar.type} that Python cannot hold ({error})") from None

@@ -1,0 +1,110 @@
+"""Files that people really have, through every way in that takes them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from helpers.chats import CHAT, TEXTS, objects, write_csv
+
+from contradiction.chats.readers import open_file
+from contradiction.chats.speakers import Speakers
+from contradiction.data import labelled
+from contradiction.errors import InputError
+from contradiction.serving.review_store import LabelStore
+
+CASES = Path(__file__).parent / "cases"
+DRIVES, CANNOT, GLADLY = "我会开车，开了十年", "我不会开车", "好呀，周末我来开"
+
+
+@pytest.fixture
+def reviewed(run, tmp_path, monkeypatch):
+    """The last replies that `cdconv review` shows for a case, and its stderr."""
+    monkeypatch.setattr("uvicorn.run", lambda *args, **options: None)
+
+    def call(file, *options):
+        code, _, err = run("review", shutil.copy(file, tmp_path), "--port", "7899", *options)
+        labels = tmp_path / f"{Path(file).name}.labels.sqlite"
+        if not labels.exists():
+            return code, [], err
+        store = LabelStore(labels)
+        return code, [item.messages[-1]["content"] for item, _, _ in store._reviewed()], err
+
+    return call
+
+
+def replies(file, speakers=None):
+    return [entry.messages[-1]["content"] for entry in open_file(file, speakers=speakers or Speakers())]
+
+
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("reply_beside_messages.jsonl", [CANNOT, GLADLY]),
+        ("chosen_rejected.jsonl", [GLADLY, CANNOT]),
+        ("newest_first.csv", [CANNOT]),
+        ("messages_in_a_cell.csv", ["会"]),
+        ("excel_sep_line.csv", ["会，开了十年"]),
+    ],
+)
+def test_the_reply_of_the_record_is_judged_and_reviewed(detect, reviewed, name, last):
+    assert replies(CASES / name) == last
+    code, verdicts, err = detect(CASES / name)
+    assert code == 0 and len(verdicts) == len(last)
+    assert [verdict["reply"] for verdict in verdicts] == [
+        [len(entry.messages) - 1] for entry in open_file(CASES / name)
+    ]
+    assert reviewed(CASES / name)[:2] == (0, last)
+    assert any("sorted" in line and "timestamp" in line for line in err) == (name == "newest_first.csv")
+
+
+def test_a_labelled_record_is_read_by_the_same_reader():
+    chats = labelled.read(CASES / "reply_beside_messages.jsonl")
+    assert [(one.messages[-1]["content"], one.label) for one in chats] == [
+        (CANNOT, "history"), (GLADLY, "non-contradiction"),
+    ]  # fmt: skip
+    with pytest.raises(InputError, match=r"chosen_rejected.jsonl:1: has no label"):
+        labelled.read(CASES / "chosen_rejected.jsonl")
+
+
+def test_the_answers_of_one_line_have_names_of_their_own(detect, tmp_path):
+    out = tmp_path / "out.jsonl"
+    assert detect(CASES / "chosen_rejected.jsonl", "--out", out)[0] == 0
+    assert [(one["line"], one["id"]) for one in objects(out)] == [(1, "1/chosen"), (1, "1/rejected")]
+    assert detect(CASES / "chosen_rejected.jsonl", "--out", out, "--resume")[0] == 0
+    assert len(objects(out)) == 2
+
+
+@pytest.mark.parametrize(("name", "stranger"), [("handover.txt", "人工客服"), ("group_chat.txt", "小王")])
+def test_an_unknown_speaker_is_refused_by_name_until_an_option_says_who_it_is(detect, reviewed, name, stranger):
+    code, verdicts, err = detect(CASES / name, "--quiet")
+    assert (code, verdicts) == (1, [])
+    assert stranger in err[0] and "--bot-name" in err[0] and "--user-name" in err[0]
+    (CASES / f"{name}.rejected.jsonl").unlink()
+    code, _, err = reviewed(CASES / name)
+    assert code == 2 and stranger in err
+    for option, role in (("--bot-name", "assistant"), ("--user-name", "user")):
+        speakers = Speakers(**{"bots" if role == "assistant" else "users": (stranger,)})
+        [entry] = open_file(CASES / name, speakers=speakers)
+        assert len(entry.messages) == 4
+        assert role in {message["role"] for message in entry.messages if message["content"][-1] in "呀了"}
+        code, verdicts, _ = detect(CASES / name, option, stranger)
+        assert (code, len(verdicts)) == (0, 1)
+        assert reviewed(CASES / name, option, stranger)[0] == 0
+
+
+def test_names_of_ones_own_are_known_in_every_format(tmp_path):
+    names = {"user": "阿明", "assistant": "小助手"}
+    rows = [[1, names[one["role"]], one["content"]] for one in CHAT]
+    write_csv(tmp_path / "a.csv", ["session_id", "speaker", "text"], rows)
+    lines = [f"{name}：{text}" for _, name, text in rows]
+    (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
+    record = {"messages": [{"role": name, "content": text} for _, name, text in rows]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(record), encoding="utf-8")
+    (tmp_path / "a.json").write_text(json.dumps([record]), encoding="utf-8")
+    write_csv(tmp_path / "b.csv", ["dialogue"], [["\n".join(lines)]])
+    for file in sorted(tmp_path.iterdir()):
+        [entry] = open_file(file, speakers=Speakers(("阿明",), ("小助手",)))
+        assert [message["content"] for message in entry.messages] == list(TEXTS), file
+        [unknown] = open_file(file)
+        assert ("dialogue" if file.name == "b.csv" else "阿明") in unknown.error
