@@ -172,7 +172,7 @@ def test_a_server_without_schema_support_is_called_without_one(judge):
     assert len(refused) == 1 < len(server.requests)
 
 
-def test_an_answer_without_a_label_leaves_only_its_reply_unchecked(judge, sample_chats):
+def test_an_answer_without_a_label_leaves_only_its_reply_unchecked(judge, sample_chats, caplog):
     def answer(body):
         return "我不知道" if question_of(body) == CAT else '{"label": "history"}'
 
@@ -183,6 +183,16 @@ def test_an_answer_without_a_label_leaves_only_its_reply_unchecked(judge, sample
     assert other.label == "history" and other.checked
     assert detector.classifier.usage()["unusable"] == 1
     assert len(server.requests) == 3, "it is asked twice"
+    assert "'我不知道'" in caplog.text
+
+
+def test_a_model_that_only_thinks_gives_no_usable_answer_and_the_log_says_so_once(judge, sample_rows, caplog):
+    message = {"content": None, "reasoning_content": "我想想"}
+    content = json.dumps({"choices": [{"message": message, "finish_reason": "length"}]}).encode()
+    with ChatServer(always("history"), lambda number, body: content) as server:
+        predictions = load_classifier(judge(server)).classify(sample_rows[:3])
+    assert [one.truncation for one in predictions] == [NO_ANSWER] * 3 and len(server.requests) == 6
+    assert caplog.text.count("reasoning_content") == 1 and "'length'" in caplog.text
 
 
 # A rule that turns the probability 0.49 of a contradiction into one of more than 0.9.

@@ -1,6 +1,7 @@
 """A language model as a judge: it reads the guidelines and a conversation, and answers with a label."""
 
 import json
+import logging
 import sqlite3
 from array import array
 from collections import Counter
@@ -19,7 +20,7 @@ from contradiction import guidelines
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.decision import KEY as RULE
 from contradiction.decision import Rule
-from contradiction.errors import InputError
+from contradiction.errors import InputError, shown
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.io.endpoint import KEY, URL, Answer, Endpoint, RefusedError, in_threads
@@ -244,6 +245,9 @@ class LLMJudge(SoftmaxClassifier):
             raise self._refusals[0]
 
     def _counted(self, label: str | None, answer: Answer) -> str | None:
+        if label is None and not self._counts["unusable"]:
+            found = answer.instead or shown(answer.text)
+            logging.getLogger(__name__).warning("%s: no usable answer about a reply: %s", self.name, found)
         self._seconds.append(answer.seconds)
         self._counts.update(
             unusable=label is None, prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens
@@ -268,11 +272,11 @@ class LLMJudge(SoftmaxClassifier):
         if label := read_label(first.text, self.labels):
             return label, first
         second = self._say(messages)
-        total = Answer(
-            second.text,
-            first.prompt_tokens + second.prompt_tokens,
-            first.completion_tokens + second.completion_tokens,
-            first.seconds + second.seconds,
+        total = replace(
+            second,
+            prompt_tokens=first.prompt_tokens + second.prompt_tokens,
+            completion_tokens=first.completion_tokens + second.completion_tokens,
+            seconds=first.seconds + second.seconds,
         )
         return read_label(second.text, self.labels), total
 
@@ -295,7 +299,7 @@ class LLMJudge(SoftmaxClassifier):
             self._refusals.append(error)
             if error.status not in OF_ONE_ROW or (not self._answers_come and len(self._refusals) >= REFUSALS):
                 raise
-            return Answer("")
+            return Answer("", instead=str(error))
 
 
 def _schema(labels: Sequence[str]) -> dict[str, Any]:
