@@ -11,6 +11,7 @@ import random
 import re
 import runpy
 from collections.abc import Callable
+from pathlib import Path
 
 from opencc import OpenCC
 
@@ -19,7 +20,6 @@ from contradiction.conversation import Messages, alternating
 from contradiction.data.splits import load_split
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.tables import Table, percent
-from contradiction.paths import CHECKOUT
 from contradiction.verdict import Verdict
 
 FORMS: dict[str, Callable[[str], str]] = {
@@ -56,7 +56,7 @@ def main() -> None:
 
     usual = judge(str)
     lines = []
-    wrapped = runpy.run_path(str(CHECKOUT / "tests" / "cases" / "wrapped.py"))
+    wrapped = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "cases" / "wrapped.py"))
     for name, form in (wrapped["FORMS"] | wrapped["MORE_FORMS"] | FORMS).items():
         verdicts = judge(form)
         changed = sum(one.contradiction != other.contradiction for one, other in zip(verdicts, usual, strict=True))
