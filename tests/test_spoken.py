@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 from helpers.chats import chat
+from starlette.testclient import TestClient
 
 from contradiction.conversation import read_turns, spoken_messages
 from contradiction.errors import InputError
+from contradiction.serving.api import application
+from contradiction.serving.review_store import text_messages
+from contradiction.serving.service import Service
 from contradiction.spoken import said
 
 CASES = Path(__file__).parent / "cases"
@@ -123,12 +127,21 @@ def test_an_item_of_an_unknown_type_is_refused_by_name():
 
 
 @pytest.mark.parametrize("name", ["thoughts", "gradio_thought", "responses_items"])
-def test_real_chats_are_judged_as_if_no_thought_or_tool_were_there(detector, name):
+def test_real_chats_are_judged_as_if_no_thought_or_tool_were_there(detector, detect, name):
+    client = TestClient(application(Service(detector)))
+    code, judged, _ = detect(CASES / f"{name}.jsonl", model=detector.name)
+    assert code == 0
     replies = {"thoughts": ["养了一只橘猫。", "它叫橘子。"]}.get(name, ["会，开了十年"])
-    for line in (CASES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
+    lines = (CASES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    for line, record in zip(lines, judged, strict=True):
         messages = json.loads(line)["messages"]
         assert [turn.reply for turn in read_turns(messages)] == replies
         users = [turn.user for turn in read_turns(messages)]
         pairs = [text for pair in zip(users, replies, strict=True) for text in pair]
         verdict, plain = detector(messages), detector(chat(*pairs))
         assert (verdict.scores, verdict.checked, verdict.reason) == (plain.scores, plain.checked, plain.reason)
+        answer = client.post("/v1/judge", json={"messages": messages}).json()
+        for other in (record, answer):
+            assert (other["reply"], other["checked"]) == (list(verdict.reply), verdict.checked)
+            assert other["scores"] == pytest.approx(verdict.scores, abs=1e-5)
+        assert text_messages(messages) == (chat(*pairs), False)
