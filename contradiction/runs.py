@@ -10,7 +10,7 @@ from contradiction.data.splits import Data
 from contradiction.reports.model_card import write_cards
 from contradiction.training import trainers
 from contradiction.training.accelerators import fast_precision, processes
-from contradiction.training.recipe import Recipe
+from contradiction.training.recipe import Recipe, in_tables
 from contradiction.training.recipe_files import load_recipe, require_folders
 from contradiction.training.run import Run
 
@@ -63,10 +63,12 @@ def _chosen(
 ) -> Recipe:
     if isinstance(recipe, Recipe):
         return recipe.with_changes(**changes)
-    if isinstance(recipe, Mapping) and out is not None:
-        recipe = {"name": Path(out).name, **recipe}
-    chosen = load_recipe(recipe).with_changes(**changes)
-    require_folders(chosen, str(chosen.name if isinstance(recipe, Mapping) else recipe))
+    if isinstance(recipe, Mapping):
+        given = {name: value for name, value in changes.items() if value is not None}
+        chosen = load_recipe(in_tables({"name": Path(out).name} if out else {}, recipe, given))
+    else:
+        chosen = load_recipe(recipe).with_changes(**changes)
+    require_folders(chosen, chosen.name if isinstance(recipe, Mapping) else str(recipe))
     if changes.get("precision") is not None or (fast := fast_precision(chosen)) == chosen:
         return chosen
     if processes().is_main_process:

@@ -65,8 +65,8 @@ def test_a_model_of_few_labels_keeps_the_rule_and_the_licence_of_its_start(label
     run = (start / "run.json").read_text(encoding="utf-8")
     (start / "run.json").write_text(run.replace('"CDConv sample"', '"CDConv"'), encoding="utf-8")
     labels = label("labels.jsonl", quick_model, lambda verdicts: most_probable(verdicts, 0.4), count=80)
-    recipe = {"config": "4-class", "view": "flatten", "epochs": 1, "learning_rate": 1e-5, "backbone": str(start)}
-    out = train(recipe, labels, tmp_path / "own")
+    recipe = {"config": "4-class", "view": "flatten", "epochs": 1, "learning_rate": 1e-5}
+    out = train(recipe, labels, tmp_path / "own", backbone=str(start))
     assert load_rule(out) == load_rule(start)
     assert "has the decision rule of start" in caplog.text
     card = ModelCard.load(out / "README.md")

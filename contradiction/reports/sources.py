@@ -24,12 +24,12 @@ def licence_of(run: Mapping[str, Any]) -> str:
     """
     parts = _parts(run)
     titles = {title for part in parts for title in part.get("corpora") or []}
-    data = {part["request"]["data_name"] for part in parts if "request" in part}
+    data = {part.get("request", {}).get("data_name") for part in parts}
     before = {training.data_name for part in parts for training in leakage.trainings(part)}
     bases = filter(None, map(record.base_model_of_run, parts))
     licences = [_of_data(name) for name in sorted({*titles, *data, *before} - {None})]
     licences += [BACKBONES[base].lower() for base in bases if base in BACKBONES]
-    return max(licences, key=_strictness)
+    return max(licences, key=_strictness, default=OTHER)
 
 
 def forbids_commerce(licence: str) -> bool:
