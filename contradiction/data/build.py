@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -81,7 +80,6 @@ def _download() -> Path:
 
 SOURCE_CONFIGS = tuple(config.name for config in cdconv.CDConv.BUILDER_CONFIGS)
 MARKER = ".cdconv"  # in a folder that a build wrote; another build replaces no other folder
-_DIGEST = re.compile(r"-[0-9a-f]{16}\.parquet$")
 
 
 def build(source: Source, out: str | Path, with_checklists: bool = False, baselines: Table | None = None) -> Path:
@@ -158,9 +156,7 @@ def _replaceable(path: Path) -> bool:
     configs = {*SOURCE_CONFIGS, *CHECKLISTS, *CROSSED_CONFIGS}
     rows = inside - {card, marker}
     known = all(len(file.parts) == 2 and file.parts[0] in configs and file.suffix == ".parquet" for file in rows)
-    # Builds from before there was a marker are known by the names of their Parquet files.
-    built = marker in inside or (rows and all(_DIGEST.search(file.name) for file in rows))
-    return not inside or bool(known and built)
+    return not inside or (known and marker in inside)
 
 
 # By the kind of the source: the licence of its rows, who wrote their texts, and who labelled them, in words of the Hub.
