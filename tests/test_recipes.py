@@ -3,6 +3,7 @@
 import json
 import re
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,11 @@ def test_every_recipe_of_the_repository_loads_by_its_bare_name(path):
     assert recipe == load_recipe(path)
     assert recipe.name == path.stem
     assert path.parent.name in ("paper", "shipped", "experiments", "relatives")
+
+
+def test_a_recipe_finds_the_models_of_the_repository_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert (Path(load_recipe("e5-small-crossed-long").model.backbone) / "model.safetensors").is_file()
 
 
 def test_no_two_recipes_of_the_repository_share_a_name():
