@@ -69,8 +69,7 @@ def open_run(work: Path, request: dict[str, Any], resume: bool, provenance: dict
             conditions.
     """
     files.restore_folders(work)
-    # Without a saved state, a finished stage, or teacher probabilities there is nothing to lose.
-    if any(any(work.glob(pattern)) for pattern in ("**/state", f"*/{files.RECORD}", TEACHER_PROBABILITIES)):
+    if has_progress(work):
         if not resume:
             raise InputError(f"{work}: an unfinished run; --resume continues it, or remove it")
         if record.recorded_request(work) != request:
@@ -81,6 +80,11 @@ def open_run(work: Path, request: dict[str, Any], resume: bool, provenance: dict
         return
     with files.new_folder(work) as folder:
         files.write_json(folder / files.RECORD, {"request": request, **provenance})
+
+
+def has_progress(work: Path) -> bool:
+    """Whether a working folder holds anything to resume from: a state, a finished stage, or teacher probabilities."""
+    return any(any(work.glob(pattern)) for pattern in ("**/state", f"*/{files.RECORD}", TEACHER_PROBABILITIES))
 
 
 def _check_conditions(work: Path, provenance: dict[str, Any]) -> None:

@@ -60,8 +60,8 @@ def train(run: Run) -> Path:
         try:
             trained = trainer(run)
         except BaseException:
-            if not recipe.model.fine_tunes:  # there is no state to resume from
-                shutil.rmtree(work)
+            if state.is_main_process and not run_folder.has_progress(work):
+                shutil.rmtree(work, ignore_errors=True)
             raise
         if state.is_main_process:
             minutes = (time.perf_counter() - started) / 60 if trained.minutes is None else trained.minutes
