@@ -38,7 +38,7 @@ PANELS: dict[str, list[Callable[..., object] | tuple[str, typer.Typer]]] = {
         train.train, train.adapt, train.calibrate, train.ensemble, train.soup
     ],
     "Evaluate": [
-        evaluate.evaluate, evaluate.contrast, evaluate.baselines, train.cascade,
+        evaluate.evaluate, train.cascade,
     ],
     "Publish": [export.export, export.card, ("push", push.app)],
     "Data": [("data", data.app), ("corpora", corpora.app)],

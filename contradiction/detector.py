@@ -22,7 +22,7 @@ from contradiction.io.files import check_new, new_folder
 from contradiction.io.hub import model_name
 from contradiction.io.upload import check_repo_id, push
 from contradiction.judge import Judge
-from contradiction.labels import CATEGORIES
+from contradiction.labels import CATEGORIES, WITHOUT_RULE
 from contradiction.methods.base import Classification, Classifier
 from contradiction.methods.checkpoint import CheckpointClassifier, save_view
 from contradiction.methods.loading import fetch, load_classifier, parts_of, save_rule
@@ -92,7 +92,7 @@ class ContradictionDetector(Judge):
             name, view=view, device=device, precision=precision, backend=backend, revision=revision
         )
         _check_reads_chats(classifier)
-        _check_rule(classifier)
+        check_rule(classifier)
         return cls(classifier, settings)
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -253,13 +253,13 @@ def _check_reads_chats(classifier: Classifier) -> None:
     if columns in {VIEWS[view] for view in TWO_TEXTS}:
         raise InputError(
             f"{name}: reads {', '.join(columns)}; it judges pairs of texts, not chats. `cdconv train RECIPE --backbone "
-            f"{name}` trains a detector from it, and `cdconv corpora evaluate` scores it"
+            f"{name}` trains a detector from it, and `cdconv evaluate` scores it"
         )
 
 
-def _check_rule(classifier: Classifier) -> None:
+def check_rule(classifier: Classifier) -> None:
     """Raises InputError for a model that has lost its decision rule, and logs a warning for one that never had any."""
-    if classifier.rule is not NO_RULE or classifier.task == "nli":
+    if classifier.rule is not NO_RULE or classifier.task in WITHOUT_RULE:
         return
     name = classifier.name
     if classifier.needs_rule:

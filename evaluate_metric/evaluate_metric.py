@@ -205,7 +205,7 @@ def score_replies(
     predictions: Labels,
     task: str = "4-class",
     *,
-    probabilities: abc.Sequence[float] | None = None,
+    probabilities: abc.Sequence[float] | np.ndarray | None = None,
     contexts: abc.Sequence[abc.Hashable] | None = None,
     items: abc.Sequence[abc.Hashable] | None = None,
     evidence: abc.Sequence[abc.Collection[int] | None] | None = None,
@@ -232,6 +232,7 @@ def score_replies(
     Returns:
         The result of `score`, and with their intervals where there is anything to count, as fractions
         "auc", the area under the ROC curve, and "calibration_error" (no intervals), see `calibration_error`;
+        "pairs", their number;
         "in_order", the pairs whose contradicting reply has the higher probability, see `in_order`;
         "both_right", the pairs of which only the contradicting reply is called a contradiction;
         "all_right", the items with replies of both kinds of which the same holds for all replies;
@@ -250,7 +251,7 @@ def score_replies(
     resampling = Bootstrap(bootstrap, seed, confidence_level)
     columns = _columns(task, references=references, predictions=predictions)
     truth, called = (np.array([LABELS[task][label] in CONTRADICTIONS for label in columns[name]]) for name in columns)
-    right = np.equal(*columns.values())
+    right = np.equal(columns["references"], columns["predictions"])
     groups = items if items is not None else contexts if contexts is not None else range(len(truth))
     clusters = _numbers(groups)
     counts = _count(task, **columns)
@@ -277,6 +278,8 @@ def score_replies(
         for row, (gold, named) in enumerate(zip(evidence, named_evidence, strict=True)):
             _add(shares[clusters[row]], _evidence_shares(bool(truth[row]), bool(right[row]), gold, named))
     ratios = _ratios(shares, resampling)
+    if pairs := sum(entry["both_right"][1] for entry in shares if "both_right" in entry):
+        result["pairs"] = int(pairs)
     if bootstrap:
         result["interval"] |= ratios.pop("interval", {})
     return {**result, **{name: value for name, value in ratios.items() if value is not None}}
@@ -468,9 +471,7 @@ def _quotients(sums: np.ndarray, names: list[str]) -> np.ndarray:
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
 
 
-def _pair_shares(
-    truth: np.ndarray, called: np.ndarray, probabilities: abc.Sequence[float] | None, rows: abc.Sequence[int]
-) -> Shares:
+def _pair_shares(truth: np.ndarray, called: np.ndarray, probabilities: Any, rows: abc.Iterable[int]) -> Shares:
     """The shares of the pairs in one context, by whether its replies are contradictions and are called one."""
     high, low = (grid.ravel() for grid in np.meshgrid(np.flatnonzero(truth), np.flatnonzero(~truth)))
     shares: Shares = {"both_right": (float((called[high] & ~called[low]).sum()), len(high))}

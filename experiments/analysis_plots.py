@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.decision import IN_USE, precision_at
-from contradiction.evaluation.thresholds import TARGETS, calibration_error
 from contradiction.io.tables import percent
 from contradiction.labels import LABELS
+from evaluate_metric.evaluate_metric import calibration_error
+from experiments.operating_points import TARGETS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -184,7 +185,8 @@ def reliability(analysis: "Analysis", palette: Palette) -> "Figure":
     axes.set_ylabel("contradictions in the bin (%)")
     axes.grid()
     axes.legend(loc="upper left")
-    _title(figure, f"Expected calibration error {percent(calibration_error(bins))} points")
+    error = calibration_error(analysis.rows.is_contradiction(), analysis.probabilities())
+    _title(figure, f"Expected calibration error {percent(error)} points")
     return figure
 
 

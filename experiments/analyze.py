@@ -21,14 +21,13 @@ from contradiction.decision import IN_USE
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.figures import ScoredRows, measure
-from contradiction.evaluation.thresholds import operating_points, reliability, threshold_curve
 from contradiction.io.files import new_folder, write_text
 from contradiction.io.tables import as_csv
 from contradiction.labels import CONTRADICTION, LABELS, task_of
 from evaluate_metric.evaluate_metric import compare
 from experiments.analysis_plots import PALETTES, PLOTS, png
+from experiments.operating_points import Records, operating_points, reliability, threshold_curve
 
-Records = list[dict[str, Any]]  # a table: a dict for each row; fractions are not rounded
 ALL = "all rows"
 BY = {
     "trigger": "trigger",

@@ -22,13 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from datasets import Dataset, concatenate_datasets
 from huggingface_hub import DatasetCardData
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedGroupKFold
 
 from contradiction import train
 from contradiction.data.splits import SPLITS, load_split, write_repo
 from contradiction.errors import InputError
-from contradiction.evaluation.contrast import in_order, pairs_of
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION, VIEWS
 from contradiction.io.tables import Table, percent, with_interval
@@ -40,7 +38,7 @@ from contradiction.methods.ngrams import LinearModel
 from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.training.accelerators import fast_precision
 from contradiction.training.recipe_files import load_recipe
-from evaluate_metric.evaluate_metric import score
+from evaluate_metric.evaluate_metric import score, score_replies
 
 NAMES = LABELS["4-class"]
 FOLDS = 5
@@ -74,18 +72,20 @@ def main() -> None:
     rows = concatenate_datasets([load_split(options.data, "4-class", split) for split in SPLITS])
     labels = np.array(rows["label"])
     scorers = [encoder(rows, options)] if options.recipe else baselines(rows, labels, options.embedder)
-    pairs = pairs_of(rows)
+    contexts = list(zip(*(rows[column] for column in CONVERSATION[:-1]), strict=True))
     lines = []
     for name, scorer in scorers:
         argmax, decided, probabilities = out_of_fold(scorer, labels, folds(rows, labels))
         contradiction = 1 - probabilities[:, 0]
-        share, bounds = in_order(contradiction, pairs)
+        ranked = score_replies(
+            labels.tolist(), decided.tolist(), probabilities=contradiction, contexts=contexts, bootstrap=RESAMPLES
+        )
         cells = [name]
         for predictions in (argmax, decided):
             result = score(labels.tolist(), predictions.tolist(), "4-class", bootstrap=RESAMPLES)
             for part in (result, result["two_class"]):
                 cells.append(with_interval(part["macro_f1"], part["interval"]["macro_f1"]))
-        cells += [percent(roc_auc_score(labels > 0, contradiction)), with_interval(share, bounds)]
+        cells += [percent(ranked["auc"]), with_interval(ranked["in_order"], ranked["interval"]["in_order"])]
         lines.append(cells)
         print(" · ".join(cells), flush=True)
     header = ("", "4-class, argmax", "2-class, argmax", "4-class, rule", "2-class, rule", "AUC", "pairs in order")

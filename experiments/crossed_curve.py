@@ -3,7 +3,7 @@
     python -m experiments.crossed_curve --quadruples 750 1500 3000 6000
 
 Each part holds whole batches, of each style about in its proportion, and contains the smaller parts. All runs have the
-same recipe and the same number of epochs. The table has the 95 % bootstrap intervals of `cdconv evaluate --config
+same recipe and the same number of epochs. The table has the 95 % bootstrap intervals of `cdconv evaluate MODEL
 crossed`. A run that was stopped continues, and finished runs are kept: start the command again.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from contradiction import ContradictionDetector, train
 from contradiction.data.corpora.crossed import Quadruple, batches, read
 from contradiction.errors import InputError
-from contradiction.evaluation.crossed import ALL, judge_items, summary
+from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.tables import Table, percent, with_interval
 from contradiction.training.accelerators import fast_precision
 from contradiction.training.recipe_files import load_recipe
@@ -63,13 +63,12 @@ def main() -> None:
     items = [item for item in read("train") if isinstance(item, Quadruple)]
     sizes = Counter(item.batch for item in items)
     styles = {name: batch.style for name, batch in batches().items() if name in sizes}
-    scored = read(options.split)
     rows = []
     for names in nested_parts(sizes, styles, options.quadruples, options.seed):
         number = sum(sizes[name] for name in names)
         recipe = fast_precision(load_recipe(options.recipe)).with_changes(crossed_batches=names, seed=options.seed)
         model = train(recipe, data=options.data, out=options.out / str(number), resume=True, save_steps=200)
-        figures = summary(judge_items(ContradictionDetector.from_pretrained(model), scored))[ALL]
+        figures = evaluate(ContradictionDetector.from_pretrained(model), "crossed", split=options.split)["metrics"]
         cells = (with_interval(figures[key], figures["interval"][key]) for key in ("in_order", "both_right"))
         rows.append((f"{number:,}", *cells, percent(figures["auc"])))
     header = ("quadruples", "in order, %", "both right, %", "AUC, %")

@@ -5,7 +5,7 @@
 The training items are drawn at random from the batches in the record of the model. Where their scores are much higher
 than those of the validation split, the detector has memorised them; where both are low, it cannot compare. The table
 also shows both by whether the clash takes knowledge or arithmetic. Intervals are those of
-`cdconv evaluate --config crossed`: 95 % bootstrap intervals over the items.
+`cdconv evaluate MODEL crossed`: 95 % bootstrap intervals over the items.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import numpy as np
 from contradiction import ContradictionDetector
 from contradiction.data.corpora.crossed import Item, read
 from contradiction.errors import InputError
-from contradiction.evaluation.crossed import ALL, JudgedItem, judge_items, summary
+from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.tables import Table, with_interval
 from contradiction.training import record
 
@@ -34,17 +34,17 @@ def trained_items(model: str) -> list[Item]:
     return [item for item in read("train") if not options.crossed_batches or item.batch in options.crossed_batches]
 
 
-def rows_of(split: str, judged: Sequence[JudgedItem]) -> list[tuple[str, ...]]:
+def rows_of(split: str, items: Sequence[Item], detector: ContradictionDetector) -> list[tuple[str, ...]]:
     """The rows of the table: all items, then the items of each value of the field `inference`."""
-    parts = {ALL: judged}
+    parts = {"all": items}
     for value, name in INFERENCE.items():
-        parts[name] = [answer for answer in judged if getattr(answer.item, "inference", None) is value]
+        parts[name] = [item for item in items if getattr(item, "inference", None) is value]
     rows = []
-    for name, answers in parts.items():
-        if answers:
-            figures = summary(answers)[ALL]
+    for name, chosen in parts.items():
+        if chosen:
+            figures = evaluate(detector, [row for item in chosen for row in item.judged()])["metrics"]
             cells = (with_interval(figures[key], figures["interval"][key]) for key in ("in_order", "both_right"))
-            rows.append((split, name, f"{len(answers):,}", *cells))
+            rows.append((split, name, f"{len(chosen):,}", *cells))
     return rows
 
 
@@ -63,7 +63,7 @@ def main() -> None:
     rows = []
     for split, items in splits.items():
         order = np.random.default_rng(options.seed).permutation(len(items))[: options.items]
-        rows += rows_of(split, judge_items(detector, [items[index] for index in order]))
+        rows += rows_of(split, [items[index] for index in order], detector)
     header = ("split", "part", "items", "in order, %", "both right, %")
     print(Table(f"{options.model}: items of its training, and of validation", header, rows, texts=2).markdown())
 

@@ -24,10 +24,10 @@ from sklearn.metrics import roc_auc_score
 from contradiction import cdconv, train
 from contradiction.conversation import alternating, chat_to_text
 from contradiction.data.corpora import registry
-from contradiction.data.corpora.corpus import read_split
+from contradiction.data.corpora.corpus import pair_texts, read_split
 from contradiction.data.splits import fingerprint, load_split, write_repo
 from contradiction.errors import InputError
-from contradiction.evaluation.corpora.structured import model_scorer, pair_row
+from contradiction.evaluation.judging import contradiction_scores
 from contradiction.io.files import read_json, write_json
 from contradiction.io.tables import Table, with_interval
 from contradiction.labels import LABELS, is_contradiction
@@ -114,7 +114,7 @@ def cell(model: str | Path, tested: str, options: argparse.Namespace) -> dict[st
     """The area under the ROC curve of a model on a test set."""
     split = {**SOURCES, **TEST_ONLY}[tested][1]
     rows = examples(tested, split, options)[: options.test_rows]
-    scores = model_scorer(load_classifier(model))([pair_row(before, reply) for before, reply, _ in rows])
+    scores = np.array(contradiction_scores(load_classifier(model), [pair_texts(*row[:2]) for row in rows]))
     truth = np.array([contradicts for *_, contradicts in rows])
     draw = np.random.default_rng(0)
     draws = [draw.integers(len(rows), size=len(rows)) for _ in range(RESAMPLES)]

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.data.splits import fingerprint, load_split
-from contradiction.evaluation import baselines, results
+from contradiction.evaluation import results
 from contradiction.evaluation.figures import RESAMPLES, measure
 from contradiction.labels import BOTS, GROUPED, RELEASE, merged_config, task_of
+from paper import baselines
 from paper.cells import BY_BOT, CURVE, METHODS, Cell
 from paper.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, run_of
 from paper.plots import PAPER, Panel

@@ -16,7 +16,8 @@ from contradiction.data.corpora import cnli, data_repo, registry
 from contradiction.data.corpora.corpus import CHATS, PAIRS, REPEATED_ID, WHOLE, Row, local_splits, read_split
 from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError
-from contradiction.evaluation.corpora import selection
+from contradiction.evaluation.evaluate import score
+from contradiction.evaluation.judging import two_class_verdict
 
 WRITTEN_PAIRS = runpy.run_path(str(Path(__file__).parents[1] / "experiments" / "written_pairs.py"))["CORPUS"]
 
@@ -43,7 +44,8 @@ def test_every_corpus_has_the_metadata_that_a_user_needs():
 @pytest.mark.parametrize("name", sorted(registry.all_corpora()))
 def test_every_corpus_builds_a_repo_that_loads(copies, tmp_path, name):
     corpus = registry.find(name)
-    splits = data_repo.build(corpus, copies / name, tmp_path / name)
+    source = None if name == "contrast" else copies / name  # which is part of the package
+    splits = data_repo.build(corpus, source, tmp_path / name)
     for (config, split), read in splits.items():
         loaded = load_dataset(str(tmp_path / name), config, split=split)
         assert [row["id"] for row in loaded] == [row.id for row in read.rows]
@@ -52,7 +54,7 @@ def test_every_corpus_builds_a_repo_that_loads(copies, tmp_path, name):
             None if label is None else names.int2str(label) for label in loaded["label"]
         ]
         texts = {PAIRS: ("premise", "hypothesis"), CHATS: ("messages", "reply"), WHOLE: ("chat", "reply")}
-        assert all(loaded[0][column] for column in texts[corpus.config(config).shape])
+        assert all(loaded[0][column] for column in texts[corpus.config(config).shape][config == "alone" :])
     assert f"license: {corpus.license}" in (tmp_path / name / "README.md").read_text(encoding="utf-8")
 
 
@@ -62,11 +64,8 @@ def test_crossed_chats_with_long_replies_are_listed_and_scored(run, random_model
     assert listed[-3:] == ["train,", "validation,", "test"]
     published = {name: len(read_split(registry.find("crossed-long"), None, None, name).rows) for name in SPLITS}
     assert registry.find("crossed-long").size == ", ".join(f"{name} {n:,}" for name, n in published.items())
-    code, out, err = run(
-        "corpora", "evaluate", "crossed-long", random_model("4-class"), "--split", "test", "--limit", 8
-    )
-    assert code == 0, err
-    assert re.search(r"long replies, %\n(.*\n)*.*4-class +test +8 ", out), out
+    code, out, err = run("evaluate", random_model("4-class"), "crossed-long", "--limit", 8)
+    assert code == 0 and "crossed-long, test, n = 8" in out, err
 
 
 def test_joined_lines_of_cnli_are_split_and_damaged_ones_skipped(copies):
@@ -92,11 +91,10 @@ def test_added_turns_of_decode_are_read_built_and_scored(run, copies, random_mod
     assert code == 0, err
     (built,) = load_dataset(str(tmp_path / "decode"), "dialogues", split="a2t")
     assert (built["id"], built["evidence"], len(built["messages"])) == ("a1", [0, 2], 6)
-    options = ["--split", "a2t", "--no-baselines", "--folder", copies, "--json", tmp_path / "out.json"]
-    code, _, err = run("corpora", "evaluate", "decode", random_model("nli"), "--view", "nli", *options)
+    options = ["--split", "a2t", "--data", copies / "decode", "--json", tmp_path / "out.json"]
+    code, _, err = run("evaluate", random_model("nli"), "decode", "--view", "nli", *options)
     assert code == 0, err
-    (figures,) = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["figures"].values()
-    assert (figures["n"], figures["contradictions"], figures["marked"]) == (1, 1, 1)
+    assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["metrics"]["n"] == 1
 
 
 def test_flat_decode_dialogues_take_their_evidence_from_the_pairs(copies):
@@ -208,8 +206,7 @@ def test_two_items_with_the_same_id_stay_separate(tmp_path):
     write_jsonl(tmp_path / "mutual.dev.jsonl", [ITEM, ITEM])
     rows = read_split(registry.find("mutual"), tmp_path, None, "validation").rows
     assert [row.source for row in rows] == ["dev_1"] * 4 + ["dev_1#2"] * 4
-    items = selection.by_item(rows)
-    assert selection.figures(items, [[0.0] * len(item) for item in items])["r1"] == 0.25
+    assert score(rows, [two_class_verdict(0.0)] * 8, "response")["r1"] == 0.25
     # The claims of one chat belong together, even if one occurs twice.
     write_jsonl(tmp_path / "testsmall.jsonl", [CLAIM, CLAIM])
     claims = read_split(registry.find("dialfact"), tmp_path, None, "test").rows

@@ -13,7 +13,6 @@ from helpers.runs import train
 from contradiction.conversation import is_chinese
 from contradiction.data.corpora import data_repo, registry
 from contradiction.errors import InputError
-from contradiction.evaluation.corpora import structured
 from contradiction.labels import LABELS
 from contradiction.methods.loading import load_classifier
 from contradiction.training.augmentation import training_rows
@@ -80,14 +79,14 @@ def repos(copies, tmp_path_factory):
 
 
 RUNS = {
-    "decode-structured": ("decode", r"validation/evidence_f1"),
-    "decode-unstructured": ("decode", r"validation/auc"),
-    "ocnli": ("ocnli", r"validation/macro_f1"),
-    "ocnli, hypothesis-only": ("ocnli", r"validation/macro_f1"),
-    "dialfact-verification": ("dialfact", r"verification, MODEL, retrieved evidence/validation/macro_f1"),
-    "dialfact-verifiable": ("dialfact", r"verifiable, MODEL/validation/accuracy"),
-    "mutual-individual": ("mutual", r"MODEL, no chat/validation/mrr"),
-    "mutual-choice": ("mutual", r"MODEL, the whole chat/validation/r1"),
+    "decode-structured": ("decode", "auc"),
+    "decode-unstructured": ("decode", "auc"),
+    "ocnli": ("ocnli", "macro_f1"),
+    "ocnli, hypothesis-only": ("ocnli", "macro_f1"),
+    "dialfact-verification": ("dialfact", "macro_f1"),
+    "dialfact-verifiable": ("dialfact", "accuracy"),
+    "mutual-individual": ("mutual", "mrr"),
+    "mutual-choice": ("mutual", "r1"),
 }
 
 
@@ -117,35 +116,20 @@ def test_a_recipe_trains_and_its_model_is_scored_on_its_corpus(run, copies, repo
     assert code == 0, err
     card = (model / "README.md").read_text(encoding="utf-8")
     assert ("Input is Chinese" in card) == (corpus == "ocnli") and "Validation macro-F1" in card
-    options = ("--no-baselines", "--folder", copies, "--json", scores)
-    code, out, err = run("corpora", "evaluate", corpus, model, *options)
+    code, out, err = run("evaluate", model, corpus, "--data", copies / corpus, "--json", scores)
     assert code == 0, err
-    figures = json.loads(scores.read_text(encoding="utf-8"))["figures"]
+    metrics = json.loads(scores.read_text(encoding="utf-8"))["metrics"]
     classifier = load_classifier(model)
     assert classifier.chinese_only == (registry.find(corpus).languages == ("zh",))
     assert (classifier.columns == ("hypothesis",)) == name.endswith("hypothesis-only")
-    key, _, figure = wanted.replace("MODEL", "model").rpartition("/")
-    value = figures[key if key in figures else f"model/{key}"]
-    assert 0 <= value[figure] <= 1
-    if name == "decode-unstructured":
-        assert value["evidence_f1"] is None is value["strict_accuracy"]
+    assert 0 <= metrics[wanted] <= 1
+    assert not (name == "decode-unstructured" and "evidence_f1" in metrics)  # a whole chat names no evidence
 
 
-def test_a_whole_chat_model_reads_the_speakers_and_all_messages(copies, repos, tmp_path, run, monkeypatch):
+def test_a_whole_chat_holds_the_speakers_and_all_messages(repos):
     assert load_dataset(str(repos / "decode"), "chat-2-class", split="train")["chat"][0] == (
         "assistant: i have a cat user: nice assistant: it barks user: oh"
     )
-    heard = []
-    monkeypatch.setattr(
-        structured, "model_scorer", lambda *_: lambda rows: heard.extend(rows) or torch.full((len(rows),), 0.5)
-    )
-
-    class Reader:
-        columns = ("chat", "reply")
-
-    rows = data_repo.read_all(registry.find("decode"), copies / "decode")["dialogues", "validation"].rows
-    judged = structured.judge_by(Reader())(rows[:2])
-    assert heard[1]["chat"].startswith("assistant: i have a dog user: nice") and judged[0].probability == 0.5
 
 
 def choice(fraction=1.0):
@@ -227,8 +211,8 @@ def test_response_and_claim_models_cannot_judge_contradictions(run, copies, repo
     assert code == 0, err
     assert load_classifier(model).labels == LABELS["response"]
     for corpus in ("decode", "ocnli"):
-        code, _, err = run("corpora", "evaluate", corpus, model, "--no-baselines", "--folder", copies)
-        assert code == 2 and "tell no contradictions" in err
+        code, _, err = run("evaluate", model, corpus, "--data", copies / corpus)
+        assert code == 2 and "has other labels" in err
 
 
 def test_the_transfer_table_saves_its_cells_and_runs(copies, sample_repo, random_model, tmp_path, monkeypatch, capsys):

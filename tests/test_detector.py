@@ -169,9 +169,7 @@ def test_a_view_without_the_reply_cannot_judge_chats(folder, view):
 
 def test_an_nli_model_is_loaded_only_with_a_view_of_chats(random_model):
     model = random_model("nli")
-    with pytest.raises(
-        InputError, match="reads premise, hypothesis; .* not chats.* --backbone .*`cdconv corpora evaluate`"
-    ):
+    with pytest.raises(InputError, match="reads premise, hypothesis; .* not chats.* --backbone .*`cdconv evaluate`"):
         ContradictionDetector.from_pretrained(model)
     assert ContradictionDetector.from_pretrained(model, view="sentence-pair")(chat(*CHAT)).label in LABELS["nli"]
 

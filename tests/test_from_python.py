@@ -75,6 +75,13 @@ def test_the_class_labels_tell_the_task_and_rows_without_ids_are_numbered(detect
     assert (result["config"], result["references"]) == ("2-class", [1, 0])
 
 
+def test_a_list_of_rows_scores_like_the_data_set(detector, own):
+    expected = evaluate(detector, with_labels(own, LABELS["4-class"]))
+    result = evaluate(detector, list(own))
+    assert (result["predictions"], result["references"]) == (expected["predictions"], expected["references"])
+    assert result["metrics"]["in_order"] == expected["metrics"]["in_order"]
+
+
 def test_rows_in_memory_do_not_hide_leakage(detector, data, sample_repo, tmp_path):
     grouped = load_dataset(str(sample_repo), "4-class-grouped")
     assert "whose training rows these are" in evaluate(detector, data["train"].select(range(9)))["leakage"]
@@ -98,7 +105,8 @@ def test_rows_in_memory_do_not_hide_leakage(detector, data, sample_repo, tmp_pat
         (lambda rows: with_labels(rows, reversed(LABELS["4-class"])), None, "in this order; they must be non-contr"),
         (lambda rows: {"train": rows}, None, "there is no split 'test', only train"),
         (lambda rows: {"test": list(rows)}, None, "the test split is a list; it must be a datasets.Dataset"),
-        (lambda rows: list(rows), None, "data is a list; it must be a folder, a Hub id, or rows by split"),
+        (lambda rows: [*rows, 1], None, "row 3 is 1; it must be"),
+        (lambda rows: 1, None, "data is a number; it must be a path, a corpus, a Dataset or a list of rows"),
     ],
 )  # fmt: skip
 def test_unusable_rows_raise_one_clear_line(detector, own, change, config, said):

@@ -15,7 +15,6 @@ from contradiction.data.splits import load_split
 from contradiction.decision import softmax
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation.baselines import kernel_ridge
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.export import export
 from contradiction.inference.embedding import Embedder
@@ -29,6 +28,7 @@ from contradiction.methods.kernel import KernelClassifier, KernelRegression
 from contradiction.training import leakage, record
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe
+from paper.baselines import kernel_ridge
 
 RECIPE = '[data]\nview = "flatten"\nconfig = "{}"\n[model]\nmethod = "kernel"\nbackbone = "{}"\n'
 

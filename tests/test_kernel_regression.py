@@ -10,14 +10,15 @@ from scipy.special import softmax
 
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.evaluation import baselines, results
-from contradiction.evaluation.baselines import kernel_ridge
+from contradiction.evaluation import results
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.files import write_json
 from contradiction.methods import calibration, kernel
 from contradiction.methods.kernel import KernelRegression
 from contradiction.reports.tables import baseline_table
+from paper import baselines
+from paper.baselines import kernel_ridge
 
 
 @pytest.fixture(scope="module")
@@ -134,17 +135,18 @@ def test_the_baseline_uses_a_rule_fitted_on_validation(sample_repo, encoder, emb
 
 def test_the_command_saves_the_kernel_baseline_with_the_others(run, sample_repo, encoder, tmp_path):
     options = ["--data", sample_repo, "--config", "4-class", "--out", tmp_path]
-    code, out, _ = run("baselines", *options, "--embedder", encoder)
+    code, out, _ = run(*options, "--embedder", encoder, script=baselines.run)
     assert code == 0
     assert "kernel ridge, encoder" in out
     kept = {result["name"]: result for result in results.load(tmp_path)}
     assert kept.keys() == {*baselines.FEATURES.values(), "kernel ridge, n-grams", "kernel ridge, encoder"}
-    code, _, err = run("baselines", *options, "--embedder", tmp_path / "nothing")
+    code, _, err = run(*options, "--embedder", tmp_path / "nothing", script=baselines.run)
     assert (code, err.count("\n")) == (2, 1)
 
 
 def test_an_encoder_fine_tuned_on_the_labels_is_rejected(run, sample_repo, quick_model, tmp_path):
-    code, _, err = run("baselines", "--data", sample_repo, "--config", "4-class-grouped", "--embedder", quick_model)
+    options = ["--data", sample_repo, "--config", "4-class-grouped", "--embedder", quick_model]
+    code, _, err = run(*options, script=baselines.run)
     assert code == 2
     assert "trained on 4-class, and knows the labels of these rows" in err
 

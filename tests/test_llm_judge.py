@@ -16,7 +16,7 @@ from contradiction.data.splits import load_split
 from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation import chat_evaluation
+from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods import llm_judge
@@ -215,7 +215,7 @@ def test_a_reply_without_a_usable_answer_is_never_called_a_contradiction(judge):
         assert ContradictionDetector(cascade)(chat(*CAT)).reason == NO_ANSWER
         labels = folder / "labels.jsonl"
         labels.write_text(json.dumps({"messages": chat(*CAT), "label": "history"}) + "\n", encoding="utf-8")
-        result = chat_evaluation.evaluate(detector, labels)
+        result = evaluate(detector, labels)
     assert (result["predictions"], result["unjudged"], result["probabilities"]) == ([0], 0, [[1, 0, 0, 0]])
 
 

@@ -8,6 +8,7 @@ from helpers.runs import TINY_RECIPE
 from huggingface_hub import DatasetCardData, ModelCard
 
 from contradiction.data.splits import SPLITS, labelled, load_split, write_repo
+from paper import baselines
 from paper.results import results as add
 
 
@@ -34,14 +35,13 @@ def own(splits, tmp_path):
     return build
 
 
-@pytest.mark.parametrize("command", ["train", "calibrate", "baselines", "evaluate", "export"])
+@pytest.mark.parametrize("command", ["train", "calibrate", "evaluate", "export"])
 def test_validation_rows_without_a_label_are_one_clear_error(own, splits, quick_model, tmp_path, run, command):
     data = own(validation=without_labels(splits["validation"]))
     (tmp_path / "tiny.toml").write_text(TINY_RECIPE, encoding="utf-8")
     options = {
         "train": [tmp_path / "tiny.toml", "--out", tmp_path / "model"],
         "calibrate": [quick_model, "--out", tmp_path / "model"],
-        "baselines": ["--config", "4-class"],
         "evaluate": [quick_model, "--split", "validation"],
         "export": [shutil.copytree(quick_model, tmp_path / "copy"), "--backend", "onnx"],
     }
@@ -56,7 +56,8 @@ def test_baselines_are_fitted_to_the_labelled_training_rows(own, splits, tmp_pat
     scores = {}
     for name, train in {"null": without_labels(splits["train"]), "dropped": None}.items():
         train = train or labelled(without_labels(splits["train"]))
-        code, _, err = run("baselines", "--data", own(train=train), "--config", "4-class", "--out", tmp_path / name)
+        options = ["--data", own(train=train), "--config", "4-class", "--out", tmp_path / name]
+        code, _, err = run(*options, script=baselines.run)
         assert code == 0, err
         scores[name] = (tmp_path / name / "metrics.csv").read_text(encoding="utf-8")
     assert scores["null"] == scores["dropped"]
@@ -85,7 +86,8 @@ def test_the_kernel_method_is_fitted_to_the_labelled_training_rows(own, splits, 
 
 
 def test_baselines_need_a_labelled_training_row(own, splits, run):
-    code, _, err = run("baselines", "--data", own(train=without_labels(splits["train"], 1)), "--config", "4-class")
+    options = ["--data", own(train=without_labels(splits["train"], 1)), "--config", "4-class"]
+    code, _, err = run(*options, script=baselines.run)
     assert code == 2 and "no row of the training split" in err.splitlines()[-1]
 
 

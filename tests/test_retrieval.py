@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from contradiction.data.corpora.corpus import Row
-from contradiction.evaluation.corpora import retrieval
+from experiments import retrieval
 
 
 def claim(name, label, passages, verifiable=True, reply="the moon is cheese"):

@@ -46,7 +46,7 @@ def test_the_options_of_the_command_are_the_defaults_of_requests(run, random_mod
 
 
 def test_a_device_that_does_not_exist_prints_one_line(run, random_model):
-    for command in (["serve", "--model"], ["space", "--port", "17861", "--model"], ["contrast"], ["evaluate"]):
+    for command in (["serve", "--model"], ["space", "--port", "17861", "--model"], ["evaluate"]):
         code, _, error = run(*command, random_model("4-class"), "--device", "nowhere")
         assert (code, error.count("\n"), "device 'nowhere'" in error) == (2, 1, True), error
 

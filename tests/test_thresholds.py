@@ -10,18 +10,11 @@ from contradiction.decision import Point, Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.evaluation.figures import wilson
-from contradiction.evaluation.thresholds import (
-    NOT_REACHED,
-    calibration_error,
-    missing_reason,
-    operating_points,
-    outcomes,
-    reliability,
-    table,
-    threshold_curve,
-)
+from contradiction.evaluation.thresholds import NOT_REACHED, missing_reason, outcomes, table
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.loading import load_rule, save_rule
+from evaluate_metric.evaluate_metric import calibration_error
+from experiments.operating_points import operating_points, reliability, threshold_curve
 
 
 def test_calibration_error_of_two_bins_by_hand():
@@ -32,15 +25,16 @@ def test_calibration_error_of_two_bins_by_hand():
         (2, pytest.approx(0.2), 0.5),
         (2, pytest.approx(0.7), 1.0),
     ]
-    assert calibration_error(bins) == pytest.approx(0.5 * 0.3 + 0.5 * 0.3)
+    assert calibration_error(truth, given, bins=2) == pytest.approx(0.5 * 0.3 + 0.5 * 0.3)
 
 
 def test_bins_are_weighted_by_their_rows():
     # Five rows have 0.2 and two have 0.9. The median is 0.2, so the bins hold five rows and two.
     truth = np.array([True, False, False, False, False, True, False])
-    bins = reliability(truth, np.array([0.2] * 5 + [0.9] * 2), bins=2)
+    given = np.array([0.2] * 5 + [0.9] * 2)
+    bins = reliability(truth, given, bins=2)
     assert [bin_["n"] for bin_ in bins] == [5, 2]
-    assert calibration_error(bins) == pytest.approx(2 / 7 * abs(0.9 - 0.5))
+    assert calibration_error(truth, given, bins=2) == pytest.approx(2 / 7 * abs(0.9 - 0.5))
 
 
 def test_rows_with_equal_probabilities_share_one_bin():
@@ -181,20 +175,6 @@ def test_outcomes_match_the_verdicts_of_the_facade(quick_model, sample_repo):
     assert reached
 
 
-def test_a_kept_evaluation_is_reused_unless_the_rule_changed(run, quick_model, sample_repo, tmp_path):
-    model, kept = shutil.copytree(quick_model, tmp_path / "quick"), tmp_path / "kept"
-    command = ["evaluate", model, "--data", sample_repo, "--settings", "--results", kept]
-    code, first, err = run(*command, "--json", kept / "quick.json")
-    assert (code, err) == (0, "")
-    code, second, err = run(*command)
-    assert (code, second) == (0, first)
-    assert err.startswith(f"cdconv: {kept} ") and err.count("\n") == 1, "the line says where the evaluation is kept"
-    assert "Settings chosen on validation, on 4-class, test split" in second
-    save_rule(model, Rule(temperature=3.0, threshold=0.4, prior=0.4, curve=(Point(0.5, 0.5, 0.5),)))
-    code, _, err = run(*command)
-    assert (code, err) == (0, "")
-
-
 def test_a_card_names_the_rule_and_lists_the_settings(run, quick_model, sample_repo, tmp_path):
     model, kept = shutil.copytree(quick_model, tmp_path / "quick"), tmp_path / "kept"
     rule = load_rule(model)
@@ -211,9 +191,3 @@ def test_a_card_names_the_rule_and_lists_the_settings(run, quick_model, sample_r
     assert "None was chosen: the most probable label is taken" in card
     assert "used another decision rule" in card
     assert "precision>=0.5 |" not in card
-
-
-def test_settings_need_a_calibrated_detector(run, random_model, sample_repo):
-    code, out, err = run("evaluate", random_model("4-class"), "--data", sample_repo, "--settings")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "its rule has no precisions of thresholds on validation; `cdconv calibrate` measures them" in err

@@ -1,17 +1,15 @@
 """``cdconv corpora``: the corpora that ask the same question, and data repos of them."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import DeviceOption, FolderOutOption, counting, progress, say, show
+from contradiction.commands.common import FolderOutOption, progress, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
     from contradiction.data.corpora.corpus import Config, Corpus
-    from contradiction.evaluation.corpora.report import Report, Request
 
 PARTIAL = "*"  # the mark of a split that only some configs have here
 
@@ -149,97 +147,3 @@ def _splits_here(corpus: "Corpus", folder: Path | None) -> list[tuple["Config", 
 
     place = registry.local_copy(corpus, folder)
     return local_splits(corpus, place) if place else []
-
-
-@app.command("evaluate")
-def evaluate(
-    name: NameArgument,
-    model: Annotated[
-        str | None, typer.Argument(help="A model folder or Hub id.", show_default="the baselines alone")
-    ] = None,
-    source: SourceOption = None,
-    config: Annotated[str | None, typer.Option(help="A config of the corpus. By default the first one.")] = None,
-    split: Annotated[
-        str | None, typer.Option(help="A split. By default all splits with labels, except the training split.")
-    ] = None,
-    view: Annotated[
-        str | None, typer.Option(help="nli: read the model as a plain NLI checkpoint that does not name its view.")
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="About how many rows of each split are scored. Rows of one source stay together."),
-    ] = None,
-    baselines: Annotated[bool, typer.Option("--baselines/--no-baselines", help="Also score baselines.")] = True,
-    threshold: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="For chats: the probability above which a reply is called a contradiction."),
-    ] = 0.5,
-    embedder: Annotated[
-        str | None, typer.Option(help="For DialFact: a folder or Hub id of an encoder that also searches the evidence.")
-    ] = None,
-    json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
-    device: DeviceOption = None,
-    folder: FolderOption = None,
-) -> None:
-    """Scores a model and baselines on a corpus. Without MODEL it scores only the baselines."""
-    from contradiction.data.corpora import registry
-    from contradiction.evaluation.corpora.report import Request
-    from contradiction.io.files import check_file, write_json
-
-    if json:
-        check_file(json)
-    corpus = registry.find(name)
-    place = source or registry.local_copy(corpus, folder)
-    run = _evaluation_of(Request(corpus, place, config))
-    if not model and not baselines and not embedder:
-        raise InputError("without a model and without baselines there is nothing to score; name a model")
-    classifier = None
-    if model:
-        from contradiction.methods.loading import load_classifier
-
-        classifier = load_classifier(model, view=view, device=device)
-    encoder = None
-    if embedder:
-        from contradiction.inference.embedding import Embedder
-
-        encoder = Embedder(embedder)
-    with counting(f"scoring {corpus.title}") as bar:
-        report = run(
-            Request(
-                corpus, place, config, split, classifier, limit, baselines, threshold, encoder,
-                on_batch=bar.advance,
-            )
-        )  # fmt: skip
-    for note in report.notes:
-        say(note)
-    show(*report.tables)
-    if json:
-        chosen = corpus.config(config).name
-        write_json(json, {"corpus": name, "config": chosen, "split": split, "limit": limit, "figures": report.figures})
-
-
-def _evaluation_of(request: "Request") -> Callable[["Request"], "Report"]:
-    """The evaluation that fits the labels of the chosen config; raises InputError where there is none."""
-    if chosen := _evaluation(request.chosen):
-        return chosen
-    corpus, labels = request.corpus, ", ".join(request.chosen.labels)
-    scored = " or ".join(config.name for config in corpus.configs if _evaluation(config))
-    remedy = f"; --config {scored} has one" if scored else ""
-    raise InputError(f"{corpus.name}: there is no evaluation of the config {request.chosen.name} ({labels}){remedy}")
-
-
-def _evaluation(config: "Config") -> Callable[["Request"], "Report"] | None:
-    from contradiction.data.corpora import dialfact
-    from contradiction.data.corpora.corpus import PAIRS
-    from contradiction.evaluation.corpora import claims, nli, selection, structured
-    from contradiction.labels import LABELS, is_contradiction
-
-    if config.shape == PAIRS and config.labels in (LABELS["nli"], LABELS["2-class"]):
-        return nli.evaluate
-    if config.labels == LABELS["response"]:
-        return selection.evaluate
-    if config.labels == tuple(dialfact.NAMES.values()):
-        return claims.evaluate
-    if config.shape != PAIRS and any(map(is_contradiction, config.labels)):
-        return structured.evaluate
-    return None

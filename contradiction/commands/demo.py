@@ -50,7 +50,7 @@ def demo(
         typer.echo(f"{model}: the shipped detector; --train trains a small one, --backbone fine-tunes an encoder")
     typer.secho("3. evaluation", bold=True)
     results = out.with_name(f"{out.name}.results")
-    evaluate(str(model), data=data, config=None, split="test", view=None, json=results / f"{model.name}.test.json")
+    evaluate(str(model), data, split="test", json=results / f"{model.name}.test.json")
     if model != shipped:
         card(model, results=results)
     if open_page:

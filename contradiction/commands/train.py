@@ -92,7 +92,7 @@ def say_what_follows(folder: Path, data: str) -> None:
     elif of_data.config == of_data.view == "nli":
         following = f"train RECIPE --backbone {folder}"
     else:
-        following = f"corpora evaluate NAME {folder}"
+        following = f"evaluate {folder} NAME"
     typer.echo(f"{folder}: trained; next: cdconv {following}")
 
 

@@ -1,109 +1,204 @@
-"""Scores a detector on a split of the data."""
+"""Scores a detector, or baselines, on rows of any kind."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from contradiction.data.splits import (
-    SPLITS,
-    Data,
-    check_columns,
-    config_of,
-    fingerprint,
-    load_labelled_split,
-    name_if_known,
-)
+from contradiction.data.corpora.corpus import Row
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation.results import DETECTOR, evaluation
+from contradiction.evaluation import judging, sets
+from contradiction.evaluation.baselines import baselines as fitted
+from contradiction.evaluation.figures import FIGURES, RESAMPLES, measure
+from contradiction.evaluation.results import DETECTOR
+from contradiction.evaluation.sets import EvalSet, Source
 from contradiction.io.hub import model_name
-from contradiction.labels import CHECKLISTS, CONFIGS, CONTRADICTIONS, LABELS, merge, merge_label, task_of
+from contradiction.labels import CONFIGS, CONTRADICTIONS, LABELS, NON_CONTRADICTION, merge_label
+from contradiction.methods.base import Classifier
 from contradiction.training import leakage, record
+from contradiction.verdict import Verdict
 
-if TYPE_CHECKING:
-    from datasets import Dataset
-
-BATCH_SIZE = 64
+Metrics = dict[str, Any]
+CORPUS = "corpus"  # the kind of an evaluation of rows that are not of CDConv; the saved results do not take it
 
 
 def evaluate(
-    detector: ContradictionDetector,
-    data: "Data | Dataset",
+    detector: ContradictionDetector | Classifier | None,
+    data: Source,
     config: str | None = None,
     *,
-    split: str = "test",
+    split: str | None = None,
+    limit: int | None = None,
+    copy: str | Path | None = None,
+    baselines: bool = False,
     on_start: Callable[[int], Any] | None = None,
     on_batch: Callable[[int], Any] | None = None,
 ) -> dict[str, Any]:
-    """Predicts rows and scores them with the metric.
+    """Judges rows, and scores the verdicts with the metric.
 
     Args:
-        detector: the detector.
-        data: the folder or the Hub id of a data repo, or rows in memory: a ``Dataset``, or several by split. The
-            columns are those of CDConv; rows in memory need no ``id``.
-        config: the config; by default that of the class labels of a ``Dataset``, or else the one that the detector was
-            trained on.
-        split: the split. Rows that were selected from a config of CDConv know their own.
+        detector: the detector, with the settings that it decides by; None for the baselines alone.
+        data: what :func:`contradiction.evaluation.sets.load` reads: the folder or Hub id of a data repo, the name of a
+            corpus, a file of labelled chats, a ``Dataset``, several by split, or a list of rows.
+        config: a config of it; by default that of the rows or of the detector's training.
+        split: a split; by default test, or what ``load`` says.
+        limit: about how many rows are judged; rows of one source stay together. By default all.
+        copy: the local copy of a corpus; by default in ``$CDCONV_CORPORA``.
+        baselines: whether baselines are scored too, see :func:`contradiction.evaluation.baselines.baselines`.
         on_start: called with the number of rows.
-        on_batch: called with the number of rows done, after each forward pass.
+        on_batch: called with the number of rows, or windows of chats, done after each forward pass.
 
-    A 4-class detector or an NLI model can be evaluated on a 2-class config: the probabilities of all contradictions are
-    summed; a hierarchical detector calls a contradiction where any stage fires. The predictions are those of the
-    decision rule; ``argmax`` has the most probable labels.
+    Labels of two tasks are compared as contradiction or not. Rows that the detector cannot judge are left out.
 
     Returns:
-        An evaluation, see :func:`contradiction.evaluation.results.evaluation`: metrics with intervals, predictions,
-        probabilities, the rule, the record of the run, ``leakage`` in words or None, and for a language model
-        ``usage``, its requests and their cost.
+        ``name``, ``kind``, ``config``, ``split``, ``data`` (a digest of the rows), ``data_name``, ``as_chats`` (whether
+        rows were judged as chats of any length);
+        ``metrics``: see :func:`score`; ``task``: the labels that they are about; ``unjudged``: the rows left out;
+        ``parts``: column -> value -> metrics without intervals; ``baselines``: name -> metrics;
+        ``ids``, ``references``, ``predictions`` (class ids of the task), and where there are any ``probabilities`` (of
+        each label) and ``evidence`` (the named messages), one for each judged row;
+        ``argmax``: predictions and metrics of the most probable labels, where these differ and are known;
+        ``columns``, ``rule``, ``threshold`` (the probability from which a reply is called a contradiction),
+        ``truncated`` (rows), ``run`` (the record of the training), ``leakage`` in words or None, and for a language
+        model ``usage``, its requests and their cost.
 
     Raises:
-        InputError: the detector predicts other labels than the config has or reads columns that it lacks, rows have no
-            label, or this is a checklist.
+        InputError: the data cannot be read, its labels cannot be compared with those of the detector, it lacks a column
+            that the detector reads, or none of its rows can be judged.
     """
-    from datasets import Dataset
+    if isinstance(detector, Classifier):
+        detector = ContradictionDetector(detector)
+    own = detector and (trained_config(detector.name) or detector.task)
+    evalset = sets.load(
+        data, config, split, own_config=own or "4-class", task=detector.task if detector else None,
+        columns=detector.columns if detector else (), limit=limit, copy=copy,
+    )  # fmt: skip
+    result: dict[str, Any] = {"name": "baselines", "kind": "baselines", "task": evalset.task}
+    if detector:
+        result = _of_detector(detector, evalset, on_start, on_batch)
+    config = result["task"] if evalset.config == evalset.task and evalset.as_chats else evalset.config
+    places = {"config": config, "split": evalset.split, "data": evalset.data, "as_chats": evalset.as_chats}
+    if evalset.data_name is not None:
+        places["data_name"] = evalset.data_name
+    if baselines or not detector:
+        judges = fitted(evalset, result["task"])
+        result["baselines"] = {
+            name: _of_baseline(evalset.rows, judge(evalset.rows), result["task"]) for name, judge in judges.items()
+        }
+        if not detector and not judges:
+            raise InputError(f"{evalset.config}: there are no baselines of these rows; name a detector")
+    return {**places, **result}
 
-    if isinstance(data, Dataset):
-        own = str(data.split or "").partition("[")[0]  # of test[:5]
-        if own in SPLITS and data.info.config_name in CONFIGS:
-            split = own
-        config, data = config or config_of(data), {split: data}
-    config = config or trained_config(detector.name) or detector.task
-    if config in CHECKLISTS:
-        raise InputError(f"config {config!r} holds chats of several turns; `cdconv evaluate --evidence` scores them")
-    rows = load_labelled_split(data, config, split)
-    task = task_of(config)
-    if detector.task != task and (task != "2-class" or detector.task not in CONTRADICTIONS):
-        raise InputError(f"{detector.name} predicts {', '.join(detector.labels)}; config {config!r} has other labels")
-    check_columns(rows, detector.columns, detector.name)
-    run, data_name = record.of_model(detector.name), name_if_known(data)
+
+def _of_detector(
+    detector: ContradictionDetector,
+    evalset: EvalSet,
+    on_start: Callable[[int], Any] | None,
+    on_batch: Callable[[int], Any] | None,
+) -> dict[str, Any]:
+    task = judging.task_for(evalset, detector.task, detector.name)
     if on_start:
-        on_start(len(rows))
-    classifications = detector.classify(rows.to_list(), batch_size=BATCH_SIZE, on_batch=on_batch)
-    used = detector.classifier.usage()
-    merged = detector.task != task
-    decided = [merge_label(result.label) if merged else result.label for result in classifications]
-    argmax = [merge_label(result.argmax) if merged else result.argmax for result in classifications]
-    scores = [merge(detector.task, result.scores) if merged else result.scores for result in classifications]
-    return evaluation(
-        name=model_name(detector.name),
-        config=config,
-        split=split,
-        data=fingerprint(rows),
-        data_name=data_name,
-        ids=rows["id"][:],
-        references=rows["label"][:],
-        predictions=[LABELS[task].index(label) for label in decided],
-        argmax=[LABELS[task].index(label) for label in argmax],
-        kind=DETECTOR,
-        columns=detector.columns,
-        truncated=sum(result.truncation is not None for result in classifications),
-        run=run,
-        leakage=leakage.describe_leakage(run, config, split, data_name) or leakage.describe_calibration(run, data_name),
-        **({"usage": used} if used else {}),
-        rule=detector.classifier.rule.without_curve(),
-        # More digits than a threshold has, so that rounding does not change which rows reach it.
-        probabilities=[[round(row[label], 8) for label in LABELS[task]] for row in scores],
+        on_start(len(evalset.rows))
+    verdicts, argmax = judging.judge(detector, evalset, task, on_batch)
+    judged = [number for number, verdict in enumerate(verdicts) if judging.was_judged(verdict)]
+    if not judged:
+        raise InputError(f"{evalset.config}: none of the rows can be judged; of the first one, {verdicts[0].reason}")
+    rows, chosen = [evalset.rows[number] for number in judged], [verdicts[number] for number in judged]
+    run = record.of_model(detector.name)
+    names, label = LABELS[task], partial(_label, task)
+    result: dict[str, Any] = {
+        "name": model_name(detector.name),
+        "kind": DETECTOR if evalset.config in CONFIGS else CORPUS,
+        "task": task,
+        "metrics": score(rows, chosen, task, bootstrap=RESAMPLES),
+        "unjudged": len(verdicts) - len(judged),
+        "parts": {
+            column: {
+                value: score([evalset.rows[n] for n in kept], [verdicts[n] for n in kept], task)
+                for value, numbers in values.items()
+                if (kept := [number for number in numbers if judging.was_judged(verdicts[number])])
+            }
+            for column, values in evalset.groups().items()
+        },
+        "columns": detector.columns,
+        "rule": detector.classifier.rule.without_curve(),
+        "threshold": detector.settings.threshold_for(detector.classifier.rule, detector.name),
+        "truncated": sum(not verdict.checked for verdict in chosen),
+        "run": run,
+        "leakage": evalset.leak(run),
+        "ids": [row.id for row in rows],
+        "references": [names.index(label(str(row.label))) for row in rows],
+    }
+    if task != "response" or detector.task == task:
+        result["predictions"] = [names.index(label(verdict.label or NON_CONTRADICTION)) for verdict in chosen]
+        result["probabilities"] = [_probabilities(task, verdict) for verdict in chosen]
+        if any(figure.compute for figure in FIGURES):  # further ones, see docs/extending.md
+            further = measure(task, result["references"], result["predictions"], result["probabilities"])
+            further["interval"] |= result["metrics"]["interval"]
+            result["metrics"] = {**result["metrics"], **further}
+    if any(verdict.evidence for verdict in chosen):
+        result["evidence"] = [list(verdict.evidence) for verdict in chosen]
+    if argmax and (most := [names.index(label(name)) for name in argmax]) != result["predictions"]:
+        result["argmax"] = {"metrics": measure(task, result["references"], most), "predictions": most}
+    if used := detector.classifier.usage():
+        result["usage"] = used
+    return result
+
+
+def _of_baseline(rows: Sequence[Row], verdicts: Sequence[Verdict], task: str) -> Metrics:
+    """The figures of a baseline; some of them name no kind of contradiction."""
+    kinds = task == "response" or all(verdict.label in LABELS[task] for verdict in verdicts)
+    return score(rows, verdicts, task if kinds else "2-class", bootstrap=RESAMPLES)
+
+
+def score(rows: Sequence[Row], verdicts: Sequence[Verdict], task: str, bootstrap: int = 0) -> Metrics:
+    """The figures of verdicts: those of ``score_replies`` of the metric, or of ``selection`` for ranked replies.
+
+    Evidence is counted by turn: a reply may contradict the user's message of the turn that a detector names.
+    """
+    from evaluate_metric.evaluate_metric import score_replies, score_rows
+
+    if task == "response":
+        items: dict[str, list[int]] = {}
+        for number, row in enumerate(rows):
+            items.setdefault(str(row.source), []).append(number)
+        wanted = [[_rank(verdicts[number]) for number in numbers] for numbers in items.values()]
+        right = [[rows[number].label for number in numbers].index("right") for numbers in items.values()]
+        return score_rows(right, wanted, "selection", bootstrap=bootstrap)
+    probabilities = [verdict.probability for verdict in verdicts]
+    names_evidence = any(verdict.evidence for verdict in verdicts)
+    return score_replies(
+        [_label(task, str(row.label)) for row in rows],
+        [_label(task, verdict.label or NON_CONTRADICTION) for verdict in verdicts],
+        task,
+        probabilities=None if task not in CONTRADICTIONS else [value or 0.0 for value in probabilities],
+        contexts=[row.context for row in rows],
+        items=[row.source or f"row {row.id}" for row in rows] if any(row.source for row in rows) else None,
+        evidence=[row.turns_of(row.evidence) for row in rows] if names_evidence else None,
+        named_evidence=[row.turns_of(v.evidence) or () for row, v in zip(rows, verdicts, strict=True)],
+        bootstrap=bootstrap,
     )
+
+
+def _rank(verdict: Verdict) -> float:
+    """The score by which a reply is chosen: that it is right, or that it contradicts nothing."""
+    if "right" in verdict.scores:
+        return float(verdict.scores["right"])
+    return -verdict.probability if verdict.probability is not None else -1.0
+
+
+def _label(task: str, label: str) -> str:
+    return merge_label(label) if task == "2-class" else label
+
+
+def _probabilities(task: str, verdict: Verdict) -> list[float]:
+    """The probability of each label, with more digits than a threshold has, so that rounding changes no decision."""
+    scores = verdict.scores or {NON_CONTRADICTION: 1.0}
+    if task == "2-class":
+        probability = round(verdict.probability or 0.0, 8)
+        return [1 - probability, probability]
+    return [round(scores.get(label, 0.0), 8) for label in LABELS[task]]
 
 
 def trained_config(model: str | Path) -> str | None:

@@ -1,4 +1,4 @@
-"""Thresholds of the probability of a contradiction: calibration, precision and recall, and an operator's settings."""
+"""The settings of an operator, measured: precision, recall and false alarms of thresholds chosen on validation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,109 +13,6 @@ from contradiction.evaluation.figures import TASKS, are_contradictions, contradi
 from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import has_two_texts, task_of
 from contradiction.settings import Settings
-
-Records = list[dict[str, Any]]  # a table: a dict for each row; fractions are not rounded
-BINS = 10
-TARGETS = (0.5, 0.8, 0.9)
-FEW = 10  # with fewer false alarms, the precision at another fraction of contradictions is unreliable
-
-
-def reliability(truth: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> Records:
-    """The reliability diagram with bins of equal mass, between quantiles of the probabilities.
-
-    Equal probabilities share a bin, so there may be fewer bins.
-
-    Args:
-        truth: whether each row is a contradiction, shape (rows,).
-        probabilities: P(contradiction), shape (rows,).
-        bins: the maximum number of bins.
-
-    Returns:
-        A record for each bin: n, mean_probability, share (the fraction of contradictions), low, high (its 95 % Wilson
-        interval).
-    """
-    from sklearn.calibration import calibration_curve
-
-    fractions, means = calibration_curve(truth, probabilities, n_bins=bins, strategy="quantile")
-    # The number of rows in each bin, which scikit-learn does not return, from the same edges.
-    edges = np.percentile(probabilities, np.linspace(0, 1, bins + 1) * 100)[1:-1]
-    rows = np.unique(np.searchsorted(edges, probabilities), return_counts=True)[1]
-    records = []
-    for n, fraction, mean in zip(rows.tolist(), fractions.tolist(), means.tolist(), strict=True):
-        low, high = wilson(round(fraction * n), n)
-        records.append({"n": n, "mean_probability": mean, "share": fraction, "low": low, "high": high})
-    return records
-
-
-def calibration_error(bins: Records) -> float:
-    """The expected calibration error: the mean gap between probability and fraction, weighted by the rows of a bin."""
-    rows = sum(record["n"] for record in bins)
-    return sum(record["n"] * abs(record["mean_probability"] - record["share"]) for record in bins) / rows
-
-
-def threshold_curve(truth: np.ndarray, probabilities: np.ndarray) -> Records:
-    """Recall, false alarms and precision at every distinct threshold, in descending order.
-
-    Returns:
-        A record for each threshold: threshold, recall, false_alarm_rate, true_positives, false_positives, precision (on
-        these rows), precision_in_use (at the fraction ``IN_USE`` of contradictions).
-    """
-    from sklearn.metrics import roc_curve
-
-    false_alarms, recall, thresholds = (
-        values[1:]  # the first point has no alarms
-        for values in roc_curve(truth, probabilities, drop_intermediate=False)
-    )
-    positives = int(truth.sum())
-    columns = {
-        "threshold": thresholds,
-        "recall": recall,
-        "false_alarm_rate": false_alarms,
-        "true_positives": np.rint(recall * positives).astype(int),
-        "false_positives": np.rint(false_alarms * (len(truth) - positives)).astype(int),
-        "precision": precision_at(positives / len(truth), recall, false_alarms),
-        "precision_in_use": precision_at(IN_USE, recall, false_alarms),
-    }
-    points = zip(*(values.tolist() for values in columns.values()), strict=True)
-    return [dict(zip(columns, point, strict=True)) for point in points]
-
-
-def operating_points(curve: Records, rows: int, prior: float, targets: tuple[float, ...] = TARGETS) -> Records:
-    """The threshold with the highest recall for each target precision, where ``prior`` of the replies contradict.
-
-    Returns:
-        A record for each target: prior, wanted, reached (whether any threshold reaches it), threshold, precision, low,
-        high, recall, false_alarm_rate, true_positives, false_positives, alarms_per_1000 replies. Where no threshold
-        reaches the target, it is the point with the highest precision. The interval combines the worse and the better
-        ends of the Wilson intervals of recall and false-alarm rate, so it is conservative. It ignores that the
-        threshold was chosen on these rows.
-    """
-    recall, false_alarms = (np.array([point[key] for point in curve]) for key in ("recall", "false_alarm_rate"))
-    precision = precision_at(prior, recall, false_alarms)
-    positives, negatives = curve[-1]["true_positives"], rows - curve[-1]["true_positives"]
-    records = []
-    for target in targets:
-        reaching = np.flatnonzero(precision >= target - 1e-9)  # 4 / 5 may be slightly below 0.8 in floating point
-        candidates = reaching if reaching.size else np.flatnonzero(precision == precision.max())
-        chosen = int(max(candidates, key=lambda index: (recall[index], -false_alarms[index])))
-        point = curve[chosen]
-        hits, alarms = wilson(point["true_positives"], positives), wilson(point["false_positives"], negatives)
-        low, high = precision_at(prior, hits, alarms[::-1]).tolist()
-        taken = ("threshold", "recall", "false_alarm_rate", "true_positives", "false_positives")
-        records.append(
-            {
-                "prior": prior,
-                "wanted": target,
-                "reached": bool(reaching.size),
-                **{key: point[key] for key in taken},
-                "precision": float(precision[chosen]),
-                "low": low,
-                "high": high,
-                "alarms_per_1000": 1000 * (prior * point["recall"] + (1 - prior) * point["false_alarm_rate"]),
-            }
-        )
-    return records
-
 
 THRESHOLDS = ("0.5", "precision>=0.5", "precision>=0.8", "precision>=0.9")
 SPLIT = "test"
@@ -240,7 +137,7 @@ def outcome(result: Mapping[str, Any], rule: Rule, settings: Settings) -> Outcom
 def table(result: Mapping[str, Any], rule: Rule) -> Table:
     """The outcomes, with 95 % intervals; see :func:`outcomes`."""
     header = ("setting", "prior", "threshold", "precision", "recall", "false alarms")
-    place = f"{result['split']} labelled chats" if "chats" in result else f"{SPLIT} split"
+    place = f"{result['split']} labelled chats" if result.get("as_chats") else f"{SPLIT} split"
     title = f"Settings chosen on validation, on {result['config']}, {place}, n = {len(result['references']):,}"
     return Table(title, header, [_cells(outcome) for outcome in outcomes(result, rule)])
 

@@ -118,7 +118,7 @@ def _measured(result: Mapping[str, Any], detector: ContradictionDetector) -> dic
     accuracy = accuracy_of_evaluation(result, threshold)
     if not (accuracy[ANY].contradictions and accuracy[ANY].others):
         raise InputError(f"{result['name']}: errors can be corrected only with contradictions and other replies in it")
-    of_chats = f"{result.get('data_name')}, " if "chats" in result else ""
+    of_chats = f"{result.get('data_name')}, " if result.get("as_chats") else ""
     part = f"{of_chats}{result['split']} {'chats' if of_chats else 'split'}"
     source = f"{result['config']}, {part}, n = {len(result['references']):,}"
     return {"source": source, "counts": {kind: asdict(counts) for kind, counts in accuracy.items()}}

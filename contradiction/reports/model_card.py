@@ -13,7 +13,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.baselines import KERNEL
 from contradiction.evaluation.figures import FIGURES, ScoredRows
-from contradiction.evaluation.thresholds import calibration_error, missing_reason, reliability, rule_of
+from contradiction.evaluation.thresholds import missing_reason, rule_of
 from contradiction.evaluation.thresholds import table as settings_table
 from contradiction.inputs.views import CONVERSATION, HYPOTHESIS_ONLY, VIEWS
 from contradiction.io.files import RECORD
@@ -289,13 +289,15 @@ def _teachers(recipe: Recipe) -> list[str]:
 
 def _calibration_error(evaluation: Mapping[str, Any]) -> float | None:
     """The expected calibration error of the probability of a contradiction; None without probabilities."""
+    from evaluate_metric.evaluate_metric import calibration_error
+
     if "probabilities" not in evaluation:
         return None
     columns = (np.array(evaluation[key]) for key in ("references", "predictions", "probabilities"))
     rows = ScoredRows(task_of(evaluation["config"]), *columns)
     probabilities = rows.contradiction_probability()
     assert probabilities is not None
-    return calibration_error(reliability(rows.is_contradiction(), np.clip(probabilities, 0, 1)))
+    return calibration_error(rows.is_contradiction(), np.clip(probabilities, 0, 1))
 
 
 def _is_on_test(evaluation: Mapping[str, Any], config: str) -> bool:

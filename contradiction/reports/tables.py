@@ -1,12 +1,11 @@
-"""Tables of scores, requests and contrast pairs, and of training: the cost of each run, and macro-F1 by epoch."""
+"""Tables of scores and requests, and of training: the cost of each run, and macro-F1 by epoch."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contradiction.evaluation import contrast, results
-from contradiction.evaluation.contrast import ALL, COUNTS, Counts
-from contradiction.evaluation.figures import FIGURES, Figure, wilson
+from contradiction.evaluation import results
+from contradiction.evaluation.figures import FIGURES, Figure
 from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import GROUPED
 from contradiction.paths import RESULTS
@@ -92,38 +91,6 @@ def baseline_table(folder: str | Path = RESULTS) -> Table | None:
     names = dict.fromkeys(result["name"] for result in evaluations)
     body = [(name, *(scores.get((name, config), "") for config in configs)) for name in names]
     return Table("Baselines, test macro-F1", ("features", *configs), body)
-
-
-CONTRAST_COLUMNS = ("both right", "in order")
-
-
-def contrast_table(name: str, counts: Counts) -> Table:
-    """The counts of a detector by phenomenon; the last row has percentages of all pairs with 95 % Wilson intervals."""
-    rows = [[phenomenon, *(str(group[key]) for key in COUNTS)] for phenomenon, group in counts.items()]
-    rows.append(["%", "", *_percentages(counts[ALL])])
-    return Table(f"{name}: contrast pairs", ("phenomenon", "pairs", *CONTRAST_COLUMNS), rows)
-
-
-def contrast_results_table(folder: str | Path) -> Table | None:
-    """A row for each detector with saved counts; None without any."""
-    saved = contrast.load(folder)
-    if not saved:
-        return None
-    phenomena = [name for name in next(iter(saved.values())) if name != ALL]
-    rows = [
-        [
-            name,
-            *_percentages(counts[ALL]),
-            *(f"{counts[part]['right']} of {counts[part]['pairs']}" for part in phenomena),
-        ]
-        for name, counts in saved.items()
-    ]
-    return Table("", ("detector", *CONTRAST_COLUMNS, *phenomena), rows)
-
-
-def _percentages(counts: Mapping[str, int]) -> list[str]:
-    pairs, *parts = (counts[key] for key in COUNTS)
-    return [with_interval(part / pairs, wilson(part, pairs)) for part in parts]
 
 
 def backbone_name(backbone: str | None) -> str | None:

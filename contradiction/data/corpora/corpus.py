@@ -3,6 +3,7 @@
 A module of this folder that defines an object ``CORPUS`` is a corpus; ``contradiction.data.corpora.registry`` finds it.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from typing import Any
 
 from contradiction.conversation import ASSISTANT, USER, chat_to_text
 from contradiction.errors import InputError, first_line, kind_of
+from contradiction.inputs.views import CONVERSATION
 from contradiction.io.files import sha256_of
 
 PAIRS, CHATS = "pairs", "chats"
@@ -23,7 +25,7 @@ class Row:
     """One judged text: a hypothesis after a premise, or a reply after the messages of a chat.
 
     Attributes:
-        id: unique within its config and split.
+        id: unique within its config and split; the rows of CDConv have numbers.
         label: one of the labels of the config; None where it is not published.
         premise: the premise of a pair.
         hypothesis: the hypothesis of a pair.
@@ -35,7 +37,7 @@ class Row:
         extra: the values of further columns of the config.
     """
 
-    id: str
+    id: Any
     label: str | None
     premise: str = ""
     hypothesis: str = ""
@@ -52,6 +54,34 @@ class Row:
     def whole(self, messages: slice = slice(None)) -> dict[str, str]:
         """The chat, or some of its messages, as one text, and the reply: the columns of the view ``chat``."""
         return {"chat": chat_to_text(self.messages[messages]), "reply": self.reply}
+
+    def texts(self) -> dict[str, str]:
+        """The texts of a pair or of a chat of two turns under every name by which a model reads them."""
+        if self.hypothesis:
+            return pair_texts(self.premise, self.hypothesis)
+        spoken = [*(message["content"] for message in self.messages), self.reply]
+        return {**dict(zip(CONVERSATION, spoken, strict=False)), **self.whole()}
+
+    def turns_of(self, evidence: Iterable[int] | None) -> set[int] | None:
+        """The numbers of the turns that messages belong to; a turn ends before the next message of the user."""
+        if evidence is None:
+            return None
+        roles = [message["role"] for message in self.messages]
+        begins = [index for index, role in enumerate(roles) if index and role == USER and roles[index - 1] == ASSISTANT]
+        return {bisect_right(begins, index) for index in evidence}
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """What the judged text follows; texts with the same one can be compared."""
+        return (self.premise, *(str(message["content"]) for message in self.messages))
+
+
+def pair_texts(premise: str, hypothesis: str, before_premise: str = "", before_hypothesis: str = "") -> dict[str, str]:
+    """A pair under the names of CDConv, NLI and whole chats; u1 and u2 are what the user said before each text."""
+    return {
+        "premise": premise, "hypothesis": hypothesis, "b1": premise, "b2": hypothesis, "u1": before_premise,
+        "u2": before_hypothesis, "chat": premise, "reply": hypothesis,
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)

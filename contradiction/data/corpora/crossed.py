@@ -12,7 +12,7 @@ import csv
 import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -311,6 +311,29 @@ def read_rows(path: Path) -> Iterator[Row]:
         yield from item.judged()
 
 
+def read_alone(path: Path) -> Iterator[Row]:
+    """Each reply of the quadruples of one batch as the first message of a chat, in which it contradicts nothing."""
+    for item in _quadruples(path):
+        for letter, reply in (("a", item.reply_a), ("b", item.reply_b)):
+            yield item._row(f"alone-{letter}", (), reply)
+
+
+def read_unrelated(path: Path) -> Iterator[Row]:
+    """The same replies after the chat of the next quadruple with a chat of the same length, on something else."""
+    by_length: dict[int, list[Quadruple]] = {}
+    for item in _quadruples(path):
+        by_length.setdefault(len(item.a), []).append(item)
+    for items in by_length.values():
+        for item, other in zip(items, [*items[1:], items[0]], strict=True):
+            if other is not item:
+                for letter, reply in (("a", item.reply_a), ("b", item.reply_b)):
+                    yield item._row(f"unrelated-{letter}", other.a, reply)
+
+
+def _quadruples(path: Path) -> list[Quadruple]:
+    return [item for item in read_batch(path) if isinstance(item, Quadruple)]
+
+
 def batch_files(folder: Path, split: str) -> list[Path]:
     """The files of the batches of a split."""
     return [folder / f"{batch.name}.jsonl" for batch in batches(folder).values() if batch.split == split]
@@ -330,6 +353,14 @@ def training_files(names: Sequence[str] = ()) -> list[Path]:
     return [file for name, file in files.items() if name in names]
 
 
+EXTRA = {"phenomenon": "string", "inference": "bool", "batch": "string", **dict.fromkeys(CLAUSES, "string")}
+
+
+def _config(name: str, read: Callable[[Path], Iterator[Row]], splits: Sequence[str]) -> Config:
+    files = dict.fromkeys(splits, (BATCHES_FILE,))
+    return Config(name, CHATS, LABELS["4-class"], files, read, extra=EXTRA, choose=batch_files)
+
+
 CORPUS = Corpus(
     name=CROSSED,
     title="Crossed chats",
@@ -339,18 +370,13 @@ CORPUS = Corpus(
     citation="Written for this project by a large language model",
     size="train 87,190, validation 2,650, test 2,332",
     configs=(
-        Config(
-            CROSSED,
-            CHATS,
-            LABELS["4-class"],
-            files=dict.fromkeys(SPLITS, (BATCHES_FILE,)),
-            read=read_rows,
-            extra={"phenomenon": "string", "inference": "bool", "batch": "string", **dict.fromkeys(CLAUSES, "string")},
-            choose=batch_files,
-        ),
+        _config(CROSSED, read_rows, SPLITS),
+        _config("alone", read_alone, SPLITS[1:]),
+        _config("unrelated", read_unrelated, SPLITS[1:]),
     ),
     description="Two chats and two replies make an item. Each reply is consistent in one chat and contradicts the "
-    "other.",
+    "other. In the configs alone and unrelated, the same replies contradict nothing, so all contradictions that are "
+    "called there are false alarms.",
     bundled=FOLDER,
 )
 

@@ -10,7 +10,7 @@ CORPUS = replace(
     name=CROSSED_LONG,
     title="Crossed chats with long replies",
     size="train 8,592, validation 496, test 728",
-    configs=(replace(crossed.CORPUS.config(), name=CROSSED_LONG),),
+    configs=(replace(crossed.CORPUS.config(), name=CROSSED_LONG), *crossed.CORPUS.configs[1:]),
     description=f"{crossed.CORPUS.description} Replies and messages of the assistant have 60 to 240 characters.",
     bundled=crossed.FOLDERS[CROSSED_LONG],
 )

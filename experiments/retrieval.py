@@ -1,7 +1,7 @@
 """The passages nearest to a query, by TF-IDF, BM25 or an encoder, and how often the evidence is among them."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.dialfact import UNKNOWN
-from contradiction.evaluation.corpora.report import WORDS, Results, score_table
-from contradiction.io.tables import Table
+from contradiction.evaluation.baselines import WORDS
+from contradiction.io.tables import Table, percent
 from evaluate_metric.evaluate_metric import DEPTHS, RETRIEVAL, score_rows
 
 if TYPE_CHECKING:
@@ -132,8 +132,11 @@ def recall(rows: Sequence[Row], passages: Sequence[str], order: Sequence[Sequenc
     return {"passages": len(passages), **score_rows(wanted, found, RETRIEVAL)}
 
 
-def table(results: Results) -> Table:
-    """A row for each search and split, with the figures of :func:`recall`."""
-    recalls = {f"recall@{depth}": f"recall@{depth}" for depth in DEPTHS}
-    columns = {"n": "claims", "passages": "passages", **recalls, "mrr": f"MRR@{max(DEPTHS)}"}
-    return score_table("Evidence, %", "search", results, columns)
+def table(results: Mapping[str, Mapping[str, Any]]) -> Table:
+    """A row for each search, with the figures of :func:`recall`."""
+    shown = (*(f"recall@{depth}" for depth in DEPTHS), "mrr")
+    rows = [
+        (name, f"{figures['n']:,}", f"{figures['passages']:,}", *(percent(figures[key]) for key in shown))
+        for name, figures in results.items()
+    ]
+    return Table("Evidence, %", ("search", "claims", "passages", *shown[:-1], f"MRR@{max(DEPTHS)}"), rows)

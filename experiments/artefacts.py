@@ -1,12 +1,23 @@
-"""What a text gives away about its label: n-grams that occur with one label more often than by chance."""
+"""What a text gives away about its label: n-grams that occur with one label more often than by chance.
 
+    .venv/bin/python experiments/artefacts.py ocnli --source FOLDER
+
+The labels are those of the training split, or of the one that --split names.
+"""
+
+import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 
 import numpy as np
 
-from contradiction.evaluation.corpora.report import CHARACTERS, WORDS
+from contradiction.conversation import is_chinese
+from contradiction.data.corpora import registry
+from contradiction.data.corpora.corpus import read_split
+from contradiction.errors import InputError
+from contradiction.evaluation.baselines import CHARACTERS, WORDS
 from contradiction.io.tables import Table, percent
 
 SMOOTHING = 100  # added to each count, as Gururangan et al. (2018) and the paper of OCNLI do
@@ -82,3 +93,28 @@ def table(title: str, ngrams: Sequence[Association], measure: str = "pmi") -> Ta
         for item in islice(items, PER_LABEL)
     ]
     return Table(title, ("label", "n-gram", measure.upper(), "% of its texts"), rows, texts=2)
+
+
+def main() -> None:
+    """Parses the arguments, prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("corpus", help="a corpus of `cdconv corpora`")
+    parser.add_argument("--source", help="its local copy")
+    parser.add_argument("--config", help="by default the first one")
+    parser.add_argument("--split", default="train")
+    parser.add_argument("--measure", choices=("pmi", "lmi"), default="pmi")
+    options = parser.parse_args()
+    corpus = registry.find(options.corpus)
+    rows = read_split(corpus, options.source or registry.local_copy(corpus), options.config, options.split).rows
+    rows = [row for row in rows if row.label is not None]
+    texts, labels = [row.hypothesis or row.reply for row in rows], [str(row.label) for row in rows]
+    characters = sum(map(is_chinese, texts)) * 2 > len(texts)
+    found = associations(texts, labels, characters=characters)
+    print(table(f"{corpus.title}, {options.split} split", found, options.measure).markdown())
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except InputError as error:
+        sys.exit(f"artefacts: {error}")

@@ -1,1 +1,0 @@
-"""One file for each task: scores of models and baselines on other corpora."""

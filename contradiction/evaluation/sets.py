@@ -1,0 +1,345 @@
+"""What a detector is evaluated on: rows of a data repo, of a corpus, of labelled chats, or rows in memory."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from contradiction.conversation import alternating, read_message
+from contradiction.data import labelled
+from contradiction.data.corpora import crossed, registry
+from contradiction.data.corpora.corpus import (
+    PAIRS,
+    Config,
+    Corpus,
+    Row,
+    find_files,
+    local_splits,
+    read_split,
+    source_of,
+)
+from contradiction.data.splits import (
+    SPLITS,
+    Data,
+    check_columns,
+    config_of,
+    fingerprint,
+    load_labelled_split,
+    load_split,
+    name_if_known,
+)
+from contradiction.data.splits import labelled as with_label
+from contradiction.errors import InputError, kind_of, shown
+from contradiction.inputs.views import CONVERSATION
+from contradiction.labels import CHECKLISTS, CONFIGS, CROSSED_CONFIGS, LABELS, task_of, task_of_labels
+from contradiction.training import leakage
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+# A data repo by its folder or Hub id, a corpus by its name, a file of labelled chats, or rows in memory.
+Source: TypeAlias = "Data | Dataset | Sequence[Row | Mapping[str, Any]]"
+TRAIN, TEST = "train", "test"
+VERDICT_KEYS = frozenset({"certainty", "checked", "score"})  # what `cdconv detect` writes has them
+BY_HAND = "a score on verdicts says nothing, so label chats by hand, for instance with `cdconv review`"
+IN_MEMORY = "rows in memory"
+MOST_PARTS = 40  # the most values of a column for which figures are given
+
+
+@dataclass(frozen=True)
+class EvalSet:
+    """Labelled rows of one config and split.
+
+    Attributes:
+        config, split: their names.
+        task: the key of ``LABELS`` with their labels.
+        rows: the rows.
+        data: a digest of the rows; tables compare evaluations of equal rows alone.
+        data_name: the name of the data set; None where it is not known.
+        as_chats: whether a row is judged as a chat of any length, as verdicts are, and not as two turns or texts.
+        parts: the columns in ``extra`` by whose values figures are also given.
+        train: returns the training rows of the same config, to which baselines are fitted; empty where there are none.
+        leak: returns in words how the record of a model shows that it knows these rows; None if it does not.
+    """
+
+    config: str
+    split: str
+    task: str
+    rows: Sequence[Row]
+    data: str
+    data_name: str | None = None
+    as_chats: bool = False
+    parts: Sequence[str] = ()
+    train: Callable[[], Sequence[Row]] = field(default=lambda: [])
+    leak: Callable[[Mapping[str, Any]], str | None] = field(default=lambda run: None)
+
+    def groups(self) -> dict[str, dict[str, list[int]]]:
+        """The row numbers by column and value, of the columns with two values and more, and not too many."""
+        found: dict[str, dict[str, list[int]]] = {}
+        for column in self.parts:
+            values: dict[str, list[int]] = {}
+            for number, row in enumerate(self.rows):
+                if row.extra.get(column) is not None:
+                    values.setdefault(str(row.extra[column]), []).append(number)
+            if 1 < len(values) <= MOST_PARTS:
+                found[column] = dict(sorted(values.items()))
+        return found
+
+
+def load(
+    source: Source,
+    config: str | None = None,
+    split: str | None = None,
+    *,
+    own_config: str = "4-class",
+    task: str | None = None,
+    columns: Iterable[str] = (),
+    limit: int | None = None,
+    copy: str | Path | None = None,
+) -> EvalSet:
+    """Reads what an evaluation was given.
+
+    Args:
+        source: the folder or the Hub id of a data repo, the name of a corpus, the folder of a corpus that has its name,
+            a file of labelled chats, or rows in memory: a ``Dataset``, several by split, or a list of ``Row`` or of
+            dicts as in a file of labelled chats.
+        config: a config of it. By default that of the class labels of a ``Dataset``, ``own_config`` of a data repo, and
+            the first one of a corpus with the labels of the detector, or else with those of any task.
+        split: the split. By default test; all chats of a file; of a corpus the first of test, validation and the others
+            that has labels.
+        own_config: the config that the detector was trained on.
+        task: the task of the detector.
+        columns: the columns that the detector reads.
+        limit: about how many rows are read; rows of one source stay together.
+        copy: the local copy of a corpus: its folder or one of its files.
+
+    Raises:
+        InputError: there is no such data, config or split, or a row is not valid or has no label.
+    """
+    from datasets import Dataset
+
+    if isinstance(source, Dataset):
+        own = str(source.split or "").partition("[")[0]  # of test[:5]
+        if own in SPLITS and source.info.config_name in CONFIGS:
+            split = own
+        split = split or TEST
+        config, source = config or config_of(source), {split: source}
+    if isinstance(source, Mapping):
+        return _of_data(source, config or own_config, split or TEST, columns, limit)
+    if not isinstance(source, str | Path):
+        return _of_list(source, limit)
+    if config in CROSSED_CONFIGS:
+        source = config
+    if Path(source).is_file():
+        if config:
+            raise InputError(f"{source}: a file of labelled chats has no configs; leave --config out")
+        return _of_file(source, split or labelled.WHOLE, limit)
+    corpus = registry.all_corpora().get(Path(source).name)
+    if corpus and not (Path(source) / "README.md").is_file():
+        if copy is None and Path(source).is_dir():
+            copy = source
+        return _of_corpus(corpus, copy, config or _first_config(corpus, task), split, limit)
+    return _of_data(source, config or own_config, split or TEST, columns, limit)
+
+
+def spread(rows: Sequence[Row], limit: int | None) -> list[int]:
+    """The numbers of about ``limit`` rows, taken evenly; whole sources are taken, so there may be more or fewer."""
+    if limit is None or len(rows) <= limit:
+        return [*range(len(rows))]
+    sources = list(dict.fromkeys(row.source or row.id for row in rows))
+    wanted = max(1, round(limit * len(sources) / len(rows)))
+    kept = {sources[index] for index in np.linspace(0, len(sources) - 1, wanted).round().astype(int)}
+    return [number for number, row in enumerate(rows) if (row.source or row.id) in kept]
+
+
+def _of_data(data: Data, config: str, split: str, columns: Iterable[str], limit: int | None) -> EvalSet:
+    dataset = load_labelled_split(data, config, split)
+    as_chats = "messages" in dataset.column_names
+    if not as_chats:
+        check_columns(dataset, columns, "the detector")
+    rows = rows_of(dataset)
+    if limit is not None:
+        chosen = spread(rows, limit)
+        dataset, rows = dataset.select(chosen), [rows[number] for number in chosen]
+    name = name_if_known(data)
+
+    def leak(run: Mapping[str, Any]) -> str | None:
+        return leakage.describe_leakage(run, config, split, name) or leakage.describe_calibration(run, name)
+
+    def train() -> list[Row]:
+        if split == TRAIN or as_chats:
+            return []
+        return rows_of(with_label(load_split(data, config, TRAIN)))
+
+    parts = ("inserted", "form", "origin") if config in CHECKLISTS else ()
+    return EvalSet(config, split, task_of(config), rows, fingerprint(dataset), name, as_chats, parts, train, leak)
+
+
+def rows_of(dataset: "Dataset") -> list[Row]:
+    """The rows of a data set with the columns of CDConv, of the checklists, of the crossed chats or of pairs."""
+    names = {name: column.names for name, column in dataset.features.items() if getattr(column, "names", None)}
+    rows = []
+    for values in dataset.to_list():
+        values |= {name: labels[values[name]] for name, labels in names.items() if values.get(name) is not None}
+        rows.append(_row(values))
+    return rows
+
+
+def _row(values: Mapping[str, Any]) -> Row:
+    """The row of the columns of one of the data sets; further columns are its extras."""
+    evidence = values.get("evidence")
+    if isinstance(evidence, int):  # the crossed chats have one index
+        evidence = [evidence]
+    common: dict[str, Any] = {"id": values["id"], "label": values["label"], "extra": values}
+    if "messages" in values:
+        messages = list(values["messages"])
+        reply = values["reply"] if "reply" in values else messages.pop()["content"]
+        source = values.get("source") or values.get("item") or (str(values["id"]) if "inserted" in values else None)
+        return Row(
+            **common, messages=tuple(messages), reply=reply, source=source,
+            evidence=None if evidence is None else tuple(evidence),
+        )  # fmt: skip
+    if "hypothesis" in values:
+        return Row(
+            **common, premise=values.get("premise", ""), hypothesis=values["hypothesis"], source=values.get("source")
+        )
+    if "chat" in values:
+        return Row(**common, premise=values["chat"], hypothesis=values["reply"], source=values.get("source"))
+    return Row(
+        **common, messages=tuple(alternating(values.get(name) or "" for name in CONVERSATION[:-1])),
+        reply=values.get(CONVERSATION[-1]) or "",
+    )  # fmt: skip
+
+
+def _of_corpus(
+    corpus: Corpus, copy: str | Path | None, config: str | None, split: str | None, limit: int | None
+) -> EvalSet:
+    place = source_of(corpus, copy or registry.local_copy(corpus))
+    chosen = corpus.config(config)
+    task = task_of_labels(chosen.labels)
+    if task is None or task not in LABELS:
+        scored = " or ".join(other.name for other in corpus.configs if task_of_labels(other.labels) in LABELS)
+        raise InputError(
+            f"{corpus.name}: the labels of {chosen.name} ({', '.join(chosen.labels)}) are those of no task; take "
+            f"--config {scored}"
+        )
+    here = [name for found, name in local_splits(corpus, place) if found is chosen]
+    first = (TEST, "validation")
+    wanted = [split] if split else [*first, *(name for name in here if name not in (*first, TRAIN)), TRAIN]
+    wanted = [name for name in wanted if name in here or split] or [TEST]
+    for name in wanted:
+        rows = [row for row in read_split(corpus, place, chosen.name, name).rows if row.label is not None]
+        if rows:
+            break
+    else:
+        raise InputError(f"{place}: no row of {', '.join(wanted)} has a label")
+    if batches := crossed.batches(place) if place in crossed.FOLDERS.values() else None:
+        rows = [replace(row, extra={"style": batches[row.extra["batch"]].style, **row.extra}) for row in rows]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in find_files(chosen, name, place)))
+
+    def leak(run: Mapping[str, Any]) -> str | None:
+        return leakage.describe_crossed(run, name) if batches else None
+
+    return EvalSet(
+        chosen.name if corpus.bundled else f"{corpus.name}, {chosen.name}", name, task,
+        [rows[number] for number in spread(rows, limit)], digest.hexdigest()[:16], corpus.title,
+        as_chats=chosen.shape != PAIRS, parts=[*(["style"] if batches else []), *_part_columns(chosen)],
+        train=lambda: _training_rows(corpus, chosen, place, name), leak=leak,
+    )  # fmt: skip
+
+
+def _first_config(corpus: Corpus, wanted: str | None) -> str | None:
+    """The first config with the labels of a task, or else of any task."""
+    tasks = {config.name: task_of_labels(config.labels) for config in corpus.configs}
+    scored = [name for name, task in tasks.items() if task in LABELS]
+    return next((name for name in scored if tasks[name] == wanted), next(iter(scored), None))
+
+
+def _part_columns(config: Config) -> list[str]:
+    return [name for name, kind in config.extra.items() if kind == "string" and name not in ("batch", *crossed.CLAUSES)]
+
+
+def _training_rows(corpus: Corpus, config: Config, place: Path, split: str) -> list[Row]:
+    """The labelled training rows of a config, or the training pairs of its corpus; none if the split is training."""
+    pairs = next((other for other in corpus.configs if other.shape == PAIRS), config)
+    for chosen in (config, pairs) if split != TRAIN else ():
+        if (chosen.shape == PAIRS or chosen.labels == LABELS["response"]) and find_files(chosen, TRAIN, place):
+            rows = read_split(corpus, place, chosen.name, TRAIN).rows
+            return [row for row in rows if row.label is not None]
+    return []
+
+
+def _of_file(path: str | Path, split: str, limit: int | None) -> EvalSet:
+    _check_no_verdict(_first_line(Path(path)), f"{path}:1")
+    every = labelled.read(path)
+    chats = labelled.of_split(every, path, split)
+    places = {id(chat): place for place, chat in enumerate(every, start=1)}
+    name = labelled.name_of_file(path)
+    rows = [_of_chat(chat, places[id(chat)]) for chat in chats]
+    rows = [rows[number] for number in spread(rows, limit)]
+    return EvalSet(
+        labelled.task_of(every), split, labelled.task_of(every), rows, _digest(rows), name, as_chats=True,
+        leak=lambda run: leakage.describe_chats(run, name, split),
+    )  # fmt: skip
+
+
+def _of_chat(chat: labelled.LabelledChat, number: int) -> Row:
+    *messages, last = chat.messages
+    return Row(
+        number, chat.label, messages=tuple(messages), reply=read_message(last, "the reply").text,
+        evidence=None if chat.evidence is None else (chat.evidence,), extra={"chat": chat.id},
+    )  # fmt: skip
+
+
+def _of_list(values: object, limit: int | None) -> EvalSet:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InputError(f"data is {kind_of(values)}; it must be a path, a corpus, a Dataset or a list of rows")
+    rows = [_of_value(value, number) for number, value in enumerate(values, start=1)]
+    known = [task for task, labels in LABELS.items() if {row.label for row in rows} <= {*labels}]
+    if not rows or not known:
+        raise InputError(f"{IN_MEMORY}: {'there are none' if not rows else 'their labels are those of no task'}")
+    rows = [rows[number] for number in spread(rows, limit)]
+    as_chats = not any(row.hypothesis for row in rows)
+    return EvalSet(known[0], labelled.WHOLE, known[0], rows, _digest(rows), as_chats=as_chats)
+
+
+def _of_value(value: object, number: int) -> Row:
+    if isinstance(value, Row):
+        return value
+    where = f"{IN_MEMORY}: row {number}"
+    if isinstance(value, Mapping) and {*CONVERSATION, "label"} <= value.keys():
+        return _row({"id": number, **value})
+    if not isinstance(value, Mapping) or not {"messages", "label"} <= value.keys():
+        raise InputError(f'{where} is {shown(value)}; it must be {{"messages": [...], "label": ...}}, or have u1 to b2')
+    _check_no_verdict(value, where)
+    messages, reply = list(value["messages"]), value.get("reply")
+    if reply is None:
+        reply = read_message(messages.pop(), where).text
+    evidence = value.get("evidence")
+    return Row(
+        value.get("id", number), value["label"], messages=tuple(messages), reply=reply, source=value.get("source"),
+        evidence=(evidence,) if isinstance(evidence, int) else evidence if evidence is None else tuple(evidence),
+    )  # fmt: skip
+
+
+def _check_no_verdict(values: object, where: str) -> None:
+    """Raises InputError for a verdict of a detector in place of a labelled chat."""
+    if isinstance(values, Mapping) and VERDICT_KEYS <= values.keys():
+        raise InputError(f"{where}: its label is a detector's verdict, it has {', '.join(VERDICT_KEYS)}; {BY_HAND}")
+
+
+def _first_line(path: Path) -> object:
+    """The object in the first line of a file; None if it holds none."""
+    with suppress(OSError, ValueError), path.open(encoding="utf-8-sig") as lines:
+        return json.loads(next(lines, ""))
+    return None
+
+
+def _digest(rows: Sequence[Row]) -> str:
+    texts = [([*row.context], row.hypothesis, row.reply, row.label) for row in rows]
+    return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]

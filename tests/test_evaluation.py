@@ -1,0 +1,455 @@
+"""One evaluation for data repos, corpora, labelled chats and rows in memory: what is judged, counted and shown."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+from datasets import load_dataset
+from helpers.chats import chat, write_jsonl
+from helpers.corpora import sharing_crossed
+from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score, roc_auc_score
+
+from contradiction import evaluate
+from contradiction.data import build, labelled
+from contradiction.data.corpora import contrast, crossed, registry
+from contradiction.data.corpora.corpus import Row, pair_texts, read_split
+from contradiction.data.splits import SPLITS, load_split
+from contradiction.errors import InputError
+from contradiction.evaluation import results
+from contradiction.evaluation.baselines import NgramPairs, baselines
+from contradiction.evaluation.evaluate import score
+from contradiction.evaluation.judging import two_class_verdict
+from contradiction.evaluation.sets import load, spread
+from contradiction.io.files import read_json, write_json
+from contradiction.labels import CATEGORIES, LABELS, is_contradiction
+from contradiction.methods.loading import load_classifier
+from contradiction.probing.verdicts import find_accuracy
+from contradiction.reports.evaluation import notes, tables
+from contradiction.training import leakage, record
+from contradiction.verdict import Verdict
+
+NAMES = LABELS["4-class"]
+NLI = LABELS["nli"]
+NONE, HISTORY = "non-contradiction", "history"
+
+
+def verdict(probability, evidence=()):
+    label = HISTORY if probability >= 0.5 else NONE
+    return Verdict(label, probability, {}, probability, evidence if label == HISTORY else ())
+
+
+# Crossed chats and contrast pairs
+
+
+def quadruple(number, turns=1):
+    between = [message for turn in range(turns - 1) for message in chat(f"天气{turn}", f"哈哈{turn}")[::-1]]
+    chats = [(*chat("养宠物吗", f"{statement}{number}", "周末呢"), *between) for statement in ("养猫", "没养")]
+    return crossed.Quadruple(
+        f"q{number}", "b", HISTORY, "possession", *chats, f"给猫洗澡{number}", f"没活物{number}", 1
+    )
+
+
+@pytest.fixture
+def quadruples():
+    return [row for number in range(12) for row in quadruple(number, 1 + number % 3).judged()]
+
+
+def says_cat(text):
+    return "猫" in text
+
+
+@pytest.mark.parametrize(
+    ("judge", "in_order", "both_right", "all_right"),
+    [
+        (lambda row: says_cat(row.messages[1]["content"]) != says_cat(row.reply), 1, 1, 1),
+        (lambda row: says_cat(row.reply), 0.5, 0.5, 0),
+        (lambda row: says_cat(row.messages[1]["content"]), 0.5, 0, 0),
+    ],
+    ids=["compares", "reads only the reply", "reads only the chat"],
+)
+def test_only_a_detector_that_compares_is_above_chance_on_crossed_chats(
+    quadruples, judge, in_order, both_right, all_right
+):
+    figures = score(quadruples, [verdict(0.9 if judge(row) else 0.1, (1,)) for row in quadruples], "4-class")
+    assert (figures["in_order"], figures["both_right"], figures["all_right"]) == (in_order, both_right, all_right)
+    assert figures["auc"] == in_order
+    if in_order == 1:
+        assert figures["evidence_f1"] == figures["strict_accuracy"] == 1
+
+
+def test_evidence_is_counted_by_turn():
+    row = Row(1, HISTORY, messages=tuple(chat("a", "b", "c", "d", "e")), reply="f", evidence=(0,))
+    assert score([row, Row(2, NONE)], [verdict(0.9, (1,)), verdict(0)], "4-class")["evidence_f1"] == 1
+    assert score([row, Row(2, NONE)], [verdict(0.9, (3,)), verdict(0)], "4-class")["evidence_f1"] == 0
+    bot_begins = Row(1, HISTORY, messages=tuple(chat("x", "a", "b", "c"))[1:], reply="f")
+    assert bot_begins.turns_of([0, 1, 2]) == {0, 1} and bot_begins.turns_of(None) is None
+
+
+def test_replies_alone_and_after_another_chat_contradict_nothing():
+    chats = [row for item in crossed.read("validation") for row in item.judged()]
+    by_chat = {row.context: row.source for row in chats}
+    for name in ("alone", "unrelated"):
+        rows = read_split(crossed.CORPUS, None, name, "validation").rows
+        assert {row.label for row in rows} == {NONE} and len(rows) > 800
+        assert all((not row.messages) if name == "alone" else by_chat[row.context] != row.source for row in rows)
+
+
+def test_the_contrast_pairs_are_complete_unique_and_not_in_the_sample(sample_rows):
+    rows = read_split(contrast.CORPUS, None, None, "test").rows
+    assert len(rows) == 168 and {row.label for row in rows} == {NONE, *CATEGORIES}
+    assert len({(*row.context, row.reply) for row in rows}) == len(rows)
+    assert not {row.context[1:3] for row in rows} & {(row["u1"], row["b1"]) for row in sample_rows}
+
+
+def test_neither_length_nor_overlap_reveals_the_contradiction_of_a_contrast_pair():
+    rows = read_split(contrast.CORPUS, None, None, "test").rows
+    for measure in (lambda row: len(row.reply), lambda row: len({*row.reply} & {*row.messages[1]["content"]})):
+        longest = max(map(measure, rows))
+        figures = score(rows, [two_class_verdict(measure(row) / longest) for row in rows], "2-class")
+        assert figures["in_order"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_command_scores_contrast_pairs_by_phenomenon(run, quick_model, tmp_path):
+    code, out, err = run("evaluate", quick_model, "contrast", "--json", tmp_path / "it.json")
+    assert code == 0, err
+    result = read_json(tmp_path / "it.json")
+    assert result["metrics"]["pairs"] == 84 == sum(part["pairs"] for part in result["parts"]["phenomenon"].values())
+    assert "in order" in out and "a coin" in out and "By phenomenon" in out
+    assert f"{100 * result['metrics']['in_order']:.1f} (" in out
+
+
+def test_crossed_chats_are_scored_by_style_and_a_limit_keeps_items_complete(run, random_model, tmp_path):
+    for arguments in (["crossed"], ["--config", "crossed"]):
+        code, _, err = run("evaluate", random_model("4-class"), *arguments, "--split", "validation", "--limit", 40,
+                           "--baselines", "--json", tmp_path / "it.json")  # fmt: skip
+        assert code == 0 and "too high" not in err
+        result = read_json(tmp_path / "it.json")
+        assert 30 <= result["metrics"]["n"] <= 50 and {"style", "phenomenon"} <= result["parts"].keys()
+        assert result["leakage"] is None
+        assert result["baselines"]["fewer shared characters"]["pairs"] == result["metrics"]["pairs"]
+
+
+@pytest.mark.parametrize("where", ["request", "ancestors"])
+def test_a_detector_that_was_trained_on_the_crossed_chats_is_warned_about(run, quick_model, tmp_path, where):
+    model = shutil.copytree(quick_model, tmp_path / "model")
+    trained = record.read(model)
+    if where == "request":
+        trained["request"]["recipe"]["augmentation"]["crossed"] = True
+    else:
+        trained["ancestors"] = [{"config": "4-class", "model": "teacher", "crossed": True}]
+    assert leakage.describe_crossed(trained, "validation") is None
+    write_json(model / "run.json", trained)
+    code, _, err = run("evaluate", model, "crossed", "--split", "train", "--limit", 8)
+    assert code == 0 and "trained on the training split of the crossed chats: its scores are too high" in err
+
+
+# Data repos and rows in memory
+
+
+@pytest.fixture(scope="module")
+def checklists(tmp_path_factory):
+    """The data repo of the sample with checklists."""
+    with sharing_crossed():
+        return build.build(build.find("sample"), tmp_path_factory.mktemp("data") / "cdconv", with_checklists=True)
+
+
+def test_a_row_of_a_data_set_is_classified_and_all_figures_follow(detector, sample_repo):
+    result = evaluate(detector, sample_repo, "4-class")
+    rows = load_split(sample_repo, "4-class", "test")
+    classified = detector.classify(rows.to_list())
+    assert [NAMES[label] for label in result["predictions"]] == [row.label for row in classified]
+    truth = [label > 0 for label in rows["label"]]
+    given = [1 - row.scores[NONE] for row in classified]
+    metrics = result["metrics"]
+    assert metrics["macro_f1"] == pytest.approx(f1_score(rows["label"], result["predictions"], average="macro"))
+    assert metrics["auc"] == pytest.approx(roc_auc_score(truth, given))
+    assert {"in_order", "both_right", "calibration_error"} <= metrics.keys()
+    assert "all_right" not in metrics
+    half = evaluate(detector, sample_repo, "4-class", limit=48)
+    assert 44 <= half["metrics"]["n"] <= 52 and half["data"] != result["data"]
+
+
+@pytest.mark.parametrize("windowing", ["windowed", "structured", "unstructured"])
+def test_a_checklist_holds_the_verdict_on_each_chat(detector, checklists, windowing):
+    detector = detector.with_settings(windowing=windowing)
+    result = evaluate(detector, checklists, "4-class-a2t", limit=50)
+    rows = [row for row in load_split(checklists, "4-class-a2t", "test") if row["id"] in result["ids"]]
+    verdicts = detector.batch([row["messages"] for row in rows])
+    assert [row["id"] for row in rows] == result["ids"] and len(rows) == 50  # whole conversations, five rows each
+    assert [NAMES[label] for label in result["predictions"]] == [verdict.label for verdict in verdicts]
+    assert result.get("evidence", [[]] * 50) == [list(verdict.evidence) for verdict in verdicts]
+    assert list(result["parts"]["inserted"]) == ["1", "2", "3", "4", "5"]
+
+
+def test_a_detector_of_two_classes_is_scored_on_two(two_class, checklists):
+    assert evaluate(two_class, checklists, "4-class-a2t", limit=20)["task"] == "2-class"
+    with pytest.raises(InputError, match="config '4-class' has other labels"):
+        evaluate(two_class, checklists, "4-class")
+
+
+def test_without_the_contradicted_turn_all_called_contradictions_of_history_are_wrong(detector, checklists):
+    result = evaluate(detector, checklists, "4-class-rct", limit=60)
+    assert set(result["parts"]) == {"form", "origin"} and HISTORY in result["parts"]["origin"]
+    assert NAMES.index(HISTORY) not in result["references"]
+
+
+def test_the_baselines_of_conversations_read_the_reply_the_context_or_both(run, sample_repo, tmp_path):
+    code, out, err = run("evaluate", "baselines", sample_repo, "--config", "4-class", "--json", tmp_path / "it.json")
+    assert code == 0, err
+    found = read_json(tmp_path / "it.json")["baselines"]
+    assert list(found) == [
+        f"always {NONE}", "TF-IDF, reply only", "TF-IDF, context only", "TF-IDF, all",
+    ]  # fmt: skip
+    assert "TF-IDF, all" in out and found["TF-IDF, all"]["macro_f1"] > found[f"always {NONE}"]["macro_f1"]
+
+
+# Labelled chats
+
+
+@pytest.fixture(scope="module")
+def records(sample_chats):
+    """Sixty different labelled chats of six turns; of those labelled history, each second one has evidence."""
+    chosen = list({json.dumps(messages): messages for messages in sample_chats}.values())[:180]
+    longer = [[*chosen[n], *chosen[n + 60], *chosen[n + 120]] for n in range(60)]
+    labels = [(NONE, NONE, HISTORY, "role-confusion", HISTORY, NONE)[n % 6] for n in range(60)]
+    return [
+        {"id": f"chat {n}", "messages": one, "label": label} | ({"evidence": 1 + 2 * (n % 5)} if n % 6 == 2 else {})
+        for n, (one, label) in enumerate(zip(longer, labels, strict=True))
+    ]
+
+
+@pytest.fixture
+def file(records, tmp_path):
+    write_jsonl(tmp_path / "labels.jsonl", records)
+    return tmp_path / "labels.jsonl"
+
+
+def test_each_labelled_chat_counts_once_and_is_judged_as_a_verdict_judges_it(detector, records, file):
+    messages = [record["messages"] for record in records]
+    middle = float(np.median([verdict.probability for verdict in detector.batch(messages)]))
+    detector = detector.with_settings(threshold=middle)
+    verdicts = detector.batch(messages)
+    for data in (file, records):
+        result = evaluate(detector, data)
+        assert [NAMES[label] for label in result["predictions"]] == [verdict.label for verdict in verdicts]
+        assert [NAMES[label] for label in result["references"]] == [record["label"] for record in records]
+    truth, called = [record["label"] != NONE for record in records], [verdict.contradiction for verdict in verdicts]
+    figures = result["metrics"]["two_class"]
+    assert figures["accuracy"] == pytest.approx(accuracy_score(truth, called))
+    contradictions = figures["per_class"]["contradiction"]
+    assert contradictions["precision"] == pytest.approx(precision_score(truth, called))
+    assert contradictions["recall"] == pytest.approx(recall_score(truth, called))
+    assert (result["unjudged"], result["threshold"]) == (0, middle)
+
+
+def test_chats_that_cannot_be_judged_are_left_out(detector, records):
+    english = {"messages": chat("hello", "how are you today", "fine", "so am i today my friend"), "label": NONE}
+    result = evaluate(detector, [*records, english])
+    assert (len(result["ids"]), result["unjudged"]) == (60, 1)
+    assert any("1 rows cannot be judged" in note for note in notes(result))
+    with pytest.raises(InputError, match="none of the rows can be judged"):
+        evaluate(detector, [english])
+
+
+def test_a_detectors_own_verdicts_are_no_labels(detector, records, tmp_path):
+    judged = [{**record, **detector(record["messages"]).to_record()} for record in records[:10]]
+    write_jsonl(tmp_path / "verdicts.jsonl", judged)
+    for data in (judged, tmp_path / "verdicts.jsonl"):
+        with pytest.raises(InputError, match="its label is a detector's verdict"):
+            evaluate(detector, data)
+
+
+def test_the_reply_alone_is_a_baseline_of_labelled_chats(records):
+    revealing = [
+        {**record, "messages": [*record["messages"][:-1], {"role": "assistant", "content": f"{words}{n}"}]}
+        for n, record in enumerate(records)
+        for words in ["我从来没有说过" if record["label"] != NONE else "今天天气很好"]
+    ]
+    found = evaluate(None, revealing)["baselines"]
+    assert found[f"always {NONE}"]["accuracy"] == 0.5
+    [alone] = [name for name in found if "reply only" in name]
+    assert found[alone]["accuracy"] == 1
+    assert len(evaluate(None, [record for record in revealing if record["label"] == NONE])["baselines"]) == 1
+
+
+def test_the_command_writes_an_evaluation_that_others_read(run, calibrated, records, file, tmp_path):
+    folder, _ = calibrated
+    written = tmp_path / "result.json"
+    code, out, err = run("evaluate", folder, file, "--baselines", "--json", written)
+    assert (code, err) == (0, "")
+    assert "TF-IDF, reply only" in out and "role-confusion" in out
+    result = results.read_evaluation(written)
+    from contradiction.detector import ContradictionDetector
+
+    found = find_accuracy(ContradictionDetector.from_pretrained(folder), written)
+    counts = found["counts"]["contradiction"]
+    truth = [record["label"] in CATEGORIES for record in records]
+    assert (counts["contradictions"], counts["others"]) == (sum(truth), 60 - sum(truth))
+    hits = result["metrics"]["two_class"]["per_class"]["contradiction"]["recall"] * sum(truth)
+    assert counts["hits"] == round(hits)
+    assert found["source"] == f"4-class, {labelled.name_of_file(file)}, all chats, n = 60"
+    for options, said in ((["--config", "4-class"], "--config"), (["--split", "dev"], "split 'dev'")):
+        code, _, err = run("evaluate", folder, "--data", file, *options)
+        assert code == 2 and said in err
+
+
+def test_a_detector_trained_on_the_file_is_scored_on_the_test_chats_alone(run, quick_model, file, tmp_path):
+    folder = shutil.copytree(quick_model, tmp_path / "own")
+    values = read_json(folder / "run.json")
+    values["request"]["data_name"] = labelled.name_of_file(file)
+    write_json(folder / "run.json", values)
+    code, _, err = run("evaluate", folder, file)
+    assert code == 0 and "--split test leaves them out" in err
+    code, out, err = run("evaluate", folder, file, "--split", "test", "--json", tmp_path / "result.json")
+    assert (code, err) == (0, "") and "test split" in out
+    result = read_json(tmp_path / "result.json")
+    assert result["leakage"] is None and 0 < len(result["ids"]) < 60
+
+
+def test_the_splits_of_whole_chats_are_those_of_training(file, records):
+    folder = labelled.build(file).folder
+    found = {split: [row.extra["chat"] for row in load(file, split=split).rows] for split in SPLITS}
+    assert sorted(sum(found.values(), [])) == sorted(record["id"] for record in records)
+    for split, ids in found.items():
+        assert set(load_split(folder, "4-class", split)["chat"]) <= set(ids)
+
+
+# Corpora of relatives
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory):
+    """Small copies of the formats, with enough rows to fit a model to."""
+    folder = tmp_path_factory.mktemp("corpora")
+    rows = [
+        {"sentence1": f"甲{n}吃饭", "sentence2": f"乙{n % 7}{label[:2]}", "label": label,
+         "level": ["easy", "hard"][n % 2]}
+        for n in range(40) for label in NLI
+    ]  # fmt: skip
+    write_jsonl(folder / "ocnli" / "train.50k.json", rows)
+    write_jsonl(folder / "ocnli" / "dev.json", rows[:30])
+    pairs = [
+        {"earlier": f"i like tea {n % 5}", "last": ["i hate tea", "fine"][n % 2], "label": 1 - n % 2} for n in range(40)
+    ]
+    write_jsonl(folder / "decode" / "pairs.train.jsonl", pairs)
+    dialogues = [
+        {"history": f"<0> {pair['earlier']} <1> ok", "last": f"<0> {pair['last']}", "label": pair["label"]}
+        for pair in pairs
+    ]
+    write_jsonl(folder / "decode" / "dialogues.dev.jsonl", dialogues)
+    options = ["f : red .", "f : no .", "f : a house .", "f : tea ."]
+    items = [
+        {
+            "id": f"dev_{n}",
+            "answers": "ABCD"[n % 4],
+            "article": "f : i like tea . m : which house ?",
+            "options": options,
+        }
+        for n in range(8)
+    ]
+    write_jsonl(folder / "mutual" / "mutual.dev.jsonl", items)
+    names = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
+    facts = [
+        {"context_id": str(n), "id": str(n), "context": ["hi"], "response": f"fact {n} is {names[n % 3]}",
+         "response_label": names[n % 3], "type_label": ["factual", "personal"][n // 3 % 2],
+         "evidence_list": [["t", "u", f"fact {n}", "0"]]}
+        for n in range(24)
+    ]  # fmt: skip
+    write_jsonl(folder / "dialfact" / "testsmall.jsonl", facts)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "baseline", "figures"),
+    [
+        ("decode", "n-grams of both texts", {"accuracy": 1}),
+        ("ocnli", "n-grams of both texts", {"accuracy": 1, "macro_f1": 1}),
+        ("mutual", "any order", {"r1": 0.25, "r2": 0.5, "mrr": pytest.approx(25 / 48)}),
+        ("dialfact", "always entailment", {"accuracy": 1 / 3}),
+    ],
+)
+def test_a_corpus_is_read_by_its_name_and_scored_beside_baselines(
+    run, copies, random_model, english_model, tmp_path, name, baseline, figures
+):
+    model, view = (english_model, []) if name == "mutual" else (random_model("nli"), ["--view", "nli"])
+    code, out, err = run("evaluate", model, name, "--data", copies / name, *view, "--baselines",
+                         "--json", tmp_path / "out.json")  # fmt: skip
+    assert code == 0, err
+    result = read_json(tmp_path / "out.json")
+    found = result["baselines"][baseline]
+    assert {key: found[key] for key in figures} == figures
+    assert baseline in out and model.name in out
+    assert result["split"] == ("test" if name == "dialfact" else "validation") and result["metrics"]["n"] > 0
+
+
+def test_the_folder_of_a_corpus_is_recognised_by_its_name(copies, random_model):
+    classifier = load_classifier(random_model("nli"), view="nli")
+    result = evaluate(classifier, copies / "ocnli", limit=9)
+    assert result["config"] == "ocnli, nli" and set(result["metrics"]["per_class"]) == set(NLI)
+    assert set(result["parts"]) == {"level"} and result["metrics"]["two_class"]["n"] == result["metrics"]["n"]
+    of_chats = evaluate(load_classifier(random_model("4-class")), copies / "ocnli")
+    assert of_chats["task"] == "2-class"  # contradiction or not
+
+
+def test_a_model_of_pairs_compares_the_reply_with_each_earlier_message_of_its_speaker(copies, random_model):
+    classifier = load_classifier(random_model("nli"), view="nli")
+    result = evaluate(classifier, "decode", copy=copies / "decode")
+    assert (result["task"], len(result["ids"])) == ("2-class", 40)
+    rows = load("decode", copy=copies / "decode").rows
+    pairs = [pair_texts(row.messages[0]["content"], row.reply) for row in rows]
+    expected = [row.scores["contradiction"] for row in classifier.classify(pairs)]
+    assert [row[1] for row in result["probabilities"]] == pytest.approx(expected, abs=1e-6)
+
+
+def test_pair_n_grams_learn_overlap_and_reply_n_grams_cannot():
+    words = [f"word{number}" for number in range(8)]
+    rows = [pair_texts(a, b) for a in words for b in words] * 3
+    labels = ["contradiction" if row["premise"] == row["hypothesis"] else NONE for row in rows]
+    truth = list(map(is_contradiction, labels))
+    both, alone = (
+        [verdict.probability for verdict in NgramPairs(reads).fit(rows, labels).judge(rows)] for reads in (True, False)
+    )
+    assert roc_auc_score(truth, both) == 1
+    assert roc_auc_score(truth, alone) == pytest.approx(0.5)
+
+
+def test_no_baseline_is_fitted_to_the_rows_that_it_judges(copies):
+    for data, options in (("ocnli", {"split": "train"}), ("decode", {"config": "nli-2-class"})):
+        evalset = load(data, copy=copies / data, **options)
+        assert evalset.split == "train" and len(baselines(evalset, evalset.task)) == 1
+
+
+def test_what_cannot_be_scored_prints_one_clear_line(run, copies, random_model, tmp_path):
+    model = random_model("4-class")
+    for arguments, said in (
+        (["decode", "--data", tmp_path], "decode_v0.1.zip"),
+        (["dialfact", "--data", copies / "dialfact", "--config", "claims"], "--config nli or chat-verifiable"),
+        (["crossed", "--split", "dev"], "no split 'dev'"),
+        ([tmp_path / "none"], "no such folder"),
+    ):
+        code, out, err = run("evaluate", model, *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1) and said in err
+
+
+def test_a_limit_keeps_sources_complete_and_spreads_over_the_split():
+    rows = [Row(f"{name}{n}", NONE, source=name) for name in "abcdef" for n in range(4)]
+    assert [rows[number].source for number in spread(rows, 8)] == ["a"] * 4 + ["f"] * 4
+    assert spread(rows, None) == [*range(24)]
+
+
+def test_one_label_gives_macro_f1_of_that_label_and_a_note():
+    rows = [Row(n, NONE, messages=tuple(chat("a", "b", "c")), reply=str(n)) for n in range(4)]
+    metrics = score(rows, [verdict(0.1)] * 4, "2-class", bootstrap=10)
+    assert metrics["macro_f1"] == 1
+    result = {"name": "x", "config": "2-class", "split": "all", "metrics": metrics}
+    assert any("macro-F1" in note for note in notes(result))
+    assert re.search(r"0\.0 \(0\.0–\d+\.\d\) % are called one", " ".join(notes(result)))
+    assert [table.rows[0][0] for table in tables(result)] == [NONE, "x"]
+
+
+def test_a_part_of_a_data_set_on_disk_is_scored_like_the_repo(detector, sample_repo):
+    part = load_dataset(str(sample_repo), "4-class", split="test[:20]")
+    assert evaluate(detector, part)["ids"] == evaluate(detector, sample_repo, "4-class")["ids"][:20]
+    assert registry.find("contrast").config().labels == NAMES
