@@ -299,7 +299,7 @@ def _charge(ticket: Ticket, rows: Iterable[Row], columns: Sequence[str]) -> None
         raise TooLongError(
             "the chat is too long to be judged at once: each reply is compared with every earlier one, and each clause "
             f"that is to be located with every other, which takes more than {ticket.cost:,} characters of reading; set "
-            "max_turns, for instance to 5, shorten the chat, or start the service with a larger --max-cost"
+            "max_turns, for instance to 5, or shorten the chat"
         )
 
 
