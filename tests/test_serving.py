@@ -341,6 +341,14 @@ def test_the_described_verdict_has_the_fields_of_the_dataclass(detector):
     assert all(field.description for field in VERDICT.model_fields.values())
 
 
+def test_a_reply_beside_the_messages_is_judged_as_in_a_file(client):
+    whole = post(client, "judge", messages=CHAT)
+    assert post(client, "judge", messages=CHAT[:3], reply=CHAT[3]["content"]) == whole
+    assert call_tool(client, "judge", messages=CHAT[:3], response=CHAT[3]["content"])["structuredContent"] == whole
+    status, error = refusal(client.post("/v1/judge", json={"messages": CHAT[:3], "chosen": "有", "rejected": "没有"}))
+    assert (status, "chosen" in error, "rejected" in error) == (422, True, True)
+
+
 def call_tool(client, name, **arguments):
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
     headers = {"accept": "application/json, text/event-stream"}

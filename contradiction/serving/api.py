@@ -131,7 +131,9 @@ def _in_words(error: Exception, request: Request) -> str:
     first = error.errors()[0]
     if first["type"] == "json_invalid":  # its place is a number of characters
         return f"the body is not JSON ({first['ctx']['error']})"
-    if first["loc"] == ("body",):  # for instance a body that a client sends as a form
+    if (
+        first["loc"] == ("body",) and first["type"] != "value_error"
+    ):  # for instance a body that a client sends as a form
         return "the body must be a JSON object, sent with the header content-type: application/json"
     field = getattr(request.scope.get("route"), "body_field", None)
     return explain(error.errors(), field and field.field_info.annotation)

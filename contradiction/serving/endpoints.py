@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
+from contradiction.chats.names import ANSWERS
+from contradiction.chats.records import read_chat
 from contradiction.conversation import alternating
 from contradiction.errors import InputError, shown
 from contradiction.serving.service import Service
@@ -41,8 +43,18 @@ class Chat(Options):
 
     messages: list[dict[str, Any]] = Field(description="Messages with `role` and `content`.", examples=[CHAT])
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_answer(cls, body: Any) -> Any:
+        """The chat with a reply that stands beside it, under the names that files of chats may have."""
+        answer = {name: body[name] for name in ANSWERS if name in body} if isinstance(body, dict) else {}
+        if not answer or "messages" not in body:
+            return body
+        read = read_chat({"messages": body["messages"], **answer}).messages
+        return {**{name: value for name, value in body.items() if name not in answer}, "messages": read}
 
-class Candidates(Chat):
+
+class Candidates(Options):
     """A chat, and the replies that a bot could give."""
 
     messages: list[dict[str, Any]] = Field(description="The chat so far, up to the user.", examples=[CHAT[:3]])
@@ -159,4 +171,6 @@ def explain(problems: Sequence[Mapping[str, Any]], body: type[BaseModel] | None 
     if missing:
         return f"{missing[0]}: is missing; {fields[missing[0]].description or 'the request needs it'}"
     first, place = problems[0], ".".join(places[0])
+    if first["type"] == "value_error":  # of the reader of chats
+        return str(first["ctx"]["error"])
     return f"{place}: {first['msg']}" if place else str(first["msg"])
