@@ -280,7 +280,7 @@ def test_a_bot_failure_is_shown_and_the_bot_can_be_called_again(connected, chrom
     tab.get_by_role("button", name="清空").click()
     tab.locator("#cd-box").fill("status")
     tab.locator("#cd-box").press("Enter")
-    tab.locator(".cd-status", has_text="没有回复：机器人返回状态码 500。").wait_for()
+    tab.locator(".cd-status", has_text="没有回复：请稍后再试。").wait_for()
     tab.get_by_role("button", name="修改 第 1 条").click()
     tab.get_by_role("textbox", name="修改").fill("你养宠物吗？")
     tab.keyboard.press("Enter")
