@@ -67,6 +67,25 @@ def test_a_synonym_and_an_antonym_replace_whole_words():
     assert triggers.synonym("你呢？", "", SEED) is None
 
 
+@pytest.mark.parametrize(
+    ("u1", "changed"),
+    [
+        ("喜欢，我有一只猫，你喜欢什么？", "喜欢，我有一只猫，你讨厌什么？"),
+        ("看来你很喜欢篮球呢，你多大啦？", None),
+        ("挺好的，一起去，好吗？", None),
+    ],
+)
+def test_only_the_clause_that_asks_is_changed(u1, changed):
+    assert triggers.antonym(u1, "", SEED) == changed
+
+
+def test_a_question_is_not_about_what_a_pet_of_the_user_likes():
+    asked = {
+        triggers.ask_about("我的猫叫敦敦，很喜欢认识新朋友", of_bot=False, chance=Random(seed)) for seed in range(9)
+    }
+    assert asked == {"我的猫叫什么名字？"}
+
+
 def test_a_paraphrase_changes_every_opening_and_keeps_it_a_question():
     questions = [text for text in read_openings() if text.endswith("？")]
     changed = [triggers.paraphrase(text, "", SEED) for text in questions]
@@ -94,6 +113,7 @@ def test_a_person_would_ask_every_probe(seed, sample_rows):
         assert u2 and u2 != probe.u1
         assert not re.search(r"(.+)还是\1[？呀啊]", u2), u2
         assert not re.search(r"([\u4e00-\u9fff]{2,})\1", u2) or u2 in probe.u1, u2
+        assert not re.search("是不是[^，]*吗？|[很有]是不是|吗吗", u2) or u2 in probe.u1, u2
         assert not re.search("不没|没不|不不|没没|没[^，]*了吗", u2) or u2 in probe.u1, u2
         if QUESTION.search(u2) and re.search("不|没", u2) and not re.search("不|没", probe.u1):
             assert re.search("不(?:喜欢|爱|想|常|会做)|要不要|是不是", u2) and not re.search("几|多少", u2), u2
@@ -113,6 +133,8 @@ def test_a_person_would_ask_every_probe(seed, sample_rows):
         ("你喝咖啡还是喝茶？", "你不喝咖啡还是喝茶？", False),
         ("你吃过早饭了吗？", "你没吃过早饭了吗？", False),
         ("你喜欢看书吗？", "你喜欢喜欢看书吗？", False),
+        ("你很喜欢日本吗？", "你很是不是喜欢日本？", False),
+        ("你现在毕业了吗？", "你以前毕业了吗？", False),
     ],
 )
 def test_the_check_refuses_what_nobody_would_ask(u1, u2, askable):

@@ -26,9 +26,11 @@ _OPEN = re.compile(r"([\u4e00-\u9fff]{1,2})不\1")  # a question that leaves bot
 _CHOICE = re.compile(r"还是[^吗]+$")
 _SAME_CHOICE = re.compile(r"([\u4e00-\u9fff]+)还是\1[呀啊呢]?[？。]?$")
 _TWICE = re.compile(r"([\u4e00-\u9fff]{2,})\1")
-_NEGATION = re.compile(r"不(?!错|过|同|久|管|但|仅)|没|从不")
-_NEGATION_TWICE = re.compile(r"[不没][不没]|没[^，]*了吗")
-_FACT = re.compile(r"什么|哪|谁|几|多[少久大长高重]|怎么|如何|为何")
+_WRONG = re.compile(r"是不是[^，]*吗？$|[很是有还]是不是|吗吗|以前[^，]*了吗")
+_NEGATION = re.compile(r"不(?!错|过|同|久|管|但|仅|少)|没|从不")
+_NEGATION_TWICE = re.compile(r"[不没][不没]|没[^，]*(?:不|了吗)")
+_FACT = re.compile(r"什么|哪|谁|几|多[少久大长高重]|怎么|如何|为何|干[嘛吗]|啥")
+_LAST_CLAUSE = re.compile(r"^(.*[，,。！!；;～~]\s*)?([^，,。！!；;～~]+[！!。～~]*)$", re.DOTALL)
 _DISLIKE = re.compile(r"不(?:喜欢|爱|想|常|会做)[^，]*(?:什么|哪|谁)|(?:什么|哪|谁)[^，]*不(?:喜欢|爱|想)")
 _NOT_BEFORE_IS = f"{_PEOPLE}|是|头发|脾气|身体"  # 是不是 does not fit between 你 and these
 
@@ -62,45 +64,52 @@ def memory(u1: str, b1: str, chance: Random) -> str | None:
 
 def paraphrase(u1: str, b1: str, chance: Random) -> str | None:
     """u1 in other words, as a translation there and back leaves it."""
-    words = lists()
-    text = u1.strip().replace("?", "？")
-    text = re.sub(rf"^(?:(?:{'|'.join(words['openers'])})[，,！!。]?)+", "", text) or text
-    text = re.sub(rf"(?:{'|'.join(words['particles'])})+？$", "？", text)
-    for pattern, replacement in words["paraphrases"]:
-        text = re.sub(pattern, replacement, text)
-    if text == u1 and text.endswith("吗？") and not re.search(f"你(?:们)?(?:{_NOT_BEFORE_IS})", text):
-        # The question that leaves both answers open.
-        text = _LAST_ADDRESS.sub(lambda match: f"{match[1]}是不是{match[2].removesuffix('吗？')}？", text)
-    elif text == u1 and text.endswith("吗？"):
-        text = f"我想问一下，{text}"
-    elif text == u1 and text.endswith("？"):
-        text = f"能告诉我{text.removesuffix('？')}吗？"
-    return _checked(u1, text)
+    return _change(u1, _paraphrase)
 
 
 def synonym(u1: str, b1: str, chance: Random) -> str | None:
     """u1 with one or two words replaced by synonyms."""
-    return _checked(u1, _replace(u1, lists()["synonyms"], chance, most=2))
+    return _change(u1, lambda clause: _replace(clause, lists()["synonyms"], chance, most=2))
 
 
 def antonym(u1: str, b1: str, chance: Random) -> str | None:
     """u1 with a word replaced by its antonym; None for a choice between two, which has no opposite."""
-    return None if _CHOICE.search(u1) else _checked(u1, _replace(u1, lists()["antonyms"], chance, most=1))
+    return _change(u1, lambda clause: _replace(clause, lists()["antonyms"], chance, most=1), opposite=True)
 
 
 def negate(u1: str, b1: str, chance: Random) -> str | None:
     """u1 with a negation put in or taken out; None for a choice between two."""
-    return None if _CHOICE.search(u1) else _checked(u1, _negate(u1))
+    return _change(u1, _negate, opposite=True)
 
 
-def _checked(u1: str, u2: str | None) -> str | None:
-    """u2 if a person might say it, and not u1 again."""
-    return u2 if u2 and u2 != u1 and is_askable(u1, u2) else None
+def _change(u1: str, change: Callable[[str], str | None], *, opposite: bool = False) -> str | None:
+    """u1 with its last clause changed, which is the one that asks; None if nobody would ask it so."""
+    match = _LAST_CLAUSE.match(u1.strip().replace("?", "？"))
+    before, clause = (match[1] or "", match[2]) if match else ("", "")
+    if opposite and ("你" not in clause or _CHOICE.search(clause)):
+        return None
+    changed = change(clause) if clause else None
+    return before + changed if changed and changed != clause and is_askable(clause, changed) else None
 
 
-def _negate(u1: str) -> str | None:
+def _paraphrase(clause: str) -> str:
+    words = lists()
+    text = re.sub(rf"^(?:(?:{'|'.join(words['openers'])})[，,！!。]?)+", "", clause) or clause
+    text = re.sub(rf"(?:{'|'.join(words['particles'])})+？$", "？", text)
+    for pattern, replacement in words["paraphrases"]:
+        text = re.sub(pattern, replacement, text)
+    if text != clause or not text.endswith("？"):
+        return text
+    if text.endswith("吗？") and re.search(f"是|难道|很|最|你(?:们)?(?:{_NOT_BEFORE_IS})", text):
+        return f"我想问一下，{text}"
+    if text.endswith("吗？"):  # the question that leaves both answers open
+        return _LAST_ADDRESS.sub(lambda match: f"{match[1]}是不是{match[2].removesuffix('吗？')}？", text)
+    return f"能告诉我{text.removesuffix('？')}吗？"
+
+
+def _negate(clause: str) -> str | None:
     rules = lists()["negation"]
-    match = _LAST_ADDRESS.match(u1.replace("?", "？"))
+    match = _LAST_ADDRESS.match(clause)
     if not match:
         return None
     before, rest = match.groups()
@@ -138,7 +147,8 @@ def is_askable(u1: str, u2: str) -> bool:
     Not if it offers one alternative twice (在郊区还是郊区), says a word twice in a row that u1 says once, doubles a
     negation, or negates a question for a fact (不学的是什么专业). A question about likes may be negated.
     """
-    if _SAME_CHOICE.search(u2) or any(match[0] not in u1 for match in _TWICE.finditer(u2)):
+    twice = any(match[0] not in u1 for match in _TWICE.finditer(u2))
+    if twice or _SAME_CHOICE.search(u2) or (_WRONG.search(u2) and not _WRONG.search(u1)):
         return False
     negations = len(_NEGATION.findall(u2)) > len(_NEGATION.findall(u1))
     asks_for_fact = _FACT.search(u2) or "还是" in u2
@@ -177,7 +187,12 @@ def ask_about(text: str, *, of_bot: bool, chance: Random | None = None) -> str |
             themselves.
         chance: chooses among several facts; by default the first is taken.
     """
-    clauses = [clause for clause in _CLAUSE.split(text) if len(clause) > 1 and not _any_of("no_fact").search(clause)]
+    clauses, of_self = [], True
+    for clause in _CLAUSE.split(text):
+        # A clause without a subject goes on about what was named before it: 我的猫叫敦敦，喜欢鱼.
+        of_self = not re.match("我的|我家", clause) if "我" in clause else of_self
+        if len(clause) > 1 and ("我" in clause or of_self) and not _any_of("no_fact").search(clause):
+            clauses.append(clause)
     candidates = list(dict.fromkeys(filter(None, map(_ask_clause, clauses))))
     if not candidates:
         return None
