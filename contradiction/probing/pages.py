@@ -126,11 +126,10 @@ def how_measured(report: Mapping[str, Any]) -> list[str]:
     ]
     for bot in report["bots"]:
         if bot["detector"] and bot["estimate"] and bot["measured_on"]:
-            own = "labelled conversations" in bot["measured_on"]
             method = (
                 "what share of the called, and of the other conversations, people found to be contradictions (double "
                 "sampling; Tenenbein, 1970). It holds if people labelled a random sample of each."
-                if own
+                if bot["measured_on_own"]
                 else "its sensitivity and specificity (Rogan and Gladen, 1978). It holds if the detector is as often "
                 "right on this bot as there."
             )

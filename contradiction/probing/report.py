@@ -175,6 +175,7 @@ def _bot(source: Source, triggers: Sequence[str]) -> dict[str, Any]:
         "by_trigger": {trigger: _share([row for row in read if row["trigger"] == trigger]) for trigger in triggers},
         "estimate": _estimates(source, kinds) if any(not row.get("truth") for row in read) else {},
         "measured_on": source.measured_on,
+        "measured_on_own": source.own,
         "accuracy": {kind: asdict(counts) for kind, counts in source.accuracy.items()},
         "examples": examples(read),
     }
