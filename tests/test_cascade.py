@@ -170,7 +170,7 @@ def test_a_cascade_has_a_manifest_and_a_changed_bound_is_refused(parts, tmp_path
 
 def record_of(folder, config):
     """Writes a record that says that the model in a folder was trained on a config."""
-    write_json(folder / "run.json", {"request": {"recipe": {"config": config}, "data_name": "CDConv"}})
+    write_json(folder / "run.json", {"request": {"recipe": {"data": {"config": config}}, "data_name": "CDConv"}})
 
 
 def test_a_cascade_records_the_training_data_of_both_parts(parts, tmp_path):

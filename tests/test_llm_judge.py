@@ -50,9 +50,12 @@ def always(label):
 
 def test_a_perfect_judge_gets_a_perfect_score_with_tokens_time_and_cost(run, judge, sample_repo, tmp_path):
     rows = load_split(sample_repo, "4-class", "test")
-    with ChatServer(scripted(rows, right=0.8)) as server:
+    with ChatServer(scripted(rows, right=0.8), seconds=0.02) as server:
         folder = judge(server, prices={"input": 2.0, "output": 6.0})
-        code, out, err = run("evaluate", folder, "--data", sample_repo, "--json", tmp_path / "result.json")
+        command = ("evaluate", folder, "--data", sample_repo, "--json", tmp_path / "result.json")
+        code, _, err = run(*command)
+        assert (code, server.requests) == (2, []) and f"{len(rows)} requests" in err
+        code, out, err = run(*command, "--yes")
     assert code == 0, err
     result = read_json(tmp_path / "result.json")
     right = np.mean([scripted(rows, 1.0)(body) == scripted(rows, 0.8)(body) for body in server.requests])
@@ -288,9 +291,9 @@ def test_a_resumed_evaluation_requests_only_missing_answers(judge, sample_rows, 
 
 def test_an_endpoint_that_refuses_requests_ends_the_command_with_one_line(run, judge, sample_repo):
     with ChatServer(always("history"), lambda number, body: "401") as server:
-        code, _, err = run("evaluate", judge(server), "--data", sample_repo)
+        code, _, err = run("evaluate", judge(server), "--data", sample_repo, "--yes")
     assert code == 2
-    assert err == f"cdconv: {server.url}/chat/completions: HTTP 401 a fault of the tests: 401\n"
+    assert err.splitlines()[1:] == [f"cdconv: {server.url}/chat/completions: HTTP 401 a fault of the tests: 401"]
 
 
 def test_a_row_that_the_endpoint_refuses_stays_unchecked_also_when_it_comes_first(judge, sample_repo):
