@@ -16,6 +16,7 @@ FIGURES = {
     "calibration_error": "ECE", "in_order": "in order", "both_right": "both right", "all_right": "all right",
     "evidence_f1": "evidence F1", "strict_accuracy": "strict", "r1": "R@1", "r2": "R@2", "mrr": "MRR",
 }  # fmt: skip
+SINGLE = ("macro_f1", f"{MERGED}macro_f1", "accuracy", "auc", "calibration_error", "r1", "r2", "mrr")
 OF_PARTS = ("macro_f1", "accuracy", "in_order", "both_right", "all_right", "evidence_f1", "r1")
 COINS = {"auc": "50", "in_order": "50", "both_right": "25"}  # the value of a coin, in percent
 
@@ -25,7 +26,7 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
     found = []
     if "metrics" in result and "per_class" in result["metrics"]:
         found.append(_classes(result))
-    found.append(_figures(result))
+    found += _figures(result)
     found += [_by_part(column, values) for column, values in result.get("parts", {}).items()]
     if "usage" in result:
         found.append(usage_table(result["usage"], len(result["references"])))
@@ -66,16 +67,24 @@ def _called(metrics: Mapping[str, Any]) -> Iterator[str]:
         yield f"no row is a contradiction; {with_interval(called / n, wilson(called, n))} % are called one"
 
 
-def _figures(result: Mapping[str, Any]) -> Table:
+def _figures(result: Mapping[str, Any]) -> list[Table]:
+    """The figures of the detector and of baselines: those of single rows, then those of pairs and of evidence."""
     named = {result["name"]: result["metrics"]} if "metrics" in result else {}
     named |= result.get("baselines", {})
-    shown = [key for key in FIGURES if any(_value(metrics, key) is not None for metrics in named.values())]
     n = next(iter(named.values()))["n"]
-    title = f"{result['config']}, {result['split']}, n = {n:,}; in %, with 95 % intervals"
-    body = [(name, *(_cell(metrics, key) for key in shown)) for name, metrics in named.items()]
-    if coins := [COINS.get(key, "") for key in shown]:
+    titles = (
+        f"{result['config']}, {result['split']}, n = {n:,}; in %, with 95 % intervals",
+        "Pairs and evidence, in %",
+    )
+    found = []
+    for title, keys in zip(titles, (SINGLE, [key for key in FIGURES if key not in SINGLE]), strict=True):
+        shown = [key for key in keys if any(_value(metrics, key) is not None for metrics in named.values())]
+        body = [(name, *(_cell(metrics, key) for key in shown)) for name, metrics in named.items()]
+        coins = [COINS.get(key, "") for key in shown]
         body += [("a coin", *coins)] if any(coins) else []
-    return Table(title, ("", *(FIGURES[key] for key in shown)), body)
+        if shown:
+            found.append(Table(title, ("", *(FIGURES[key] for key in shown)), body))
+    return found
 
 
 def _by_part(column: str, values: Mapping[str, Mapping[str, Any]]) -> Table:
