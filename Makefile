@@ -111,7 +111,7 @@ reproduce: setup
 		--set epochs=12 --set learning_rate=5e-5 --set logit_adjustment=0.5 --set precision=bf16 --out runs/pairs
 	test -d runs/e5-small-ensemble || $(BIN)/cdconv ensemble $(TEACHERS) --no-calibrate --out runs/e5-small-ensemble
 	for student in $(STUDENTS); do $(BIN)/cdconv train $$student --out runs/$$student --resume || exit 1; done
-	test -d $(SOUP) || $(BIN)/cdconv soup $(STUDENTS:%=runs/%) --out $(SOUP)
+	test -d $(SOUP) || $(BIN)/python -m paper.soup $(STUDENTS:%=runs/%) --out $(SOUP)
 	$(BIN)/cdconv train e5-small-crossed-long --backbone $(START) --resume
 	$(BIN)/cdconv train e5-small-crossed-cdconv --out runs/e5-small-crossed-cdconv --resume
 	test -d runs/e5-small-with-crossed || $(BIN)/cdconv ensemble $(SOUP) runs/e5-small-crossed-cdconv --out runs/e5-small-with-crossed

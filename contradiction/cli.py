@@ -35,7 +35,7 @@ app = typer.Typer(
 PANELS: dict[str, list[Callable[..., object] | tuple[str, typer.Typer]]] = {
     "Use": [detect.detect, serve.serve, serve.space, serve.review, ("probe", probe.app), demo.demo],
     "Train": [
-        train.train, train.adapt, train.calibrate, train.ensemble, train.soup
+        train.train, train.adapt, train.calibrate, train.ensemble
     ],
     "Evaluate": [
         evaluate.evaluate, train.cascade,

@@ -158,7 +158,7 @@ def test_an_invalid_ensemble_is_rejected(members, both, quick_model, random_mode
         (members[:1], "an ensemble needs at least two model folders"),
         ([members[0], members[0]], "with different names"),
         ([members[0], both], "both: has several checkpoints"),
-        ([members[0], alone], "alone: holds no detector that `cdconv train` or `cdconv soup` wrote"),
+        ([members[0], alone], "alone: holds no detector that `cdconv train` or `python -m paper.soup` wrote"),
     ):
         with pytest.raises(InputError, match=words):
             ensemble(models, tmp_path / "out", data=sample_repo)

@@ -21,8 +21,8 @@ from contradiction.labels import HISTORY, INTRA, ROLE
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import save_rule
 from contradiction.training.initialize import initialize_model
-from contradiction.training.merging import soup
 from contradiction.training.recipe import Recipe
+from paper.soup import soup
 
 
 def chats(rows):

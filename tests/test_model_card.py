@@ -189,7 +189,7 @@ def test_a_card_of_a_soup_has_no_single_training_command(quick_model, tmp_path):
     copy = changed(quick_model, tmp_path / "copy", soup=[run, run])
     text = model_card.model_card(copy).text
     assert "cdconv train run.json" not in text
-    assert "`cdconv soup`" in text
+    assert "`python -m paper.soup`" in text
 
 
 def test_evaluations_stay_with_a_model_whose_origin_is_added_later(quick_model, tmp_path):

@@ -215,7 +215,7 @@ def test_a_record_with_teacher_digests_needs_their_paths(tmp_path):
         ("{", "not JSON"),
         ('{"epochs": []}', "not the record of a run"),
         ('{"request": {"recipe": {"view": "flatten"}}}', "name is missing"),
-        ('{"request": {"recipe": {}, "soup": [{}, {}]}}', "of 2 runs; train each of them, then use `cdconv soup`"),
+        ('{"request": {"recipe": {}, "soup": [{}, {}]}}', "of 2 runs; train each of them"),
     ],
 )
 def test_the_error_names_a_file_that_is_not_the_record_of_one_run(tmp_path, run, message):

@@ -1,4 +1,4 @@
-"""The commands that make detectors: train, soup, ensemble, cascade and calibrate."""
+"""The commands that make detectors: train, ensemble, cascade and calibrate."""
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -103,14 +103,6 @@ def _data_option(data: str) -> str:
 
 ModelsArgument = Annotated[list[Path], typer.Argument(help="At least two model folders that `cdconv train` wrote.")]
 OutOption = Annotated[Path, typer.Option(help="The model folder to write.")]
-
-
-def soup(models: ModelsArgument, out: OutOption, data: DataOption = DATA) -> None:
-    """Averages the weights of runs that started from the same checkpoint. The result is as fast as one model."""
-    from contradiction.training.merging import soup
-
-    soup(models, out, data=data)
-    _finish_merged(out, f"the mean of {len(models)} models", data)
 
 
 def ensemble(

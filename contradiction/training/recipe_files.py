@@ -82,9 +82,9 @@ def _of_record(file: Path) -> dict[str, Any]:
     request = run.get("request")
     if not isinstance(request, dict) or not isinstance(request.get("recipe"), dict):
         raise InputError(f"{file}: not the record of a run, it holds no recipe; `cdconv train` writes one")
-    for kind in ("ensemble", "soup"):
+    for kind, command in {"ensemble": "cdconv ensemble", "soup": "python -m paper.soup"}.items():
         if kind in request:
-            raise InputError(f"{file}: of {len(request[kind])} runs; train each of them, then use `cdconv {kind}`")
+            raise InputError(f"{file}: of {len(request[kind])} runs; train each of them, then use `{command}`")
     values: dict[str, Any] = request["recipe"]
     if isinstance(model := values.get("model"), dict):
         values = {**values, "model": {**model, "base_model": run.get("base_model")}}
