@@ -219,6 +219,7 @@ def judge_file(
         summary += " " + _with_reason("unreadable", broken, str(path), words)
     elif _next(entries, 1) != ([], None):
         summary += " " + words["tooMany"].format(chats=CHATS)
+    summary = " ".join([summary, *(note.replace(f"{path}: ", "") for note in chats.notes)])
     yield summary, rows, [row for _, row in rows], out.name
 
 
@@ -237,10 +238,9 @@ def _open(path: Path) -> Chats:
         raise InputError("the file is no longer here; choose it again")
     if path.stat().st_size > limit:
         raise InputError(f"the file is larger than {MEGABYTES} MB")
-    chats = open_file(path)
-    if chats.format == "parquet" and unpacked_size(path, limit) > limit:
+    if unpacked_size(path, limit) > limit:
         raise InputError(f"the file is larger than {MEGABYTES} MB when it is unpacked")
-    return chats
+    return open_file(path)
 
 
 def _next(entries: Iterator[Entry], most: int) -> tuple[list[Entry], InputError | None]:

@@ -91,6 +91,13 @@ def test_the_service_accepts_the_settings_of_the_library(client, detector):
     assert post(client, "judge", messages=long, max_turns=0)["checked"]
 
 
+def test_a_record_of_a_file_of_chats_can_be_sent_as_it_is(client, detector):
+    verdict = post(client, "judge", messages=CHAT)
+    record = {"id": "a", "messages": CHAT[:3], "reply": CHAT[3]["content"], "label": "history"}
+    assert post(client, "judge", **record) == verdict
+    assert post(client, "judge", messages=[{"from": "human", "value": CHAT[0]["content"]}, *CHAT[1:]]) == verdict
+
+
 def test_contradictory_clauses_are_given_as_spans_in_messages(client):
     clauses = post(client, "clauses", messages=CHAT, threshold=0.0, categories=["history"])["clauses"]
     assert [verdict["message"] for verdict in clauses] == [1, 3]
@@ -109,9 +116,11 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
         ("scan", {"messages": CHAT, "treshold": 1}, "'treshold' is no field of this request; threshold is probably"),
         ("rerank", {"messages": CHAT[:3], "replies": ["好"]}, "'replies' is no field of this request; candidates is"),
         ("check", {"fact": ["好"], "reply": "好"}, "'fact' is no field of this request; facts is probably meant"),
-        ("judge", {"messages": [{"role": "user", "text": "x"}]}, "messages[0] has no 'content'; it must be"),
+        ("judge", {"messages": [{"role": "user"}]}, "messages[0] has no 'content'; it must be"),
         ("judge", {"messages": []}, "messages is empty"),
-        ("judge", {"messages": [{"role": "bot", "content": "x"}]}, "messages[0]: role 'bot'"),
+        ("judge", {"messages": [{"role": "narrator", "content": "x"}]}, "messages[0]: role 'narrator'"),
+        ("judge", {"messages": CHAT[:3], "model_answer": "没养过"}, "'model_answer' may hold the reply"),
+        ("judge", {"messages": CHAT[:3], "chosen": "它叫橘子", "rejected": "没养过"}, "2 answers (chosen, rejected)"),
         ("judge", {"messages": CHAT, "threshold": 7}, "threshold 7"),
         ("judge", {"messages": CHAT, "threshold": True}, "threshold"),
         ("judge", {"messages": CHAT, "max_turns": "3"}, "max_turns"),

@@ -6,6 +6,9 @@ import pytest
 from helpers.chats import CHAT, TEXTS, chat, line, write_csv
 
 from contradiction.chats import readers
+from contradiction.chats.messages import read_messages
+from contradiction.chats.speakers import Speakers
+from contradiction.chats.transcripts import read_lines, read_transcript
 from contradiction.errors import InputError
 
 TRANSCRIPT = f"""用户：{TEXTS[0]}
@@ -42,6 +45,84 @@ def test_a_transcript_is_judged_and_a_chat_without_a_known_speaker_is_rejected(d
     code, answers, err = detect("--format", "text", stdin=text.encode())
     assert (code, [answer["line"] for answer in answers]) == (1, [4, 8, 12])
     assert "<stdin>:1: 小明 is no known speaker" in err[0]
+
+
+FORMS = (
+    "用户10:22 你好\n机器人10:23 在的",
+    "[2024-05-01 10:22:33] 用户：你好\n[2024-05-01 10:22:40] 机器人：在的",
+    "[2024/5/1 上午10:22:33] Alice: 你好\n[2024/5/1 上午10:23:01] Max Bot: 在的",
+    "Alice 2024-05-01 10:22:33\n你好\nMax Bot 2024-05-01 10:22:40\n在的",
+    "2024-05-01 10:22:33 小王(12345)\n你好\n\n2024-05-01 10:22:40 小助手(678)\n在的",
+    "小王, [2024/5/1 10:22]\n你好\n\n小助手, [2024/5/1 10:23]\n在的",
+    "用户(10:22)：你好\n机器人（10:23）：在的",
+    "用户：[10:22] 你好\n机器人：[10:23] 在的",
+    "用户：你好 (10:22)\n机器人：在的 (10:23)",
+    "用户：你好\n10:22\n机器人：在的\n—— 2024年5月1日 10:30 ——",
+    "2024-05-01\n用户：你好\n机器人：在的",
+    "用户：\n你好\n机器人：\n在的",
+    "使用者：你好\n機器人：在的",
+    "**用户：** 你好\n**机器人：** 在的",
+    "### Human: 你好\n### Assistant: 在的",
+    "1. 用户：你好\n2. 机器人：在的",
+    "> 用户：你好\n> 机器人：在的",
+    "👤 用户：你好\n🤖 机器人：在的",
+    "【用户】你好\n【机器人】在的",
+    "用户\t你好\n机器人\t在的",
+    "用户：你好\n\n机器人：在的",
+    "用户：你好\r机器人：在的",
+    "<|im_start|>user\n你好<|im_end|>\n<|im_start|>assistant\n在的<|im_end|>",
+)
+OWN = Speakers(("Alice", "小王"), ("小助手", "Max Bot"))
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_speakers_have_many_forms_and_times_are_no_text(text, tmp_path):
+    assert read_lines(text, OWN) == chat("你好", "在的")
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    [entry] = readers.open_file(tmp_path / "a.txt", speakers=OWN)
+    assert entry.messages == chat("你好", "在的")
+
+
+@pytest.mark.parametrize(
+    ("line", "stranger"),
+    [
+        ("小王：真的吗", "小王"),
+        ("Alice Chen: hi", "Alice Chen"),
+        ("小李@微信：hi", "小李@微信"),
+        ("客服小李（工号12）：您好", "客服小李"),
+        ("[10:24] 张三：我也在", "张三"),
+        ("客服：我是人工", "客服"),
+        ("客服001：我是人工", "客服001"),
+    ],
+)
+def test_a_third_speaker_is_no_part_of_a_reply(line, stranger):
+    text = f"用户：你好\n机器人：在的\n{line}"
+    with pytest.raises(InputError, match=f"{stranger} .*--bot-name"):
+        read_transcript(text)
+    for named in (Speakers(bots=(stranger,)), Speakers(users=(stranger,))):
+        assert len(read_transcript(text, named)) == 3
+    with pytest.raises(InputError, match="--bot-name"):
+        read_messages([{"role": role, "content": "x"} for role in ("用户", "机器人", stranger)])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "时间：全天\n联系电话：123",
+        "**口味**：辣",
+        "1. 口味：辣\n- 环境：吵",
+        "步骤：\n准备工作：\n洗菜",
+        "它说：你好",
+        "https://a.com",
+        "周末我们开到 22:00",
+        "[微笑] 你好呀",
+    ],
+)
+def test_a_line_that_only_looks_like_a_speaker_continues_the_reply(more):
+    messages = read_transcript(f"用户：你好\n机器人：在的\n{more}\n用户：好")
+    assert messages == chat("你好", f"在的\n{more}", "好")
+    indented = read_transcript("用户：你好\n机器人：在的\n  小李：一班\n用户：好")
+    assert indented == chat("你好", "在的\n小李：一班", "好")
 
 
 def test_json_that_is_read_as_text_names_the_format(tmp_path):

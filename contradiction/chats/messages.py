@@ -21,6 +21,7 @@ def read_messages(values: Sequence[Any], speakers: Speakers = USUAL) -> list[Any
     """
     messages = [_read(value, f"messages[{index}]", speakers) for index, value in enumerate(values)]
     times = [value for value in values if isinstance(value, Mapping)]
+    speakers.check_one_bot(_speaker(_unwrapped(value), speakers)[1] for value in times)
     if times and (key := names.first(times[0], names.TIMES)) and newest_first([one.get(key) for one in times]):
         raise InputError(f"the messages begin with the newest, by {key}; they must begin with the oldest")
     return messages

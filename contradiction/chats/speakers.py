@@ -1,5 +1,7 @@
 """Who speaks: the names that files give the two sides of a chat, and those that a caller adds."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from contradiction.conversation import ASSISTANT, USER
@@ -21,6 +23,8 @@ _NAMES = {
     TOOL: ("tool", "function", "function_call", "observation", "tool_response", "toolmessage", "functionmessage"),
 }  # fmt: skip
 _ROLES = {name: role for role, names in _NAMES.items() for name in names}
+# A person who takes over from a bot has one of these names.
+_PEOPLE = {"客服", "坐席", "座席", "agent", "卖家", "賣家", "商家"}
 # In a text such a word before a colon is usually no speaker.
 _NOT_IN_TEXT = {"developer", "model", *_NAMES[TOOL]}
 
@@ -55,6 +59,23 @@ class Speakers:
         plain = _plain(name)
         own: str | None = getattr(self, "_own").get(plain)  # noqa: B009
         return own or (None if in_text and plain in _NOT_IN_TEXT else _ROLES.get(plain))
+
+    def check_one_bot(self, names: Iterable[object]) -> None:
+        """Raises InputError if a bot and a person who took over speak in one chat, and no option says who is judged."""
+        own = getattr(self, "_own")  # noqa: B009
+        bots = {_plain(without_number(name)): name for name in names if isinstance(name, str)}
+        bots = {plain: name for plain, name in bots.items() if _ROLES.get(plain) == ASSISTANT and plain not in own}
+        people = sorted(_PEOPLE & bots.keys())
+        if people and len(bots) > len(people):
+            machine = next(name for plain, name in bots.items() if plain not in _PEOPLE)
+            raise InputError(
+                f"{bots[people[0]]} and {machine} speak in one chat, so one of them may be a person; {REMEDY}"
+            )
+
+
+def without_number(name: str) -> str:
+    """The name of a speaker without the number at its end, such as that of a turn."""
+    return re.sub(r"[\s_-]?\d+$", "", name)
 
 
 USUAL = Speakers()

@@ -186,6 +186,7 @@ def _cells_by_name(header: list[str], cells: list[str] | InputError) -> dict[str
 
 def _chat(name: str, speaker: str | None, speakers: Speakers, rows: list[dict[str, Any]]) -> list[Chat]:
     messages = []
+    speakers.check_one_bot(row["role"] for row in rows)
     for row in rows:
         if row["unread"]:
             raise InputError(f"{row['unread']} in data row {row['row']} may hold a reply, and is not read; remove it")

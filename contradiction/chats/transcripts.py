@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from contradiction.chats.speakers import REMEDY, SYSTEM, USUAL, Speakers
+from contradiction.chats.speakers import REMEDY, SYSTEM, USUAL, Speakers, without_number
 from contradiction.conversation import ASSISTANT, USER, alternating
 from contradiction.errors import InputError
 
@@ -24,9 +24,15 @@ _HEADS = [
         rf"(?P<time>{_TIME})[\s\-–—,，]*{_NAME}(?:\s(?P<text>.*))?$",  # 10:22 用户
         rf"{_NAME}[\s*@,，\-–—]*(?P<time>{_TIME})[\s*]*(?P<colon>[:：]?)(?P<text>.*)",  # 用户 10:22
         rf"{_NAME}[\s*]*[:：](?!//)(?P<text>.*)",  # 用户：你好
+        rf"[\[【<「]{_NAME}[\]】>」]\s*(?P<colon>[:：]?)(?P<text>.*)",  # 【用户】你好
+        rf"{_NAME}\t+(?P<text>.*)",  # 用户, a tab, 你好
     )
 ]
-_ALONE = re.compile(rf"[\s\-–—=]*{_TIME}[\s\-–—=]*|[\-–—=]{{2,}}.*{_DATE}.*")
+# What may stand before each speaker: marks of lists, quotes and headings, a number, an emoji.
+_MARK = re.compile(r"[\s\u3000*#>\-•]*(?:\d{1,3}[.、)）]\s*)?[^\w\s\[【(（<「\"'“‘]*\s*")
+_ALONE = re.compile(
+    rf"[\s\-–—=]*(?:{_TIME}|\d{{4}}[-/.年]\d{{1,2}}[-/.月]\d{{1,2}}日?)[\s\-–—=]*|[\-–—=]{{2,}}.*{_DATE}.*"
+)
 _STARTS, _ENDS = re.compile(rf"{_TIME}\s*"), re.compile(rf"\s*[\[【(（]\s*(?:{_DATE}[\sT,，]*)?{_CLOCK}\s*[\]】)）]$")
 _TAGS = re.compile(r"<\|(?:im_start|start_header_id)\|>\s*(\w+)\s*(?:<\|end_header_id\|>)?\s*")
 _END_TAGS = re.compile(r"<\|(?:im_end|eot_id|begin_of_text|endoftext)\|>")
@@ -47,7 +53,7 @@ class _Head:
     name: str
     timed: bool
     text: str
-    bold: bool
+    style: str
     colon: bool
 
 
@@ -69,6 +75,8 @@ def read_transcript(text: str, speakers: Speakers = USUAL) -> Messages:
             raise InputError(f"{head.name} is no known speaker, as 用户： and 机器人： are; {REMEDY}")
         elif known and (notice := _STARTS.match(line)) and all(other.timed for other in known):
             messages.append({"role": SYSTEM, "content": line[notice.end() :]})
+        elif not messages and _ALONE.fullmatch(line):
+            continue
         elif not messages:
             raise InputError(
                 f"{line[:20]!r} does not say who speaks; a chat begins with 用户： or 机器人：, as in 用户：你好"
@@ -109,8 +117,9 @@ def _read(text: str, speakers: Speakers) -> tuple[list[str], list[_Head | None],
     text = _END_TAGS.sub("", _TAGS.sub(r"\n\1: ", text))
     lines = [line for line in re.split(r"\r\n?|\n", text) if line.strip()]
     heads = [_head(line, speakers) for line in lines]
-    names = {_without_number(head.name).lower() for head in heads if head}
+    names = {without_number(head.name).lower() for head in heads if head}
     roles = [_role(head, names, speakers) if head else None for head in heads]
+    speakers.check_one_bot(head.name for head, role in zip(heads, roles, strict=True) if head and role)
     # An indented line continues the one above, unless it names a known speaker.
     heads = [
         None if line[0].isspace() and role is None else head
@@ -159,22 +168,21 @@ def _split(lines: Iterable[tuple[int, str, int]]) -> Iterator[tuple[int, str, in
 
 def _head(line: str, speakers: Speakers) -> _Head | None:
     """The beginning of a message with a speaker, or with what stands where one would; None for another line."""
-    stripped = line.strip().lstrip("*# \t\u3000")
-    bold = line.strip().startswith("*")
+    mark = _MARK.match(line)
+    rest = line[mark.end() :].rstrip() if mark else line.strip()
+    style = re.sub(r"[^*#>\-•1]", "e", re.sub(r"\d+", "1", re.sub(r"\s", "", mark[0]))) if mark else ""
     for number, pattern in enumerate(_HEADS):
-        match = pattern.match(stripped)
+        match = pattern.match(rest)
         if not match:
             continue
         name = re.sub(r"[(（][^()（）]*[)）]$", "", match["name"].strip(" *\t")).strip(" *\t(（")
         text = (match["text"] or "").strip().removeprefix("**").strip()
-        colon = number in (0, 3) or bool(number == 2 and match["colon"])
-        # Without a colon, only a known name or the end of the line shows that this is a speaker.
-        if not name or (
-            not (colon or speakers.role_of(_without_number(name), in_text=True))
-            and (text or " " in name or len(name) > 12)
-        ):
+        colon = number in (0, 3) or bool(match.groupdict().get("colon"))
+        # Beside a time, only a colon, a known name or the end of the line shows that this is a speaker.
+        is_known = colon or speakers.role_of(without_number(name), in_text=True) is not None
+        if not name or (number in (1, 2) and not is_known and (text or " " in name or len(name) > 12)):
             continue
-        return _Head(name, number < 3, text, bold, colon)
+        return _Head(name, number < 3, text, style + ("" if number < 4 else str(number)), colon)
     return None
 
 
@@ -183,14 +191,10 @@ def _role(head: _Head, names: Collection[str], speakers: Speakers) -> str | None
 
     "u" and "b" count with a number only, and "a" only where there is "q" as well.
     """
-    name, plain = head.name.lower(), _without_number(head.name).lower()
+    name, plain = head.name.lower(), without_number(head.name).lower()
     if name in ("u", "b") or (plain in ("q", "a") and not {"q", "a"} <= {*names}):
         return None
     return speakers.role_of(name, in_text=True) or speakers.role_of(plain, in_text=True)
-
-
-def _without_number(name: str) -> str:
-    return re.sub(r"[\s_-]?\d+$", "", name)
 
 
 def _is_speaker(head: _Head, known: Sequence[_Head]) -> bool:
@@ -199,7 +203,7 @@ def _is_speaker(head: _Head, known: Sequence[_Head]) -> bool:
         return False
     if head.timed:
         return head.colon or any(other.timed for other in known)
-    alike = any(not other.timed and other.bold == head.bold for other in known)
+    alike = any(not other.timed and other.style == head.style for other in known)
     return alike and (bool(head.text) or any(not other.text for other in known))
 
 

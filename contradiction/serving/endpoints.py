@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from contradiction.chats.names import ANSWERS
+from contradiction.chats.names import read_among
 from contradiction.chats.records import read_chat
 from contradiction.conversation import alternating
 from contradiction.errors import InputError, shown
@@ -46,12 +46,12 @@ class Chat(Options):
     @model_validator(mode="before")
     @classmethod
     def _with_answer(cls, body: Any) -> Any:
-        """The chat with a reply that stands beside it, under the names that files of chats may have."""
-        answer = {name: body[name] for name in ANSWERS if name in body} if isinstance(body, dict) else {}
-        if not answer or "messages" not in body:
+        """The chat with a reply that stands beside it, as files of chats have them."""
+        if not isinstance(body, dict) or "messages" not in body:
             return body
-        read = read_chat({"messages": body["messages"], **answer}).messages
-        return {**{name: value for name, value in body.items() if name not in answer}, "messages": read}
+        read = {"messages", *read_among([name for name in body if name not in cls.model_fields])}
+        messages = read_chat({name: body[name] for name in body if name in read}).messages
+        return {**{name: value for name, value in body.items() if name not in read}, "messages": messages}
 
 
 class Candidates(Options):
