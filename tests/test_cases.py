@@ -11,6 +11,7 @@ from contradiction.chats.readers import open_file
 from contradiction.chats.speakers import Speakers
 from contradiction.conversation import spoken_messages
 from contradiction.data import labelled
+from contradiction.errors import InputError
 from contradiction.serving.review_store import LabelStore
 
 CASES = Path(__file__).parent / "cases"

@@ -63,7 +63,8 @@ class Speakers:
     def check_one_bot(self, names: Iterable[object]) -> None:
         """Raises InputError if a bot and a person who took over speak in one chat, and no option says who is judged."""
         own = getattr(self, "_own")  # noqa: B009
-        bots = {_plain(without_number(name)): name for name in names if isinstance(name, str)}
+        others = (name for name in names if isinstance(name, str) and _plain(name) not in own)
+        bots = {_plain(without_number(name)): name for name in others}
         bots = {plain: name for plain, name in bots.items() if _ROLES.get(plain) == ASSISTANT and plain not in own}
         people = sorted(_PEOPLE & bots.keys())
         if people and len(bots) > len(people):
