@@ -184,7 +184,7 @@ def test_a_file_of_another_format_prints_one_line(detect, name, content, message
         "\ufeffsep=,\r\nu1,b1,u2,b2\r\n你,好,吗,好\r\n",
         "u1\tb1\tu2\tb2\n你\t好\t吗\t好\n",
         "u1,b1,u2,b2\r你,好,吗,好\r",
-        "会话ID,发送者,内容\r1,使用者,你\r1,機器人,好\r1,用戶,吗\r1,客服,好",
+        "会话ID,发送者,内容\r1,使用者,你\r1,機器人,好\r1,用戶,吗\r1,聊天機器人,好",
         "会话编号,用户问题,机器人回复\n1,你,好\n1,吗,好\n",
         "session_id,query,response,label\n1,你,好,\n1,吗,好,history\n",
     ],
