@@ -27,7 +27,8 @@ def test_the_summary_adds_up_and_uses_singular_and_plural():
     opening = {"label": None, "checked": False, "reason": NOTHING_BEFORE}
     tally.add([{"verdicts": [opening, read]}, {"verdicts": [opening]}])  # nothing in the second chat was checked
     assert counts(tally) == [
-        "4 chats", "7 verdicts", "4 contradictions", "1 of", "3 checked", "1 on", "3 unchecked", "2 without", "0 inputs",
+        "4 chats", "7 verdicts", "4 contradictions", "1 of", "3 checked", "1 on", "3 unchecked", "2 without",
+        "0 inputs",
     ]  # fmt: skip
     assert "1 on opening replies" in str(tally)
     one = chunks.Tally()
