@@ -119,3 +119,31 @@ def test_names_of_ones_own_are_known_in_every_format(tmp_path):
         assert [message["content"] for message in entry.messages] == list(TEXTS), file
         [unknown] = open_file(file)
         assert ("dialogue" if file.name == "b.csv" else "阿明") in unknown.error
+
+
+def test_labels_in_a_table_are_read(tmp_path):
+    rows = [
+        ["a", json.dumps(CHAT[:3]), CHAT[3]["content"], "history", "[1]"],
+        ["b", json.dumps(CHAT), "", "contradiction", ""],
+    ]
+    write_csv(tmp_path / "labels.csv", ["id", "messages", "reply", "label", "evidence"], rows)
+    chats = labelled.read(tmp_path / "labels.csv")
+    assert [(one.id, one.messages, one.label, one.evidence) for one in chats] == [
+        ("a", CHAT, "history", 1), ("b", CHAT, "contradiction", None),
+    ]  # fmt: skip
+
+
+def test_a_sample_for_review_has_sure_doubtful_and_random_chats(tmp_path, reviewed):
+    file, verdicts = tmp_path / "a" / "chats.jsonl", tmp_path / "verdicts.jsonl"
+    file.parent.mkdir()
+    chats = [{"id": n, "messages": [*CHAT[:3], {"role": "assistant", "content": f"我养了{n}只"}]} for n in range(100)]
+    file.write_text("\n".join(map(json.dumps, chats)), encoding="utf-8")
+    judged = [{"line": n + 1, "id": n, "probability": n / 100, "contradiction": n >= 40} for n in range(100)]
+    verdicts.write_text("\n".join(map(json.dumps, judged)), encoding="utf-8")
+    code, last, _ = reviewed(file, "--verdicts", verdicts, "--sample", "15")
+    numbers = [int(text.removeprefix("我养了").removesuffix("只")) for text in last]
+    assert code == 0 and len(numbers) == 15 and numbers == sorted(numbers)
+    assert {95, 96, 97, 98, 99, 37, 38, 39, 40, 41} <= {*numbers}
+    verdicts.write_text(json.dumps(judged[0]), encoding="utf-8")
+    code, _, err = reviewed(file, "--verdicts", verdicts)
+    assert code == 2 and "no verdict on line 2" in err

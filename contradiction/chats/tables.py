@@ -147,8 +147,8 @@ def _grouped(
         entries.append((group[0][0], partial(_chat, name, columns.speaker, speakers), ordered))
     if reordered:
         chats.notes.append(
-            f"{chats.where}: the rows of {reordered:,} chats were not in the order of {' and '.join(columns.times)}; "
-            "they were sorted, oldest first"
+            f"{chats.where}: rows that were not in the order of {' and '.join(columns.times)} were sorted, oldest "
+            f"first (chats: {reordered:,})"
         )
     entries.sort(key=lambda entry: entry[0])
     for done, (number, read, source) in enumerate(entries, 1):

@@ -218,7 +218,7 @@ def detect(
                 output.add(chunk)
     if verdict_table:
         verdict_table.print()
-    for note in chats.notes:
+    for note in chats.notes if not quiet else ():
         say(note)
     if not (tally.chats or tally.rejected or fail_on or quiet):
         say(f"{chats.where}: held no chat")
