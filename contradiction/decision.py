@@ -86,6 +86,8 @@ class Rule:
             probability of a contradiction, and share it among the kinds so that rare kinds are named, too. In the
             hierarchical method they are added to the log-odds of the stages.
         threshold: the probability from which a reply is a contradiction.
+        opening: the same for a reply without an earlier reply, if it is above the threshold. Such a reply can only
+            contradict itself, so false alarms would be most of the alarms.
         prior: the share of contradictions among the rows that the probabilities were calibrated on.
         curve: from the highest threshold down; empty if it was not measured, or on too few rows.
     """
@@ -93,6 +95,7 @@ class Rule:
     temperature: float = 1.0
     biases: Mapping[str, float] = field(default_factory=dict)
     threshold: float = 0.5
+    opening: float = 0.0
     prior: float | None = None
     curve: tuple[Point, ...] = ()
 
@@ -125,8 +128,8 @@ class Rule:
         return self
 
     def without_curve(self) -> dict[str, Any]:
-        """The attributes that decide, by name, as an evaluation saves them: all but ``curve``."""
-        return {name: value for name, value in asdict(self).items() if name != "curve"}
+        """The attributes that decide on a row of the data set, by name, as an evaluation saves them."""
+        return {name: value for name, value in asdict(self).items() if name not in ("curve", "opening")}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], where: str | Path) -> Self | None:
@@ -161,7 +164,7 @@ class Rule:
             curve = [dict(zip(names, point, strict=True)) for point in values["curve"]]
             rule = TypeAdapter(cls).validate_python({**values, "curve": curve})
             points = [value for point in rule.curve for value in asdict(point).values()]
-            numbers = (rule.temperature, rule.threshold, *rule.biases.values(), *points)
+            numbers = (rule.temperature, rule.threshold, rule.opening, *rule.biases.values(), *points)
             has_prior = rule.prior is None or 0 < rule.prior < 1
             if not (all(map(math.isfinite, numbers)) and rule.temperature > 0 and has_prior):
                 raise ValueError

@@ -133,7 +133,7 @@ class Judge:
         combined = self.combine(case, by_window)
         if combined is None:
             return Verdict(None, None, {}, checked=False, reason=NOTHING_BEFORE, reply=reply)
-        label, scores, probability = self._decide(combined)
+        label, scores, probability = self._decide(combined, opening)
         clashes = [] if opening else self._clashes(case, predictions)
         # With structured windows, pairs show which reply is contradicted, also if the labels do not.
         names_evidence = label == HISTORY or (label == CONTRADICTION and self.settings.windowing == STRUCTURED)
@@ -189,13 +189,16 @@ class Judge:
             return "is not in Chinese, the language that the model was trained on"
         return None
 
-    def _decide(self, probabilities: Mapping[str, float]) -> tuple[str, dict[str, float], float]:
+    def _decide(self, probabilities: Mapping[str, float], opening: bool) -> tuple[str, dict[str, float], float]:
         """The label, the probability of every label, and that of a contradiction of the chosen categories."""
         classifier, settings = self.classifier, self.settings
         scores = settings.correct(classifier.scores(probabilities), self.task, classifier.rule)
         chosen = [name for name in classifier.contradictions if name not in CATEGORIES or name in settings.categories]
         others = {name: score for name, score in scores.items() if name not in classifier.contradictions}
-        label = decide({**others, **{name: scores[name] for name in chosen}}, self._threshold, chosen)
+        threshold = self._threshold
+        if opening and settings.threshold is None:
+            threshold = max(threshold, settings.at_prior(classifier.rule.opening, classifier.rule))
+        label = decide({**others, **{name: scores[name] for name in chosen}}, threshold, chosen)
         return label, scores, min(sum(scores[name] for name in chosen), 1.0)
 
     def _clashes(self, case: Case, predictions: Sequence[Prediction]) -> list[Clash | None]:

@@ -31,6 +31,8 @@ KEPT_NAMES = {
 }
 # Column headers -> the labels that they show, and whether the decision rule applies.
 COLUMNS = {
+    "4-class": ("4-class", True),
+    "2-class": ("2-class", True),
     "4-class, argmax": ("4-class", False),
     "4-class, rule": ("4-class", True),
     "2-class, argmax": ("2-class", False),
