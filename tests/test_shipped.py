@@ -77,17 +77,17 @@ def test_the_earlier_reply_counts_also_before_a_long_question(detector):
 @pytest.mark.parametrize(
     ("texts", "label", "score"),
     [
-        (CHAT, "history", 0.2994),
         (("你会开车吗？", "我会开车，开了十年", "带我去兜风吧", "我不会开车"), "history", 0.9999),
-        # Contradictions of the wrong kind: the first is of the history, the second reply contradicts itself.
-        (("你好", "我是北京人", "北京好玩吗？", "我是上海人，没去过北京"), "intra-sentence", 0.5178),
-        ((*BALL, "打了十年，上个月才第一次摸篮球"), "history", 0.4505),
-        ((*BALL, "你从小学打到大学，这还用问我呀"), "role-confusion", 0.3799),
-        (("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子"), "non-contradiction", 0.9837),
-        (("你好", "我没养过猫，我养了一只猫"), "intra-sentence", 0.8388),
-        # Known errors. They are here so that a better detector is noticed.
-        (("你喜欢吃辣吗？", "喜欢，我是四川人", "我也喜欢吃辣", "我不吃辣"), "non-contradiction", 0.6570),
-        (("你有对象吗？", "我单身很多年了", "周末干嘛？", "周末陪我老公逛街"), "non-contradiction", 0.9975),
+        # Contradictions of the wrong kind: the first two are of the history, the third reply contradicts itself.
+        (CHAT, "intra-sentence", 0.3131),
+        (("你好", "我是北京人", "北京好玩吗？", "我是上海人，没去过北京"), "intra-sentence", 0.7182),
+        ((*BALL, "打了十年，上个月才第一次摸篮球"), "history", 0.3358),
+        ((*BALL, "你从小学打到大学，这还用问我呀"), "role-confusion", 0.4515),
+        (("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子"), "non-contradiction", 0.9818),
+        # Known errors. They are here so that a better detector is noticed. The first is below the threshold of openings.
+        (("你好", "我没养过猫，我养了一只猫"), "non-contradiction", 0.0861),
+        (("你喜欢吃辣吗？", "喜欢，我是四川人", "我也喜欢吃辣", "我不吃辣"), "non-contradiction", 0.6322),
+        (("你有对象吗？", "我单身很多年了", "周末干嘛？", "周末陪我老公逛街"), "non-contradiction", 0.9979),
     ],
 )
 def test_verdicts_on_a_few_chats_have_not_changed(detector, texts, label, score):
@@ -96,8 +96,8 @@ def test_verdicts_on_a_few_chats_have_not_changed(detector, texts, label, score)
 
 
 def test_a_precision_can_be_requested(detector):
-    assert detector.with_settings(threshold="precision>=0.7")(chat(*CHAT)).label == "history"
-    assert detector.with_settings(threshold="precision>=0.5", prior=0.03)(chat(*CHAT)).label == "non-contradiction"
+    assert detector.with_settings(threshold="precision>=0.7")(chat(*CHAT)).contradiction
+    assert not detector.with_settings(threshold="precision>=0.4", prior=0.03)(chat(*CHAT)).contradiction
     with pytest.raises(InputError, match=r"precision 0\.9 .*prior of 0\.03; the best was 0\.50"):
         detector.with_settings(threshold="precision>=0.9", prior=0.03)
 
