@@ -86,18 +86,18 @@ class Rule:
             probability of a contradiction, and share it among the kinds so that rare kinds are named, too. In the
             hierarchical method they are added to the log-odds of the stages.
         threshold: the probability from which a reply is a contradiction.
-        opening: the same for a reply without an earlier reply, if it is above the threshold. Such a reply can only
-            contradict itself, so false alarms would be most of the alarms.
         prior: the share of contradictions among the rows that the probabilities were calibrated on.
         curve: from the highest threshold down; empty if it was not measured, or on too few rows.
+        opening: the threshold of a reply without an earlier reply, if it is above the other one. Such a reply can only
+            contradict itself, so most of the alarms would be false.
     """
 
     temperature: float = 1.0
     biases: Mapping[str, float] = field(default_factory=dict)
     threshold: float = 0.5
-    opening: float = 0.0
     prior: float | None = None
     curve: tuple[Point, ...] = ()
+    opening: float = 0.0
 
     def calibrate(self, logits: np.ndarray, labels: Sequence[str]) -> np.ndarray:
         """Calibrated probabilities of logits; both have the shape (rows, classes)."""

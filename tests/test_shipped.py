@@ -84,7 +84,7 @@ def test_the_earlier_reply_counts_also_before_a_long_question(detector):
         ((*BALL, "打了十年，上个月才第一次摸篮球"), "history", 0.3358),
         ((*BALL, "你从小学打到大学，这还用问我呀"), "role-confusion", 0.4515),
         (("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子"), "non-contradiction", 0.9818),
-        # Known errors. They are here so that a better detector is noticed. The first is below the threshold of openings.
+        # Known errors. A better detector is noticed here. The first reply is below the threshold of openings.
         (("你好", "我没养过猫，我养了一只猫"), "non-contradiction", 0.0861),
         (("你喜欢吃辣吗？", "喜欢，我是四川人", "我也喜欢吃辣", "我不吃辣"), "non-contradiction", 0.6322),
         (("你有对象吗？", "我单身很多年了", "周末干嘛？", "周末陪我老公逛街"), "non-contradiction", 0.9979),
