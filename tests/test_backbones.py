@@ -314,7 +314,7 @@ def test_the_dropout_of_a_recipe_replaces_all_dropouts_of_the_backbone(family, r
 def test_a_unigram_model_does_not_judge_a_reply_of_unknown_characters(texts, tmp_path):
     model, tokenizer = initialize_model(recipe(backbone("xlm-roberta", texts, tmp_path)))
     verdict = ContradictionDetector(CheckpointClassifier(TorchBackend(model, tokenizer)))(
-        chat("你好", "你好", "你好", "☃☄")
+        chat("你好", "你好", "你好", "ᚠᚢᚦ")
     )
     assert verdict.reason == "the reply holds no word that the model knows"
 
