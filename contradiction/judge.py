@@ -198,8 +198,13 @@ class Judge:
         threshold = self._threshold
         if opening and settings.threshold is None:
             threshold = max(threshold, settings.at_prior(classifier.rule.opening, classifier.rule))
-        label = decide({**others, **{name: scores[name] for name in chosen}}, threshold, chosen)
-        return label, scores, min(sum(scores[name] for name in chosen), 1.0)
+        counted = {name: scores[name] for name in chosen}
+        share = classifier.share_of(probabilities, chosen)
+        if share is not None and (part := sum(counted.values())):
+            total = sum(scores[name] for name in classifier.contradictions)
+            counted = {name: score * total * share / part for name, score in counted.items()}
+        label = decide({**others, **counted}, threshold, chosen)
+        return label, scores, min(sum(counted.values()), 1.0)
 
     def _clashes(self, case: Case, predictions: Sequence[Prediction]) -> list[Clash | None]:
         """The earlier replies, the most likely contradicted one first; None for windows that were truncated."""

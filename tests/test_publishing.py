@@ -190,4 +190,4 @@ def test_the_space_holds_the_page_and_the_library_and_nothing_else():
     assert not any(name.startswith("tests/") or "/test_" in name or "__pycache__" in name for name in names)
     # Its subpackages, and the files that are not Python.
     assert {"contradiction/commands/detect.py", "contradiction/training/loop.py"} < names
-    assert {"contradiction/templates/analysis.html", "contradiction/templates/model_card.md"} < names
+    assert {"contradiction/templates/review.html", "contradiction/templates/model_card.md"} < names

@@ -199,6 +199,10 @@ class Classifier(ABC):
     def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
         """The probability of every label."""
 
+    def share_of(self, probabilities: Mapping[str, float], categories: Sequence[str]) -> float | None:
+        """The part of the probability of any contradiction that some kinds have alone; None for that of their scores."""
+        return None
+
     @property
     def contradictions(self) -> tuple[str, ...]:
         """The labels that are contradictions; empty for a model whose labels name none."""

@@ -118,6 +118,11 @@ class HierarchicalClassifier(Classifier):
         """Only the stage of the reply counts."""
         return {stage: value if stage == INTRA else 0.0 for stage, value in probabilities.items()}
 
+    def share_of(self, probabilities: Mapping[str, float], categories: Sequence[str]) -> float:
+        """The highest probability among the stages of the categories, as a part of the highest of all."""
+        highest = max(probabilities.values())
+        return max(probabilities[name] for name in categories) / highest if highest else 0.0
+
     def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
         """The probability of every label."""
         highest, total = max(probabilities.values()), sum(probabilities.values())
