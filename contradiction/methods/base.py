@@ -200,7 +200,7 @@ class Classifier(ABC):
         """The probability of every label."""
 
     def share_of(self, probabilities: Mapping[str, float], categories: Sequence[str]) -> float | None:
-        """The part of the probability of any contradiction that some kinds have alone; None for that of their scores."""
+        """The part of the probability of a contradiction that some kinds have; None for that of their scores."""
         return None
 
     @property
