@@ -8,9 +8,8 @@ from typing import Any
 from contradiction.data.corpora.corpus import Row
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation import judging, sets
+from contradiction.evaluation import figures, judging, sets
 from contradiction.evaluation.baselines import baselines as fitted
-from contradiction.evaluation.figures import FIGURES, RESAMPLES, measure
 from contradiction.evaluation.results import DETECTOR
 from contradiction.evaluation.sets import EvalSet, Source
 from contradiction.io.hub import model_name
@@ -111,7 +110,7 @@ def _of_detector(
         "name": model_name(detector.name),
         "kind": DETECTOR if evalset.config in CONFIGS else CORPUS,
         "task": task,
-        "metrics": score(rows, chosen, task, bootstrap=RESAMPLES),
+        "metrics": score(rows, chosen, task, bootstrap=figures.RESAMPLES),
         "unjudged": len(verdicts) - len(judged),
         "parts": {
             column: {
@@ -133,14 +132,14 @@ def _of_detector(
     if task != "response" or detector.task == task:
         result["predictions"] = [names.index(label(verdict.label or NON_CONTRADICTION)) for verdict in chosen]
         result["probabilities"] = [_probabilities(task, verdict) for verdict in chosen]
-        if any(figure.compute for figure in FIGURES):  # further ones, see docs/extending.md
-            further = measure(task, result["references"], result["predictions"], result["probabilities"])
+        if any(figure.compute for figure in figures.FIGURES):  # further ones, see docs/extending.md
+            further = figures.measure(task, result["references"], result["predictions"], result["probabilities"])
             further["interval"] |= result["metrics"]["interval"]
             result["metrics"] = {**result["metrics"], **further}
     if any(verdict.evidence for verdict in chosen):
         result["evidence"] = [list(verdict.evidence) for verdict in chosen]
     if argmax and (most := [names.index(label(name)) for name in argmax]) != result["predictions"]:
-        result["argmax"] = {"metrics": measure(task, result["references"], most), "predictions": most}
+        result["argmax"] = {"metrics": figures.measure(task, result["references"], most), "predictions": most}
     if used := detector.classifier.usage():
         result["usage"] = used
     return result
@@ -149,7 +148,7 @@ def _of_detector(
 def _of_baseline(rows: Sequence[Row], verdicts: Sequence[Verdict], task: str) -> Metrics:
     """The figures of a baseline; some of them name no kind of contradiction."""
     kinds = task == "response" or all(verdict.label in LABELS[task] for verdict in verdicts)
-    return score(rows, verdicts, task if kinds else "2-class", bootstrap=RESAMPLES)
+    return score(rows, verdicts, task if kinds else "2-class", bootstrap=figures.RESAMPLES)
 
 
 def score(rows: Sequence[Row], verdicts: Sequence[Verdict], task: str, bootstrap: int = 0) -> Metrics:
