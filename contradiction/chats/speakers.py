@@ -1,8 +1,8 @@
 """Who speaks: the names that files give the two sides of a chat, and those that a caller adds."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.errors import InputError, shown
@@ -43,6 +43,7 @@ class Speakers:
 
     users: tuple[str, ...] = ()
     bots: tuple[str, ...] = ()
+    _own: Mapping[str, str] = field(init=False, repr=False, compare=False)  # name -> role
 
     def __post_init__(self) -> None:
         users, bots = ({_plain(name) for name in names} for names in (self.users, self.bots))
@@ -57,15 +58,15 @@ class Speakers:
         if not isinstance(name, str):
             return None
         plain = _plain(name)
-        own: str | None = getattr(self, "_own").get(plain)  # noqa: B009
-        return own or (None if in_text and plain in _NOT_IN_TEXT else _ROLES.get(plain))
+        return self._own.get(plain) or (None if in_text and plain in _NOT_IN_TEXT else _ROLES.get(plain))
 
     def check_one_bot(self, names: Iterable[object]) -> None:
         """Raises InputError if a bot and a person who took over speak in one chat, and no option says who is judged."""
-        own = getattr(self, "_own")  # noqa: B009
-        others = (name for name in names if isinstance(name, str) and _plain(name) not in own)
+        others = (name for name in names if isinstance(name, str) and _plain(name) not in self._own)
         bots = {_plain(without_number(name)): name for name in others}
-        bots = {plain: name for plain, name in bots.items() if _ROLES.get(plain) == ASSISTANT and plain not in own}
+        bots = {
+            plain: name for plain, name in bots.items() if _ROLES.get(plain) == ASSISTANT and plain not in self._own
+        }
         people = sorted(_PEOPLE & bots.keys())
         if people and len(bots) > len(people):
             machine = next(name for plain, name in bots.items() if plain not in _PEOPLE)

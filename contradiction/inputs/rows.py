@@ -13,7 +13,7 @@ def check_rows(rows: Sequence[object], columns: Iterable[str]) -> None:
             raise InputError(f"row {number} is {kind_of(row)}; it must be an object with {', '.join(columns)}")
         if missing := [name for name in columns if name not in row]:
             raise InputError(f"row {number} has no {missing[0]}; the detector reads {', '.join(columns)}")
-    check_texts({name: [row[name] for row in rows] for name in columns})  # type: ignore[index]
+    check_texts({name: [row[name] for row in rows] for name in columns})  # type: ignore[index]  # mappings by now
 
 
 def check_texts(columns: Mapping[str, Iterable[object]], where: str = "") -> None:

@@ -78,6 +78,7 @@ def _label(value: object, labels: Sequence[str]) -> str | None:
     """The label of a name, a number, or both that agree, such as ``Role Confusion``, 2, and ``2. role-confusion``."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         return None
+    # The pattern matches any text.
     number, name = re.fullmatch(r"(\d{0,9})[-.:)、]*(.*)", _plain(str(value)), re.DOTALL).groups()  # type: ignore[union-attr]
     numbered = labels[int(number)] if number and int(number) < len(labels) else None
     # Such as "历史矛盾 (history)".
