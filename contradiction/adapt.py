@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contradiction.base_detector import BaseDetector
 from contradiction.data import labelled
 from contradiction.errors import InputError
 from contradiction.evaluation.chat_calibration import Calibrated, fit
 from contradiction.inference.base import OnBatch
 from contradiction.io.files import check_new, new_folder
-from contradiction.judge import Judge
 from contradiction.labels import CONTRADICTION, NON_CONTRADICTION
 from contradiction.methods.loading import load_classifier, save_rule
 from contradiction.paths import SHIPPED
@@ -68,7 +68,7 @@ def adapt(
     chats, name = labelled.read(labels), labelled.name_of_file(labels)
     if known := leakage.describe_chats(record.read(model), name, labelled.WHOLE):
         raise InputError(f"{model} {known}; start from a detector that does not know these chats")
-    calibration = fit(Judge(load_classifier(model)), chats, on_batch)
+    calibration = fit(BaseDetector(load_classifier(model)), chats, on_batch)
     truth, old, new = (
         [CONTRADICTION if called else NON_CONTRADICTION for called in decisions]
         for decisions in (calibration.truth, calibration.called_before, calibration.called_held_out)

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Self
 
 from contradiction import publishing
+from contradiction.base_detector import BaseDetector
 from contradiction.conversation import Messages, Turn, read_turns
 from contradiction.decision import NO_RULE
 from contradiction.errors import InputError, kind_of
@@ -21,7 +22,6 @@ from contradiction.io import manifest
 from contradiction.io.files import check_new, new_folder
 from contradiction.io.hub import model_name
 from contradiction.io.upload import check_repo_id, push
-from contradiction.judge import Judge
 from contradiction.labels import CATEGORIES, WITHOUT_RULE
 from contradiction.methods.base import Classification, Classifier
 from contradiction.methods.checkpoint import CheckpointClassifier, save_view
@@ -35,7 +35,7 @@ from contradiction.spans import Location, locate
 from contradiction.verdict import Verdict
 
 
-class ContradictionDetector(Judge):
+class ContradictionDetector(BaseDetector):
     """A trained model with its decision rule, for chats of any length.
 
     Args:

@@ -6,11 +6,11 @@ from itertools import chain
 from pathlib import Path
 from typing import NoReturn, Self
 
+from contradiction.base_detector import BaseDetector
 from contradiction.conversation import ASSISTANT, Turn, add_message, read_message
 from contradiction.errors import InputError
 from contradiction.inputs.windows import MAX_TURNS
 from contradiction.io.files import write_text
-from contradiction.judge import Judge
 from contradiction.methods.loading import name_with_digest
 from contradiction.verdict import Verdict
 
@@ -54,7 +54,7 @@ class Monitor:
     monitor follows one chat, and is used from one thread at a time; many monitors can share a detector.
 
     Args:
-        judge: the detector.
+        detector: the detector.
         max_turns: the maximum number of earlier turns that a reply is compared with; by default that of the detector's
             settings, or else ``MAX_TURNS``.
 
@@ -62,17 +62,17 @@ class Monitor:
         InputError: ``max_turns`` is below 1, or the model does not judge replies.
     """
 
-    def __init__(self, judge: Judge, max_turns: int | None = None) -> None:
-        judge.check_judges_replies()
-        self.max_turns = max_turns if max_turns is not None else judge.settings.max_turns or MAX_TURNS
-        self._judge = judge.with_settings(max_turns=self.max_turns)
+    def __init__(self, detector: BaseDetector, max_turns: int | None = None) -> None:
+        detector.check_judges_replies()
+        self.max_turns = max_turns if max_turns is not None else detector.settings.max_turns or MAX_TURNS
+        self._detector = detector.with_settings(max_turns=self.max_turns)
         self._turns: tuple[Turn, ...] = ()
         self._dropped = 0
         self._messages = 0
 
     def __repr__(self) -> str:
         return (
-            f"Monitor(model={self._judge.name!r}, messages={self._messages}, turns={len(self._turns)}, "
+            f"Monitor(model={self._detector.name!r}, messages={self._messages}, turns={len(self._turns)}, "
             f"dropped={self._dropped}, max_turns={self.max_turns})"
         )
 
@@ -102,23 +102,23 @@ class Monitor:
         turns, dropped = turns[excess:], self._dropped + excess
         verdict = None
         if utterance.role == ASSISTANT and not utterance.skipped:
-            [verdict] = self._judge.judge_replies([self._judge.case(turns, len(turns) - 1, dropped)])
+            [verdict] = self._detector.judge_replies([self._detector.case(turns, len(turns) - 1, dropped)])
         self._turns, self._dropped, self._messages = tuple(turns), dropped, self._messages + 1
         return verdict
 
     def to_json(self) -> str:
         """The state of the monitor, including the text of the kept messages; :meth:`from_json` continues from it."""
         state = _State(
-            FORMAT, VERSION, _identity(self._judge.name), self.max_turns, self._messages, self._dropped, self._turns
+            FORMAT, VERSION, _identity(self._detector.name), self.max_turns, self._messages, self._dropped, self._turns
         )
         return json.dumps(asdict(state), ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, judge: Judge, text: str) -> Self:
+    def from_json(cls, detector: BaseDetector, text: str) -> Self:
         """Continues where :meth:`to_json` stopped.
 
         Args:
-            judge: the detector that the monitor was made with, or a copy in another folder. Its settings apply, except
+            detector: the one that the monitor was made with, or a copy in another folder. Its settings apply, except
                 ``max_turns``, which the text states.
             text: the text that :meth:`to_json` returned.
 
@@ -145,12 +145,12 @@ class Monitor:
         if not state.is_sound():
             raise InputError("the saved monitor is damaged: its counts do not match its messages")
         # Earlier versions saved the path of the folder.
-        earlier = str(Path(judge.name).resolve())
-        if state.model != earlier and _digest(state.model) != _digest(_identity(judge.name)):
+        earlier = str(Path(detector.name).resolve())
+        if state.model != earlier and _digest(state.model) != _digest(_identity(detector.name)):
             raise InputError(
-                f"the monitor was saved with the model {state.model}; this detector is {judge.name}: load that one"
+                f"the monitor was saved with the model {state.model}; this detector is {detector.name}: load that one"
             )
-        monitor = cls(judge, state.max_turns)
+        monitor = cls(detector, state.max_turns)
         monitor._turns, monitor._dropped, monitor._messages = state.turns, state.dropped, state.messages
         return monitor
 
@@ -159,14 +159,14 @@ class Monitor:
         write_text(path, self.to_json())
 
     @classmethod
-    def load(cls, judge: Judge, path: str | Path) -> Self:
+    def load(cls, detector: BaseDetector, path: str | Path) -> Self:
         """Continues where :meth:`save` stopped; see :meth:`from_json`.
 
         Raises:
             InputError: there is no such file, it is not a saved monitor, or it has another version or model.
         """
         try:
-            return cls.from_json(judge, Path(path).read_text(encoding="utf-8"))
+            return cls.from_json(detector, Path(path).read_text(encoding="utf-8"))
         except UnicodeDecodeError as error:
             raise InputError(f"{path}: not a saved monitor: not UTF-8 ({error})") from None
         except OSError as error:

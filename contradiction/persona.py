@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from contradiction.base_detector import BaseDetector, Case
 from contradiction.conversation import Turn, check_text, check_texts, is_blank
 from contradiction.errors import InputError
 from contradiction.inputs.windows import INTRODUCTION, STRUCTURED, Window, row_of
-from contradiction.judge import Case, Judge
 from contradiction.labels import CATEGORIES, CONTRADICTIONS, HISTORY, INTRA, ROLE
 from contradiction.markup import plain
 from contradiction.methods.base import Prediction
@@ -14,7 +14,7 @@ from contradiction.spoken import said
 from contradiction.verdict import Verdict
 
 
-def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") -> Verdict:
+def check(detector: BaseDetector, facts: Sequence[str], reply: str, question: str = "") -> Verdict:
     """Judges a reply against sentences that are true of the bot.
 
     Each fact is read as an earlier reply, in a window of its own: (``INTRODUCTION``, fact, question, reply). To
@@ -23,7 +23,7 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
     contradictions are found.
 
     Args:
-        judge: the detector.
+        detector: the detector.
         facts: sentences in the bot's own words, such as 我没有养宠物。
         reply: the text to check.
         question: what the user said before the reply. The detector was trained on replies to a message, so without it
@@ -37,34 +37,34 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
     Raises:
         InputError: a text is not usable, or the model cannot compare a reply with an earlier one.
     """
-    _check_compares_replies(judge)
+    _check_compares_replies(detector)
     reply, question = said(check_text(reply, "reply")).text, check_text(question, "question")
     turns, windows = [], []
     for index, fact in enumerate(check_texts(facts, "facts")):
-        problem = None if is_blank(fact) else judge.why_unreadable(fact)
+        problem = None if is_blank(fact) else detector.why_unreadable(fact)
         turns.append(Turn("", fact, (), (index,), problem and f"facts[{index}] {problem}"))
         if not is_blank(fact) and not problem and plain(fact).strip() != plain(reply).strip():
             windows.append(Window(row_of(INTRODUCTION, fact, question, reply), (index,)))
     reason = None
-    if problem := judge.why_unreadable(reply):
+    if problem := detector.why_unreadable(reply):
         reason = f"the reply {problem}"
     elif not windows:
         reason = _why_no_window(turns, reply)
     case = Case((*turns, Turn(question, reply, (), ())), len(turns), () if reason else windows, reason)
     # Structured, because pairs show which fact is contradicted, also if the labels have no categories.
-    judge = judge.with_settings(windowing=STRUCTURED, max_turns=None)
-    predictions = judge.classifier.predict([window.row for window in case.windows])
-    verdict = judge.verdict(case, [_history_only(prediction) for prediction in predictions])
+    detector = detector.with_settings(windowing=STRUCTURED, max_turns=None)
+    predictions = detector.classifier.predict([window.row for window in case.windows])
+    verdict = detector.verdict(case, [_history_only(prediction) for prediction in predictions])
     return verdict.unsure() if is_blank(question) else verdict
 
 
-def _check_compares_replies(judge: Judge) -> None:
-    labels, columns = ", ".join(judge.labels), ", ".join(judge.columns)
-    if judge.task in (INTRA, ROLE) or judge.task not in CONTRADICTIONS:
-        raise InputError(f"{judge.name} has the labels {labels}; none of them means that a fact is contradicted")
-    if not {"b1", "b2"} <= set(judge.columns):
-        raise InputError(f"{judge.name} reads {columns}; comparing a reply with a fact needs b1 and b2")
-    if HISTORY in judge.labels and HISTORY not in judge.settings.categories:
+def _check_compares_replies(detector: BaseDetector) -> None:
+    labels, columns = ", ".join(detector.labels), ", ".join(detector.columns)
+    if detector.task in (INTRA, ROLE) or detector.task not in CONTRADICTIONS:
+        raise InputError(f"{detector.name} has the labels {labels}; none of them means that a fact is contradicted")
+    if not {"b1", "b2"} <= set(detector.columns):
+        raise InputError(f"{detector.name} reads {columns}; comparing a reply with a fact needs b1 and b2")
+    if HISTORY in detector.labels and HISTORY not in detector.settings.categories:
         raise InputError(f"categories must include {HISTORY}, the category of a reply that contradicts a fact")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from contradiction.base_detector import BaseDetector
 from contradiction.conversation import (
     ASSISTANT,
     USER,
@@ -16,7 +17,6 @@ from contradiction.conversation import (
 )
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
-from contradiction.judge import Judge
 from contradiction.verdict import Verdict
 
 # Probabilities that differ by less are a tie: which inputs share a batch changes the last bits of a float32.
@@ -44,7 +44,7 @@ class Ranked:
 
 
 def rerank(
-    judge: Judge,
+    detector: BaseDetector,
     messages: Messages,
     candidates: Sequence[str],
     *,
@@ -58,7 +58,7 @@ def rerank(
     ties keep the given order. The first candidate may still be a contradiction or unchecked: look at its verdict.
 
     Args:
-        judge: the detector.
+        detector: the detector.
         messages: the chat so far, up to the reply, or empty. It may end with the result of a tool.
         candidates: the texts; equal texts are judged once.
         batch_size: the number of windows in a forward pass.
@@ -79,7 +79,7 @@ def rerank(
     chats: dict[str, list[Turn]] = {text: list(turns) for text in texts}
     for text, chat in chats.items():
         add_message(chat, Utterance(ASSISTANT, text), len(messages))
-    verdicts = judge.judge_last_replies(list(chats.values()), batch_size=batch_size, on_batch=on_batch)
+    verdicts = detector.judge_last_replies(list(chats.values()), batch_size=batch_size, on_batch=on_batch)
     verdict_of = dict(zip(chats, verdicts, strict=True))
     return _sort([Ranked(index, text, verdict_of[text]) for index, text in enumerate(texts)])
 

@@ -7,11 +7,11 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 
+from contradiction.base_detector import BaseDetector
 from contradiction.conversation import Messages, Turn, is_blank, list_messages, read_message, read_turns
 from contradiction.errors import InputError
 from contradiction.inputs.views import Row
 from contradiction.inputs.windows import INTRODUCTION, row_of, windows
-from contradiction.judge import Judge
 from contradiction.labels import INTRA
 from contradiction.markup import words
 from contradiction.verdict import Verdict
@@ -68,7 +68,7 @@ def clauses(text: str) -> list[Clause]:
     return spans
 
 
-def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> Location | None:
+def locate(detector: BaseDetector, messages: Messages, verdict: Verdict | None = None) -> Location | None:
     """Finds the two clauses that contradict each other, if the last reply of a chat is a contradiction.
 
     - *intra-sentence*: the two clauses of the reply with the most common characters are returned. Pairs with equally
@@ -82,7 +82,7 @@ def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> 
     The accuracy depends on the model and may be no better than chance: ``experiments/locate_clause.py`` measures it.
 
     Args:
-        judge: the detector.
+        detector: the detector.
         messages: the chat.
         verdict: the verdict of the detector on the last reply; by default the reply is judged here.
 
@@ -94,22 +94,24 @@ def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> 
         InputError: the chat is not usable, the verdict is on another reply, a reply has more than ``MAX_CLAUSES``
             clauses, or the model does not read earlier replies.
     """
-    if "b1" not in judge.columns:
-        raise InputError(f"{judge.name} reads {', '.join(judge.columns)}; locating clauses needs b1, the earlier reply")
+    if "b1" not in detector.columns:
+        raise InputError(
+            f"{detector.name} reads {', '.join(detector.columns)}; locating clauses needs b1, the earlier reply"
+        )
     messages = list_messages(messages)
     turns = read_turns(messages)
     if verdict is None:
-        [verdict] = judge.judge_last_replies([turns])
+        [verdict] = detector.judge_last_replies([turns])
     judged = turns[-1] if turns else Turn("", "", (), ())
     if verdict.reply != judged.reply_messages:
         raise InputError(
             f"the verdict is on the messages {verdict.reply}, but the last reply of the chat is {judged.reply_messages}"
         )
     if verdict.label == INTRA:
-        earlier, pair = judged, _most_contradictory_pair(judge, _plain(judged))
+        earlier, pair = judged, _most_contradictory_pair(detector, _plain(judged))
     elif verdict.contradiction and verdict.evidence:
         earlier = _find_turn(turns, verdict.evidence)
-        pair = _best_pair(judge, _plain(earlier), _plain(judged))
+        pair = _best_pair(detector, _plain(earlier), _plain(judged))
     else:
         return None
     return pair and Location(_span(messages, earlier, pair[0]), _span(messages, judged, pair[1]), verdict)
@@ -135,7 +137,7 @@ def _checked_clauses(reply: str) -> list[Clause]:
     return parts
 
 
-def _most_contradictory_pair(judge: Judge, judged: Turn) -> tuple[Clause, Clause] | None:
+def _most_contradictory_pair(detector: BaseDetector, judged: Turn) -> tuple[Clause, Clause] | None:
     """The two clauses of a reply that most likely contradict each other; None if it has only one clause."""
     reply = judged.reply
     pairs = list(combinations(_checked_clauses(reply), 2))
@@ -144,10 +146,10 @@ def _most_contradictory_pair(judge: Judge, judged: Turn) -> tuple[Clause, Clause
     if len(pairs) < 2:
         return pairs[0] if pairs else None
     rows = [row_of(INTRODUCTION, reply[slice(*first)], judged.user, reply[slice(*second)]) for first, second in pairs]
-    return pairs[int(np.argmax(_history_probabilities(judge, rows)))]
+    return pairs[int(np.argmax(_history_probabilities(detector, rows)))]
 
 
-def _best_pair(judge: Judge, earlier: Turn, judged: Turn) -> tuple[Clause, Clause] | None:
+def _best_pair(detector: BaseDetector, earlier: Turn, judged: Turn) -> tuple[Clause, Clause] | None:
     """The clauses of two replies that most likely contradict each other; None if a reply has no clause."""
     old, new = _checked_clauses(earlier.reply), _checked_clauses(judged.reply)
     pairs = list(product(old, new))
@@ -159,8 +161,8 @@ def _best_pair(judge: Judge, earlier: Turn, judged: Turn) -> tuple[Clause, Claus
     ]
     without_old = [(replace(earlier, reply=text), judged) for text in _leave_one_out(earlier.reply, old)]
     without_new = [(earlier, replace(judged, reply=text)) for text in _leave_one_out(judged.reply, new)]
-    rows = [windows(turns, 1, judge.settings.windowing)[-1].row for turns in (*alone, *without_old, *without_new)]
-    probabilities = np.clip(_history_probabilities(judge, rows), TINY, 1 - TINY)
+    rows = [windows(turns, 1, detector.settings.windowing)[-1].row for turns in (*alone, *without_old, *without_new)]
+    probabilities = np.clip(_history_probabilities(detector, rows), TINY, 1 - TINY)
     log_odds = np.log(probabilities / (1 - probabilities))
     of_pairs, of_old, of_new = np.split(log_odds, np.cumsum([len(alone), len(without_old)]))
     scores = of_pairs.reshape(len(old), len(new)) - (of_old[:, None] + of_new) / 2
@@ -176,9 +178,9 @@ def _leave_one_out(text: str, options: Sequence[Clause]) -> list[str]:
     return [text[:start] + text[end:] for start, end in removed]
 
 
-def _history_probabilities(judge: Judge, rows: Sequence[Row]) -> list[float]:
-    predictions = judge.classifier.predict(rows)
-    return [judge.classifier.history_probability(prediction.probabilities) for prediction in predictions]
+def _history_probabilities(detector: BaseDetector, rows: Sequence[Row]) -> list[float]:
+    predictions = detector.classifier.predict(rows)
+    return [detector.classifier.history_probability(prediction.probabilities) for prediction in predictions]
 
 
 def _span(messages: Messages, turn: Turn, clause: Clause) -> Span:

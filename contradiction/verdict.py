@@ -40,7 +40,7 @@ class Clash:
 class Verdict:
     """The verdict on one reply of a chat.
 
-    :class:`contradiction.judge.Judge` makes the decision for Python, the command line, the page and the service.
+    :class:`contradiction.base_detector.BaseDetector` decides, for Python, the command line, the page and the service.
 
     Attributes:
         label: the label; None if there was nothing to judge, or if a language model gave no usable answer.

@@ -7,6 +7,7 @@ from helpers import processes
 from helpers.runs import TINY, TINY_TOML, train
 from transformers import pipeline
 
+from contradiction.base_detector import Case
 from contradiction.conversation import Turn
 from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
@@ -16,7 +17,6 @@ from contradiction.inference import torch_backend
 from contradiction.inputs.views import VIEWS
 from contradiction.inputs.windows import windows
 from contradiction.io.files import read_json
-from contradiction.judge import Case
 from contradiction.labels import LABELS, OTHER, STAGES
 from contradiction.methods.base import Prediction
 from contradiction.methods.hierarchical import HierarchicalClassifier

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from contradiction.base_detector import BaseDetector, Case
 from contradiction.data.labelled import LabelledChat
 from contradiction.decision import FEWEST, TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.windows import is_opening
-from contradiction.judge import Case, Judge
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, is_contradiction, merge
 from contradiction.methods.calibration import with_curve
 from contradiction.methods.loading import load_classifier, save_rule
@@ -75,83 +75,87 @@ def calibrate(
     Raises:
         InputError: there are too few chats of either kind, or the model does not judge replies.
     """
-    result = fit(Judge(load_classifier(folder)), chats, on_batch)
+    result = fit(BaseDetector(load_classifier(folder)), chats, on_batch)
     save_rule(folder, result.rule)
     if data_name:
         record.write_calibrated_on(folder, data_name)
     return result
 
 
-def fit(judge: Judge, chats: Sequence[LabelledChat], on_batch: OnBatch | None = None) -> Calibrated:
+def fit(detector: BaseDetector, chats: Sequence[LabelledChat], on_batch: OnBatch | None = None) -> Calibrated:
     """Fits a rule to labelled chats, see :func:`calibrate`, and writes nothing."""
-    judge.check_judges_replies()
-    cases = [judge.case(chat.turns, len(chat.turns) - 1) for chat in chats]
-    usable = [place for place, case in enumerate(cases) if not case.reason and _judged(judge, case)]
+    detector.check_judges_replies()
+    cases = [detector.case(chat.turns, len(chat.turns) - 1) for chat in chats]
+    usable = [place for place, case in enumerate(cases) if not case.reason and _judged(detector, case)]
     truth = np.array([is_contradiction(chats[place].label) for place in usable], dtype=bool)
     if min(truth.sum(), (~truth).sum()) < FEWEST:
         raise InputError(
             f"{truth.sum()} contradictions and {(~truth).sum()} other chats can be judged; a rule needs at least "
             f"{FEWEST} of each"
         )
-    before = judge.classifier.rule
-    probabilities = _probabilities(judge, [cases[place] for place in usable], on_batch)
-    rule = _fit(before, probabilities, truth, slice(None), judge)
+    before = detector.classifier.rule
+    probabilities = _probabilities(detector, [cases[place] for place in usable], on_batch)
+    rule = _fit(before, probabilities, truth, slice(None), detector)
     return Calibrated(
         before, rule, len(usable), int(truth.sum()), len(chats) - len(usable), truth,
         probabilities(before) >= before.threshold,
-        _held_out(before, probabilities, truth, [chats[place].context for place in usable], judge),
+        _held_out(before, probabilities, truth, [chats[place].context for place in usable], detector),
     )  # fmt: skip
 
 
-def _judged(judge: Judge, case: Case) -> bool:
+def _judged(detector: BaseDetector, case: Case) -> bool:
     """Whether the model judges a case; some do not judge a reply without an earlier one."""
     if not is_opening(case.windows[-1].row):
         return True
-    even = dict.fromkeys(judge.labels, 1 / len(judge.labels))
-    return judge.classifier.opening_probabilities(even) is not None
+    even = dict.fromkeys(detector.labels, 1 / len(detector.labels))
+    return detector.classifier.opening_probabilities(even) is not None
 
 
-def _probabilities(judge: Judge, cases: Sequence[Case], on_batch: OnBatch | None) -> Probabilities:
+def _probabilities(detector: BaseDetector, cases: Sequence[Case], on_batch: OnBatch | None) -> Probabilities:
     """A function from a rule to the probability of a contradiction in each chat; the model runs once."""
-    classifier = judge.classifier
+    classifier = detector.classifier
     rows = [window.row for case in cases for window in case.windows]
     ends = np.cumsum([len(case.windows) for case in cases])
     if not isinstance(classifier, SoftmaxClassifier):  # its probabilities follow from the rules of its stages
         windows = [prediction.probabilities for prediction in classifier.predict(rows, on_batch=on_batch)]
-        fixed = _combined(judge, cases, windows, ends)
+        fixed = _combined(detector, cases, windows, ends)
         return lambda rule: fixed
     logits = classifier.score(rows, on_batch=on_batch).logits
 
     def by_rule(rule: Rule) -> np.ndarray:
         table = rule.calibrate(logits, classifier.labels).tolist()
-        return _combined(judge, cases, [dict(zip(classifier.labels, row, strict=True)) for row in table], ends)
+        return _combined(detector, cases, [dict(zip(classifier.labels, row, strict=True)) for row in table], ends)
 
     return by_rule
 
 
 def _combined(
-    judge: Judge, cases: Sequence[Case], windows: Sequence[Mapping[str, float]], ends: np.ndarray
+    detector: BaseDetector, cases: Sequence[Case], windows: Sequence[Mapping[str, float]], ends: np.ndarray
 ) -> np.ndarray:
     combined = (
-        judge.combine(case, windows[start:end]) for case, start, end in zip(cases, [0, *ends[:-1]], ends, strict=True)
+        detector.combine(case, windows[start:end])
+        for case, start, end in zip(cases, [0, *ends[:-1]], ends, strict=True)
     )
     return np.array(
-        [merge(judge.task, judge.classifier.scores(of_chat))[CONTRADICTION] if of_chat else 0.0 for of_chat in combined]
+        [
+            merge(detector.task, detector.classifier.scores(of_chat))[CONTRADICTION] if of_chat else 0.0
+            for of_chat in combined
+        ]
     )
 
 
 def _fit(
-    before: Rule, probabilities: Probabilities, truth: np.ndarray, chosen: "slice | np.ndarray", judge: Judge
+    before: Rule, probabilities: Probabilities, truth: np.ndarray, chosen: "slice | np.ndarray", detector: BaseDetector
 ) -> Rule:
     """The rule for some of the chats."""
-    names, wanted = CONTRADICTIONS[judge.task], truth[chosen]
+    names, wanted = CONTRADICTIONS[detector.task], truth[chosen]
     penalty = 1 / (2 * DEVIATION**2 * len(wanted))
 
     def moved(values: np.ndarray) -> Rule:
         scale = float(np.exp(values[0]))
         biases = {
             name: round(before.biases.get(name, 0.0) / scale + (float(values[1]) if name in names else 0.0), 4)
-            for name in judge.labels
+            for name in detector.labels
         }
         return replace(before, temperature=round(before.temperature * scale, 4), biases=biases)
 
@@ -160,7 +164,7 @@ def _fit(
         return -float(np.log(np.where(wanted, fitted, 1 - fitted)).mean()) + penalty * float(values @ values)
 
     rule = before
-    if isinstance(judge.classifier, SoftmaxClassifier):
+    if isinstance(detector.classifier, SoftmaxClassifier):
         # The default first steps are so small that the search would stop at its start if the loss is flat.
         steps = [[0.0, 0.0], [0.5, 0.0], [0.0, 0.5]]
         options = {"xatol": 1e-3, "fatol": 1e-5, "maxiter": 120, "initial_simplex": steps}
@@ -169,11 +173,11 @@ def _fit(
 
 
 def _held_out(
-    before: Rule, probabilities: Probabilities, truth: np.ndarray, contexts: Sequence[str], judge: Judge
+    before: Rule, probabilities: Probabilities, truth: np.ndarray, contexts: Sequence[str], detector: BaseDetector
 ) -> np.ndarray:
     called = np.zeros(len(truth), dtype=bool)
     for rest, held_out in folds(truth, contexts):
-        rule = _fit(before, probabilities, truth, rest, judge)
+        rule = _fit(before, probabilities, truth, rest, detector)
         called[held_out] = probabilities(rule)[held_out] >= rule.threshold
     return called
 

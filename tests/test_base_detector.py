@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 from helpers.chats import chat
 
-from contradiction import judge as judging
+from contradiction import base_detector
 from contradiction.conversation import read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -62,7 +62,7 @@ def test_a_verdict_that_rests_on_a_long_reply_is_unsure(detector, monkeypatch):
         judge = detector.with_settings(threshold=threshold, categories=[HISTORY])
         for messages, is_unsure in cases:
             with monkeypatch.context() as patched:
-                patched.setattr(judging, "LONG_REPLY", 10**6)
+                patched.setattr(base_detector, "LONG_REPLY", 10**6)
                 usual = judge(messages)
             certainties.add(usual.certainty)
             assert judge(messages).certainty == ("unsure" if is_unsure else usual.certainty)
@@ -96,7 +96,7 @@ def test_batched_scans_equal_single_scans(detector, long_chat):
 
 def test_windows_are_processed_in_chunks(detector, long_chat, monkeypatch):
     whole, reads, predict = detector.scan(long_chat), [], detector.classifier.predict
-    monkeypatch.setattr("contradiction.judge.CHUNK", 5)
+    monkeypatch.setattr("contradiction.base_detector.CHUNK", 5)
     monkeypatch.setattr(
         detector.classifier, "predict", lambda rows, **options: reads.append(len(rows)) or predict(rows, **options)
     )
@@ -106,7 +106,7 @@ def test_windows_are_processed_in_chunks(detector, long_chat, monkeypatch):
 
 
 def test_chats_are_read_when_the_windows_before_them_are_judged(detector, long_chat, monkeypatch):
-    monkeypatch.setattr("contradiction.judge.CHUNK", 5)
+    monkeypatch.setattr("contradiction.base_detector.CHUNK", 5)
     chats, read, read_by_batch = [read_turns(long_chat)] * 3, [], []
     verdicts = detector.judge_last_replies(
         (read.append(turns) or turns for turns in chats), on_batch=lambda _: read_by_batch.append(len(read))

@@ -42,7 +42,7 @@ class Case:
     dropped: int = 0
 
 
-class Judge:
+class BaseDetector:
     """Turns the probabilities of a classifier of two turns into verdicts on replies.
 
     Attributes:
