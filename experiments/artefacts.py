@@ -14,7 +14,7 @@ from itertools import groupby, islice
 import numpy as np
 
 from contradiction.conversation import is_chinese
-from contradiction.data.corpora import registry
+from contradiction.data import corpora
 from contradiction.data.corpora.corpus import read_split
 from contradiction.errors import InputError
 from contradiction.evaluation.baselines import CHARACTERS, WORDS
@@ -104,8 +104,8 @@ def main() -> None:
     parser.add_argument("--split", default="train")
     parser.add_argument("--measure", choices=("pmi", "lmi"), default="pmi")
     options = parser.parse_args()
-    corpus = registry.find(options.corpus)
-    rows = read_split(corpus, options.source or registry.local_copy(corpus), options.config, options.split).rows
+    corpus = corpora.find(options.corpus)
+    rows = read_split(corpus, options.source or corpora.local_copy(corpus), options.config, options.split).rows
     rows = [row for row in rows if row.label is not None]
     texts, labels = [row.hypothesis or row.reply for row in rows], [str(row.label) for row in rows]
     characters = sum(map(is_chinese, texts)) * 2 > len(texts)

@@ -19,7 +19,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from sklearn.model_selection import GroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 
-from contradiction.data.corpora import registry
+from contradiction.data import corpora
 from contradiction.data.corpora.corpus import Row, pair_texts, read_split
 from contradiction.data.corpora.dialfact import OF_NLI, UNKNOWN
 from contradiction.errors import InputError
@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--model", help="folder or Hub id of an NLI model")
     parser.add_argument("--embedder", help="folder or Hub id of an encoder that searches the evidence, too")
     options = parser.parse_args()
-    rows = read_split(registry.find("dialfact"), options.source, "claims", options.split).rows
+    rows = read_split(corpora.find("dialfact"), options.source, "claims", options.split).rows
     passages, claims = retrieval.collect_passages(rows), [row.reply for row in rows]
     searches: dict[str, retrieval.Search] = {"TF-IDF": retrieval.tfidf, "BM25": retrieval.bm25}
     if options.embedder:

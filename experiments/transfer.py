@@ -23,7 +23,7 @@ from sklearn.metrics import roc_auc_score
 
 from contradiction import cdconv, train
 from contradiction.conversation import alternating, chat_to_text
-from contradiction.data.corpora import registry
+from contradiction.data import corpora
 from contradiction.data.corpora.corpus import pair_texts, read_split
 from contradiction.data.splits import fingerprint, load_split, write_repo
 from contradiction.errors import InputError
@@ -44,7 +44,7 @@ CDCONV = "cdconv"
 SOURCES = {CDCONV: ("2-class", "test"), "crossed": (None, "test"), "decode": ("nli-2-class", "validation"),
            "ocnli": ("nli", "validation")}  # fmt: skip
 TEST_ONLY = {WRITTEN.name: (None, "train")}  # minimal pairs that nothing is trained on
-CORPORA = {WRITTEN.name: WRITTEN, **registry.all_corpora()}
+CORPORA = {WRITTEN.name: WRITTEN, **corpora.all_corpora()}
 Example = tuple[str, str, bool]  # what was said before, the reply, whether it contradicts
 
 
@@ -70,7 +70,7 @@ def examples(name: str, split: str, options: argparse.Namespace) -> list[Example
         ]
     else:
         corpus = CORPORA[name]
-        read = read_split(corpus, registry.local_copy(corpus, options.corpora), config, split).rows
+        read = read_split(corpus, corpora.local_copy(corpus, options.corpora), config, split).rows
         rows = [
             (row.premise or chat_to_text(row.messages), row.reply or row.hypothesis, is_contradiction(row.label))
             for row in read
@@ -140,7 +140,7 @@ def main() -> None:
     options = parser.parse_args()
 
     keep_options(options)
-    tests = [*SOURCES, *(name for name in TEST_ONLY if registry.local_copy(CORPORA[name], options.corpora))]
+    tests = [*SOURCES, *(name for name in TEST_ONLY if corpora.local_copy(CORPORA[name], options.corpora))]
     file = options.out / CELLS
     cells = read_json(file) if file.is_file() else {}
     try:

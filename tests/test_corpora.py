@@ -11,8 +11,8 @@ from datasets import load_dataset
 from helpers.chats import write_jsonl
 from helpers.corpora import CLAIM, ITEM, OCNLI, PROBE, WRITTEN
 
-from contradiction.data import corpora as package
-from contradiction.data.corpora import cnli, data_repo, registry
+from contradiction.data import corpora
+from contradiction.data.corpora import data_repo, pairs
 from contradiction.data.corpora.corpus import CHATS, PAIRS, REPEATED_ID, WHOLE, Row, local_splits, read_split
 from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError
@@ -23,7 +23,7 @@ WRITTEN_PAIRS = runpy.run_path(str(Path(__file__).parents[1] / "experiments" / "
 
 
 def corpus_of(name):
-    return WRITTEN_PAIRS if name == WRITTEN_PAIRS.name else registry.find(name)
+    return WRITTEN_PAIRS if name == WRITTEN_PAIRS.name else corpora.find(name)
 
 
 def rows_of(copies, name, config=None, split="validation"):
@@ -31,7 +31,7 @@ def rows_of(copies, name, config=None, split="validation"):
 
 
 def test_every_corpus_has_the_metadata_that_a_user_needs():
-    known = registry.all_corpora()
+    known = corpora.all_corpora()
     assert {"ocnli", "cmnli", "xnli", "cnli", "decode", "dialfact", "mutual", "crossed", "crossed-long"} <= set(known)
     for corpus in known.values():
         assert corpus.title and corpus.citation and corpus.homepage and corpus.license and corpus.size
@@ -41,9 +41,9 @@ def test_every_corpus_has_the_metadata_that_a_user_needs():
         assert corpus.checksums or corpus.bundled
 
 
-@pytest.mark.parametrize("name", sorted(registry.all_corpora()))
+@pytest.mark.parametrize("name", sorted(corpora.all_corpora()))
 def test_every_corpus_builds_a_repo_that_loads(copies, tmp_path, name):
-    corpus = registry.find(name)
+    corpus = corpora.find(name)
     source = None if name == "contrast" else copies / name  # which is part of the package
     splits = data_repo.build(corpus, source, tmp_path / name)
     for (config, split), read in splits.items():
@@ -62,8 +62,8 @@ def test_crossed_chats_with_long_replies_are_listed_and_scored(run, random_model
     _, out, _ = run("corpora")
     [listed] = [line.split() for line in out.splitlines() if line.split()[:1] == ["crossed-long"]]
     assert listed[-3:] == ["train,", "validation,", "test"]
-    published = {name: len(read_split(registry.find("crossed-long"), None, None, name).rows) for name in SPLITS}
-    assert registry.find("crossed-long").size == ", ".join(f"{name} {n:,}" for name, n in published.items())
+    published = {name: len(read_split(corpora.find("crossed-long"), None, None, name).rows) for name in SPLITS}
+    assert corpora.find("crossed-long").size == ", ".join(f"{name} {n:,}" for name, n in published.items())
     code, out, err = run("evaluate", random_model("4-class"), "crossed-long", "--limit", 8)
     assert code == 0 and "crossed-long, test, n = 8" in out, err
 
@@ -72,7 +72,7 @@ def test_joined_lines_of_cnli_are_split_and_damaged_ones_skipped(copies):
     read = rows_of(copies, "cnli", split="train")
     assert [row.id for row in read.rows] == ["AE1", "AC2", "AN3", "BC4", "BE8", "BC9"]
     assert read.rows[3] == Row("BC4", "contradiction", premise="他在跑", hypothesis="他没动")
-    assert read.notes == Counter({cnli.JOINED: 2, cnli.DAMAGED: 2, cnli.REPEATED: 1})
+    assert read.notes == Counter({pairs.JOINED: 2, pairs.DAMAGED: 2, pairs.REPEATED: 1})
 
 
 def test_decode_makes_the_last_speaker_the_assistant_and_keeps_the_evidence(copies):
@@ -142,7 +142,7 @@ def test_the_probes_are_read_from_the_authors_tree_and_from_a_flat_copy(tmp_path
     for file, probe in tree.items():
         write_jsonl(tmp_path / "tree" / "data" / f"{file}.json", [PROBE])
         write_jsonl(tmp_path / "flat" / f"{probe}.json", [PROBE])
-    corpus = registry.find("probing")
+    corpus = corpora.find("probing")
     for source in ("tree", "tree/data", "flat"):
         read = read_split(corpus, tmp_path / source, None, "test")
         assert {row.extra["probe"]: row.id for row in read.rows} == {probe: f"{probe}-1" for probe in tree.values()}
@@ -187,12 +187,12 @@ def test_an_error_names_the_place_of_a_wrong_line(tmp_path, name, file, row, mes
 
 
 def test_the_error_for_a_missing_corpus_says_where_to_get_it(tmp_path):
-    decode = registry.find("decode")
+    decode = corpora.find("decode")
     for source in (None, tmp_path, tmp_path / "nowhere"):
         with pytest.raises(InputError, match=r"decode_v0\.1\.zip|its files are"):
             data_repo.read_all(decode, source)
     with pytest.raises(InputError, match="corpus 'decod' .*anli, "):
-        registry.find("decod")
+        corpora.find("decod")
 
 
 def test_rows_with_the_same_id_are_numbered(tmp_path):
@@ -204,18 +204,18 @@ def test_rows_with_the_same_id_are_numbered(tmp_path):
 
 def test_two_items_with_the_same_id_stay_separate(tmp_path):
     write_jsonl(tmp_path / "mutual.dev.jsonl", [ITEM, ITEM])
-    rows = read_split(registry.find("mutual"), tmp_path, None, "validation").rows
+    rows = read_split(corpora.find("mutual"), tmp_path, None, "validation").rows
     assert [row.source for row in rows] == ["dev_1"] * 4 + ["dev_1#2"] * 4
     assert score(rows, [two_class_verdict(0.0)] * 8, "response")["r1"] == 0.25
     # The claims of one chat belong together, even if one occurs twice.
     write_jsonl(tmp_path / "testsmall.jsonl", [CLAIM, CLAIM])
-    claims = read_split(registry.find("dialfact"), tmp_path, None, "test").rows
+    claims = read_split(corpora.find("dialfact"), tmp_path, None, "test").rows
     assert [(row.id, row.source) for row in claims] == [("1___9--0", "1___9"), ("1___9--0#2", "1___9")]
 
 
 def test_a_test_set_without_labels_is_read(tmp_path):
     write_jsonl(tmp_path / "test.json", [{key: value for key, value in OCNLI[0].items() if key != "label"}])
-    (row,) = read_split(registry.find("ocnli"), tmp_path, None, "test").rows
+    (row,) = read_split(corpora.find("ocnli"), tmp_path, None, "test").rows
     assert (row.label, row.premise, row.source) == (None, "甲", "lit_1")
 
 
@@ -231,7 +231,7 @@ def test_a_new_corpus_needs_one_file_only(run, tmp_path, monkeypatch):
     assert len(code.splitlines()) < 40
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "weather.py").write_text(code, encoding="utf-8")
-    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / "package")])
+    monkeypatch.setattr(corpora, "__path__", [*corpora.__path__, str(tmp_path / "package")])
     (tmp_path / "weather.csv").write_text(
         "今天下雨吗,不下,在下大雨呢,1\n今天下雨吗,下,在下大雨呢,0\n", encoding="utf-8"
     )
@@ -267,19 +267,19 @@ def test_data_build_accepts_a_corpus(run, copies, tmp_path, monkeypatch):
 
 
 def test_the_corpora_folder_option_works_before_the_command(run, copies, tmp_path, monkeypatch):
-    monkeypatch.setenv(registry.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(corpora.VARIABLE, str(tmp_path))
     code, _, err = run("corpora", "--folder", copies, "build", "ocnli", "--out", tmp_path / "before")
     assert code == 0, err
     code, _, err = run("corpora", "--folder", tmp_path, "build", "ocnli", "--folder", copies, "--out", tmp_path / "b")
     assert code == 0, err
     assert run("corpora", "build", "ocnli", "--out", tmp_path / "none")[0] == 2
-    monkeypatch.setenv(registry.VARIABLE, str(copies))
+    monkeypatch.setenv(corpora.VARIABLE, str(copies))
     code, _, err = run("corpora", "build", "ocnli", "--out", tmp_path / "variable")
     assert code == 0, err
 
 
 def test_a_file_belongs_to_the_split_that_its_full_path_names(tmp_path):
-    anli, mutual = registry.find("anli"), registry.find("mutual")
+    anli, mutual = corpora.find("anli"), corpora.find("mutual")
     write_jsonl(tmp_path / "R3" / "train.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c"}])
     write_jsonl(tmp_path / "data" / "mutual" / "dev" / "dev_1.txt", [ITEM])
     for corpus, file, expected_split in (

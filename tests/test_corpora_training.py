@@ -11,7 +11,8 @@ from helpers.chats import write_jsonl
 from helpers.runs import train
 
 from contradiction.conversation import is_chinese
-from contradiction.data.corpora import data_repo, registry
+from contradiction.data import corpora
+from contradiction.data.corpora import data_repo
 from contradiction.errors import InputError
 from contradiction.labels import LABELS
 from contradiction.methods.loading import load_classifier
@@ -74,7 +75,7 @@ def copies(tmp_path_factory):
 def repos(copies, tmp_path_factory):
     folder = tmp_path_factory.mktemp("repos")
     for name in ("decode", "mutual", "dialfact", "ocnli"):
-        data_repo.build(registry.find(name), copies / name, folder / name)
+        data_repo.build(corpora.find(name), copies / name, folder / name)
     return folder
 
 
@@ -120,7 +121,7 @@ def test_a_recipe_trains_and_its_model_is_scored_on_its_corpus(run, copies, repo
     assert code == 0, err
     metrics = json.loads(scores.read_text(encoding="utf-8"))["metrics"]
     classifier = load_classifier(model)
-    assert classifier.chinese_only == (registry.find(corpus).languages == ("zh",))
+    assert classifier.chinese_only == (corpora.find(corpus).languages == ("zh",))
     assert (classifier.columns == ("hypothesis",)) == name.endswith("hypothesis-only")
     assert 0 <= metrics[wanted] <= 1
     assert not (name == "decode-unstructured" and "evidence_f1" in metrics)  # a whole chat names no evidence

@@ -12,8 +12,8 @@ from helpers.corpora import sharing_crossed
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score, roc_auc_score
 
 from contradiction import evaluate
-from contradiction.data import build, labelled
-from contradiction.data.corpora import contrast, crossed, registry
+from contradiction.data import build, corpora, labelled
+from contradiction.data.corpora import contrast, crossed
 from contradiction.data.corpora.corpus import Row, pair_texts, read_split
 from contradiction.data.splits import SPLITS, load_split
 from contradiction.errors import InputError
@@ -452,4 +452,4 @@ def test_one_label_gives_macro_f1_of_that_label_and_a_note():
 def test_a_part_of_a_data_set_on_disk_is_scored_like_the_repo(detector, sample_repo):
     part = load_dataset(str(sample_repo), "4-class", split="test[:20]")
     assert evaluate(detector, part)["ids"] == evaluate(detector, sample_repo, "4-class")["ids"][:20]
-    assert registry.find("contrast").config().labels == NAMES
+    assert corpora.find("contrast").config().labels == NAMES

@@ -11,8 +11,8 @@ from helpers.chats import write_jsonl
 from helpers.runs import train
 from huggingface_hub import RepoCard
 
-from contradiction.data import nli
-from contradiction.data.corpora import cnli, data_repo, pairs, registry
+from contradiction.data import corpora, nli
+from contradiction.data.corpora import data_repo, pairs
 from contradiction.data.corpora.corpus import Note, Row
 from contradiction.errors import InputError
 from contradiction.labels import LABELS, merge, merge_id, task_of
@@ -288,7 +288,7 @@ def test_a_training_repo_accepts_cnli_and_two_way_pairs(copies, tmp_path):
     dev = [copies / "xnli" / "dev.tsv", copies / "decode" / "test.jsonl"]
     built = nli.build(train, dev, tmp_path / "nli")
     assert (built.train, built.validation, built.two_way) == (8, 4, 1)
-    assert built.notes[cnli.JOINED] == 2
+    assert built.notes[pairs.JOINED] == 2
     rows = load_dataset(str(tmp_path / "nli"), "nli", split="train")
     assert rows["label"][-2:] == [2, nli.UNKNOWN]
     assert rows["contradiction"][-2:] == [True, False]
@@ -324,8 +324,8 @@ def test_unlabelled_pairs_are_excluded_too(copies, tmp_path, monkeypatch):
     pair = {"sentence1": "他在吃饭", "sentence2": "他在吃东西"}
     test = tmp_path / "corpora" / "cmnli" / "test.json"
     write_jsonl(test, [pair])
-    monkeypatch.setenv(registry.VARIABLE, str(tmp_path / "corpora"))
-    data_repo.build(registry.find("cmnli"), test.parent, tmp_path / "repo")  # its labels are null
+    monkeypatch.setenv(corpora.VARIABLE, str(tmp_path / "corpora"))
+    data_repo.build(corpora.find("cmnli"), test.parent, tmp_path / "repo")  # its labels are null
     disputed = tmp_path / "disputed.json"
     write_jsonl(disputed, [{**pair, "label": "-"}])
     for number, exclude in enumerate(("cmnli", test, f"{tmp_path / 'repo'}:nli", disputed)):
@@ -337,12 +337,12 @@ def test_unlabelled_pairs_are_excluded_too(copies, tmp_path, monkeypatch):
 
 
 def test_pairs_are_found_by_the_name_of_their_corpus(copies, tmp_path, monkeypatch):
-    monkeypatch.setenv(registry.VARIABLE, str(copies))
+    monkeypatch.setenv(corpora.VARIABLE, str(copies))
     assert len(nli.read("cnli")) == 6
     assert nli.read("ocnli", "validation") == [("甲", "乙", "neutral")]
     assert len(nli.read("decode", nli.ALL)) == 5
     with pytest.raises(InputError, match="mutual: .*train split"):
         nli.read("mutual")
-    monkeypatch.delenv(registry.VARIABLE)
-    with pytest.raises(InputError, match=registry.VARIABLE):
+    monkeypatch.delenv(corpora.VARIABLE)
+    with pytest.raises(InputError, match=corpora.VARIABLE):
         nli.read("ocnli")

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import FolderOutOption, progress, say, show
-from contradiction.errors import InputError
+from contradiction.commands.common import FolderOutOption, say, show
 
 if TYPE_CHECKING:
     from contradiction.data.corpora.corpus import Config, Corpus
@@ -32,12 +31,12 @@ def corpora(context: typer.Context, folder: FolderOption = None) -> None:
         if folder:
             context.default_map = {context.invoked_subcommand: {"folder": folder}}
         return
-    from contradiction.data.corpora import registry
+    from contradiction.data.corpora import all_corpora
     from contradiction.io.tables import Table
 
     rows = [
         (corpus.name, ", ".join(corpus.languages), _licence(corpus), corpus.size, _local(corpus, folder))
-        for corpus in registry.all_corpora().values()
+        for corpus in all_corpora().values()
     ]
     title = f"Corpora ({PARTIAL} of some configs only, which `cdconv corpora show NAME` lists)"
     show(Table(title, ("name", "language", "licence", "size", "local copy"), rows, texts=5))
@@ -46,10 +45,10 @@ def corpora(context: typer.Context, folder: FolderOption = None) -> None:
 @app.command("show")
 def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
     """Describes a corpus: where it can be downloaded, and which files are read."""
-    from contradiction.data.corpora import registry
+    from contradiction.data.corpora import find
     from contradiction.io.tables import Table
 
-    corpus = registry.find(name)
+    corpus = find(name)
     facts = [
         ("title", corpus.title), ("origin", corpus.citation), ("language", ", ".join(corpus.languages)),
         ("licence", _licence(corpus)), ("download", corpus.homepage), ("size", corpus.size),
@@ -80,51 +79,16 @@ def build(
     folder: FolderOption = None,
 ) -> None:
     """Builds a data repo of a corpus, with Parquet files and a card, for `load_dataset`."""
-    from contradiction.data.corpora import data_repo, registry
+    from contradiction.data.corpora import data_repo, find, local_copy
 
-    corpus = registry.find(name)
-    splits = data_repo.build(corpus, source or registry.local_copy(corpus, folder), out)
+    corpus = find(name)
+    splits = data_repo.build(corpus, source or local_copy(corpus, folder), out)
     for note in data_repo.notes_of(splits):
         say(note)
     if missing := data_repo.missing_splits(corpus, splits):
         say(f"missing in the source: {', '.join(missing)}; the complete {corpus.name} is at {corpus.homepage}")
     show(data_repo.size_table(splits))
     typer.echo(f"{out}: {corpus.title}")
-
-
-@app.command("augment")
-def augment(
-    source: Annotated[Path, typer.Argument(help="Claims in the format of DialFact, or chats of Wizard of Wikipedia.")],
-    out: Annotated[Path, typer.Option(help="The file to write. For DialFact: augmented.jsonl in its folder.")],
-    endpoint: Annotated[
-        str | None, typer.Option(help="The /v1 address of a language model that also writes claims; needs --model.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="The name of the language model.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The random seed.")] = 0,
-) -> None:
-    """Makes claims for training from replies with evidence: negations, other numbers, names and passages."""
-    from collections import Counter
-
-    from contradiction.data import made_claims
-    from contradiction.io.endpoint import Endpoint
-    from contradiction.io.files import check_file
-    from contradiction.io.lines import write_lines
-    from contradiction.io.tables import Table
-
-    check_file(out)
-    if bool(endpoint) != bool(model):
-        raise InputError("--endpoint and --model go together")
-    rows = made_claims.read_supported(source)
-    claims = list(made_claims.made(rows, seed))
-    answers = out.with_name(f"{out.name}.answers")  # a run that fails goes on from them
-    if endpoint and model:
-        with Endpoint(model, url=endpoint) as writer, progress("asking for claims") as bar:
-            claims += made_claims.generated(bar.track(rows), writer, answers)
-    write_lines(out, map(made_claims.line_of, claims))
-    if endpoint:
-        answers.unlink(missing_ok=True)
-    counts = Counter((claim.extra["made"], str(claim.label)) for claim in claims)
-    show(Table(str(out), ("how", "label", "claims"), [(*key, f"{n:,}") for key, n in counts.items()], texts=2))
 
 
 def _licence(corpus: "Corpus") -> str:
@@ -142,8 +106,8 @@ def _local(corpus: "Corpus", folder: Path | None) -> str:
 
 def _splits_here(corpus: "Corpus", folder: Path | None) -> list[tuple["Config", str]]:
     """The configs and splits of the local copy; empty where there is none."""
-    from contradiction.data.corpora import registry
+    from contradiction.data.corpora import local_copy
     from contradiction.data.corpora.corpus import local_splits
 
-    place = registry.local_copy(corpus, folder)
+    place = local_copy(corpus, folder)
     return local_splits(corpus, place) if place else []

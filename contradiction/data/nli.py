@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import is_chinese
-from contradiction.data.corpora import cnli, decode, registry
+from contradiction.data import corpora
+from contradiction.data.corpora import decode
 from contradiction.data.corpora.corpus import (
     PAIRS,
     Note,
@@ -25,7 +26,15 @@ from contradiction.data.corpora.corpus import (
     read_split,
     without_notes,
 )
-from contradiction.data.corpora.pairs import LABELS_EXCHANGED, LANGUAGE, NO_CONSENSUS, is_exchanged, pair_of, read_table
+from contradiction.data.corpora.pairs import (
+    LABELS_EXCHANGED,
+    LANGUAGE,
+    NO_CONSENSUS,
+    is_exchanged,
+    pair_of,
+    read_cnli,
+    read_table,
+)
 from contradiction.data.splits import write_repo
 from contradiction.errors import InputError, first_line
 from contradiction.io.files import check_new
@@ -87,7 +96,7 @@ def _read(corpus: str | Path, split: str, notes: Counter[str], *, needs_labels: 
     path = Path(corpus)
     start = read_text(path)[:1000].lstrip("\r\n")
     if path.suffix == ".txt" and "\t" in start and not start.startswith(("{", "[")):
-        return _pairs_of(cnli.read(path), notes)
+        return _pairs_of(read_cnli(path), notes)
     if '"last"' in start or '"turns"' in start:
         return _pairs_of(read_file(path, decode.CORPUS.config("nli-2-class"), decode.CORPUS.title), notes)
     pairs = _chinese(corpus, read_table(path), needs_labels)
@@ -118,18 +127,18 @@ def _pairs_of(rows: Iterable[Row | Note], notes: Counter[str]) -> list[MaybeLabe
 
 
 def _by_name(corpus: str, split: str) -> list[Split] | None:
-    """The splits of a corpus of the registry; None where there is none of that name, or there is such a file or folder.
+    """The splits of a corpus ; None where there is none of that name, or there is such a file or folder.
 
     Raises:
         InputError: no copy of it is here, or the copy has no such split of pairs.
     """
-    known = registry.all_corpora().get(corpus)
+    known = corpora.all_corpora().get(corpus)
     if known is None or Path(corpus).exists():
         return None
-    place = registry.local_copy(known)
+    place = corpora.local_copy(known)
     if place is None:
         raise InputError(
-            f"{corpus}: no local copy; name its file, or set ${registry.VARIABLE} to a folder of corpora; the full "
+            f"{corpus}: no local copy; name its file, or set ${corpora.VARIABLE} to a folder of corpora; the full "
             f"corpus: {known.homepage}"
         )
     splits = [(config.name, name) for config, name in local_splits(known, place) if config.shape == PAIRS]

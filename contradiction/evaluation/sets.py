@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from contradiction.conversation import alternating, read_message
-from contradiction.data import labelled
-from contradiction.data.corpora import crossed, registry
+from contradiction.data import corpora, labelled
+from contradiction.data.corpora import crossed
 from contradiction.data.corpora.corpus import (
     PAIRS,
     Config,
@@ -139,7 +139,7 @@ def load(
         if config:
             raise InputError(f"{source}: a file of labelled chats has no configs; leave --config out")
         return _of_file(source, split or labelled.WHOLE, limit)
-    corpus = registry.all_corpora().get(Path(source).name)
+    corpus = corpora.all_corpora().get(Path(source).name)
     if corpus and not (Path(source) / "README.md").is_file():
         if copy is None and Path(source).is_dir():
             copy = source
@@ -219,7 +219,7 @@ def _row(values: Mapping[str, Any]) -> Row:
 def _of_corpus(
     corpus: Corpus, copy: str | Path | None, config: str | None, split: str | None, limit: int | None
 ) -> EvalSet:
-    place = source_of(corpus, copy or registry.local_copy(corpus))
+    place = source_of(corpus, copy or corpora.local_copy(corpus))
     chosen = corpus.config(config)
     task = task_of_labels(chosen.labels)
     if task is None or task not in LABELS:

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contradiction import cdconv
-from contradiction.data import nli
-from contradiction.data.corpora import registry
+from contradiction.data import corpora, nli
 from contradiction.labels import RELEASE
 from contradiction.training import leakage, record
 
@@ -68,7 +67,7 @@ def _parts(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _of_data(name: str) -> str:
-    corpus = registry.find_by_title(name)
+    corpus = corpora.find_by_title(name)
     licence = corpus.license if corpus else LICENSES.get(name, OTHER)
     return OTHER if licence == "unknown" else licence
 
@@ -78,7 +77,7 @@ def _strictness(licence: str) -> tuple[bool, bool, bool, str]:
 
 
 def _corpus(title: str) -> str:
-    if not (corpus := registry.find_by_title(title)):
+    if not (corpus := corpora.find_by_title(title)):
         return title
     licence = "licence not stated" if corpus.license == "unknown" else corpus.license
     return _credit(title, corpus.homepage.split()[0], licence)

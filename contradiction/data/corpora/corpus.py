@@ -1,6 +1,6 @@
 """The description of a corpus: its origin, its files, and the rows that are read from them.
 
-A module of this folder that defines an object ``CORPUS`` is a corpus; ``contradiction.data.corpora.registry`` finds it.
+A module of this folder defines an object :class:`Corpus`, and ``contradiction.data.corpora.find`` returns it by name.
 """
 
 from bisect import bisect_right

@@ -13,7 +13,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -378,6 +378,15 @@ CORPUS = Corpus(
     "other. In the configs alone and unrelated, the same replies contradict nothing, so all contradictions that are "
     "called there are false alarms.",
     bundled=FOLDER,
+)
+LONG = replace(
+    CORPUS,
+    name=CROSSED_LONG,
+    title="Crossed chats with long replies",
+    size="train 8,592, validation 496, test 728",
+    configs=(_config(CROSSED_LONG, read_rows, SPLITS), *CORPUS.configs[1:]),
+    description=f"{CORPUS.description} Replies and messages of the assistant have 60 to 240 characters.",
+    bundled=FOLDERS[CROSSED_LONG],
 )
 
 

@@ -85,6 +85,6 @@ CORPUS = Corpus(
     checksums={"testsmall.jsonl": "cc7c258131e08005096f4a1bd9574a478687c64cb7d6d36b7eb52d9b825e1d3d"},
     description="The passages of a claim that is supported or refuted are its evidence. For a claim without enough "
     "information, they are what the annotators were shown. A claim is verifiable if it states a fact about the world. "
-    "Training claims are made by `cdconv corpora augment`. "
+    "No training split is published; claims in the same format can be read from `augmented.jsonl`. "
     "The licence is that of the authors' repository.",
 )
