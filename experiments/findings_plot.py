@@ -21,11 +21,9 @@ from paper.plots import COLOURS, draw_grid, save_png
 # Config -> name in the saved results -> label in the plot.
 SHOWN = {
     "4-class": {
-        "e5-small-balanced-ensemble": "e5-small-balanced-ensemble",
-        "e5-small-with-kernel": "e5-small-with-kernel (ensemble)",
+        "e5-small-with-crossed": "e5-small-with-crossed (ensemble)",
         "e5-small-ensemble": "e5-small-ensemble (ensemble)",
         "e5-small-two-views": "e5-small-two-views (ensemble)",
-        "kernel ridge, e5-small-zh": "kernel ridge, frozen encoder",
         "e5-small-ngram-student": "e5-small-ngram-student",
         "e5-small-student": "e5-small-student",
         paths.SHIPPED.name: f"{paths.SHIPPED.name} (shipped)",
@@ -35,8 +33,6 @@ SHOWN = {
         "e5-small-cdconv": "e5-small-cdconv",
     },
     "4-class-grouped": {
-        "e5-small-with-kernel-grouped": "e5-small-with-kernel (ensemble)",
-        "kernel ridge, e5-small-zh": "kernel ridge, frozen encoder",
         "e5-small-ngram-student-grouped": "e5-small-ngram-student",
         "hierarchical-4-class-grouped-e5-small-nli-seed23": "hierarchical, three encoders",
         "sentence-pair-4-class-grouped-e5-small-nli-seed42": "sentence pair",
