@@ -1,7 +1,7 @@
 """The metric of CDConv: accuracy, macro-F1 and the figures of every class, with bootstrap intervals and paired tests.
 
 `score` and `compare` are plain functions. `score_replies` adds the figures of probabilities, of replies to one chat and
-of evidence, and `score_rows` gives those of the crossed chats, of DECODE, of response selection and of retrieval.
+of evidence, and `score_rows` gives those of the crossed chats, of DECODE and of response selection.
 `CDConvMetric` makes them available to `evaluate.load`. The file is a Hub Space of its own: it imports nothing of this
 project, and one module per line, which `evaluate` needs.
 """
@@ -28,8 +28,7 @@ LABELS: dict[str, tuple[str, ...]] = {
     "verifiable": ("not verifiable", "verifiable"),
 }
 # Tasks whose rows are more than a label, see `score_rows`.
-CROSSED, DECODE, SELECTION, RETRIEVAL = "crossed", "decode", "selection", "retrieval"
-DEPTHS = (1, 5, 10)  # the k of recall@k in "retrieval"
+CROSSED, DECODE, SELECTION = "crossed", "decode", "selection"
 # Each config of the data set has a twin with this ending; the labels are the same.
 GROUPED = "-grouped"
 # Configs of the data set that are scored as another config.
@@ -404,11 +403,6 @@ def score_rows(
     index of the right one. The figures are recall at 1 and 2 ("r1", "r2") and the mean reciprocal rank ("mrr"). Among
     equal scores the rank of the right reply is as if they were shuffled.
 
-    "retrieval": a prediction is the indices of the passages that a search found, the best first, and a reference those
-    of the relevant passages, at least one. The figures are "recall@1", "recall@5" and "recall@10", the searches with a
-    relevant passage among the first k, and the mean reciprocal rank of the first relevant passage ("mrr"); a search
-    that finds none counts as 0.
-
     Returns:
         "n" (rows, or items of "crossed"), and the figures as fractions; one that is 0 / 0 is None. With bootstrap also
         "interval", as in `score`.
@@ -419,8 +413,6 @@ def score_rows(
     Examples:
         >>> score_rows([2, 0], [[0.1, 0.3, 0.9], [0.2, 0.7, 0.1]], "selection")["mrr"]
         0.75
-        >>> score_rows([[7], [4, 5]], [[7, 2], [2, 5]], "retrieval")
-        {'n': 2, 'recall@1': 0.5, 'recall@5': 1.0, 'recall@10': 1.0, 'mrr': 0.75}
         >>> pair = [{"id": "t-good", "item": "t", "label": 0}, {"id": "t-bad", "item": "t", "label": "intra-sentence"}]
         >>> score_rows(pair, [0.6, 0.8], "crossed")
         {'n': 1, 'in_order': 1.0, 'both_right': 0.0, 'all_right': 0.0}
@@ -544,17 +536,8 @@ def _selection_shares(right: int, scores: list[float]) -> Shares:
     }
 
 
-def _retrieval_shares(relevant: list[int], found: list[int]) -> Shares:
-    place = next((place for place, passage in enumerate(found, start=1) if passage in relevant), np.inf)
-    return {**{f"recall@{depth}": (place <= depth, 1) for depth in DEPTHS}, "mrr": (1 / place, 1)}
-
-
 # How a row of a task is counted, by reference and prediction. The rows of "crossed" are counted by item.
-SHARES: dict[str, abc.Callable[[Any, Any], Shares]] = {
-    DECODE: _decode_shares,
-    SELECTION: _selection_shares,
-    RETRIEVAL: _retrieval_shares,
-}
+SHARES: dict[str, abc.Callable[[Any, Any], Shares]] = {DECODE: _decode_shares, SELECTION: _selection_shares}
 
 
 def _task(name: str) -> str:
@@ -625,18 +608,11 @@ def _decode_reference(row: object, where: str) -> dict[str, Any]:
 
 
 def _indices(values: Any, where: str) -> list[int]:
-    """The indices of messages or passages."""
+    """The indices of messages."""
     listed = _plain(values)
     if not isinstance(listed, list | tuple) or not all(_is_integer(index) and index >= 0 for index in listed):
         raise ValueError(f"{where} is {short(listed)}; allowed are lists of indices from 0")
     return [int(index) for index in listed]
-
-
-def _relevant(row: Any, where: str) -> list[int]:
-    """The indices of the relevant passages of a search."""
-    if not (indices := _indices(row, where)):
-        raise ValueError(f"{where} is []; allowed are lists of at least one relevant passage")
-    return indices
 
 
 def _scores(row: object, where: str) -> list[float]:
@@ -663,7 +639,6 @@ READERS: dict[str, tuple[Reader, Reader]] = {
     CROSSED: (_probability, _crossed_row),
     DECODE: (_decode_row, _decode_reference),
     SELECTION: (_scores, _right),
-    RETRIEVAL: (_indices, _relevant),
 }
 ROW_TASKS = tuple(READERS)
 
@@ -808,7 +783,6 @@ class CDConvMetric(evaluate.Metric):
             CROSSED: [(number, {"id": text, "item": text, "label": integer})],
             DECODE: [({"label": integer, "evidence": datasets.List(integer)},) * 2],
             SELECTION: [(datasets.List(number), integer)],
-            RETRIEVAL: [(datasets.List(integer),) * 2],
         }.get(self.task, [(predicted, right) for predicted in (integer, text) for right in (integer, text)])
         return evaluate.MetricInfo(
             description=_DESCRIPTION,

@@ -11,11 +11,11 @@ from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.dialfact import UNKNOWN
 from contradiction.evaluation.baselines import WORDS
 from contradiction.io.tables import Table, percent
-from evaluate_metric.evaluate_metric import DEPTHS, RETRIEVAL, score_rows
 
 if TYPE_CHECKING:
     from contradiction.inference.embedding import Embedder
 
+DEPTHS = (1, 5, 10)  # the k of recall@k
 BLOCK = 256  # the queries whose similarities to all passages are in memory at once
 CONTENT_WORDS = {**WORDS, "stop_words": "english"}  # of TF-IDF and BM25
 
@@ -123,13 +123,13 @@ def recall(rows: Sequence[Row], passages: Sequence[str], order: Sequence[Sequenc
         reciprocal rank of the first of a claim's passages, 0 if none is in ``order``.
     """
     places = {passage: index for index, passage in enumerate(passages)}
-    searches = [
-        ([places[passage] for passage in row.extra["passages"]], ranking)
-        for row, ranking in zip(rows, order, strict=True)
-        if has_evidence(row)
-    ]
-    wanted, found = zip(*searches, strict=True)
-    return {"passages": len(passages), **score_rows(wanted, found, RETRIEVAL)}
+    ranks = []
+    for row, ranking in zip(rows, order, strict=True):
+        if has_evidence(row):
+            wanted = {places[passage] for passage in row.extra["passages"]}
+            ranks.append(next((rank for rank, place in enumerate(ranking, start=1) if place in wanted), np.inf))
+    recalls = {f"recall@{depth}": float(np.mean(np.array(ranks) <= depth)) for depth in DEPTHS}
+    return {"n": len(ranks), "passages": len(passages), **recalls, "mrr": float(np.mean(1 / np.array(ranks)))}
 
 
 def table(results: Mapping[str, Mapping[str, Any]]) -> Table:

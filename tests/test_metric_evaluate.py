@@ -194,8 +194,6 @@ results["grouped"] = evaluate.load("./evaluate_metric/evaluate_metric.py", "pers
 results["in_memory"] = evaluate.load("evaluate_metric", keep_in_memory=True).compute(**plain)
 ranked = {"predictions": [[0.1, 0.9], [0.7, 0.2]], "references": [1, 1]}
 results["ranked"] = evaluate.load("evaluate_metric", "selection").compute(**ranked)
-searches = {"predictions": [[2, 0], [1]], "references": [[0, 5], [1]]}
-results["searches"] = evaluate.load("evaluate_metric", "retrieval").compute(**searches)
 results["pairs"] = evaluate.load("evaluate_metric", "nli").compute(predictions=["neutral", 2], references=[1, 0])
 chats = {"label": 1, "evidence": [0, 2]}
 results["chats"] = evaluate.load("evaluate_metric", "decode").compute(predictions=[chats], references=[chats])
@@ -231,7 +229,6 @@ def test_evaluate_loads_the_metric_offline_under_every_spelling(tmp_path) -> Non
     assert results["dotted"] == results["grouped"] == persona
     assert results["combined"] == results["combined_added"]
     assert results["ranked"] == {"n": 2, "r1": 0.5, "r2": 1.0, "mrr": 0.75}
-    assert results["searches"] == {"n": 2, "recall@1": 0.5, "recall@5": 1.0, "recall@10": 1.0, "mrr": 0.75}
     assert results["pairs"] == score([1, 0], [1, 2], "nli")
     assert results["chats"]["strict_accuracy"] == results["chats"]["evidence_f1"] == 1.0
     assert (results["combined"]["four_macro_f1"], results["combined"]["two_macro_f1"]) == (1.0, 1.0)

@@ -1,4 +1,4 @@
-"""The figures of replies, DECODE, selection and retrieval equal scikit-learn's or counts by hand."""
+"""The figures of replies, DECODE and selection equal scikit-learn's or counts by hand."""
 
 import numpy as np
 import pytest
@@ -75,28 +75,6 @@ def test_selection_figures_equal_scikit_learns():
         assert figures[figure] == pytest.approx(top_k_accuracy_score(rights, scores, k=place, labels=range(4)))
     assert figures["mrr"] == pytest.approx(label_ranking_average_precision_score(np.eye(4)[rights], scores))
     assert score_rows([0], [[1.0, 1.0, 0.0]], "selection") == {"n": 1, "r1": 0.5, "r2": 1.0, "mrr": 0.75}
-
-
-def test_retrieval_figures_equal_scikit_learns():
-    draw = np.random.default_rng(6)
-    scores, rights = draw.random((200, 30)), draw.integers(30, size=200)
-    ranked = np.argsort(-scores, axis=1)
-    figures = score_rows(rights[:, None], ranked, "retrieval")
-    for depth in (1, 5, 10):
-        expected = top_k_accuracy_score(rights, scores, k=depth, labels=range(30))
-        assert figures[f"recall@{depth}"] == pytest.approx(expected)
-    assert figures["mrr"] == pytest.approx(label_ranking_average_precision_score(np.eye(30)[rights], scores))
-    cut = score_rows(rights[:, None], ranked[:, :10], "retrieval")
-    assert cut["recall@10"] == figures["recall@10"] and 0 < figures["mrr"] - cut["mrr"] < 1 / 11
-
-
-def test_the_first_relevant_passage_counts():
-    searches = {"found second": ([3, 9], [1, 9, 3]), "not found": ([0], [1, 2]), "no passage found": ([0], [])}
-    figures = score_rows(*zip(*searches.values(), strict=True), "retrieval", bootstrap=50)
-    assert (figures["n"], figures["recall@1"], figures["recall@5"], figures["mrr"]) == pytest.approx(
-        (3, 0, 1 / 3, 1 / 6)
-    )
-    assert figures["interval"]["recall@1"] == [0, 0]
 
 
 def crossed_rows(count):
@@ -215,14 +193,12 @@ def test_intervals_are_as_wide_as_those_of_resampled_rows():
         ("selection", [0], [0.1], r"predictions\[0\] is 0.1; allowed"),
         ("selection", [0, 1], [[0.1, 0.2]], "lengths differ"),
         ("selection", [], [], "are empty"),
-        ("retrieval", [[]], [[1]], r"references\[0\] is \[\]; allowed are lists of at least one"),
-        ("retrieval", [[1]], [["1"]], r"predictions\[0\] is \['1'\]; allowed are lists of indices"),
         ("crossed", [{"id": "t-good", "label": 0}], [0.1], r"references\[0\] is .*; allowed are dicts with 'id'"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 4}], [0.1], r"references\[0\]\['label'\] is 4"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [1.1], r"predictions\[0\] is 1.1; allowed are prob"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [0.1], "lack a row of item 't'"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 0}] * 2, [0.1] * 2, "second consistent reply .* 't-good'"),
-        ("nli", [0], [0], "the task is 'nli'; allowed are 'crossed', 'decode', 'selection', 'retr"),
+        ("nli", [0], [0], "the task is 'nli'; allowed are 'crossed', 'decode', 'sel"),
     ],
 )
 def test_the_error_names_an_invalid_row(task, references, predictions, message):
