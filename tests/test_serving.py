@@ -25,10 +25,10 @@ from contradiction.paths import CHECKOUT
 from contradiction.serving import predictions
 from contradiction.serving.api import PATHS, POSTS, application, handlers, router
 from contradiction.serving.endpoints import VERDICT, chosen
-from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Metrics
 from contradiction.serving.predictions import BusyError, JoinedPredictions, LateError, TooLongError
 from contradiction.serving.service import Service
+from contradiction.settings import Limits
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from contradiction.decoder.trees import Packed
 from contradiction.errors import InputError
-from contradiction.io.packages import check_installed
+from contradiction.io.environment import check_installed
 from contradiction.io.pretrained import load_config, load_model, load_weights, loading
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from contradiction.inference.base import check_precision
 from contradiction.inference.torch_backend import autocast, check_fast_enough, to_device
 from contradiction.inputs.tokenization import encode, has_known_token, max_length_of
 from contradiction.inputs.views import normalize
+from contradiction.io.environment import no_model_bars
 from contradiction.io.pretrained import check_vocabulary, check_weights, load_model, load_tokenizer, loading
-from contradiction.io.quiet import no_model_bars
 
 BATCH_SIZE = 64
 CACHE_SIZE = 2**17  # texts whose vectors are kept: 200 MB for a small encoder

@@ -11,8 +11,8 @@ import numpy as np
 from contradiction.errors import InputError, first_line
 from contradiction.inference.base import Backend, check_precision, register, threads
 from contradiction.io import manifest
+from contradiction.io.environment import check_installed
 from contradiction.io.hub import fetch_file
-from contradiction.io.packages import check_installed
 from contradiction.io.pretrained import WEIGHTS, check_tokenizer, load_without_torch, loading
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from contradiction.data.splits import CHINESE
 from contradiction.errors import InputError
 from contradiction.inputs.views import CHINESE_ONLY_KEY, VIEWS
 from contradiction.io import files
-from contradiction.io.quiet import no_model_bars
+from contradiction.io.environment import no_model_bars
 from contradiction.labels import task_of
 from contradiction.training import tracking
 from contradiction.training.accelerators import accelerator_for
