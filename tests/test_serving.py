@@ -282,7 +282,7 @@ class Broken:
         raise self.error
 
 
-@pytest.mark.parametrize("error", [OSError("no memory"), InputError("/srv/judge/answers.sqlite: is read-only")])
+@pytest.mark.parametrize("error", [OSError("no memory"), InputError("/srv/judge/answers.jsonl: is read-only")])
 def test_a_model_failure_is_the_fault_of_the_service_and_its_cause_is_only_in_the_log(detector, error, caplog):
     service = Service(detector)
     service.predictions = service.detector.classifier.predict = JoinedPredictions(Broken(error))

@@ -317,7 +317,7 @@ def test_a_chat_that_is_too_long_does_not_affect_the_others(part, model, tmp_pat
 
 def test_a_model_that_fails_is_reported_beside_the_chat_without_its_files(part, model, kept, tmp_path):
     def fail(rows, **_):
-        raise InputError("/srv/judge/answers.sqlite: is read-only")
+        raise InputError("/srv/judge/answers.jsonl: is read-only")
 
     service = Service(ContradictionDetector.from_pretrained(model))
     service.predictions._predict = fail
