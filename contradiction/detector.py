@@ -15,8 +15,7 @@ from contradiction.conversation import Messages, Turn, read_turns
 from contradiction.decision import NO_RULE
 from contradiction.errors import InputError, kind_of
 from contradiction.inference.base import OnBatch
-from contradiction.inputs.rows import check_rows
-from contradiction.inputs.views import TWO_TEXTS, VIEWS, Row
+from contradiction.inputs.views import TWO_TEXTS, VIEWS, Row, check_rows
 from contradiction.inputs.windows import MAX_TURNS, WINDOWED
 from contradiction.io import manifest
 from contradiction.io.files import check_new, new_folder

@@ -12,8 +12,7 @@ import numpy as np
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import Backend
-from contradiction.inference.onnx_backend import MADE_FROM, MAX_LENGTH, OnnxBackend
-from contradiction.inference.openvino_backend import OpenVinoBackend
+from contradiction.inference.onnx_backend import MADE_FROM, MAX_LENGTH, OnnxBackend, OpenVinoBackend
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import VIEW_KEY, Row
 from contradiction.io import manifest

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from contradiction.errors import InputError, first_line, kind_of
-from contradiction.inputs.rows import check_texts
-from contradiction.inputs.views import VIEWS
+from contradiction.inputs.views import VIEWS, check_texts
 from contradiction.io.environment import no_data_bars, no_hub_warnings
 from contradiction.io.files import new_folder
 from contradiction.io.hub import quick_hub
