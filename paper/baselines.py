@@ -26,9 +26,8 @@ from contradiction.data.splits import (
     place_of,
 )
 from contradiction.errors import InputError
-from contradiction.evaluation import results
 from contradiction.evaluation.baselines import FEATURES, KERNEL
-from contradiction.evaluation.results import BASELINE, evaluation
+from contradiction.evaluation.results import BASELINE
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION, VIEWS
 from contradiction.labels import CONFIGS, LABELS, has_two_texts, task_of
@@ -38,6 +37,7 @@ from contradiction.methods.loading import name_with_digest
 from contradiction.methods.ngrams import LinearModel
 from contradiction.reports.tables import score_table
 from contradiction.training import leakage
+from paper.saved_results import add, evaluation
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -65,7 +65,7 @@ def tfidf(
         InputError: there is no such config of conversations.
 
     Yields:
-        One evaluation for each view, as :func:`contradiction.evaluation.results.evaluation` returns it.
+        One evaluation for each view, as :func:`paper.saved_results.evaluation` returns it.
     """
     check_config(config)
     test = load_labelled_split(data, config, split)
@@ -169,7 +169,7 @@ def run(
         if encoder:
             evaluations.append(kernel_ridge(data, name, encoder, split))
         if out:
-            results.add(evaluations, out)
+            add(evaluations, out)
         show(score_table(evaluations, f"{name}, {split} split, n = {evaluations[0]['metrics']['n']:,}"))
 
 

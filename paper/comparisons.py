@@ -10,6 +10,7 @@ from contradiction.inputs.views import HIERARCHICAL
 from contradiction.labels import merged_config
 from contradiction.training import record
 from paper.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, run_of
+from paper.saved_results import best_first
 
 NGRAMS = FEATURES["flatten"]
 Methods = tuple[MethodRuns, MethodRuns]  # an evaluation on four classes, and merged to two
@@ -27,7 +28,7 @@ def comparisons(
         A row for each opponent, task and detector: config, against, task, detector, difference (of macro-F1), low, high
         (95 % interval of the paired bootstrap), p, p_holm (corrected for the detectors of an opponent and task).
     """
-    tests = results.best_first(result for result in evaluations if result["split"] == "test")
+    tests = best_first(result for result in evaluations if result["split"] == "test")
     compared = [result for result in tests if result["config"] == config and _reads_all(result)]
     ngrams = {result["config"]: result for result in tests if (result["name"], result["kind"]) == (NGRAMS, "baseline")}
     opponents: list[tuple[dict[str, Any], Methods]] = []

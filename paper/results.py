@@ -29,9 +29,9 @@ def results(
 
     An added evaluation replaces that of the same run, config and split.
     """
-    from contradiction.evaluation import results as saved
     from contradiction.io.files import check_file, write_text
     from contradiction.io.tables import as_csv
+    from paper import saved_results as saved
     from paper.comparisons import comparisons
     from paper.plots import LEADERBOARD, draw_leaderboard, leaderboard
     from paper.results_page import results_page

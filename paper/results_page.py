@@ -8,11 +8,11 @@ from typing import Any
 
 from contradiction.evaluation import results
 from contradiction.evaluation.figures import RESAMPLES
-from contradiction.evaluation.results_store import seeds_of
 from contradiction.io.tables import Table, render, with_interval
 from contradiction.labels import GROUPED
 from contradiction.paths import RESULTS
 from paper.plots import LEADERBOARD, leaderboard
+from paper.saved_results import published, seeds_of
 
 CROSSED = "crossed.csv"
 HEADER = ("detector", "parameters", "seed", "4-class, argmax", "4-class, rule", "2-class, rule")
@@ -20,7 +20,7 @@ HEADER = ("detector", "parameters", "seed", "4-class, argmax", "4-class, rule", 
 
 def results_page(folder: str | Path = RESULTS) -> str:
     """The page of results, made from the saved evaluations in a folder."""
-    evaluations = results.published(folder)
+    evaluations = published(folder)
     crossed = _crossed(Path(folder) / CROSSED)
     tables = {
         "Official split": result_table(evaluations, "4-class", crossed),

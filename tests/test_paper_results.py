@@ -9,13 +9,12 @@ import pytest
 from PIL import Image
 
 from contradiction import paths
-from contradiction.evaluation import results
 from contradiction.evaluation.figures import holm
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import merge_id
 from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import compare
-from paper import paired_tests, plots
+from paper import paired_tests, plots, saved_results
 from paper import results as script
 from paper.comparisons import NGRAMS, comparisons
 from paper.results_page import results_page
@@ -49,7 +48,7 @@ def make(
         backbone="any", bot=bot,
     ).recorded()  # fmt: skip
     first = 0 if data == "these" else 1000
-    return results.evaluation(
+    return saved_results.evaluation(
         name=name, config=config, split=split, data=data, ids=list(range(first, first + len(REFERENCES))),
         references=REFERENCES if four else merged(REFERENCES), predictions=noisy(noise, name, 4 if four else 2),
         argmax=noisy(plain, f"{name} plain", 4) if plain else None, kind=kind,
@@ -197,7 +196,7 @@ def test_the_page_has_the_scores_of_each_detector_on_the_same_rows_the_best_firs
 
 
 def test_the_plot_ranks_detectors_by_their_decisions(folder):
-    fine, coarse = plots.leaderboard(results.published(folder))
+    fine, coarse = plots.leaderboard(saved_results.published(folder))
     scores = [line.mean("macro_f1") for line in fine.methods]
     assert scores == sorted(scores, reverse=True) and "better" in [line.name for line in fine.methods][:2]
     assert {line.kind for line in fine.methods} == {"trained", "baseline", "shipped"}

@@ -12,7 +12,7 @@ from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.baselines import KERNEL
-from contradiction.evaluation.figures import FIGURES, ScoredRows
+from contradiction.evaluation.figures import FIGURES, are_contradictions, contradiction_probabilities
 from contradiction.evaluation.thresholds import missing_reason, rule_of
 from contradiction.evaluation.thresholds import table as settings_table
 from contradiction.inputs.views import CONVERSATION, HYPOTHESIS_ONLY, VIEWS
@@ -221,7 +221,7 @@ def _headline(evaluations: Sequence[Mapping[str, Any]], config: str) -> str | No
         if (result["config"], result["split"]) == (config, "test"):
             place = f"the test split of {result['data_name']}" if result.get("data_name") else "the test split"
             by_rule, *argmax = (
-                f"{figure_text(each['metrics'], FIGURES[0])} %" for each in (result, result.get("argmax")) if each
+                f"{figure_text(each['metrics'], FIGURES[0].key)} %" for each in (result, result.get("argmax")) if each
             )
             how = f" with the [decision rule](#decision-rule), {argmax[0]} by the most probable label" if argmax else ""
             return f"Macro-F1 on {place}, `{config}`: {by_rule}{how}."
@@ -293,11 +293,9 @@ def _calibration_error(evaluation: Mapping[str, Any]) -> float | None:
 
     if "probabilities" not in evaluation:
         return None
-    columns = (np.array(evaluation[key]) for key in ("references", "predictions", "probabilities"))
-    rows = ScoredRows(task_of(evaluation["config"]), *columns)
-    probabilities = rows.contradiction_probability()
-    assert probabilities is not None
-    return calibration_error(rows.is_contradiction(), np.clip(probabilities, 0, 1))
+    task = task_of(evaluation["config"])
+    probabilities = np.clip(contradiction_probabilities(task, evaluation["probabilities"]), 0, 1)
+    return calibration_error(are_contradictions(task, evaluation["references"]), probabilities)
 
 
 def _is_on_test(evaluation: Mapping[str, Any], config: str) -> bool:
