@@ -24,7 +24,7 @@ from pathlib import Path
 
 from contradiction import paths
 from contradiction.conversation import alternating
-from contradiction.serving.limits import Limits
+from contradiction.settings import Limits
 
 ROWS = [json.loads(line) for line in paths.SAMPLE.read_text(encoding="utf-8").splitlines()]
 POLITE = (503, 504)  # busy, or too late, each with a sentence

@@ -15,13 +15,11 @@ from contradiction.conversation import Messages, Turn, read_turns
 from contradiction.decision import NO_RULE
 from contradiction.errors import InputError, kind_of
 from contradiction.inference.base import OnBatch
-from contradiction.inputs.rows import check_rows
-from contradiction.inputs.views import TWO_TEXTS, VIEWS, Row
+from contradiction.inputs.views import TWO_TEXTS, VIEWS, Row, check_rows
 from contradiction.inputs.windows import MAX_TURNS, WINDOWED
 from contradiction.io import manifest
 from contradiction.io.files import check_new, new_folder
-from contradiction.io.hub import model_name
-from contradiction.io.upload import check_repo_id, push
+from contradiction.io.hub import check_repo_id, model_name, push
 from contradiction.labels import CATEGORIES, WITHOUT_RULE
 from contradiction.methods.base import Classification, Classifier
 from contradiction.methods.checkpoint import CheckpointClassifier, save_view

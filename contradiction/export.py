@@ -12,13 +12,12 @@ import numpy as np
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import Backend
-from contradiction.inference.onnx_backend import MADE_FROM, MAX_LENGTH, OnnxBackend
-from contradiction.inference.openvino_backend import OpenVinoBackend
+from contradiction.inference.onnx_backend import MADE_FROM, MAX_LENGTH, OnnxBackend, OpenVinoBackend
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import VIEW_KEY, Row
 from contradiction.io import manifest
+from contradiction.io.environment import check_installed
 from contradiction.io.files import check_new, new_file, new_folder, read_json, write_json
-from contradiction.io.packages import check_installed
 from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import method_of, parts_of, save_rule

@@ -10,7 +10,7 @@ from types import ModuleType
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.io.packages import check_installed
+from contradiction.io.environment import check_installed
 from contradiction.paths import SPACE
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.errors import InputError
-from contradiction.io.upload import Upload, check_repo_id
+from contradiction.io.hub import Upload, check_repo_id
 from contradiction.labels import RELEASE
 from contradiction.methods.loading import method_of, parts_of
 from contradiction.paths import METRIC, PACKAGE, SPACE

@@ -1,16 +1,18 @@
-"""Settings of an operator: a threshold, a prior, categories, and which earlier turns are read and how."""
+"""Settings of an operator, and the limits of a request to the service."""
 
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from contradiction.decision import MIN_FOR_CURVE, Rule
 from contradiction.errors import InputError, shown
 from contradiction.inputs.windows import MAX_TURNS, WINDOWED, check_windowing
 from contradiction.labels import CATEGORIES, CONTRADICTIONS
+
+if TYPE_CHECKING:
+    from contradiction.decision import Rule
 
 FEW_CALLED = 0.1  # of the validation replies: if no more reach a probability, hardly any does
 _PRECISION = re.compile(r"\s*precision\s*>=\s*(\d*\.?\d+)\s*")
@@ -61,7 +63,7 @@ class Settings:
             raise InputError(f"categories is empty; name at least one of {', '.join(CATEGORIES)}")
         object.__setattr__(self, "categories", tuple(name for name in CATEGORIES if name in categories))
 
-    def threshold_for(self, rule: Rule, name: str = "the detector") -> float:
+    def threshold_for(self, rule: "Rule", name: str = "the detector") -> float:
         """The threshold on the corrected probabilities, as a number.
 
         Raises:
@@ -71,6 +73,8 @@ class Settings:
             return rule.threshold if self.prior is None else self._one_half(rule, name)
         if not isinstance(self.threshold, str):
             return self.threshold
+        from contradiction.decision import MIN_FOR_CURVE  # late, because the command line reads the limits below
+
         target = float(_PRECISION.fullmatch(self.threshold)[1])  # type: ignore[index]  # checked when it was set
         if not rule.curve or rule.prior is None:
             raise InputError(
@@ -92,7 +96,7 @@ class Settings:
             )
         return self.at_prior(max(reached, key=lambda point: point.recall).threshold, rule)
 
-    def _one_half(self, rule: Rule, name: str) -> float:
+    def _one_half(self, rule: "Rule", name: str) -> float:
         """The threshold of one half at the operator's prior; raises InputError if hardly any reply reaches it."""
         if self.prior is None or rule.prior is None or not rule.curve:
             return 0.5
@@ -107,7 +111,7 @@ class Settings:
             )
         return 0.5
 
-    def correct(self, scores: Mapping[str, float], task: str, rule: Rule) -> dict[str, float]:
+    def correct(self, scores: Mapping[str, float], task: str, rule: "Rule") -> dict[str, float]:
         """Corrects probabilities for the operator's prior: each odds times the ratio of the odds of the priors.
 
         Source: Saerens et al., 2002, *Adjusting the outputs of a classifier to new a priori probabilities*, eq. 2.4.
@@ -128,7 +132,7 @@ class Settings:
             for name, score in scores.items()
         }
 
-    def at_prior(self, probability: float, rule: Rule) -> float:
+    def at_prior(self, probability: float, rule: "Rule") -> float:
         """Corrects the probability of a contradiction for the operator's prior; unchanged if none is set."""
         if self.prior is None or rule.prior is None:
             return probability
@@ -169,3 +173,34 @@ def _parse_threshold(text: str) -> float | str:
     if not 0 <= value <= 1:
         raise InputError(f"threshold {text!r}; it must be a probability from 0 to 1, or like precision>=0.8")
     return value
+
+
+LONGEST_ROW = 1000  # characters of a row that count towards the cost of a request: a model reads no more
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of one request to the service.
+
+    Attributes:
+        body: the maximum size of a request in bytes.
+        messages: the maximum number of messages of a chat.
+        candidates: the maximum number of candidates to rank, or of facts to check against.
+        cost: the maximum number of characters to read: those of every pair of replies that is compared and was not read
+            before. By default, one reply can always be judged against as many earlier turns as a detector reads.
+        seconds: the maximum time to answer.
+        requests: how many requests are worked on or wait; beyond them, the service says that it is busy.
+        per_caller: the same for the requests of one caller, who is known by the address. By default all, because most
+            services have one caller, the backend of a chatbot.
+        at_once: how many requests of one caller are worked on at a time; the caller's others wait. A model reads 32
+            rows in a batch. While it does so, the rows of the next requests are collected.
+    """
+
+    body: int = 512 * 1024
+    messages: int = 400
+    candidates: int = 64
+    cost: int = MAX_TURNS * LONGEST_ROW
+    seconds: float = 30.0
+    requests: int = 256
+    per_caller: int = 256
+    at_once: int = 64

@@ -20,7 +20,7 @@ from contradiction.data.splits import load_split
 from contradiction.decision import IN_USE
 from contradiction.errors import InputError
 from contradiction.evaluation import results
-from contradiction.evaluation.figures import ScoredRows, measure
+from contradiction.evaluation.figures import are_contradictions, contradiction_probabilities, measure
 from contradiction.io.files import new_folder, write_text
 from contradiction.io.tables import as_csv
 from contradiction.labels import CONTRADICTION, LABELS, task_of
@@ -38,6 +38,24 @@ BY = {
     "seen_u1": "u1 in training",
 }
 SEEN = {"seen_context": ("u1", "b1", "u2"), "seen_u1": ("u1",)}
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Scored rows: the task, class ids of shape (rows,), and the probabilities of shape (rows, labels)."""
+
+    task: str
+    references: np.ndarray
+    predictions: np.ndarray
+    probabilities: np.ndarray
+
+    def is_contradiction(self) -> np.ndarray:
+        """Whether each reference is a contradiction of any kind, shape (rows,)."""
+        return are_contradictions(self.task, self.references)
+
+    def contradiction_probabilities(self) -> np.ndarray:
+        """P(contradiction), shape (rows,). Saved probabilities are rounded, so their sum may slightly exceed 1."""
+        return np.clip(contradiction_probabilities(self.task, self.probabilities), 0, 1)
 
 
 @dataclass(frozen=True)
@@ -61,7 +79,7 @@ class Analysis:
 
     def probabilities(self) -> np.ndarray:
         """P(contradiction) of each row, shape (rows,)."""
-        return _probabilities(self.rows)
+        return self.rows.contradiction_probabilities()
 
 
 def analyse(evaluation: Mapping[str, Any], data: str | Path) -> Analysis:
@@ -80,7 +98,7 @@ def analyse(evaluation: Mapping[str, Any], data: str | Path) -> Analysis:
     truth, metrics = rows.is_contradiction(), evaluation["metrics"]
     if truth.all() or not truth.any():
         raise InputError(f"{data}: {evaluation['config']!r} needs both contradictions and other replies")
-    curve = threshold_curve(truth, _probabilities(rows))
+    curve = threshold_curve(truth, rows.contradiction_probabilities())
     return Analysis(
         evaluation=evaluation,
         rows=rows,
@@ -91,19 +109,13 @@ def analyse(evaluation: Mapping[str, Any], data: str | Path) -> Analysis:
             for label, row in zip(metrics["labels"], metrics["confusion_matrix"], strict=True)
         ],
         comparison=_comparison(evaluation),
-        reliability=reliability(truth, _probabilities(rows)),
+        reliability=reliability(truth, rows.contradiction_probabilities()),
         curve=curve,
         operating_points=[
             *operating_points(curve, len(truth), float(truth.mean())),
             *operating_points(curve, len(truth), IN_USE),
         ],
     )
-
-
-def _probabilities(rows: ScoredRows) -> np.ndarray:
-    probabilities = rows.contradiction_probability()
-    assert probabilities is not None
-    return np.clip(probabilities, 0, 1)  # saved ones are rounded, so their sum may slightly exceed 1
 
 
 def _groups(split: Any, train: Any) -> dict[str, list[str]]:

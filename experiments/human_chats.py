@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from contradiction import ContradictionDetector
 from contradiction.conversation import ASSISTANT, alternating
-from contradiction.evaluation.figures import ratio_interval
+from contradiction.evaluation.figures import RESAMPLES
 from contradiction.io.tables import Table, with_interval
 from contradiction.verdict import Verdict
 
@@ -61,8 +61,11 @@ def changed_answers(chats: Sequence[Chat]) -> list[Chat]:
 
 def share(of_chats: Sequence[Sequence[bool]]) -> str:
     """The share of true values, in percent, with an interval over chats."""
-    sums, counts = [sum(values) for values in of_chats], [len(values) for values in of_chats]
-    return with_interval(sum(sums) / sum(counts), ratio_interval(sums, counts, SEED))
+    parts, wholes = (np.array([measure(values) for values in of_chats]) for measure in (sum, len))
+    drawn = np.random.default_rng(SEED).integers(len(parts), size=(RESAMPLES, len(parts)))
+    totals = wholes[drawn].sum(axis=1)
+    shares = parts[drawn].sum(axis=1)[totals > 0] / totals[totals > 0]
+    return with_interval(parts.sum() / wholes.sum(), np.quantile(shares, [0.025, 0.975]).tolist())
 
 
 def scan(detector: ContradictionDetector, chats: Sequence[Chat], title: str) -> list[list[Verdict]]:

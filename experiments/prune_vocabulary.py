@@ -31,9 +31,9 @@ from contradiction.errors import InputError
 from contradiction.inputs.tokenization import first_position
 from contradiction.inputs.views import normalize
 from contradiction.io import files, manifest
+from contradiction.io.environment import no_model_bars
 from contradiction.io.hub import model_name
 from contradiction.io.pretrained import check_finite, load_config, load_model, load_tokenizer, loading
-from contradiction.io.quiet import no_model_bars
 from contradiction.io.tables import Table
 from contradiction.training import leakage
 from contradiction.training.record import PRUNED

@@ -17,7 +17,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from contradiction import ContradictionDetector, page, paths
-from contradiction.chats.pasted import read_pasted
+from contradiction.chats.readers import read_pasted
 from contradiction.io import files
 from contradiction.serving.review import application
 from contradiction.serving.review_store import LabelStore

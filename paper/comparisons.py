@@ -10,13 +10,14 @@ from contradiction.inputs.views import HIERARCHICAL
 from contradiction.labels import merged_config
 from contradiction.training import record
 from paper.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, run_of
+from paper.saved_results import best_first
 
 NGRAMS = FEATURES["flatten"]
 Methods = tuple[MethodRuns, MethodRuns]  # an evaluation on four classes, and merged to two
 
 
 def comparisons(
-    evaluations: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLES, made: int = 0
+    evaluations: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLES
 ) -> Iterator[dict[str, Any]]:
     """The evaluations of a config of four classes on its test split, compared with n-grams and with hierarchical.
 
@@ -25,10 +26,9 @@ def comparisons(
 
     Yields:
         A row for each opponent, task and detector: config, against, task, detector, difference (of macro-F1), low, high
-        (95 % interval of the paired bootstrap), p, p_holm (corrected for the detectors of an opponent and task, or for
-        ``made`` of them, if more were compared than are shown).
+        (95 % interval of the paired bootstrap), p, p_holm (corrected for the detectors of an opponent and task).
     """
-    tests = results.best_first(result for result in evaluations if result["split"] == "test")
+    tests = best_first(result for result in evaluations if result["split"] == "test")
     compared = [result for result in tests if result["config"] == config and _reads_all(result)]
     ngrams = {result["config"]: result for result in tests if (result["name"], result["kind"]) == (NGRAMS, "baseline")}
     opponents: list[tuple[dict[str, Any], Methods]] = []
@@ -44,7 +44,7 @@ def comparisons(
         others = [result for result in compared if result is not opponent and result["ids"] == opponent["ids"]]
         methods = [_methods(result) for result in others]
         for place, task in enumerate(("4-class", "2-class")):
-            for test in paired_tests([(method[place], against[place]) for method in methods], task, bootstrap, made):
+            for test in paired_tests([(method[place], against[place]) for method in methods], task, bootstrap):
                 low, high = test.interval
                 yield {
                     "config": config,

@@ -10,6 +10,7 @@ from contradiction import paths
 from contradiction.evaluation import results
 from contradiction.io.files import new_file
 from paper.paired_tests import MethodRuns, PairedTest, merged_run_of, run_of, single_run
+from paper.saved_results import best_first
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -133,7 +134,7 @@ def leaderboard(evaluations: Sequence[dict[str, Any]]) -> list[Panel]:
     if not detectors:
         return []
     data, _ = Counter(result["data"] for result in detectors).most_common(1)[0]  # some evaluations may be on other rows
-    tests = results.best_first(result for result in tests if result["data"] == data)
+    tests = best_first(result for result in tests if result["data"] == data)
     n = tests[0]["metrics"]["n"]
     return [
         Panel(config, "", n, tuple(_method(result, merged) for result in tests), (), (), PAPER[config])

@@ -9,9 +9,8 @@ from typing import Any
 import batch
 import bot as bots
 import gradio as gr
-import samples
 from gradio.utils import get_upload_folder
-from locales import CHINESE, ENGLISH, KEPT, LANGUAGES, for_browser, text_key, translations
+from locales import CHINESE, ENGLISH, KEPT, LANGUAGES, examples, for_browser, pairs, text_key, translations
 from pydantic import ValidationError
 from starlette.middleware import Middleware
 from starlette.routing import Mount
@@ -21,18 +20,18 @@ from understand import analysis_html
 from web import Page, Uploads
 
 from contradiction import ContradictionDetector
-from contradiction.chats import pasted
+from contradiction.chats import readers
 from contradiction.conversation import spoken_messages
 from contradiction.errors import InputError
 from contradiction.inference.torch_backend import use_allowed_cores
 from contradiction.paths import CHECKOUT, SHIPPED
 from contradiction.serving.api import PATHS, handlers, router
 from contradiction.serving.endpoints import ENDPOINTS, Endpoint, answer, caller_of, explain
-from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Guard, Metrics
 from contradiction.serving.predictions import ServiceError
 from contradiction.serving.service import Service
 from contradiction.serving.tools import tools
+from contradiction.settings import Limits
 
 MODEL = os.environ.get("CDCONV_MODEL", str(SHIPPED))
 OTHERS = os.environ.get("CDCONV_OTHERS", "").split()  # more detectors, between which visitors choose
@@ -119,8 +118,8 @@ def for_page(detectors: list[dict[str, Any]], bot: bots.Bot | None) -> dict[str,
         "words": words_by_language(),
         "reasons": for_browser(),
         "kept": KEPT,
-        "examples": samples.examples(),
-        "pairs": samples.pairs(),
+        "examples": examples(),
+        "pairs": pairs(),
         "detectors": detectors,
         "bot": bot.model if bot else None,
         "most": LONGEST,
@@ -152,7 +151,7 @@ def _shown(name: str, service: Service) -> dict[str, Any]:
 def read_pasted(text: str) -> dict[str, Any]:
     """The messages of a pasted chat that the user or the bot says, or why it is none."""
     try:
-        return {"messages": spoken_messages(pasted.read_pasted(str(text)[:LONGEST_PASTED]))}
+        return {"messages": spoken_messages(readers.read_pasted(str(text)[:LONGEST_PASTED]))}
     except InputError as error:
         return {"error": str(error)}
 

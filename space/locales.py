@@ -1,4 +1,4 @@
-"""The language of the page: the one that a visitor chose, or else that of the browser."""
+"""What the page says: its words in the language that a visitor chose, or else that of the browser, and examples."""
 
 import re
 import tomllib
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+
+from contradiction.conversation import alternating
 
 _TABLES = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 ENGLISH: dict[str, str] = _TABLES["en"]
@@ -64,3 +66,23 @@ def translations(**values: dict[str, Any]) -> gr.I18n:
         return {text_key(key): text for key, text in texts.items()}
 
     return gr.I18n(en=filled(ENGLISH), **{locale: filled(CHINESE) for locale in LOCALES})
+
+
+FILE = Path(__file__).with_name("examples.toml")
+Example = dict[str, Any]
+
+
+def examples() -> list[Example]:
+    """Chats with what they are sorted by, their kind, a title, messages, and which message contradicts."""
+    rows = tomllib.loads(FILE.read_text(encoding="utf-8"))["examples"]
+    return [
+        {**row, "title": [turns[1], turns[3]] if len(turns) == 4 else turns[:1], "messages": alternating(turns)}
+        for row in rows
+        for turns in [row["turns"]]
+    ]
+
+
+def pairs() -> list[Example]:
+    """Chats with a reply that contradicts, and one that does not."""
+    rows = tomllib.loads(FILE.read_text(encoding="utf-8"))["pairs"]
+    return [{"messages": alternating(row["turns"]), "one": row["contradicts"], "other": row["fits"]} for row in rows]

@@ -10,10 +10,10 @@ from matplotlib.colors import to_rgb
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import figures, results
 from contradiction.evaluation.evaluate import evaluate
-from contradiction.evaluation.figures import ScoredRows
 from contradiction.io.files import write_json
 from experiments import analysis_plots, analyze
-from experiments.analyze import ALL, analyse, quartiles, slices
+from experiments.analyze import ALL, ScoredRows, analyse, quartiles, slices
+from paper import saved_results
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -32,7 +32,7 @@ def kept(quick_model, sample_repo):
 
 
 def test_a_slice_is_scored_on_its_own_rows():
-    rows = ScoredRows("2-class", np.array([0, 0, 1, 1, 0, 1]), np.array([0, 1, 1, 1, 1, 0]))
+    rows = ScoredRows("2-class", np.array([0, 0, 1, 1, 0, 1]), np.array([0, 1, 1, 1, 1, 0]), np.empty((6, 2)))
     by_name = {part["slice"]: part for part in slices(rows, {"bot": ["eva"] * 4 + ["plato"] * 2})}
     # eva: non-contradiction has precision 1 and recall 1/2, F1 2/3; contradiction 2/3 and 1, F1 4/5.
     assert by_name["eva"]["macro_f1"] == pytest.approx((2 / 3 + 4 / 5) / 2)
@@ -43,7 +43,7 @@ def test_a_slice_is_scored_on_its_own_rows():
 
 
 def test_slices_are_in_the_order_of_the_paper_or_of_their_length():
-    rows = ScoredRows("4-class", np.array([0, 1, 2, 3]), np.array([0, 1, 2, 0]))
+    rows = ScoredRows("4-class", np.array([0, 1, 2, 3]), np.array([0, 1, 2, 0]), np.empty((4, 4)))
     triggers = ["perturb-negative", "short", "short", "paraphrasing"]
     parts = slices(rows, {"trigger": triggers, "length": quartiles([3, 9, 12, 5])})
     assert [part["slice"] for part in parts[1:]] == ["short", "paraphrasing", "perturb-negative", "3", "5", "9", "12"]
@@ -61,9 +61,9 @@ def test_contexts_of_the_training_split_are_seen(kept, sample_repo):
 
 
 def test_baselines_on_the_same_rows_stand_beside_the_detector(kept, sample_repo, monkeypatch):
-    perfect = results.evaluation(**{**kept, "predictions": kept["references"], "argmax": None, "metrics": None})
+    perfect = saved_results.evaluation(**{**kept, "predictions": kept["references"], "argmax": None, "metrics": None})
     wrong = [1] * len(kept["ids"])
-    base = results.evaluation(**{**kept, "name": "always", "predictions": wrong, "argmax": None, "metrics": None})
+    base = saved_results.evaluation(**{**kept, "name": "always", "predictions": wrong, "argmax": None, "metrics": None})
     monkeypatch.setattr(results, "baselines", lambda *_, **__: [base])
     detector, beside = analyse(perfect, sample_repo).comparison
     assert (detector["name"], beside["name"]) == (kept["name"], "always")

@@ -74,7 +74,7 @@ def test_rows_without_an_answer_are_counted_and_in_no_score(parts):
     assert [step.macro_f1 for step in steps[::2]] == [step.macro_f1 for step in alone]
     assert " 10 " in cascades.table(steps, 40).markdown()
     server.answer = lambda body: "我不知道"
-    (judge / "answers.sqlite").unlink()
+    (judge / "answers.jsonl").unlink()
     with pytest.raises(InputError, match="no usable answer"):
         cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.5,))
 
@@ -85,7 +85,7 @@ def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(pa
     out = tmp_path / "cascade"
     cascade(detector, judge, step.low, step.high, out, rows)
     assert load_rule(out).prior == pytest.approx(np.mean([label > 0 for label in rows["label"]]), abs=1e-4)
-    (out / "judge" / "answers.sqlite").unlink()
+    (out / "judge" / "answers.jsonl").unlink()
     server.requests.clear()
     classifier = load_classifier(out)
     predictions = classifier.classify(list(rows))

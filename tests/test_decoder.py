@@ -8,6 +8,7 @@ from helpers.decoders import base_model, detector_folder
 from transformers import TextClassificationPipeline
 
 from contradiction.decision import Rule, softmax
+from contradiction.decoder import memory as decoder_memory
 from contradiction.decoder.trees import Tree, fill_rows, pack
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -86,6 +87,27 @@ def test_candidates_and_a_followed_chat_get_the_verdicts_of_whole_chats(detector
     ]
 
 
+def test_a_chat_that_goes_on_pays_only_for_its_new_messages(folder):
+    detector = ContradictionDetector.from_pretrained(folder)
+    classifier, read = detector.classifier, []
+    classifier.network.body.register_forward_pre_hook(
+        lambda _, args, given: read.append(given["input_ids"].shape[1]), with_kwargs=True
+    )
+    size = {text: len(classifier.reader.message("user", text)) for text in TEXTS}
+    first, second = detector.monitor(), detector.monitor()
+    for number, message in enumerate(chat(*TEXTS)):
+        first.add(message)
+        second.add({**message, "content": message["content"][::-1]})
+        if number % 2:
+            new = TEXTS[number - 1 : number + 1]
+            assert sum(size[text] for text in new) <= read[-2] <= sum(size[text] for text in new) + 12
+    read.clear()
+    texts = [f"{text}！" for text in TEXTS]
+    for number in range(decoder_memory.CHATS + 2):
+        detector(chat(f"第{number}次", *texts[1:]))
+    assert len(classifier.memory._chats) == decoder_memory.CHATS and len({*read}) == 1, "other chats share nothing"
+
+
 def test_the_evidence_is_the_earlier_reply_that_the_pointer_names(detector):
     history = detector.with_settings(threshold=0.0, categories=["history"])
     messages = chat(*TEXTS)
@@ -134,7 +156,8 @@ def test_a_pipeline_of_transformers_gives_the_same_probabilities(detector):
 def test_a_saved_detector_is_the_same_and_one_for_another_base_is_refused(detector, folder, tmp_path, monkeypatch):
     copy = tmp_path / "copy"
     detector.save_pretrained(copy)
-    assert ContradictionDetector.from_pretrained(copy)(chat(*TEXTS)) == detector(chat(*TEXTS))
+    again, verdict = ContradictionDetector.from_pretrained(copy)(chat(*TEXTS)), detector(chat(*TEXTS))
+    assert again.label == verdict.label and again.scores == pytest.approx(verdict.scores, abs=1e-5)
     monkeypatch.setenv("CDCONV_BASE", str(base_model(tmp_path / "small", layers=1)))
     with pytest.raises(InputError, match="has 1 layers, not 2"):
         ContradictionDetector.from_pretrained(copy)

@@ -92,7 +92,7 @@ def test_the_order_is_lost_by_the_gap_between_the_log_odds(base, reader):
 def test_examples_are_learned_and_long_ones_left_out(base, reader, tmp_path):
     network = network_of(base)
     example = examples.of_item(CAT, reader)
-    long = examples.of_premise("长" * 200, [("短", "neutral")], reader)
+    long = examples.of_premise("长" * 400, [("短", "neutral")], reader)
     assert len(passes([example, long], 0)) == 1
     found = []
     schedule = Schedule(3e-2, 3e-2, warmup_steps=2, decay_steps=10, accumulation=1)

@@ -25,8 +25,9 @@ from contradiction.evaluation.sets import load, spread
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import CATEGORIES, LABELS, is_contradiction
 from contradiction.methods.loading import load_classifier
-from contradiction.probing.verdicts import find_accuracy
-from contradiction.reports.evaluation import notes, tables
+from contradiction.probing.shares import find_accuracy
+from contradiction.reports.tables import evaluation_notes as notes
+from contradiction.reports.tables import evaluation_tables as tables
 from contradiction.training import leakage, record
 from contradiction.verdict import Verdict
 

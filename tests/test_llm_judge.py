@@ -279,6 +279,8 @@ def test_a_resumed_evaluation_requests_only_missing_answers(judge, sample_rows, 
         time.sleep(0.1)  # until the requests in progress have been counted
         before = len(server.requests)
         assert 40 <= before < 80
+        with (folder / "answers.jsonl").open("ab") as kept:
+            kept.write(b'{"key": "half of a line')
         classifier = load_classifier(folder)
         labels = [prediction.label for prediction in classifier.classify(sample_rows[:80])]
     assert labels == [NAMES[row["label"]] for row in sample_rows[:80]]
@@ -287,6 +289,7 @@ def test_a_resumed_evaluation_requests_only_missing_answers(judge, sample_rows, 
     # At most the requests in progress and the answer being written are requested twice.
     assert used["cached"] >= before - 4
     assert len(server.requests) - before == 80 - used["cached"]
+    assert not any(row["b2"] in (folder / "answers.jsonl").read_text(encoding="utf-8") for row in sample_rows[:80])
 
 
 def test_an_endpoint_that_refuses_requests_ends_the_command_with_one_line(run, judge, sample_repo):
@@ -320,10 +323,10 @@ def test_an_endpoint_that_refuses_every_row_ends_the_evaluation_soon(judge, samp
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"api_key": "sk-1"}, "'api_key' .*the options are model, "),
-        ({"base_url": "http://x"}, r"\$OPENAI_BASE_URL and \$OPENAI_API_KEY hold them"),
+        ({"api_key": "sk-1"}, "api_key: .*the options are model, "),
+        ({"base_url": "http://x"}, r"base_url: .*\$OPENAI_BASE_URL"),
         ({"extra": {"stream": True}}, "extra holds 'stream'"),
-        ({"votes": 0}, "votes is 0; it must be at least 1"),
+        ({"votes": 0}, "votes: .*greater than or equal to 1"),
         ({"language": "fr"}, "language: input should be 'zh' or 'en'"),
         ({"model": None}, "model: "),
     ],

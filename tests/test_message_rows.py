@@ -48,6 +48,56 @@ def test_a_table_of_messages_gets_the_verdicts_of_the_same_chats_in_json(detect,
     assert answer == expected
 
 
+def test_json_lines_with_a_message_each_are_the_chats_of_the_same_table(detect, tmp_path):
+    file, header = tmp_path / "a.jsonl", ("session_id", "role", "text", "time")
+    first, second = (
+        [[*row, f"2024-05-01 10:0{at}"] for at, row in enumerate(rows_of(n, c))] for n, c in ((7, CHAT), (8, OTHER))
+    )
+    rows = [first[0], second[0], *reversed(first[1:]), second[1]]
+    lines = [json.dumps(dict(zip(header, row, strict=True)), ensure_ascii=False) for row in rows]
+    file.write_text("\n" + "\n\n".join(lines), encoding="utf-8")
+    (tmp_path / "a.json").write_text(f"[{','.join(lines)}]", encoding="utf-8")
+    write_csv(tmp_path / "a.csv", header, rows)
+    expected = [("7", CHAT), ("8", OTHER)]
+    for name in ("a.jsonl", "a.json", "a.csv"):
+        assert [(str(entry.id), entry.messages) for entry in entries_of(tmp_path / name)] == expected, name
+    assert [entry.number for entry in entries_of(file)] == [2, 4]
+    code, answers, err = detect(file)
+    assert (code, [(answer["line"], answer["id"]) for answer in answers]) == (0, [(2, 7), (4, 8)])
+    assert "sorted, oldest first (chats: 1)" in err[0]
+    assert detect(stdin=file.read_bytes())[1] == answers
+
+
+def test_a_line_of_json_that_is_no_message_of_a_chat_is_reported_and_calls_of_tools_are_skipped(detect, tmp_path):
+    said = [{"session_id": "s", **message} for message in CHAT]
+    call = {"session_id": "s", "role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
+    stranger = {"session_id": "t", "role": "旁白", "content": "夜里"}
+    others = [{"role": "user", "content": "谁"}, stranger, {**said[0], "session_id": [1]}, 5]
+    lines = [*map(json.dumps, [*said[:3], call, said[3], *others]), "{"]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    code, [answer], err = detect(tmp_path / "a.jsonl")
+    assert (code, answer["id"], answer["reply"]) == (1, "s", [4])
+    reasons = (
+        "session_id is empty",
+        "role in line 7: '旁白'",
+        "session_id is a list",
+        "a number; it must be",
+        "not JSON",
+    )
+    for number, (line_, reason) in enumerate(zip(err, reasons, strict=False), 6):
+        assert f"a.jsonl:{number}: {reason}" in line_
+
+
+def test_messages_with_ids_of_their_own_are_one_chat_in_json_and_no_chat_in_lines(tmp_path):
+    messages = [{"id": str(number), **message} for number, message in enumerate(CHAT)]
+    (tmp_path / "a.json").write_text(json.dumps(messages), encoding="utf-8")
+    [entry] = entries_of(tmp_path / "a.json")
+    assert entry.turns == 2
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, messages)), encoding="utf-8")
+    with pytest.raises(InputError, match="has an id of its own, so it names the message; a column session_id"):
+        entries_of(tmp_path / "a.jsonl")
+
+
 def test_speakers_have_many_names_and_unread_columns_may_be_there(tmp_path):
     names = ("用户", "Bot", "customer", "assistant")
     rows = [["s", "9:00", name, text] for name, text in zip(names, TEXTS, strict=True)]

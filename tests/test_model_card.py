@@ -19,10 +19,11 @@ from contradiction.methods.loading import load_rule
 from contradiction.publishing import code_on_the_hub
 from contradiction.reports import card_example, model_card, sources
 from contradiction.training import record
+from paper import saved_results
 
 E5 = "intfloat/multilingual-e5-small"
 CARD = (paths.SHIPPED / "README.md").read_text(encoding="utf-8")
-WHOLE = results.evaluation(
+WHOLE = saved_results.evaluation(
     name="any", config="4-class", split="test", data="rows", ids=[0, 1], references=[0, 1], predictions=[0, 1]
 )
 

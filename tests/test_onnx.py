@@ -115,7 +115,7 @@ def test_the_saved_comparison_matches_the_measurement(exported, rows):
 
 @pytest.mark.skipif(find_spec("openvino") is None, reason="needs OpenVINO")
 def test_openvino_is_compared_by_its_own_output(exported, rows, tmp_path, monkeypatch):
-    from contradiction.inference.openvino_backend import OpenVinoBackend
+    from contradiction.inference.onnx_backend import OpenVinoBackend
 
     folder = shutil.copytree(exported[0], tmp_path / "model")
     [compared] = export_onnx(folder, "openvino", rows)

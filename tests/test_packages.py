@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from contradiction.errors import InputError
-from contradiction.io.packages import check_installed
+from contradiction.io.environment import check_installed
 
 
 def test_missing_packages_are_named_with_the_extras_that_install_them_from_a_checkout(monkeypatch):

@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from contradiction.chats import pasted
+from contradiction.chats.readers import read_pasted
 from contradiction.errors import InputError
 
 MESSAGES = [{"role": "user", "content": "你好"}, {"role": "assistant", "content": "在的"}]
 
 
 def test_without_speakers_lines_alternate_and_empty_ones_are_skipped():
-    assert pasted.read_pasted("\n 你好 \r\n\n在的\n") == MESSAGES
-    assert [turn["role"] for turn in pasted.read_pasted("a\nb\nc")] == ["user", "assistant", "user"]
+    assert read_pasted("\n 你好 \r\n\n在的\n") == MESSAGES
+    assert [turn["role"] for turn in read_pasted("a\nb\nc")] == ["user", "assistant", "user"]
 
 
 @pytest.mark.parametrize(
@@ -32,11 +32,11 @@ def test_without_speakers_lines_alternate_and_empty_ones_are_skipped():
     ],
 )
 def test_speakers_are_recognised_by_many_names(user, bot):
-    assert pasted.read_pasted(f"{user}你好\n{bot} 在的") == MESSAGES
+    assert read_pasted(f"{user}你好\n{bot} 在的") == MESSAGES
 
 
 def test_a_bot_may_begin_and_a_line_without_a_speaker_continues_the_message_above():
-    assert pasted.read_pasted("机器人：在的\n随时，时间：全天\n用户：你好\n用户：有人吗") == [
+    assert read_pasted("机器人：在的\n随时，时间：全天\n用户：你好\n用户：有人吗") == [
         {"role": "assistant", "content": "在的\n随时，时间：全天"},
         {"role": "user", "content": "你好"},
         {"role": "user", "content": "有人吗"},
@@ -45,8 +45,8 @@ def test_a_bot_may_begin_and_a_line_without_a_speaker_continues_the_message_abov
 
 @pytest.mark.parametrize("line", ["他说：你好", "时间是 8:00", "about: no", "B：第二个", "[微笑] 你好", "[10:32] 在"])
 def test_what_only_looks_like_a_speaker_or_like_json_is_text(line):
-    assert [turn["content"] for turn in pasted.read_pasted(f"选哪个？\n{line}")] == ["选哪个？", line]
-    assert pasted.read_pasted(line) == [{"role": "user", "content": line}]
+    assert [turn["content"] for turn in read_pasted(f"选哪个？\n{line}")] == ["选哪个？", line]
+    assert read_pasted(line) == [{"role": "user", "content": line}]
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def test_what_only_looks_like_a_speaker_or_like_json_is_text(line):
     ],
 )
 def test_pasted_json_is_read_as_messages(text):
-    assert pasted.read_pasted(f" {text}\n") == MESSAGES
+    assert read_pasted(f" {text}\n") == MESSAGES
 
 
 def test_pasted_json_may_hold_separators_of_lines():
     messages = [{"role": "user", "content": "一行\u2028又一行\x85再一行"}, {"role": "assistant", "content": "好"}]
-    assert pasted.read_pasted("\n".join(json.dumps(message, ensure_ascii=False) for message in messages)) == messages
+    assert read_pasted("\n".join(json.dumps(message, ensure_ascii=False) for message in messages)) == messages
 
 
 @pytest.mark.parametrize(
@@ -84,5 +84,5 @@ def test_pasted_json_may_hold_separators_of_lines():
 )
 def test_text_that_is_not_a_chat_is_reported(text, message):
     with pytest.raises(InputError) as error:
-        pasted.read_pasted(text)
+        read_pasted(text)
     assert str(error.value).startswith(message)

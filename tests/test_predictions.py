@@ -8,7 +8,6 @@ import pytest
 
 from contradiction.inputs.windows import MAX_TURNS
 from contradiction.methods.base import Prediction
-from contradiction.serving.limits import Limits
 from contradiction.serving.predictions import (
     BusyError,
     CallerGoneError,
@@ -19,6 +18,7 @@ from contradiction.serving.predictions import (
     TooLongError,
     serving,
 )
+from contradiction.settings import Limits
 
 
 class Panic(BaseException):

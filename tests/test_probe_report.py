@@ -23,9 +23,10 @@ from contradiction.labels import LABELS
 from contradiction.methods import loading
 from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.paths import SHIPPED
-from contradiction.probing import pages, report, verdicts
+from contradiction.probing import pages, report
 from contradiction.probing.plan import ALL_TRIGGERS, instruction
-from contradiction.probing.shares import Accuracy
+from contradiction.probing.run import judged as judged_rows
+from contradiction.probing.shares import Accuracy, find_accuracy
 
 SENSITIVITY, SPECIFICITY = 0.8, 0.8
 FOUR = list(LABELS["4-class"])
@@ -198,22 +199,22 @@ def test_error_rates_by_another_calibration_are_not_used(judge, monkeypatch):
     result, notes = results.read_evaluation(file), []
     monkeypatch.setattr(results, "evaluations_of", lambda model: [result | {"split": "test"}])
     detector = ContradictionDetector.from_pretrained(folder)
-    measured = verdicts.find_accuracy(detector, on_note=notes.append)
-    assert measured["counts"] == verdicts.find_accuracy(detector, file)["counts"] and not notes
+    measured = find_accuracy(detector, on_note=notes.append)
+    assert measured["counts"] == find_accuracy(detector, file)["counts"] and not notes
     # Another threshold is the decision of the detector, which these probabilities can be compared with.
     detector.classifier.rule = Rule(threshold=0.9)
-    assert verdicts.find_accuracy(ContradictionDetector(detector.classifier), file)
+    assert find_accuracy(ContradictionDetector(detector.classifier), file)
     for rule in (Rule(temperature=2.0), Rule(biases={"history": 1.0})):
         detector.classifier.rule = rule
         fitted = ContradictionDetector(detector.classifier)
-        assert verdicts.find_accuracy(fitted, on_note=notes.append) is None
+        assert find_accuracy(fitted, on_note=notes.append) is None
         assert "cdconv evaluate" in notes.pop() and not notes
         with pytest.raises(InputError, match="another calibration.*cdconv evaluate"):
-            verdicts.find_accuracy(fitted, file)
+            find_accuracy(fitted, file)
 
 
 def test_the_saved_error_rates_are_those_of_the_shipped_detector():
-    assert verdicts.find_accuracy(ContradictionDetector.from_pretrained(SHIPPED), on_note=pytest.fail)
+    assert find_accuracy(ContradictionDetector.from_pretrained(SHIPPED), on_note=pytest.fail)
 
 
 def test_labels_replace_verdicts_and_measure_the_detector_for_the_rest(probed, tmp_path, run):
@@ -359,7 +360,7 @@ def test_a_repeated_question_is_compared_with_its_first_answer_also_with_a_perso
     ]  # fmt: skip
     row = {"id": "repeat-1/a/0", "trigger": "repeat-1", **texts, "messages": [*start, *chat]}
     detector = ContradictionDetector.from_pretrained(judge[0])
-    [judged] = verdicts.judge([row], detector)
+    [judged] = judged_rows([row], detector)
     alone = detector(chat[:2] + chat[-2:])
     assert (judged["label"], judged["probability"]) == (alone.label, round(alone.probability, 6))
     assert judged["evidence"] == ["我养了3只猫"]

@@ -10,9 +10,9 @@ from helpers.bot_server import FAULTS, Endpoint, scripted, serving, true_label
 
 from contradiction.commands import probe
 from contradiction.errors import InputError
-from contradiction.io import files
 from contradiction.io.endpoint import Answer
 from contradiction.probing import pages, report
+from contradiction.probing import run as run_module
 from contradiction.probing.bots import Bot, EndpointBot
 from contradiction.probing.plan import ALL_TRIGGERS, plan, read_openings
 from contradiction.probing.run import CallLimits, read_transcript, run
@@ -283,7 +283,7 @@ def test_only_completed_conversations_count_as_new(tmp_path, detect_model, cdcon
 
 
 def test_a_run_that_ends_between_verdicts_and_record_counts_as_not_judged(tmp_path, detect_model, cdconv, monkeypatch):
-    real = files.write_json
+    real = run_module.write_json
 
     def fail(path, value):
         if "detector" in value:
@@ -297,7 +297,7 @@ def test_a_run_that_ends_between_verdicts_and_record_counts_as_not_judged(tmp_pa
         ]  # fmt: skip
         assert cdconv(*command)[0] == 0
         with monkeypatch.context() as patched:
-            patched.setattr(files, "write_json", fail)
+            patched.setattr(run_module, "write_json", fail)
             assert cdconv(*command, "--threshold", "0.9")[0] == 2
         with pytest.raises(InputError, match="have not been judged"):
             report.read(tmp_path / "run")

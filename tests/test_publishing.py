@@ -9,7 +9,7 @@ from helpers.pages import anchors, by_path, text_of
 from contradiction import paths, publishing
 from contradiction.errors import InputError
 from contradiction.io.files import write_json
-from contradiction.io.upload import check_repo_id
+from contradiction.io.hub import check_repo_id
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 from contradiction.chats import ray_engine, readers
 from contradiction.errors import InputError
-from contradiction.io import cluster, cores
+from contradiction.io import environment
 
 # Not with an import, because the address that Ray listens on is set before it.
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
@@ -99,13 +99,13 @@ def test_local_ray_uses_the_cores_that_the_container_allows(monkeypatch, tmp_pat
     given_options = []
     ray = SimpleNamespace(init=lambda **options: given_options.append(options["num_cpus"]), shutdown=lambda: None)
     monkeypatch.setitem(sys.modules, "ray", ray)
-    monkeypatch.setattr(cluster, "check_ray", lambda: None)
+    monkeypatch.setattr(ray_engine, "check_ray", lambda: None)
     monkeypatch.setattr(os, "environ", {"OMP_NUM_THREADS": "1"})
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    monkeypatch.setattr(cores, "QUOTA", tmp_path / "cpu.max")
-    cores.QUOTA.write_text("250000 100000", encoding="utf-8")
+    monkeypatch.setattr(environment, "QUOTA", tmp_path / "cpu.max")
+    environment.QUOTA.write_text("250000 100000", encoding="utf-8")
     for cpus in (None, 2):
-        with cluster.cluster(cpus=cpus):
+        with ray_engine.cluster(cpus=cpus):
             pass
     assert given_options == [3, 2]
 

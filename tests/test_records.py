@@ -5,8 +5,8 @@ import json
 import pytest
 from helpers.chats import CHAT, TEXTS, chat, sharegpt
 
+from contradiction.chats.messages import Speakers
 from contradiction.chats.records import read_chat, read_record
-from contradiction.chats.speakers import Speakers
 from contradiction.conversation import read_turns
 from contradiction.errors import InputError
 

@@ -10,8 +10,10 @@ import pytest
 
 from contradiction import paths
 from contradiction.errors import InputError
-from contradiction.evaluation import results, results_store
+from contradiction.evaluation import results
 from contradiction.io.files import write_json
+from paper import saved_results
+from paper.saved_results import add
 
 REFERENCES = [0, 1, 2, 3] * 10
 
@@ -24,7 +26,7 @@ def evaluation(name="any", seed=1, config="4-class", split="test", epoch=0.5, **
     values = {
         "kind": "detector", "run": run, "columns": ["b1", "b2"], "truncated": 0, "rule": {"temperature": 2.0}, **more,
     }  # fmt: skip
-    return results.evaluation(
+    return saved_results.evaluation(
         name=name, config=config, split=split, data="these", ids=list(range(40)), references=REFERENCES,
         predictions=[draw.randrange(4) for _ in range(40)], argmax=[draw.randrange(4) for _ in range(40)],
         probabilities=probabilities, **values,
@@ -43,7 +45,7 @@ def without_probabilities(result):
 def test_added_evaluations_load_with_probabilities_in_four_digits(one, tmp_path):
     baseline = {**evaluation("TF-IDF", run=None, kind="baseline"), "probabilities": None}
     del baseline["run"], baseline["probabilities"]
-    results.add([one, baseline], tmp_path)
+    add([one, baseline], tmp_path)
     by_name = {result["name"]: result for result in results.load(tmp_path)}
     assert without_probabilities(by_name["any"]) == without_probabilities(one)
     assert np.abs(np.array(by_name["any"]["probabilities"]) - one["probabilities"]).max() <= 0.5001e-4
@@ -55,7 +57,7 @@ def test_added_evaluations_load_with_probabilities_in_four_digits(one, tmp_path)
 def test_result_files_are_readable_by_everyone(one, tmp_path):
     import pyarrow.parquet as pq
 
-    results.add([one], tmp_path)
+    add([one], tmp_path)
     with (tmp_path / "metrics.csv").open(encoding="utf-8", newline="") as lines:
         [row] = csv.DictReader(lines)
     assert (row["name"], row["n"], row["seed"], row["leakage"]) == ("any", "40", "23", "")
@@ -71,15 +73,15 @@ def test_result_files_are_readable_by_everyone(one, tmp_path):
 
 def test_a_line_separator_in_a_record_ends_no_line(tmp_path):
     run = {"request": {"recipe": {"config": "4-class", "note": "甲\u2028乙"}}}
-    results.add([evaluation(run=run)], tmp_path)
-    assert results_store.read_runs(tmp_path) == {"any": run}
+    add([evaluation(run=run)], tmp_path)
+    assert results.read_runs(tmp_path) == {"any": run}
 
 
 def test_a_second_evaluation_of_a_run_replaces_only_its_rows(one, tmp_path):
     others = [evaluation("other"), evaluation(split="validation")]
-    results.add([one, *others], tmp_path)
+    add([one, *others], tmp_path)
     again = {**one, **evaluation(seed=2)}
-    results.add([again], tmp_path)
+    add([again], tmp_path)
     by_run = {(result["name"], result["split"]): result for result in results.load(tmp_path)}
     assert len(by_run) == 3
     assert by_run["any", "test"]["predictions"] == again["predictions"] != one["predictions"]
@@ -88,19 +90,16 @@ def test_a_second_evaluation_of_a_run_replaces_only_its_rows(one, tmp_path):
 
 
 def test_another_run_of_the_same_name_is_rejected_and_nothing_is_written(one, tmp_path):
-    results.add([one], tmp_path)
+    add([one], tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for other in (evaluation(epoch=0.7, split="validation"), evaluation(kind="baseline")):
         with pytest.raises(InputError, match="another run named 'any'"):
-            results.add([evaluation("new"), other], tmp_path)
+            add([evaluation("new"), other], tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-    write_json(tmp_path / "mine.json", evaluation(epoch=0.7))
-    with pytest.raises(InputError, match=r"mine\.json: contains another run named 'any'"):
-        results.load(tmp_path)
 
 
 def test_a_json_file_beside_the_kept_results_is_loaded_too(one, tmp_path):
-    results.add([one], tmp_path)
+    add([one], tmp_path)
     again = evaluation(seed=2)
     write_json(tmp_path / "again.json", again)
     write_json(tmp_path / "new.json", evaluation("new"))
@@ -111,7 +110,12 @@ def test_a_json_file_beside_the_kept_results_is_loaded_too(one, tmp_path):
 
 
 def test_only_the_requested_results_are_read(one, tmp_path):
-    results.add([one, evaluation(split="validation"), evaluation("other", kind="baseline")], tmp_path)
+    add([one, evaluation(split="validation"), evaluation("other", kind="baseline")], tmp_path)
+    add([evaluation("cell", config="4-class-grouped")], tmp_path, page="reproduction")
+    add([evaluation("seen", leakage="was trained on these")], tmp_path)  # kept with a note, and never loaded
+    assert {row["leakage"] for row in results.read_metrics(tmp_path)} == {"", "was trained on these"}
+    assert {result["name"] for result in saved_results.published(tmp_path)} == {"any", "other"}
+    assert {result["name"] for result in results.load(tmp_path)} == {"any", "other", "cell"}
     assert [result["split"] for result in results.load(tmp_path, names=["any"])] == ["test", "validation"]
     assert [result["name"] for result in results.load(tmp_path, kind="baseline")] == ["other"]
     assert [result["name"] for result in results.load(tmp_path, config="4-class", split="validation")] == ["any"]
@@ -120,19 +124,6 @@ def test_only_the_requested_results_are_read(one, tmp_path):
     assert summary["metrics"]["two_class"]["macro_f1"] == one["metrics"]["two_class"]["macro_f1"]
     assert summary["argmax"]["metrics"]["interval"] == one["argmax"]["metrics"]["interval"]
     assert "predictions" not in summary
-
-
-def test_results_on_rows_seen_in_training_are_saved_with_a_note_and_never_loaded(one, tmp_path):
-    results.add([one, evaluation("seen", leakage="was trained on these")], tmp_path)
-    assert [row["leakage"] for row in results_store.read_metrics(tmp_path)] == ["", "was trained on these"]
-    assert [result["name"] for result in results.load(tmp_path)] == ["any"]
-
-
-def test_the_results_page_omits_results_that_are_only_in_the_files(one, tmp_path):
-    results.add([one], tmp_path)
-    results.add([evaluation("cell")], tmp_path, page="files")
-    assert [result["name"] for result in results.published(tmp_path)] == ["any"]
-    assert {result["name"] for result in results.load(tmp_path)} == {"any", "cell"}
 
 
 @pytest.mark.parametrize(
@@ -150,7 +141,7 @@ def test_the_results_page_omits_results_that_are_only_in_the_files(one, tmp_path
     ],
 )
 def test_a_one_line_error_names_a_damaged_file(one, tmp_path, damage, message):
-    results.add([one], tmp_path)
+    add([one], tmp_path)
     damage(tmp_path)
     with pytest.raises(InputError) as error:
         results.load(tmp_path)
@@ -164,21 +155,21 @@ def edit(folder, old, new):
 
 
 def test_an_interrupted_write_keeps_the_old_file_and_adding_again_repairs_it(one, tmp_path, monkeypatch):
-    results.add([one], tmp_path)
+    add([one], tmp_path)
     kept = (tmp_path / "metrics.csv").read_bytes()
 
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(results_store, "write_text", killed)
+    monkeypatch.setattr(saved_results, "write_text", killed)
     with pytest.raises(KeyboardInterrupt):
-        results.add([evaluation(seed=2), evaluation("new")], tmp_path)
+        add([evaluation(seed=2), evaluation("new")], tmp_path)
     monkeypatch.undo()
     assert (tmp_path / "metrics.csv").read_bytes() == kept
     assert not list(tmp_path.rglob("*.partial"))
     with pytest.raises(InputError, match="by the predictions; add it again"):
         results.load(tmp_path)
-    results.add([one], tmp_path)
+    add([one], tmp_path)
     [result] = results.load(tmp_path)
     assert result["predictions"] == one["predictions"]
 
@@ -201,12 +192,12 @@ def test_an_interrupted_write_keeps_the_old_file_and_adding_again_repairs_it(one
 def test_a_damaged_evaluation_is_rejected_before_anything_is_written(one, tmp_path, damage, message):
     out = tmp_path / "kept"
     with pytest.raises(InputError, match=re.escape(message)):
-        results.add([one, {**one, **damage}], out)
+        add([one, {**one, **damage}], out)
     assert not any(path.is_file() for path in tmp_path.rglob("*.csv"))
 
 
 def test_the_kept_results_of_the_project_are_complete_and_small():
-    names = {(row["name"], row["config"], row["split"]) for row in results_store.read_metrics(paths.RESULTS)}
+    names = {(row["name"], row["config"], row["split"]) for row in results.read_metrics(paths.RESULTS)}
     evaluations = results.load()  # this checks every figure against the predictions
     assert len(evaluations) == len(names) > 100
     assert sum(path.stat().st_size for path in paths.RESULTS.rglob("*") if path.is_file()) < 5_000_000

@@ -25,10 +25,10 @@ from contradiction.paths import CHECKOUT
 from contradiction.serving import predictions
 from contradiction.serving.api import PATHS, POSTS, application, handlers, router
 from contradiction.serving.endpoints import VERDICT, chosen
-from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Metrics
 from contradiction.serving.predictions import BusyError, JoinedPredictions, LateError, TooLongError
 from contradiction.serving.service import Service
+from contradiction.settings import Limits
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
@@ -282,7 +282,7 @@ class Broken:
         raise self.error
 
 
-@pytest.mark.parametrize("error", [OSError("no memory"), InputError("/srv/judge/answers.sqlite: is read-only")])
+@pytest.mark.parametrize("error", [OSError("no memory"), InputError("/srv/judge/answers.jsonl: is read-only")])
 def test_a_model_failure_is_the_fault_of_the_service_and_its_cause_is_only_in_the_log(detector, error, caplog):
     service = Service(detector)
     service.predictions = service.detector.classifier.predict = JoinedPredictions(Broken(error))

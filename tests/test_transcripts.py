@@ -6,8 +6,7 @@ import pytest
 from helpers.chats import CHAT, TEXTS, chat, line, write_csv
 
 from contradiction.chats import readers
-from contradiction.chats.messages import read_messages
-from contradiction.chats.speakers import Speakers
+from contradiction.chats.messages import Speakers, read_messages
 from contradiction.chats.transcripts import read_lines, read_transcript
 from contradiction.errors import InputError
 

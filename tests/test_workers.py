@@ -17,7 +17,7 @@ from contradiction.chats.workers import Workers
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference import base
-from contradiction.io import cores
+from contradiction.io import environment
 
 
 @pytest.fixture
@@ -115,12 +115,12 @@ def running(pid):
 
 
 def test_the_thread_count_respects_affinity_quota_and_omp_num_threads(monkeypatch, tmp_path):
-    monkeypatch.setattr(cores, "QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(environment, "QUOTA", tmp_path / "cpu.max")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.delenv("OMP_NUM_THREADS")
     assert base.threads() == 8
     for quota, threads in (("max 100000", 8), ("250000 100000", 3), ("1000 100000", 1), ("9900000 100000", 8)):
-        cores.QUOTA.write_text(quota, encoding="utf-8")
+        environment.QUOTA.write_text(quota, encoding="utf-8")
         assert base.threads() == threads
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert base.threads() == 2

@@ -74,6 +74,11 @@ class Chats:
         """What the numbers of the entries count: ``line`` or ``row``."""
         return "line" if self.format in ("jsonl", "text") else "row"
 
+    @property
+    def unit(self) -> str:
+        """The same in messages: a row below a header is a ``data row``."""
+        return "data row" if self.format in TABLES else self.key
+
     def __iter__(self) -> Iterator[Entry]:
         return (entry for group in self.arrivals for entry in group)
 
@@ -81,7 +86,7 @@ class Chats:
         """An entry in messages: ``FILE:3`` is a line of the file, and ``FILE: data row 2`` a row below the header."""
         if self.key == "line":
             return f"{self.where}:{number}"
-        return f"{self.where}: {'data row' if self.format in TABLES else 'row'} {number}"
+        return f"{self.where}: {self.unit} {number}"
 
 
 def make_entries(number: int, end: int, read: Callable[[Any], list[Chat]], source: Any) -> Iterator[Entry]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from contradiction.chats import names
 from contradiction.chats.entries import UNREADABLE, Chats, Entry, make_entries
-from contradiction.chats.json_text import parse_json
+from contradiction.chats.messages import USUAL, Speakers
 from contradiction.chats.records import CHAT, Chat, read_record
-from contradiction.chats.speakers import USUAL, Speakers
+from contradiction.chats.text import parse_json
 from contradiction.errors import InputError, first_line
 
 ROWS_AT_ONCE = 1024  # rows of Parquet in memory

@@ -1,33 +1,30 @@
-"""Opens files and pipes of chats. Every format ends in :func:`contradiction.chats.records.read_record`."""
+"""Opens files, pipes and pasted texts of chats. Each format ends in :func:`contradiction.chats.records.read_record`."""
 
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from io import BufferedIOBase
-from itertools import chain, count
+from itertools import accumulate, chain, count
 from pathlib import Path
 from typing import Any
 
-from contradiction.chats.csv_files import DELIMITERS, csv_rows, hint_at_table
 from contradiction.chats.entries import Chats, Entry, make_entries
-from contradiction.chats.excel import excel_rows, unpacked_excel
-from contradiction.chats.garak import GARAK, read_report
-from contradiction.chats.json_text import JSON, parse_json
+from contradiction.chats.messages import USUAL, Speakers
 from contradiction.chats.parquet_files import open_parquet, unpacked_parquet
-from contradiction.chats.pasted import pasted_chat
-from contradiction.chats.records import Chat, chats_of_json, read_record
-from contradiction.chats.speakers import USUAL, Speakers
-from contradiction.chats.streams import as_utf8, decode, open_utf8, split_lines
-from contradiction.chats.tables import read_table
-from contradiction.chats.transcripts import begins_transcript, blocks, read_transcript
-from contradiction.errors import InputError
+from contradiction.chats.records import Chat, chats_of_json, read_chat, read_record
+from contradiction.chats.rows import DELIMITERS, csv_rows, excel_rows, hint_at_table, unpacked_excel
+from contradiction.chats.tables import Columns, Values, grouped, message_keys, read_table
+from contradiction.chats.text import JSON, as_utf8, decode, open_utf8, parse_json, split_lines
+from contradiction.chats.transcripts import begins_transcript, blocks, read_lines, read_transcript
+from contradiction.conversation import ASSISTANT, USER
+from contradiction.errors import InputError, kind_of
 
 FORMATS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".xlsx": "xlsx",
     ".txt": "text", ".parquet": "parquet",
 }  # fmt: skip
-BINARY = ("parquet", "xlsx")
+BINARY, GARAK = ("parquet", "xlsx"), "garak"
 PIPE_BYTES = 1 << 18  # bytes read from a pipe at once: enough for full batches, few enough to answer soon
 BRACKETS = ("{", "[", "[{")  # the first line of JSON that spreads over many lines
 
@@ -69,8 +66,9 @@ def open_file(
     if format in (GARAK, "json"):
         with open_utf8(path, encoding) as file:
             content = file.read()
-        entries = [*_json(content, where, speakers)] if format == "json" else read_report(content, where)
-        return Chats(where, format, [entries], len(entries))
+        chats = Chats(where, format, [])
+        entries = [*_json(content, chats, speakers)] if format == "json" else _read_report(content, where)
+        return replace(chats, arrivals=[entries], total=len(entries))
     chats = Chats(where, format, [], _size(path, encoding), in_bytes=True)
     return replace(chats, arrivals=[_through(path, encoding, chats, speakers)])
 
@@ -90,7 +88,14 @@ def format_of(path: Path) -> str:
 
 def _through(path: Path, encoding: str | None, chats: Chats, speakers: Speakers) -> Iterator[Entry]:
     with open_utf8(path, encoding) as file:
-        yield from _lines(file, chats.where, speakers) if chats.format == "jsonl" else _texts(file, chats, speakers)
+        if chats.format != "jsonl":
+            yield from _texts(file, chats, speakers)
+            return
+        begin: list[bytes] = []
+        while not (begin and begin[-1].strip()) and (line := file.readline()):
+            begin.append(line)
+        keys, lines = _message_keys(begin), chain(begin, file)
+        yield from _messages(lines, keys, chats, speakers) if keys else _lines(lines, chats, speakers)
 
 
 def _texts(file: Iterable[bytes], chats: Chats, speakers: Speakers) -> Iterator[Entry]:
@@ -138,13 +143,12 @@ def open_stream(
     if format in (*BINARY, GARAK):
         raise InputError(f"{where}: {format} is read from a file and cannot come through a pipe; name the file")
     stream = as_utf8(stream, encoding, where)
+    chats = Chats(where, format or "jsonl", [])
     if format == "json":
-        return Chats(where, format, [_json(stream.read(), where, speakers)])
+        return replace(chats, arrivals=[_json(stream.read(), chats, speakers)])
     if format == "text" or format in DELIMITERS:
-        chats = Chats(where, format, [])
         return replace(chats, arrivals=[_texts(stream, chats, speakers)])
-    numbers = count(1)
-    return Chats(where, "jsonl", (_lines(lines, where, speakers, numbers) for lines in arriving_lines(stream)))
+    return replace(chats, arrivals=_arrivals(arriving_lines(stream), chats, speakers))
 
 
 def check_begin(chats: Chats) -> Chats:
@@ -186,14 +190,52 @@ def arriving_lines(stream: BufferedIOBase) -> Iterator[list[bytes]]:
         yield [remainder]
 
 
+def _arrivals(groups: Iterator[list[bytes]], chats: Chats, speakers: Speakers) -> Iterator[Iterator[Entry]]:
+    """The entries of the lines of a pipe as they come; messages of chats only once the last line has come."""
+    begin = next(groups, [])
+    while not any(map(bytes.strip, begin)) and (more := next(groups, None)):
+        begin += more
+    if keys := _message_keys(begin):
+        yield _messages(chain(begin, chain.from_iterable(groups)), keys, chats, speakers)
+        return
+    numbers = count(1)
+    yield from (_lines(lines, chats, speakers, numbers) for lines in chain([begin], groups))
+
+
+def _message_keys(lines: Iterable[bytes]) -> Columns | None:
+    """The keys of JSON lines with a message in each, by the first line; None for lines with a chat in each."""
+    try:
+        return message_keys(parse_json(next(filter(bytes.strip, lines), b"")))
+    except InputError:  # reported when the line is read
+        return None
+
+
+def _messages(lines: Iterable[bytes], keys: Columns, chats: Chats, speakers: Speakers) -> Iterator[Entry]:
+    """The chats of JSON lines with a message in each."""
+    ends = accumulate(map(len, (lines := list(lines))))
+    rows = ((number, line, _object(line), end) for number, (line, end) in enumerate(zip(lines, ends, strict=True), 1))
+    return grouped((row for row in rows if row[1].strip()), keys, chats, speakers, whole=True)
+
+
+def _object(line: bytes) -> Values | InputError:
+    try:
+        return _checked(parse_json(line))
+    except InputError as error:
+        return error
+
+
+def _checked(value: Any) -> Values | InputError:
+    return value if isinstance(value, Mapping) else InputError(f"{kind_of(value)}; it must be an object with a message")
+
+
 def _lines(
-    lines: Iterable[bytes], where: str, speakers: Speakers, numbers: Iterator[int] | None = None
+    lines: Iterable[bytes], chats: Chats, speakers: Speakers, numbers: Iterator[int] | None = None
 ) -> Iterator[Entry]:
     end = 0
     for line, number in zip(lines, numbers or count(1), strict=False):
         end += len(line)
         if number == 1:
-            _check_first_line(line, where)
+            _check_first_line(line, chats.where)
         if line.removeprefix(BOM_UTF8).strip():
             yield from make_entries(number, end, partial(_from_line, speakers), line.strip())
 
@@ -213,16 +255,22 @@ def _from_line(speakers: Speakers, line: bytes | str) -> list[Chat]:
     return read_record(parse_json(line), speakers)
 
 
-def _json(content: bytes, where: str, speakers: Speakers) -> Iterator[Entry]:
+def _json(content: bytes, chats: Chats, speakers: Speakers) -> Iterator[Entry]:
+    where = chats.where
     text = decode(content, where)
     try:
-        records = chats_of_json(parse_json(text))
+        value = parse_json(text)
     except InputError as error:
         lines = [line for line in text.split("\n") if line.strip()]
         if len(lines) < 2 or not all(line.lstrip().startswith("{") for line in lines[:2]):
             raise InputError(f"{where}: {error}; a file with one chat per line has the format jsonl") from None
         raise InputError(f"{where}: has a chat in each line; --format jsonl reads it") from None
-    for number, record in enumerate(records, 1):
+    # An id of its own names a message of one chat.
+    if isinstance(value, list) and value and (keys := message_keys(value[0])) and keys.chat.lower() != "id":
+        rows = ((number, one, _checked(one), number) for number, one in enumerate(value, 1))
+        yield from grouped(rows, keys, chats, speakers, whole=True)
+        return
+    for number, record in enumerate(chats_of_json(value), 1):
         yield from make_entries(number, number, partial(read_record, speakers=speakers), record)
 
 
@@ -240,3 +288,85 @@ def _transcripts(file: Iterable[bytes], where: str, speakers: Speakers) -> Itera
 
     for number, block, end in blocks(lines(), speakers):
         yield from make_entries(number, end, lambda text: [Chat(read_transcript(text, speakers))], block)
+
+
+def read_pasted(text: str, speakers: Speakers = USUAL) -> list[Any]:
+    """The messages of a pasted chat.
+
+    Without speakers the lines alternate, and the user begins. With ``用户：`` and ``机器人：``, or other known names, a
+    line without a speaker continues the message above it. JSON is an object, a list, or a message on each line.
+
+    Raises:
+        InputError: the text is empty, is JSON that holds no chat, names unknown speakers, or names a speaker in later
+            lines but not in the first.
+    """
+    messages = pasted_chat(text, speakers).messages
+    if not isinstance(messages, list):
+        raise InputError(f"messages is {kind_of(messages)}; it must be a list")
+    return messages
+
+
+def pasted_chat(text: str, speakers: Speakers = USUAL) -> Chat:
+    """The same chat with the id that its JSON gives it."""
+    if not JSON.match(text.lstrip()):
+        return Chat(read_lines(text, speakers))
+    try:
+        value = parse_json(text.strip())
+    except InputError:
+        # Only a line feed ends a line of JSON; other separators are text.
+        lines = [line.strip() for line in text.split("\n") if line.strip()]
+        if len(lines) == 1 or not all(line[0] == "{" for line in lines):
+            raise
+        value = [parse_json(line) for line in lines]
+    return read_chat(value, speakers)
+
+
+def _read_report(content: bytes, where: str) -> list[Entry]:
+    """A chat for each output of each attempt of a report of garak, which holds an attempt when made and when evaluated.
+
+    Raises:
+        InputError: a line is not JSON, the conversations or outputs of an attempt are no list, or there is no output.
+    """
+    attempts: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    for number, line in enumerate(decode(content, where).split("\n"), 1):
+        try:
+            value = parse_json(line) if line.strip() else None
+        except InputError as error:
+            raise InputError(f"{where}:{number}: {error}") from None
+        if isinstance(value, Mapping) and value.get("entry_type") == "attempt":
+            attempts[str(value.get("uuid") or number)] = f"{where}:{number}", value
+    chats = [
+        Chat(messages, f"{name}/{output}")
+        for name, (place, attempt) in attempts.items()
+        for output, messages in enumerate(_attempt(attempt, place))
+    ]
+    if not chats:
+        raise InputError(f"{where}: holds no attempt with an output; a report of garak is named NAME.report.jsonl")
+    return [
+        entry for number, chat in enumerate(chats, 1) for entry in make_entries(number, number, lambda c: [c], chat)
+    ]
+
+
+def _attempt(attempt: Mapping[str, Any], where: str) -> list[list[dict[str, Any]]]:
+    """The chats of an attempt that have an answer. Reports of older versions have the prompt and its outputs."""
+    for name in ("conversations", "outputs"):
+        if not isinstance(attempt.get(name) or [], list):
+            raise InputError(f"{where}: {name} is {kind_of(attempt[name])}; it must be a list")
+    chats = [_turns(conversation) for conversation in attempt.get("conversations") or ()]
+    if not chats:
+        answers = [
+            {"role": ASSISTANT, "content": _said(one)} for one in attempt.get("outputs") or () if one is not None
+        ]
+        chats = [[*_turns(attempt.get("prompt")), answer] for answer in answers]
+    return [chat for chat in chats if any(message["role"] == ASSISTANT for message in chat)]
+
+
+def _turns(value: Any) -> list[dict[str, Any]]:
+    if isinstance(value, Mapping) and isinstance(value.get("turns"), list):
+        turns = [turn for turn in value["turns"] if isinstance(turn, Mapping)]
+        return [{"role": turn.get("role"), "content": _said(turn.get("content"))} for turn in turns]
+    return [{"role": USER, "content": _said(value)}]
+
+
+def _said(value: Any) -> Any:
+    return value.get("text") if isinstance(value, Mapping) else value

@@ -1,31 +1,30 @@
-"""Tables whose first row names the columns: a chat in each row, a message in each row, or a turn in each row."""
+"""Tables with named columns: a chat in each row, a message in each row, or a turn in each row."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from contradiction.chats import names
 from contradiction.chats.entries import Chats, Entry, make_entries
-from contradiction.chats.messages import read_messages
+from contradiction.chats.messages import USUAL, Speakers, order, read_messages
 from contradiction.chats.records import CHAT, Chat, read_record
-from contradiction.chats.speakers import USUAL, Speakers
-from contradiction.chats.times import order
+from contradiction.chats.rows import Cells
 from contradiction.conversation import ASSISTANT, USER
-from contradiction.errors import InputError
+from contradiction.errors import InputError, kind_of
 
-# A row of a file: its text, its cells or why there are none, and where it ends.
-Row = tuple[str, list[str] | InputError, int]
+Values = Mapping[str, Any]  # column or key -> value
+Row = tuple[int, Any, Values | InputError, int]  # number, source, values or why there are none, and where it ends
 
 
 @dataclass(frozen=True)
-class _Columns:
+class Columns:
     """The columns of a table with a message or a turn in each row.
 
     Attributes:
         chat: says to which chat the row belongs.
         speaker: says who speaks; None in a table with a turn in each row.
-        texts: pairs of who speaks, which is the column ``speaker`` or a role, and the column of the text.
+        texts: what is said: one column, or in a table of turns that of the user and that of the bot.
         times: the columns with the time; empty if there are none.
         label: the column with the label of the reply, if there is one.
         unread: columns that may hold replies, which must be empty.
@@ -33,7 +32,7 @@ class _Columns:
 
     chat: str
     speaker: str | None
-    texts: tuple[tuple[str, str], ...]
+    texts: tuple[str, ...]
     times: tuple[str, ...]
     label: str | None
     unread: tuple[str, ...] = ()
@@ -41,30 +40,39 @@ class _Columns:
     @property
     def read(self) -> set[str]:
         """All columns that are read."""
-        texts = (text for _, text in self.texts)
-        return {self.chat, *texts, *self.times, *filter(None, (self.speaker, self.label))}
+        return {self.chat, *self.texts, *self.times, *filter(None, (self.speaker, self.label))}
+
+    def said(self, row: Values, whole: bool) -> list[dict[str, Any]]:
+        """The messages of a row; of an object of JSON (``whole``), also with the keys that no column is known for."""
+        if self.speaker is None:
+            sides = zip((USER, ASSISTANT), self.texts, strict=True)
+            return [{"role": role, "content": row[name]} for role, name in sides if _text(row[name]).strip()]
+        others = {self.chat, *self.times, self.label}
+        names = [name for name in row if name not in others] if whole else [self.speaker, *self.texts]
+        return [{name: row[name] for name in names}]
 
 
-def read_table(rows: Iterator[Row], chats: Chats, speakers: Speakers = USUAL) -> Iterator[Entry]:
+def read_table(cells: Iterator[Cells], chats: Chats, speakers: Speakers = USUAL) -> Iterator[Entry]:
     """The entries of the rows of a table, of which the first is the header.
 
     Raises:
         InputError: there is no header, no chat in the columns, or two columns have one name.
     """
     where = chats.where
-    _, header, _ = next(rows, ("", None, 0))
+    _, header, _ = next(cells, ("", None, 0))
     if not isinstance(header, list):
         raise InputError(f"{where}: no {chats.format.upper()} with a header; its first row must name the columns")
     header = [name.strip() for name in header]
-    columns = _columns(header, where)
+    columns = columns_of(header, where)
     for name in columns.read if columns else names.read_among(header):
         if (times := [*map(names.plain, header)].count(names.plain(name))) > 1:
             raise InputError(f"{where}: {times} columns are called {name}; rename all but one")
+    rows = ((number, raw, _by_name(header, row), end) for number, (raw, row, end) in enumerate(cells, 1))
     if columns:
-        yield from _grouped(rows, header, columns, chats, speakers)
+        yield from grouped(rows, columns, chats, speakers)
     elif names.holds_chats(header):
-        for number, (raw, cells, end) in enumerate(rows, 1):
-            yield from make_entries(number, end, partial(_from_cells, header, cells, speakers), raw)
+        for number, raw, values, end in rows:
+            yield from make_entries(number, end, partial(_record, values, speakers), raw)
     else:
         raise InputError(
             f"{where}: it has {names.list_names(header, 'column')}; a chat must be {CHAT}; or, with one message in "
@@ -72,8 +80,12 @@ def read_table(rows: Iterator[Row], chats: Chats, speakers: Speakers = USUAL) ->
         )
 
 
-def _columns(header: Sequence[str], where: str) -> _Columns | None:
-    """The columns of a table with one message or one turn in each row; None if it is another table."""
+def columns_of(header: Sequence[str], where: str) -> Columns | None:
+    """The columns of a table with one message or one turn in each row; None if it is another table.
+
+    Raises:
+        InputError: each row is a message, and no column says to which chat it belongs.
+    """
     speaker, text = names.first(header, names.SPEAKERS), names.first(header, names.TEXTS)
     asked, answer = names.first(header, names.QUESTIONS), names.first(header, names.ANSWERS)
     session = names.first(header, names.CHATS)
@@ -92,10 +104,18 @@ def _columns(header: Sequence[str], where: str) -> _Columns | None:
                 f"{names.CHATS[0]} must say which chat the row belongs to"
             )
         unread = (name for name in header if name != text and (name == answer or names.could_answer(name)))
-        return _Columns(chat, speaker, ((speaker, text),), times, label, tuple(unread))
+        return Columns(chat, speaker, (text,), times, label, tuple(unread))
     if session and asked and answer:
-        return _Columns(session, None, ((USER, asked), (ASSISTANT, answer)), times, label)
+        return Columns(session, None, (asked, answer), times, label)
     return None
+
+
+def message_keys(value: object) -> Columns | None:
+    """The keys of an object of JSON that is one message of a chat which it names; None for any other value."""
+    if not isinstance(value, Mapping) or names.first(value, (*names.CHATS, "id")) is None:
+        return None
+    columns = columns_of([*map(str, value)], "")
+    return columns if columns and columns.speaker else None
 
 
 def _time_columns(header: Sequence[str]) -> tuple[str, ...]:
@@ -104,47 +124,54 @@ def _time_columns(header: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in both if name)
 
 
-def _from_cells(header: list[str], cells: list[str] | InputError, speakers: Speakers, _: object) -> list[Chat]:
-    return read_record(_cells_by_name(header, cells), speakers)
+def _by_name(header: list[str], cells: list[str] | InputError) -> Values | InputError:
+    """Column -> cell; or why there are none, for instance because there are too many cells."""
+    if isinstance(cells, list) and len(cells) != len(header):
+        return InputError(f"{len(cells)} cells; the header names {len(header)} columns")
+    return dict(zip(header, cells, strict=True)) if isinstance(cells, list) else cells
 
 
-def _grouped(
-    rows: Iterable[Row], header: list[str], columns: _Columns, chats: Chats, speakers: Speakers
+def _record(values: Values | InputError, speakers: Speakers, _: object) -> list[Chat]:
+    if isinstance(values, InputError):
+        raise values
+    return read_record(values, speakers)
+
+
+def grouped(
+    rows: Iterator[Row], columns: Columns, chats: Chats, speakers: Speakers = USUAL, *, whole: bool = False
 ) -> Iterator[Entry]:
-    """The chats of the rows, in the order in which they begin.
+    """The chats of rows with a message or a turn each, in the order in which they begin.
 
     The rows of a chat need not follow one another, so all rows are read before the first chat is complete. The number
-    of a chat is that of its first row. A row that cannot be read is an entry of its own.
+    of a chat is that of its first row. A row that cannot be read is an entry of its own. Rows of JSON are ``whole``
+    messages, perhaps with calls of tools and other keys of messages.
 
     Raises:
         InputError: the chats are named by ``id``, and no two rows have the same one.
     """
-    groups: dict[str, list[tuple[int, dict[str, str]]]] = {}
-    unreadable: list[tuple[int, InputError, str]] = []
+    groups: dict[str | int, list[tuple[int, Values]]] = {}
+    entries: list[tuple[int, Any, Any]] = []
     size = 0
-    for number, (raw, cells, end) in enumerate(rows, 1):
+    for number, source, row, end in rows:
         size = end
         try:
-            row = _cells_by_name(header, cells)
-            if not (name := row[columns.chat].strip()):
-                raise InputError(f"{columns.chat} is empty; it must say which chat the row belongs to")
+            groups.setdefault(_chat_of(row, columns), []).append((number, row))  # type: ignore[arg-type]
         except InputError as error:
-            unreadable.append((number, InputError(f"{error}; its chat is judged without this row"), raw))
-            continue
-        groups.setdefault(name, []).append((number, row))
+            refusal = InputError(f"{error}; its chat is judged without this row")
+            entries.append((number, partial(_record, refusal, speakers), source))
     if columns.chat.lower() == "id" and len(groups) > 1 and all(len(group) == 1 for group in groups.values()):
         raise InputError(
             f"{chats.where}: each row has an {columns.chat} of its own, so it names the message; a column "
             f"{names.CHATS[0]} must say which chat the row belongs to"
         )
-    entries: list[tuple[int, Any, Any]] = [(number, partial(_refuse, error), raw) for number, error, raw in unreadable]
     reordered = 0
     for name, group in groups.items():
-        sources = [(row["row"], row) for row in _messages(group, columns)]
-        places = order([row["time"] for _, row in sources], [speakers.role_of(row["role"]) for _, row in sources])
+        read = partial(_chat, name, columns, speakers, whole, chats.unit)
+        times = [" ".join(_text(row.get(name)) for name in columns.times) for _, row in group]
+        roles = [speakers.role_of(row.get(columns.speaker)) if columns.speaker else None for _, row in group]
+        places = order(times, roles)
         reordered += places is not None
-        ordered = [sources[place][1] for place in places] if places else [row for _, row in sources]
-        entries.append((group[0][0], partial(_chat, name, columns.speaker, speakers), ordered))
+        entries.append((group[0][0], read, [group[place] for place in places] if places else group))
     if reordered:
         chats.notes.append(
             f"{chats.where}: rows that were not in the order of {' and '.join(columns.times)} were sorted, oldest "
@@ -156,47 +183,36 @@ def _grouped(
         yield from make_entries(number, size * done // len(entries), read, source)
 
 
-def _messages(group: Sequence[tuple[int, dict[str, str]]], columns: _Columns) -> Iterator[dict[str, Any]]:
-    """The messages of a chat: the number of the row, who speaks, the text, and the time."""
-    for number, row in group:
-        time = " ".join(row[name] for name in columns.times)
-        for speaker, text in columns.texts:
-            role = row[speaker].strip() if columns.speaker else speaker
-            if columns.speaker or row[text].strip():
-                label = row[columns.label] or None if columns.label else None
-                unread = next((name for name in columns.unread if row[name].strip()), None)
-                yield {
-                    "row": number,
-                    "role": role,
-                    "content": row[text],
-                    "time": time,
-                    "label": label,
-                    "unread": unread,
-                }
+def _chat_of(row: Values | InputError, columns: Columns) -> str | int:
+    """The name of the chat to which a row belongs."""
+    if isinstance(row, InputError):
+        raise row
+    name = row.get(columns.chat)
+    if isinstance(name, str) and name.strip():
+        return name.strip()
+    if isinstance(name, int):
+        return name
+    what = "empty" if name is None or isinstance(name, str) else kind_of(name)
+    raise InputError(f"{columns.chat} is {what}; it must say which chat the row belongs to")
 
 
-def _cells_by_name(header: list[str], cells: list[str] | InputError) -> dict[str, str]:
-    """Name of the column -> cell; raises InputError if there are too many cells, too few, or none."""
-    if isinstance(cells, InputError):
-        raise cells
-    if len(cells) != len(header):
-        raise InputError(f"{len(cells)} cells; the header names {len(header)} columns")
-    return dict(zip(header, cells, strict=True))
-
-
-def _chat(name: str, speaker: str | None, speakers: Speakers, rows: list[dict[str, Any]]) -> list[Chat]:
-    messages = []
-    speakers.check_one_bot(row["role"] for row in rows)
-    for row in rows:
-        if row["unread"]:
-            raise InputError(f"{row['unread']} in data row {row['row']} may hold a reply, and is not read; remove it")
+def _chat(
+    name: str | int, columns: Columns, speakers: Speakers, whole: bool, unit: str, rows: list[tuple[int, Values]]
+) -> list[Chat]:
+    """The chat of a group of rows, in their order; ``unit`` is what their numbers count."""
+    messages: list[Any] = []
+    speakers.check_one_bot(row.get(columns.speaker) for _, row in rows if columns.speaker)
+    for number, row in rows:
+        if full := next((column for column in columns.unread if _text(row.get(column)).strip()), None):
+            raise InputError(f"{full} in {unit} {number} may hold a reply, and is not read; remove it")
         try:
-            messages += read_messages([{"role": row["role"], "content": row["content"]}], speakers)
+            messages += read_messages(columns.said(row, whole), speakers)
         except InputError as error:
-            reason = str(error).partition("role ")[2]
-            raise InputError(f"{speaker} in data row {row['row']}: {reason}") from None
-    return [Chat(messages, name, label=rows[-1]["label"] if rows else None)]
+            reason = str(error).partition(f"{columns.speaker} ")[2] or str(error)
+            raise InputError(f"{columns.speaker} in {unit} {number}: {reason}") from None
+    label = rows[-1][1].get(columns.label) if columns.label else None
+    return [Chat(messages, name, label=label or None)]
 
 
-def _refuse(error: InputError, _: object) -> list[Chat]:
-    raise error
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)

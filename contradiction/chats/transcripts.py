@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from contradiction.chats.speakers import REMEDY, SYSTEM, USUAL, Speakers, without_number
+from contradiction.chats.messages import REMEDY, SYSTEM, USUAL, Speakers, without_number
 from contradiction.conversation import ASSISTANT, USER, alternating
 from contradiction.errors import InputError
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from contradiction.chats.speakers import Speakers
+from contradiction.chats.messages import Speakers
 from contradiction.commands.common import (
     SECONDS_BETWEEN_LINES,
     SHIPPED,
@@ -240,7 +240,7 @@ def _check_options(file: str, text: str | None, out: Path | None, *, resume: boo
 
 def _check_ray(out: Path | None, text: str | None, format: str, encoding: str | None, device: str | None) -> Path:
     """Returns the folder to write; raises InputError for options that do not go with ``--engine ray``."""
-    from contradiction.io.cluster import check_ray
+    from contradiction.chats.ray_engine import check_ray
 
     check_ray()
     if out is None:

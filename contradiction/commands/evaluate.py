@@ -62,7 +62,7 @@ def evaluate(
     from contradiction.detector import ContradictionDetector, check_rule
     from contradiction.evaluation.evaluate import evaluate as run
     from contradiction.methods.loading import load_classifier
-    from contradiction.reports.evaluation import notes, tables
+    from contradiction.reports.tables import evaluation_notes, evaluation_tables
 
     if json:
         check_file(json)
@@ -81,8 +81,8 @@ def evaluate(
     _warn_of_leakage(result)
     if json:
         write_json(json, result)
-    show(*tables(result))
-    for note in notes(result):
+    show(*evaluation_tables(result))
+    for note in evaluation_notes(result):
         typer.echo(note)
 
 

@@ -139,7 +139,7 @@ def run_probe(
     }  # fmt: skip
     from contradiction.detector import ContradictionDetector
     from contradiction.io.files import locked
-    from contradiction.probing import bots, verdicts
+    from contradiction.probing import bots, shares
 
     with ExitStack() as stack:
         stack.enter_context(locked(out))
@@ -171,7 +171,7 @@ def run_probe(
         bot = None if chat_model else started(load())
         detector = ContradictionDetector.from_pretrained(existing_model(model), **settings)
         detector.check_judges_replies()
-        accuracy = verdicts.find_accuracy(detector, evaluation, on_note=say)
+        accuracy = shares.find_accuracy(detector, evaluation, on_note=say)
         bot = bot or started(load())
         outcome = _converse(
             probes, bot, out, request=request, name=name or next(iter(bot_kind.values())), seed=seed,
@@ -248,21 +248,10 @@ def _converse(probes: list["Probe"], bot: "Bot", out: Path, *, quiet: bool, **op
 
 
 def _judge(out: Path, detector: Any, accuracy: dict[str, Any] | None, *, quiet: bool) -> None:
-    from contradiction.io.files import RECORD, read_json, write_json
-    from contradiction.io.hub import model_name
-    from contradiction.io.lines import write_lines
-    from contradiction.probing import verdicts
-    from contradiction.probing.run import TRANSCRIPT, read_transcript
+    from contradiction.probing.run import TRANSCRIPT, judge, read_transcript
 
-    rows = read_transcript(out / TRANSCRIPT)
-    with counting("verdicts", len(rows), shown=not quiet) as bar:
-        judged = verdicts.judge(rows, detector, on_done=bar.advance)
-    record = read_json(out / RECORD)
-    # Without a detector in its record a run counts as not judged. So a run that is killed here has no verdicts of one
-    # detector under the name of another.
-    write_json(out / RECORD, {key: value for key, value in record.items() if key != "detector"})
-    write_lines(out / TRANSCRIPT, judged)
-    write_json(out / RECORD, record | {"detector": model_name(detector.name), "accuracy": accuracy})
+    with counting("verdicts", len(read_transcript(out / TRANSCRIPT)), shown=not quiet) as bar:
+        judge(out, detector, accuracy, on_done=bar.advance)
 
 
 def _write_report(runs: list[Path], out: Path, *, labels: Path | None = None, quiet: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import typer
 from contradiction.commands.common import DATA, TrainedModelArgument, say
 
 if TYPE_CHECKING:
-    from contradiction.io.upload import Upload
+    from contradiction.io.hub import Upload
 
 app = typer.Typer(help="Publishes to the Hugging Face Hub.", no_args_is_help=True)
 
@@ -82,7 +82,7 @@ def push_space(
 
 
 def _push(upload: "Upload", repo_id: str, code_url: str | None, private: bool, dry_run: bool) -> None:
-    from contradiction.io.upload import check_repo_id, push
+    from contradiction.io.hub import check_repo_id, push
     from contradiction.publishing import with_code_url
     from contradiction.training import record
 

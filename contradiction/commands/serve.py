@@ -3,11 +3,11 @@
 import ipaddress
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from contradiction.chats.speakers import Speakers
+from contradiction.chats.messages import Speakers
 from contradiction.commands.common import (
     SHIPPED,
     BackendOption,
@@ -29,14 +29,8 @@ from contradiction.commands.common import (
 )
 from contradiction.errors import InputError
 from contradiction.inputs.windows import MAX_TURNS
-from contradiction.io.packages import check_installed
-from contradiction.serving.limits import Limits
-
-if TYPE_CHECKING:
-    from contradiction.chats.entries import Entry
-    from contradiction.conversation import Messages
-    from contradiction.io.tables import Table
-    from contradiction.serving.review_store import Report
+from contradiction.io.environment import check_installed
+from contradiction.settings import Limits
 
 DEFAULT = Limits()
 LOOPBACK = "127.0.0.1"
@@ -195,22 +189,27 @@ def review(
         return _export(export, file, labels, spot_checks, annotators)
     check_installed("the page", PACKAGES)
     check_address(host, port)
-    speakers = Speakers(tuple(user_name or ()), tuple(bot_name or ()))
-    entries = _entries(file, encoding, speakers, verdicts, sample)
-    checks = _spot_checks(spot_checks, speakers)
-    chats = [(entry.name, entry.messages or ()) for entry in entries]
-    store = LabelStore(labels, annotators)
-    added = store.add(chats, checks)
     import uvicorn
 
-    from contradiction.serving.review import HOSTS, application
+    from contradiction.serving import review
 
-    say(f"{labels}: {added:,} chats added, {len(chats) + len(checks):,} in the files")
-    hosts = (*HOSTS, host) if _is_loopback(host) else ("*",)
+    speakers = Speakers(tuple(user_name or ()), tuple(bot_name or ()))
+    chats = review.chats_of(file, say, encoding=encoding, speakers=speakers, verdicts=verdicts, sample=sample)
+    checks = review.spot_checks_of(spot_checks, speakers) if spot_checks else []
+    store = LabelStore(labels, annotators)
+    say(f"{labels}: {store.add(chats, checks):,} chats added, {len(chats) + len(checks):,} in the files")
+    hosts = (*review.HOSTS, host) if _is_loopback(host) else ("*",)
     if "*" in hosts:
         say(f"whoever reaches {address(host, port)} can read the chats and label them")
     typer.echo(f"The page is at http://{address(host, port)}/ (Ctrl+C ends it)")
-    uvicorn.run(application(store, hosts), host=host, port=port, log_level="warning")
+    uvicorn.run(review.application(store, hosts), host=host, port=port, log_level="warning")
+
+
+# The number of annotators -> what a final label needs.
+_NEEDED = {
+    1: "the page shows the chats",
+    2: "two people must give a chat the same label, or a third decides; --annotators 1 takes the labels of one person",
+}
 
 
 def _export(export: Path, file: Path, labels: Path, spot_checks: Path | None, annotators: int) -> None:
@@ -225,73 +224,8 @@ def _export(export: Path, file: Path, labels: Path, spot_checks: Path | None, an
         if source.exists():
             check_not_the_input([export], source.stat(), f"--export {export}")
     store = LabelStore(labels, annotators)
-    show(_agreement(store.report(), annotators))
+    show(store.report().table(annotators))
     if not (records := list(store.export())):
         raise InputError(f"{labels}: nothing to export yet, because no chat has a final label; {_NEEDED[annotators]}")
     write_lines(export, records)
     typer.echo(f"{export}: {len(records):,} labelled chats; next: cdconv calibrate MODEL --on {export} --out FOLDER")
-
-
-def _entries(file: Path, encoding: str | None, speakers: Speakers, verdicts: Path | None, sample: int) -> list["Entry"]:
-    """The chats of a file that hold a reply, or a sample of them."""
-    from contradiction.chats.readers import open_file
-    from contradiction.chats.sampling import choose
-
-    chats = open_file(file, encoding=encoding, speakers=speakers)
-    entries = []
-    for entry in chats:
-        if entry.messages is None or not entry.turns:
-            say(f"{chats.place(entry.number)}: {entry.error or 'the chat holds no message by the assistant'}")
-        else:
-            entries.append(entry)
-    for note in chats.notes:
-        say(note)
-    if not entries:
-        raise InputError(f"{file}: holds no chat to review")
-    return choose(entries, verdicts, sample, chats.key) if verdicts else entries
-
-
-def _spot_checks(file: Path | None, speakers: Speakers) -> list[tuple[str, "Messages", str]]:
-    from contradiction.data import labelled
-    from contradiction.labels import LABELS
-
-    if file is None:
-        return []
-    known = labelled.read(file, speakers)
-    if labelled.task_of(known) != "4-class":
-        raise InputError(f"{file}: spot checks have one of the labels {', '.join(LABELS['4-class'])}")
-    return [(chat.id, chat.messages, chat.label) for chat in known]
-
-
-# The number of annotators -> what a final label needs.
-_NEEDED = {
-    1: "the page shows the chats",
-    2: "two people must give a chat the same label, or a third decides; --annotators 1 takes the labels of one person",
-}
-
-
-def _agreement(report: "Report", annotators: int) -> "Table":
-    from contradiction.io.tables import Table, with_interval
-
-    def number(value: float | None) -> str:
-        return "undefined" if value is None else f"{value:.2f}"
-
-    body = [("chats", f"{report.chats:,}")]
-    if report.in_part:
-        body.append(("shown only in part, and left out of the agreement", f"{report.in_part:,}"))
-    if annotators > 1:
-        body.append(("labelled by both annotators", f"{report.both:,}"))
-        body.append(("waiting for a third", f"{report.waiting:,}"))
-    body.append(("with a final label", f"{report.final:,}, of them {report.unclear:,} unclear, which are not exported"))
-    if annotators == 1:
-        body.append(("agreement, Cohen's kappa", "not available, because one person labels alone"))
-    elif agreement := report.agreement:
-        share, *bounds = agreement
-        body.append(("agreement, %", with_interval(share, bounds)))
-        body.append(("Cohen's kappa", f"{number(report.kappa)}; contradiction or not: {number(report.kappa_merged)}"))
-    for name, count in report.people.items():
-        right, checks = report.spot_checks[name]
-        body.append(
-            (f"labels by {name}", f"{count:,}" + (f"; spot checks right: {right} of {checks}" if checks else ""))
-        )
-    return Table("Review", ("", ""), body, texts=2)

@@ -13,8 +13,8 @@ from contradiction.data import checklists, statistics
 from contradiction.data.corpora import crossed
 from contradiction.data.splits import both_splits, data_card, write_splits
 from contradiction.errors import InputError
+from contradiction.io.environment import no_data_bars
 from contradiction.io.files import check_folder, new_folder
-from contradiction.io.quiet import no_data_bars
 from contradiction.io.tables import Table, render
 from contradiction.labels import CHECKLISTS, CROSSED_CONFIGS, LABELS, RELEASE
 from contradiction.paths import SAMPLE

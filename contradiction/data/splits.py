@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from contradiction.errors import InputError, first_line, kind_of
-from contradiction.inputs.rows import check_texts
-from contradiction.inputs.views import VIEWS
+from contradiction.inputs.views import VIEWS, check_texts
+from contradiction.io.environment import no_data_bars, no_hub_warnings
 from contradiction.io.files import new_folder
 from contradiction.io.hub import quick_hub
-from contradiction.io.quiet import no_data_bars, no_hub_warnings
 from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED_CONFIGS, GROUPED, LABELS, task_of, task_of_labels
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from torch import nn
 
 from contradiction.decoder.trees import Packed
 from contradiction.errors import InputError
-from contradiction.io.packages import check_installed
+from contradiction.io.environment import check_installed
 from contradiction.io.pretrained import load_config, load_model, load_weights, loading
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import Cache, PreTrainedModel
 
 ADAPTER, HEADS = "adapter_model.safetensors", "heads.safetensors"
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -119,14 +119,27 @@ class Network(nn.Module):
         heads = ("score", "nli", "query", "key")
         save_file({name: getattr(self, name).weight.data.contiguous() for name in heads}, folder / HEADS)
 
-    def forward(self, packed: Packed) -> torch.Tensor:
-        """The states of all tokens of packed rows, float32 of unit size, shape (rows * tokens, hidden)."""
-        device = self.score.weight.device
+    def forward(self, packed: Packed, cache: "Cache | None" = None) -> torch.Tensor:
+        """The states of the tokens of packed rows, float32 of unit size, shape (rows * tokens, hidden).
+
+        Args:
+            packed: the rows.
+            cache: the keys and values of the first tokens of one row. Only the other tokens are read; theirs are added.
+        """
+        device, known = self.score.weight.device, cache.get_seq_length() if cache is not None else 0
         ids, positions, mask = (
             torch.from_numpy(values).to(device)
-            for values in (packed.input_ids, packed.position_ids, packed.attention_mask)
+            for values in (
+                packed.input_ids[:, known:], packed.position_ids[:, known:], packed.attention_mask[:, :, known:]
+            )
+        )  # fmt: skip
+        states = self.body(
+            input_ids=ids,
+            position_ids=positions,
+            attention_mask=mask,
+            past_key_values=cache,
+            use_cache=cache is not None,
         )
-        states = self.body(input_ids=ids, position_ids=positions, attention_mask=mask, use_cache=False)
         return states.last_hidden_state.float().flatten(0, 1) * self._scale
 
     def point(self, state: torch.Tensor, earlier: torch.Tensor) -> torch.Tensor:

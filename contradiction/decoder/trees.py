@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+OPEN = 32  # rows that are looked at for room
+
 
 @dataclass
 class Tree:
@@ -68,19 +70,23 @@ class Packed:
 
 
 def fill_rows(sizes: Sequence[int], length: int) -> list[list[int]]:
-    """Puts trees into rows of at most ``length`` tokens, in their order; a larger tree gets a row of its own.
+    """Puts trees into rows of at most ``length`` tokens; a larger tree gets a row of its own.
+
+    Each tree goes into the first of the last ``OPEN`` rows that has room.
 
     Returns:
         For each row the positions of its trees.
     """
     rows: list[list[int]] = []
-    used = length
+    used: list[int] = []
     for index, size in enumerate(sizes):
-        if used + size > length:
+        first = max(0, len(rows) - OPEN)
+        row = next((row for row in range(first, len(rows)) if used[row] + size <= length), len(rows))
+        if row == len(rows):
             rows.append([])
-            used = 0
-        rows[-1].append(index)
-        used += size
+            used.append(0)
+        rows[row].append(index)
+        used[row] += size
     return rows
 
 

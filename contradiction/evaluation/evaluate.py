@@ -132,10 +132,6 @@ def _of_detector(
     if task != "response" or detector.task == task:
         result["predictions"] = [names.index(label(verdict.label or NON_CONTRADICTION)) for verdict in chosen]
         result["probabilities"] = [_probabilities(task, verdict) for verdict in chosen]
-        if any(figure.compute for figure in figures.FIGURES):  # further ones, see docs/extending.md
-            further = figures.measure(task, result["references"], result["predictions"], result["probabilities"])
-            further["interval"] |= result["metrics"]["interval"]
-            result["metrics"] = {**result["metrics"], **further}
     if any(verdict.evidence for verdict in chosen):
         result["evidence"] = [list(verdict.evidence) for verdict in chosen]
     if argmax and (most := [names.index(label(name)) for name in argmax]) != result["predictions"]:

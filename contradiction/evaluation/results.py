@@ -1,59 +1,52 @@
-"""Evaluations: their content, their JSON files, and the folder of saved results.
+"""The saved results: the evaluations of detectors and baselines in a folder.
 
-``cdconv evaluate --json FILE`` writes one evaluation. ``python -m paper.results FILE`` adds it to a folder of saved
-results, whose files :mod:`contradiction.evaluation.results_store` describes. :func:`load` reads both.
+A folder of saved results has three kinds of files, in all of which a name identifies one run:
+
+- ``metrics.csv`` has a row for each evaluation: its description, and every score with its 95 % interval.
+- ``runs.jsonl`` has a line for each detector: its name and the record of its training.
+- ``predictions/<config>.<split>.parquet`` has a row for each run and data row: id, reference, prediction, argmax (the
+  most probable label, without the decision rule), and the probability of each label, rounded to four digits.
+
+``python -m paper.results FILE`` writes these files. JSON files that ``cdconv evaluate --json`` wrote may lie beside
+them, or alone.
 """
 
-from collections.abc import Container, Iterable, Mapping
+import csv
+import json
+import math
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from contradiction.data.splits import SPLITS
+import numpy as np
+
 from contradiction.errors import InputError
-from contradiction.evaluation import results_store
-from contradiction.evaluation.figures import TASKS, measure
-from contradiction.io.files import locked, read_json
-from contradiction.labels import CHECKLISTS, CONFIGS, GROUPED, LABELS, has_two_texts, task_of
+from contradiction.evaluation.figures import FIGURES, RESAMPLES, TASKS, measure
+from contradiction.io.files import read_json
+from contradiction.labels import GROUPED, LABELS, has_two_texts, task_of
 from contradiction.paths import RESULTS
 from contradiction.training import leakage, record
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 DETECTOR, BASELINE = "detector", "baseline"
 KINDS = (DETECTOR, BASELINE)
-# Whether the page of results shows an evaluation. The others are only in the files, for instance for the tables of
-# `python -m paper.reproduce`.
-RESULTS_PAGE = "results"
-PAGES = (RESULTS_PAGE, "files")
 # The keys of every evaluation, and of its metrics.
 KEYS = ("name", "kind", "config", "split", "data", "ids", "references", "predictions", "metrics")
-METRICS = ("accuracy", "macro_f1", "per_class", "n", "interval")
+METRIC_KEYS = ("accuracy", "macro_f1", "per_class", "n", "interval")
 # The keys of a record that identify the weights.
 IDENTITY = ("request", "epochs", "best_epoch")
 
-
-def evaluation(
-    *, name: str, config: str, split: str, data: str, ids: list[int], references: list[int], predictions: list[int],
-    data_name: str | None = None, argmax: list[int] | None = None, probabilities: list[list[float]] | None = None,
-    **more: Any,
-) -> dict[str, Any]:  # fmt: skip
-    """An evaluation: predictions with their scores and 95 % bootstrap intervals.
-
-    ``data`` is the fingerprint of the rows. ``predictions`` are class ids by the decision rule, ``argmax`` those of the
-    most probable labels. Where the two differ, the evaluation contains both with their scores. ``more`` are further
-    entries, for instance ``run``, the record of the training.
-
-    Returns:
-        The arguments, and ``metrics``: see :func:`contradiction.evaluation.figures.measure`.
-    """
-    result = {"name": name, "config": config, "split": split, "data": data, **more}
-    if data_name is not None:
-        result["data_name"] = data_name
-    if probabilities is not None:
-        result["probabilities"] = probabilities
-    result["metrics"] = measure(config, references, predictions, probabilities)
-    if argmax is not None and argmax != predictions:
-        metrics = measure(config, references, argmax, probabilities)
-        result["argmax"] = {"metrics": metrics, "predictions": argmax}
-    return {**result, "ids": ids, "references": references, "predictions": predictions}
+METRICS, RUNS, PREDICTIONS = "metrics.csv", "runs.jsonl", "predictions"
+# Entries of an evaluation that are text, and those that are stored as JSON.
+TEXTS = ("name", "page", "kind", "config", "split", "data", "data_name", "view", "embedder")
+OBJECTS = ("columns", "truncated", "request", "rule")
+DESCRIPTION = (*TEXTS, *OBJECTS, "n", "seed", "leakage")
+# The description of a bootstrap interval.
+DRAWN = {"confidence_level": 0.95, "resamples": RESAMPLES, "seed": 0, "stratified": False}
+DIGITS = 4
+Row = dict[str, str]
 
 
 def load(
@@ -68,13 +61,13 @@ def load(
 ) -> list[dict[str, Any]]:
     """The evaluations of a folder, without those on rows of the training data.
 
-    Everything published is made from these. Scores on training rows only measure how well a detector memorises. The
-    folder is one that :func:`add` writes, or has JSON files; a missing folder has no evaluations. Without rows (ids,
-    references, predictions and probabilities) loading is fast, and the metrics have no scores of single labels.
+    Everything published is made from these. Scores on training rows only measure how well a detector memorises. A
+    missing folder has no evaluations. A JSON file replaces the saved evaluation of the same name, config and split.
+    Without rows (ids, references, predictions and probabilities) loading is fast, and the metrics have no scores of
+    single labels.
 
     Raises:
-        InputError: a file is damaged, or a JSON file and the saved results have two runs with the same name, or two
-            evaluations of a run on different rows.
+        InputError: a file is damaged, or scores differ from those of the predictions.
     """
 
     def wanted(result: Mapping[str, Any]) -> bool:
@@ -82,76 +75,21 @@ def load(
         fits = all(value in (None, result[key]) for key, value in filters)
         return fits and (names is None or result["name"] in names)
 
-    stored = results_store.read(Path(folder), lambda row: not row["leakage"] and wanted(row), with_rows)
-    evaluations = {_place(result): result for result in stored}
+    stored = _stored(Path(folder), lambda row: not row["leakage"] and wanted(row), with_rows)
+    evaluations = {place_of(result): result for result in stored}
     for path in sorted(Path(folder).glob("*.json")):
         result = read_json(path)
         if result.get("kind") not in KINDS or leakage.of_evaluation(result):
             continue
         check(path, result)
         if wanted(result):
-            other = evaluations.get(_place(result), result)
-            if _identity(result) != _identity(other):
-                raise InputError(f"{path}: {_two_runs(result['name'])}")
-            if result["data"] != other["data"]:
-                raise InputError(f"{path}: {_other_rows(result)}")
-            evaluations[_place(result)] = result
+            evaluations[place_of(result)] = result
     return [*evaluations.values()]
 
 
-def published(folder: str | Path = RESULTS) -> list[dict[str, Any]]:
-    """The evaluations of detectors and baselines on the page of results."""
-    return [result for result in load(folder) if result.get("page", RESULTS_PAGE) == RESULTS_PAGE]
-
-
-def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, *, page: str = RESULTS_PAGE) -> None:
-    """Adds evaluations to a folder of saved results; an evaluation of the same run, config and split is replaced.
-
-    Several processes can do so at the same time, and readers always see complete files. ``page`` is one of ``PAGES``.
-
-    Raises:
-        InputError: the folder has another run with the same name, or an evaluation of this run on other rows of the
-            same config and split, or an evaluation is damaged; nothing is written then.
-    """
-    folder = Path(folder)
-    added = [{**result, "page": page} for result in evaluations]
-    for result in added:
-        check_complete(result)
-    with locked(folder / results_store.METRICS, wait=True):
-        rows = {(row["name"], row["config"], row["split"]): row for row in results_store.read_metrics(folder)}
-        runs = results_store.read_runs(folder)
-        known = {row["name"]: _identity(results_store.entries(row, runs)) for row in rows.values()}
-        for result in added:
-            name = result["name"]
-            if known.setdefault(name, _identity(result)) != _identity(result):
-                raise InputError(f"{folder}: {_two_runs(name)}")
-            if rows.get(_place(result), result)["data"] != result["data"]:
-                raise InputError(f"{folder}: {_other_rows(result)}")
-            rows[_place(result)] = results_store.metrics_row(result)
-            if result.get("run"):
-                runs[name] = result["run"]
-        results_store.write(folder, [*rows.values()], runs, added)
-
-
-def _two_runs(name: str) -> str:
-    return f"contains another run named {name!r}; rename one of them"
-
-
-def _other_rows(result: Mapping[str, Any]) -> str:
-    return (
-        f"contains an evaluation of {result['name']!r} on other rows of {result['config']}, {result['split']} split; "
-        "save this one in another folder with `python -m paper.results FILE --folder FOLDER`"
-    )
-
-
-def _place(result: Mapping[str, Any]) -> tuple[str, str, str]:
+def place_of(result: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What identifies an evaluation in a folder."""
     return result["name"], result["config"], result["split"]
-
-
-def _identity(result: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The identity of the run of an evaluation."""
-    run = run_identity(result.get("run") or {})
-    return result["kind"], run, result.get("request")
 
 
 def run_identity(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,9 +105,7 @@ def evaluations_of(model: str | Path, folder: str | Path = RESULTS) -> list[dict
         return []
     identity = run_identity(run)
     # Names first, because reading all predictions is slow.
-    names = {
-        name for name, other_run in results_store.read_runs(Path(folder)).items() if run_identity(other_run) == identity
-    }
+    names = {name for name, other_run in read_runs(Path(folder)).items() if run_identity(other_run) == identity}
     names |= {str(read_json(path).get("name")) for path in Path(folder).glob("*.json")}
     saved = load(folder, kind=DETECTOR, names=names)
     return [result for result in saved if run_identity(result.get("run") or {}) == identity]
@@ -178,11 +114,6 @@ def evaluations_of(model: str | Path, folder: str | Path = RESULTS) -> list[dict
 def baselines(config: str, split: str, folder: str | Path = RESULTS, data: str | None = None) -> list[dict[str, Any]]:
     """The saved baselines of a config and split; with ``data``, only those on rows with this fingerprint."""
     return load(folder, config=config, split=split, kind=BASELINE, data=data)
-
-
-def best_first(evaluations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The evaluations in descending order of macro-F1."""
-    return sorted(evaluations, key=lambda result: -result["metrics"]["macro_f1"])
 
 
 def check(path: str | Path, result: Mapping[str, Any]) -> None:
@@ -194,7 +125,7 @@ def check(path: str | Path, result: Mapping[str, Any]) -> None:
             f"{path}: not an evaluation, it has no {', '.join(missing)}; `cdconv evaluate MODEL --json FILE` writes one"
         )
     metrics = result["metrics"]
-    if lacking := [key for key in METRICS if not isinstance(metrics, Mapping) or key not in metrics]:
+    if lacking := [key for key in METRIC_KEYS if not isinstance(metrics, Mapping) or key not in metrics]:
         raise InputError(f"{path}: metrics has no {', '.join(lacking)}; the file was changed")
     for key in ("ids", "references", "predictions"):
         check_list(path, result, key)
@@ -219,32 +150,8 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
     if "probabilities" not in evaluation:
         raise InputError(f"{path}: has no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
     check_numbers(path, evaluation)
-    _check_probabilities(path, evaluation)
+    check_probabilities(path, evaluation)
     return evaluation
-
-
-def check_complete(result: Mapping[str, Any]) -> None:
-    """Raises InputError for an evaluation that could not be read again, or whose scores do not match its labels."""
-    name, config, split = result["name"], result["config"], result["split"]
-    if not isinstance(name, str) or not name:
-        raise InputError(f"name {name!r}: an evaluation needs the name of its detector")
-    if config not in (*CONFIGS, *CHECKLISTS) or split not in SPLITS:
-        raise InputError(f"{name}: there is no {split!r} split of a config {config!r}")
-    check_numbers(name, result)
-    if not result["ids"]:
-        raise InputError(f"{name}: has no rows")
-    if result.get("probabilities") is not None:
-        _check_probabilities(name, result)
-    if argmax := result.get("argmax"):
-        if not isinstance(argmax, Mapping):
-            raise InputError(f"{name}: argmax is {argmax!r}; it must be an object with metrics and predictions")
-        check_numbers(f"{name}: argmax", {**result, "predictions": argmax.get("predictions")})
-    if not record.is_record(result.get("run") or {}):
-        raise InputError(f"{name}: run is not the record of a training")
-    metrics = measure(config, result["references"], result["predictions"], result.get("probabilities"), bootstrap=0)
-    for key in ("accuracy", "macro_f1"):
-        if not isinstance(given := result["metrics"][key], int | float) or not abs(given - metrics[key]) <= 1e-6:
-            raise InputError(f"{name}: {key} is {given!r}, but {metrics[key]:.6f} by the predictions")
 
 
 def check_numbers(place: str | Path, evaluation: Mapping[str, Any]) -> None:
@@ -263,7 +170,7 @@ def check_numbers(place: str | Path, evaluation: Mapping[str, Any]) -> None:
             )
 
 
-def _check_probabilities(place: str | Path, evaluation: Mapping[str, Any]) -> None:
+def check_probabilities(place: str | Path, evaluation: Mapping[str, Any]) -> None:
     """Raises InputError unless an evaluation has a probability of each label for each row."""
     labels = len(LABELS[task_of(evaluation["config"])])
     check_list(place, evaluation, "probabilities")
@@ -288,20 +195,144 @@ def check_folder(folder: str | Path) -> None:
         )
 
 
-def read_files(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """The evaluations in JSON files, or in folders, whose other files are skipped.
+def _stored(folder: Path, wanted: Callable[[Row], bool], with_rows: bool = True) -> list[dict[str, Any]]:
+    """The evaluations of the wanted rows of ``metrics.csv``; none without that file.
+
+    Without the predictions it is fast, and there are only the scores of ``FIGURES``.
 
     Raises:
-        InputError: a file holds none, or a folder holds no evaluation.
+        InputError: a file is missing or damaged, or scores differ from those of the predictions.
     """
-    evaluations: list[dict[str, Any]] = []
-    for path in files:
-        found = len(evaluations)
-        for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
-            result = read_json(file)
-            if result.get("kind") in KINDS or not path.is_dir():
-                check(file, result)
-                evaluations.append(result)
-        if len(evaluations) == found:
-            raise InputError(f"{path}: no evaluation in it; `cdconv evaluate MODEL --json FILE` writes one")
-    return evaluations
+    rows = [row for row in read_metrics(folder) if wanted(row)]
+    runs = read_runs(folder) if rows else {}
+    if not with_rows:
+        return [_summary(row, runs) for row in rows]
+    tables = {place: read_predictions(folder, *place) for place in {(row["config"], row["split"]) for row in rows}}
+    return [_evaluation(folder, row, runs, tables[row["config"], row["split"]]) for row in rows]
+
+
+def read_metrics(folder: Path) -> list[Row]:
+    """The rows of ``metrics.csv``; none without the file."""
+    if not (path := folder / METRICS).is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    if missing := [column for column in DESCRIPTION if rows and column not in rows[0]]:
+        raise InputError(f"{path}: has no column {missing[0]!r}; `python -m paper.results` writes this file")
+    return rows
+
+
+def entries(row: Row, runs: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of an evaluation in its row of ``metrics.csv``, without scores, and the record of its run."""
+    texts = {key: row[key] for key in TEXTS if row[key]}
+    try:
+        known = texts | {key: json.loads(row[key]) for key in OBJECTS if row[key]}
+    except ValueError as error:
+        raise InputError(f"{METRICS}: the row of {row['name']!r} has a cell that is not JSON ({error})") from None
+    return known | {"run": runs.get(row["name"], {}), "leakage": row["leakage"] or None}
+
+
+def read_runs(folder: Path) -> dict[str, dict[str, Any]]:
+    """The records of ``runs.jsonl`` by the name of the run; none without the file."""
+    if not (path := folder / RUNS).is_file():
+        return {}
+    try:
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+        return {line["name"]: line["run"] for line in lines}
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path}: not JSON lines with a name and a run ({error})") from None
+
+
+def metrics_of(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Every set of metrics of an evaluation, by the prefix of its columns."""
+    sets: dict[str, dict[str, Any]] = {"": result["metrics"]}
+    if "argmax" in result:
+        sets["argmax_"] = result["argmax"]["metrics"]
+    merged = {f"{prefix}merged_": metrics["two_class"] for prefix, metrics in sets.items() if "two_class" in metrics}
+    return sets | merged
+
+
+def predictions_file(config: str, split: str) -> str:
+    """The path of a file of predictions in the folder."""
+    return f"{PREDICTIONS}/{config}.{split}.parquet"
+
+
+def read_predictions(folder: Path, config: str, split: str) -> "pa.Table":
+    """The predictions of all runs on a split; raises InputError if the file is missing or damaged."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = folder / predictions_file(config, split)
+    try:
+        return pq.read_table(path)
+    except FileNotFoundError:
+        raise InputError(
+            f"{path}: there is no such file, but {METRICS} names runs in it; restore it, or add them again"
+        ) from None
+    except pa.ArrowException as error:
+        raise InputError(f"{path}: not a Parquet file ({error})") from None
+
+
+def of_run(table: "pa.Table", name: str) -> "pa.Table":
+    """The rows of a run in a table of predictions."""
+    import pyarrow.compute as pc
+
+    return table.filter(pc.equal(table["run"], name))
+
+
+def _summary(row: Row, runs: Mapping[str, Any]) -> dict[str, Any]:
+    """An evaluation without predictions, from its row of ``metrics.csv``."""
+
+    def figures(prefix: str) -> dict[str, Any]:
+        values = {figure.key: float(row[prefix + figure.key]) for figure in FIGURES if row.get(prefix + figure.key)}
+        return values | {"n": int(row["n"]), "interval": _intervals(row, prefix)}
+
+    result = entries(row, runs)
+    for key, prefix in (("metrics", ""), ("argmax", "argmax_")):
+        if metrics := figures(prefix) if row.get(f"{prefix}{FIGURES[0].key}") else None:
+            if row.get(f"{prefix}merged_{FIGURES[0].key}"):
+                metrics["two_class"] = figures(f"{prefix}merged_")
+            result[key] = metrics if key == "metrics" else {"metrics": metrics}
+    return result
+
+
+def _evaluation(folder: Path, row: Row, runs: Mapping[str, Any], table: "pa.Table") -> dict[str, Any]:
+    """The evaluation of a row of ``metrics.csv``."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    place = f"{folder / METRICS}: {row['name']!r} on {row['config']}, {row['split']} split"
+    labels = LABELS[task_of(row["config"])]
+    rows = of_run(table, row["name"])
+    if not rows.num_rows:
+        file = predictions_file(row["config"], row["split"])
+        raise InputError(f"{place}: has no predictions in {file}; add it again")
+    names = pa.array(labels)
+    references, predictions, argmax = (
+        pc.index_in(rows[column], value_set=names).to_pylist() for column in ("reference", "prediction", "argmax")
+    )
+    result = entries(row, runs)
+    probabilities = None
+    if not rows[labels[0]].null_count:
+        columns = [rows[label].to_numpy().astype(float) for label in labels]
+        probabilities = np.round(np.column_stack(columns), DIGITS).tolist()
+        result["probabilities"] = probabilities
+    result["metrics"] = measure(row["config"], references, predictions, bootstrap=0)
+    if argmax != predictions:
+        metrics = measure(row["config"], references, argmax, bootstrap=0)
+        result["argmax"] = {"metrics": metrics, "predictions": argmax}
+    result |= {"ids": rows["id"].to_pylist(), "references": references, "predictions": predictions}
+    for prefix, figures in metrics_of(result).items():
+        figures["interval"] = _intervals(row, prefix)
+        for column, value in ((prefix + figure.key, figures[figure.key]) for figure in FIGURES):
+            if not math.isclose(value, float(row.get(column) or "nan")):
+                raise InputError(
+                    f"{place}: {column} is {row.get(column, '')}, but {value} by the predictions; add it again"
+                )
+    return result
+
+
+def _intervals(row: Row, prefix: str) -> dict[str, Any]:
+    columns = {figure.key: [f"{prefix}{figure.key}_{end}" for end in ("low", "high")] for figure in FIGURES}
+    bounds = {key: [float(row[name]) for name in names] for key, names in columns.items() if row.get(names[0])}
+    return bounds | DRAWN

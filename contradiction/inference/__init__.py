@@ -6,7 +6,7 @@ To add a backend, write its file and import it here. A package of its own names 
 
 from importlib.metadata import entry_points
 
-from contradiction.inference import onnx_backend, openvino_backend, torch_backend  # noqa: F401  # they register themselves
+from contradiction.inference import onnx_backend, torch_backend  # noqa: F401  # they register themselves
 
 for plugin in entry_points(group="contradiction.backends"):
     plugin.load()

@@ -11,7 +11,7 @@ import numpy as np
 
 from contradiction.errors import InputError
 from contradiction.inputs.tokenization import encode
-from contradiction.io.cores import usable_cores
+from contradiction.io.environment import usable_cores
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from contradiction.errors import InputError
 from contradiction.inference.base import AUTO, BACKENDS, Backend, check_backend, threads
-from contradiction.inference.onnx_backend import OnnxBackend
-from contradiction.inference.openvino_backend import OpenVinoBackend
+from contradiction.inference.onnx_backend import OnnxBackend, OpenVinoBackend
 from contradiction.inference.torch_backend import TorchBackend, best_device
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json

@@ -126,8 +126,9 @@ class LineFile:
                 break
             kept_bytes = end
             yield value
-        with self.path.open("r+b") as file:
-            file.truncate(kept_bytes)
+        if kept_bytes < self.path.stat().st_size:  # the file may be one that can only be read
+            with self.path.open("r+b") as file:
+                file.truncate(kept_bytes)
 
 
 def write_lines(path: str | Path, values: Iterable[Any]) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 
 from contradiction.errors import InputError, first_line
 from contradiction.io import manifest
+from contradiction.io.environment import no_model_bars, no_model_warnings
 from contradiction.io.files import read_json
 from contradiction.io.hub import CONFIG, HubUnavailableError, fetch_file, quick_hub, split_revision
-from contradiction.io.quiet import no_model_bars, no_model_warnings
 
 if TYPE_CHECKING:
     import torch

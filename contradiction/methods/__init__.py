@@ -12,6 +12,7 @@ from contradiction.methods import (  # noqa: F401  # each registers itself
     decoder,
     ensemble,
     hierarchical,
+    kernel,
     llm_judge,
 )
 

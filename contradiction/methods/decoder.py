@@ -55,7 +55,7 @@ class DecoderClassifier(SoftmaxClassifier):
 
     It reads rows of any number of turns: ``u1`` may hold several utterances, the user's and the bot's in turn. Rows of
     one call that begin alike share the reading of their beginning, so all replies of a chat, or all candidates for one
-    reply, cost about as much as the longest.
+    reply, cost about as much as the longest. A chat that goes on in a later call pays only for its new messages.
 
     Args:
         network: the model.
@@ -73,7 +73,9 @@ class DecoderClassifier(SoftmaxClassifier):
         rule: Rule | None = None,
     ) -> None:  # fmt: skip
         super().__init__(labels, CONVERSATION, name, rule)
-        self.network, self.reader = network, reader
+        from contradiction.decoder.memory import Memory
+
+        self.network, self.reader, self.memory = network, reader, Memory(network)
 
     @classmethod
     def load(
@@ -150,9 +152,13 @@ class DecoderClassifier(SoftmaxClassifier):
                 count = max(1, batch_size * TOKENS // max(ROW, len(trees[order[filled[0][0]]])))
                 batch, filled = filled[:count], filled[count:]
                 chosen = [[order[index] for index in row] for row in batch]
-                packed = pack([[trees[index] for index in row] for row in chosen])
-                states, done = self.network(packed), 0
-                for tree, offset in zip([index for row in chosen for index in row], packed.offsets, strict=True):
+                if len(trees) == 1:  # one chat, which may go on later
+                    states, offsets = self.memory.read(trees[0]), [0]
+                else:
+                    packed = pack([[trees[index] for index in row] for row in chosen])
+                    states, offsets = self.network(packed), packed.offsets
+                done = 0
+                for tree, offset in zip([index for row in chosen for index in row], offsets, strict=True):
                     for index in rows_of[tree]:
                         reply = states[offset + placed[index].reply]
                         logits[index] = self.network.score(reply).cpu().numpy()

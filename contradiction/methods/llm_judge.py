@@ -2,19 +2,20 @@
 
 import json
 import logging
-import sqlite3
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain, product, zip_longest
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, Self
+from threading import Lock
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from contradiction import guidelines
 from contradiction.conversation import ASSISTANT, USER
@@ -25,6 +26,7 @@ from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.io.endpoint import KEY, URL, Answer, Endpoint, RefusedError, in_threads
 from contradiction.io.files import read_json
+from contradiction.io.lines import LineFile
 from contradiction.labels import LABELS, NON_CONTRADICTION, merge_id
 from contradiction.markup import plain
 from contradiction.methods.base import Prediction
@@ -34,13 +36,14 @@ from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.paths import SAMPLE
 from contradiction.verdict import NO_ANSWER
 
-CACHE = "answers.sqlite"
+ANSWERS = "answers.jsonl"
 SMOOTHING = 0.1  # votes that each label has before the first answer
 DOUBT = 0.49  # the probability of a contradiction, when a rule is fitted, where the model gave no usable answer
 OF_ONE_ROW = (400, 413, 422)  # refusals that may concern one row alone
 REFUSALS = 20  # after so many of them without an answer, the fault lies in the requests
 TOKEN_BYTES = 3  # of a Chinese character, which is about one token
 ANSWER_TOKENS = 10  # of an answer with a label alone, about
+_KEPT = ("key", "label", "prompt_tokens", "completion_tokens", "seconds")  # of an answer, in the file
 # Called with an estimate before requests are sent; an error that it raises stops them. The command line asks its user.
 BEFORE_REQUESTS: ContextVar[Callable[[dict[str, Any]], Any]] = ContextVar("before_requests", default=lambda _: None)
 
@@ -76,39 +79,32 @@ class JudgeOptions:
     model: str
     task: Literal["4-class", "2-class"] = "4-class"
     language: Literal["zh", "en"] = "zh"
-    shots: int = 0
-    votes: int = 1
+    shots: Annotated[int, Field(ge=0)] = 0
+    votes: Annotated[int, Field(ge=1)] = 1
     temperature: float | None = None
     max_tokens: int | None = None
-    concurrency: int = 8
-    timeout: float = 60.0
-    attempts: int = 5
+    concurrency: Annotated[int, Field(ge=1)] = 8
+    timeout: Annotated[float, Field(gt=0)] = 60.0
+    attempts: Annotated[int, Field(ge=1)] = 5
     prices: Mapping[Literal["input", "output"], float] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     @classmethod
     def load(cls, file: Path) -> Self:
         """Reads the file; raises InputError for an unknown key, and for a value that is not allowed."""
-        from pydantic import TypeAdapter, ValidationError
-
         values = {name: value for name, value in read_json(file).items() if name != RULE}
-        known = tuple(cls.__dataclass_fields__)
-        if unknown := sorted(values.keys() - set(known)):
-            raise InputError(
-                f"{file}: {unknown[0]!r} is not an option of a judge; the options are {', '.join(known)}. The address "
-                f"and the key of the endpoint are never in the file: ${URL} and ${KEY} hold them"
-            )
         try:
             options = TypeAdapter(cls).validate_python(values)
         except ValidationError as error:
             first: Any = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
-            raise InputError(f"{file}: {place}: {first['msg'].lower()}") from None
+            raise InputError(
+                f"{file}: {place}: {first['msg'].lower()}; the options are {', '.join(cls.__dataclass_fields__)}, and "
+                f"${URL} and ${KEY} hold the address and the key"
+            ) from None
         if reserved := sorted(options.extra.keys() & {"model", "messages", "stream", "response_format"}):
             raise InputError(f"{file}: extra holds {reserved[0]!r}, which the judge sets itself")
-        for name, least in {"shots": 0, "votes": 1, "concurrency": 1, "timeout": 0.001, "attempts": 1}.items():
-            if getattr(options, name) < least:
-                raise InputError(f"{file}: {name} is {getattr(options, name)}; it must be at least {least:g}")
         return options
 
 
@@ -116,7 +112,7 @@ class JudgeOptions:
 class LLMJudge(SoftmaxClassifier):
     """A language model behind an OpenAI-compatible endpoint; ``$OPENAI_BASE_URL`` holds its address.
 
-    Answers are kept in the file ``answers.sqlite`` of the folder, so an evaluation that was killed continues where it
+    Answers are kept in the file ``answers.jsonl`` of the folder, so an evaluation that was killed continues where it
     stopped, and equal rows are asked about once.
     """
 
@@ -126,7 +122,7 @@ class LLMJudge(SoftmaxClassifier):
 
     def __init__(self, options: JudgeOptions, folder: Path, rule: Rule | None = None) -> None:
         super().__init__(LABELS[options.task], CONVERSATION, str(folder), rule)
-        self.options, self._folder = options, folder
+        self.options = options
         self._endpoint = Endpoint(options.model, timeout=options.timeout, attempts=options.attempts)
         self._plain = False  # whether the endpoint has refused a schema for its answers
         self._answers_come = False
@@ -134,6 +130,10 @@ class LLMJudge(SoftmaxClassifier):
         self._seconds = array("d")
         self._counts: Counter[str] = Counter()
         self._opening = _opening_messages(options)
+        wrong = "not an answer that this judge kept"
+        self._file = LineFile(folder / ANSWERS, itemgetter(*_KEPT), wrong, durable=True)
+        self._known: dict[str, tuple[str, Answer]] | None = None
+        self._lock = Lock()  # several threads may judge
 
     @classmethod
     def load(cls, folder: str | Path, **options: Any) -> Self:
@@ -224,25 +224,35 @@ class LLMJudge(SoftmaxClassifier):
 
     def _ask_all(self, texts: Sequence[str]) -> Iterator[tuple[str, str | None]]:
         """Yields each text with the label of each vote, as the answers come; None for an answer without a label."""
-        with _open_cache(self._folder / CACHE) as cache:
-            open_votes = []
-            for text, vote in product(texts, range(self.options.votes)):
-                key = self._key(text, vote)
-                if cached := _read(cache, key):
-                    self._counts["cached"] += 1
-                    self._answers_come = True
-                    yield text, self._counted(*cached)
-                else:
-                    open_votes.append((key, text))
-            if open_votes:
-                BEFORE_REQUESTS.get()(self._estimate([text for _, text in open_votes]))
-            votes = in_threads(lambda vote: self._vote(vote[1]), open_votes, self.options.concurrency)
-            for (key, text), (label, answer) in votes:
-                if label:
-                    _write(cache, key, label, answer)
-                yield text, self._counted(label, answer)
+        known, open_votes = self._kept_answers(), []
+        for text, vote in product(texts, range(self.options.votes)):
+            key = self._key(text, vote)
+            if key in known:
+                self._counts["cached"] += 1
+                self._answers_come = True
+                yield text, self._counted(*known[key])
+            else:
+                open_votes.append((key, text))
+        if open_votes:
+            BEFORE_REQUESTS.get()(self._estimate([text for _, text in open_votes]))
+        votes = in_threads(lambda vote: self._vote(vote[1]), open_votes, self.options.concurrency)
+        for (key, text), (label, answer) in votes:
+            if label:
+                with self._lock:
+                    known[key] = label, answer
+                    row = (key, label, answer.prompt_tokens, answer.completion_tokens, answer.seconds)
+                    self._file.add([dict(zip(_KEPT, row, strict=True))])
+            yield text, self._counted(label, answer)
         if self._refusals and not self._answers_come:
             raise self._refusals[0]
+
+    def _kept_answers(self) -> dict[str, tuple[str, Answer]]:
+        """The label and the cost of each answer that the folder holds, by :meth:`_key`."""
+        with self._lock:
+            if self._known is None:
+                kept = map(itemgetter(*_KEPT), self._file.keep())
+                self._known = {key: (label, Answer("", *cost)) for key, label, *cost in kept}
+            return self._known
 
     def _counted(self, label: str | None, answer: Answer) -> str | None:
         if label is None and not self._counts["unusable"]:
@@ -358,32 +368,3 @@ def _examples(task: str, count: int) -> list[tuple[Row, str]]:
             by_label[label].append(row)
     in_turn = zip_longest(*([(row, label) for row in rows] for label, rows in by_label.items()))
     return list(filter(None, chain.from_iterable(in_turn)))[:count]
-
-
-@contextmanager
-def _open_cache(file: Path) -> Iterator[sqlite3.Connection]:
-    """The file of the answers, whose table is made where there is none."""
-    try:
-        with closing(sqlite3.connect(file, timeout=60)) as connection:
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, label TEXT, prompt_tokens INTEGER, "
-                "completion_tokens INTEGER, seconds REAL)"
-            )
-            yield connection
-    except sqlite3.Error as error:
-        raise InputError(
-            f"{file}: answers cannot be kept there ({error}); copy the judge to a folder of yours"
-        ) from None
-
-
-def _read(cache: sqlite3.Connection, key: str) -> tuple[str, Answer] | None:
-    query = "SELECT label, prompt_tokens, completion_tokens, seconds FROM answers WHERE key = ?"
-    row = cache.execute(query, (key,)).fetchone()
-    return (row[0], Answer("", *row[1:])) if row else None
-
-
-def _write(cache: sqlite3.Connection, key: str, label: str, answer: Answer) -> None:
-    values = (key, label, answer.prompt_tokens, answer.completion_tokens, answer.seconds)
-    with cache:
-        cache.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", values)

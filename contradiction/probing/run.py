@@ -1,4 +1,4 @@
-"""Runs the conversations of a plan with a bot, and saves each as soon as it is complete."""
+"""Runs the conversations of a plan with a bot, saves each as soon as it is complete, and judges them."""
 
 import threading
 import time
@@ -6,23 +6,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import alternating
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.endpoint import Answer, NoAnswerError, in_threads, repeated
 from contradiction.io.files import RECORD, read_json, write_json
-from contradiction.io.lines import LineFile
+from contradiction.io.hub import model_name
+from contradiction.io.lines import LineFile, write_lines
 from contradiction.probing.bots import Bot
 from contradiction.probing.plan import Message, Probe, instruction
-from contradiction.probing.triggers import PERSONA, lists
+from contradiction.probing.triggers import PERSONA, REPEAT, lists
 from contradiction.spoken import said
+from contradiction.verdict import DIGITS, Verdict
+
+if TYPE_CHECKING:
+    from contradiction.detector import ContradictionDetector
 
 TRANSCRIPT, KIND = "transcript.jsonl", "probe"
 LONGEST_QUESTION = 60  # characters of what a writer writes; a longer text is an explanation, not a question
 QUOTES = "\"'“”‘’「」 　"
 HOPELESS = 10  # after so many failures and no success the run ends, because the bot is not available
+CHUNK = 64  # conversations that are judged between two steps of the progress
 Row = dict[str, Any]
 
 
@@ -211,6 +217,69 @@ def write_question(model: Caller, trigger: str, u1: str, b1: str) -> str | None:
         return None
     text = next((line.strip(QUOTES) for line in reply.splitlines() if line.strip(QUOTES)), "")
     return text if 0 < len(text) <= LONGEST_QUESTION and text != u1 else None
+
+
+def judge(
+    folder: Path,
+    detector: "ContradictionDetector",
+    accuracy: Mapping[str, Any] | None,
+    on_done: Callable[[int], Any] | None = None,
+) -> None:
+    """Adds the verdicts of a detector to the transcript of a folder, and its name and accuracy to the record.
+
+    Without a detector in its record a run counts as not judged. So a run that is killed here has no verdicts of one
+    detector under the name of another.
+    """
+    rows = judged(read_transcript(folder / TRANSCRIPT), detector, on_done)
+    record = read_json(folder / RECORD)
+    write_json(folder / RECORD, {key: value for key, value in record.items() if key != "detector"})
+    write_lines(folder / TRANSCRIPT, rows)
+    write_json(folder / RECORD, record | {"detector": model_name(detector.name), "accuracy": accuracy})
+
+
+def judged(
+    rows: Sequence[Row], detector: "ContradictionDetector", on_done: Callable[[int], Any] | None = None
+) -> list[Row]:
+    """The same conversations with the verdict on their last reply.
+
+    A reply of a persona probe is judged against the fact that it was asked about. The answer to a repeated question is
+    judged against the first answer, and not against the turns between: with each turn that is read, a detector has one
+    more occasion for a false alarm, and how often it is right was measured on chats of two turns.
+
+    Args:
+        rows: conversations of a transcript.
+        detector: judges them.
+        on_done: called with the number of conversations judged since the last call.
+    """
+    detector.check_judges_replies()
+    result: list[Row] = []
+    for begin in range(0, len(rows), CHUNK):
+        chunk = rows[begin : begin + CHUNK]
+        verdicts = iter(detector.batch([_judged_messages(row) for row in chunk if row["trigger"] != PERSONA]))
+        for row in chunk:
+            if row["trigger"] == PERSONA:
+                verdict, texts = detector.check([row["b1"]], row["b2"], row["u2"]), [row["b1"]]
+            else:
+                verdict, texts = next(verdicts), [message["content"] for message in _judged_messages(row)]
+            result.append(row | _fields(verdict, texts))
+        if on_done:
+            on_done(len(chunk))
+    return result
+
+
+def _judged_messages(row: Row) -> list[Message]:
+    return two_turns(row) if row["trigger"].startswith(REPEAT) else row["messages"]
+
+
+def _fields(verdict: Verdict, texts: Sequence[str]) -> Row:
+    return {
+        "label": verdict.label,
+        "probability": verdict.probability and round(verdict.probability, DIGITS),
+        "certainty": verdict.certainty,
+        "evidence": [texts[index] for index in verdict.evidence],
+        "checked": verdict.checked,
+        "reason": verdict.reason,
+    }
 
 
 def _open(folder: Path, request: Mapping[str, Any]) -> LineFile:

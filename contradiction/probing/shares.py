@@ -1,14 +1,29 @@
 """How many conversations were called a contradiction: shares, estimates without the detector's errors, comparisons."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contradiction.decision import decide
+from contradiction.decision import Rule, decide
+from contradiction.errors import InputError
+from contradiction.evaluation import results
 from contradiction.evaluation.figures import wilson
-from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, LABELS, NON_CONTRADICTION, task_of
+from contradiction.evaluation.thresholds import rule_of
+from contradiction.labels import (
+    CATEGORIES,
+    CONTRADICTION,
+    CONTRADICTIONS,
+    LABELS,
+    NON_CONTRADICTION,
+    has_two_texts,
+    task_of,
+)
+
+if TYPE_CHECKING:
+    from contradiction.detector import ContradictionDetector
 
 ANY = CONTRADICTION  # a contradiction of any kind
 Figures = dict[str, Any]
@@ -194,3 +209,62 @@ def compare(first: Sequence[bool], second: Sequence[bool], clusters: Sequence[st
     changed = int((sums != 0).sum())
     p_value = float(binomtest(int((sums > 0).sum()), changed).pvalue) if changed else 1.0
     return counts | _figures(changes.mean(), low, high) | {"p_value": round(p_value, 5)}
+
+
+def find_accuracy(
+    detector: "ContradictionDetector", evaluation: str | Path | None = None, on_note: Callable[[str], Any] = str
+) -> dict[str, Any] | None:
+    """How often a detector is right, as the record of a run keeps it; None if it was not measured.
+
+    An evaluation by another decision rule counts only if its probabilities are those of the detector: if temperature
+    and biases are the same.
+
+    Args:
+        detector: with the settings and the rule that it decides by.
+        evaluation: a file of ``cdconv evaluate --json``; by default a saved result on the test split.
+        on_note: called with what to do if the saved results have other probabilities.
+
+    Raises:
+        InputError: the file is no evaluation with probabilities of contradictions, or has other probabilities.
+    """
+    again = f"`cdconv evaluate {detector.name} --json FILE`"
+    rule = detector.classifier.rule
+    if evaluation:
+        result = results.read_evaluation(evaluation)
+        if not _is_calibrated_alike(result, rule):
+            raise InputError(
+                f"{evaluation}: was made with another calibration of the detector; {again} makes a new one"
+            )
+        return _measured(result, detector)
+    saved = [
+        result
+        for result in results.evaluations_of(detector.name)
+        if task_of(result["config"]) == detector.task
+        and not has_two_texts(result["config"])
+        and result["split"] == "test"
+        and "probabilities" in result
+    ]
+    fitting = [result for result in saved if _is_calibrated_alike(result, rule)]
+    if saved and not fitting:
+        on_note(
+            f"{detector.name}: was calibrated after its saved evaluation, so there is no estimate without its errors; "
+            f"{again} measures it again, and --evaluation FILE reads that"
+        )
+    return _measured(fitting[0], detector) if fitting else None
+
+
+def _is_calibrated_alike(result: Mapping[str, Any], rule: Rule) -> bool:
+    """Whether the probabilities of an evaluation are those of a rule."""
+    saved = rule_of(result)
+    return (saved["temperature"], saved["biases"]) == (rule.temperature, rule.biases)
+
+
+def _measured(result: Mapping[str, Any], detector: "ContradictionDetector") -> dict[str, Any]:
+    threshold = detector.settings.threshold_for(detector.classifier.rule, detector.name)
+    accuracy = accuracy_of_evaluation(result, threshold)
+    if not (accuracy[ANY].contradictions and accuracy[ANY].others):
+        raise InputError(f"{result['name']}: errors can be corrected only with contradictions and other replies in it")
+    of_chats = f"{result.get('data_name')}, " if result.get("as_chats") else ""
+    part = f"{of_chats}{result['split']} {'chats' if of_chats else 'split'}"
+    source = f"{result['config']}, {part}, n = {len(result['references']):,}"
+    return {"source": source, "counts": {kind: asdict(counts) for kind, counts in accuracy.items()}}

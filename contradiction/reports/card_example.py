@@ -70,7 +70,7 @@ def pipeline_answers(checkpoint: Path, examples: Sequence[Mapping[str, str]]) ->
         return []
     from transformers import pipeline
 
-    from contradiction.io.quiet import no_model_bars
+    from contradiction.io.environment import no_model_bars
 
     with no_model_bars():
         classify: Any = pipeline("text-classification", model=str(checkpoint), top_k=None, device="cpu")

@@ -11,7 +11,8 @@ from contradiction.data.splits import CHINESE, UNDETERMINED
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.evaluation import results
-from contradiction.evaluation.figures import FIGURES, ScoredRows
+from contradiction.evaluation.baselines import KERNEL
+from contradiction.evaluation.figures import FIGURES, are_contradictions, contradiction_probabilities
 from contradiction.evaluation.thresholds import missing_reason, rule_of
 from contradiction.evaluation.thresholds import table as settings_table
 from contradiction.inputs.views import CONVERSATION, HYPOTHESIS_ONLY, VIEWS
@@ -118,8 +119,9 @@ def _recipes(run: Mapping[str, Any]) -> list[Recipe]:
 
 
 def _leading(run: Mapping[str, Any]) -> Recipe:
-    """The recipe of a run; for an ensemble, that of the first member."""
-    return _recipes(run)[0]
+    """The recipe of a run; for an ensemble, that of the first fine-tuned member, or of the first member."""
+    recipes = _recipes(run)
+    return next((recipe for recipe in recipes if recipe.model.fine_tunes), recipes[0])
 
 
 def _front_matter(
@@ -137,7 +139,7 @@ def _front_matter(
         model_name=name,
         language=languages if len(languages) > 1 else languages[0],
         license=sources.licence_of(run),
-        library_name="transformers",
+        library_name="transformers" if _leading(run).model.fine_tunes else None,
         pipeline_tag="text-classification",
         base_model=list(bases) if len(bases) > 1 else next(iter(bases), None),
         datasets=["cdconv"] if data_name == RELEASE else None,
@@ -169,7 +171,7 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Recipe, texts:
     plain = [member for member in ensemble if method_of(folder / member).TRANSFORMERS]
     checkpoint = stages[-1] if stages else plain[0] if plain else ""
     columns = VIEWS[stages[-1] if stages else recipe.data.view]
-    alone = bool(plain or not ensemble)
+    alone = recipe.model.fine_tunes and bool(plain or not ensemble)
     separator = separator_of(folder / checkpoint) if alone else ""
     example = text_pair(columns, separator, texts) if alone else None
     examples = [example, text_pair(columns, separator, consistent(texts))] if example else []
@@ -183,6 +185,7 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Recipe, texts:
             (name, record.recipe(member["request"]), len(member.get("soup", [])))
             for name, member in zip(ensemble, members, strict=False)
         ],
+        "any_kernel": any(member.model.method == "kernel" for member in _recipes(run)),
         "read": {column for member in _recipes(run) for column in VIEWS.get(member.data.view, CONVERSATION)},
         "columns": ", ".join(columns),
         "before": columns[:-1],
@@ -218,7 +221,7 @@ def _headline(evaluations: Sequence[Mapping[str, Any]], config: str) -> str | No
         if (result["config"], result["split"]) == (config, "test"):
             place = f"the test split of {result['data_name']}" if result.get("data_name") else "the test split"
             by_rule, *argmax = (
-                f"{figure_text(each['metrics'], FIGURES[0])} %" for each in (result, result.get("argmax")) if each
+                f"{figure_text(each['metrics'], FIGURES[0].key)} %" for each in (result, result.get("argmax")) if each
             )
             how = f" with the [decision rule](#decision-rule), {argmax[0]} by the most probable label" if argmax else ""
             return f"Macro-F1 on {place}, `{config}`: {by_rule}{how}."
@@ -245,6 +248,7 @@ def _figures(evaluations: Sequence[Mapping[str, Any]], config: str) -> dict[str,
     return {
         "scores": score_table([*evaluations, *baselines], "", with_split=True) if evaluations else None,
         "baselines": bool(baselines),
+        "kernels": any(baseline["name"].startswith(KERNEL) for baseline in baselines),
         "classes": [class_table(result) for result in evaluations],
         "calibration_error": next((_calibration_error(r) for r in evaluations if _is_on_test(r, config)), None),
     }
@@ -259,7 +263,7 @@ def _training(run: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
         "chosen": [
             (name, percent(part["best_macro_f1"]), part["best_epoch"])
             for name, part in parts.items()
-            if "best_epoch" in part  # a soup has no epochs
+            if "best_epoch" in part  # a soup and a kernel detector have no epochs
         ],
         "soup": [record.recipe(member["request"]) for member in run.get("soup", [])],
         "taught": any(record.recipe(part["request"]).distillation.has_teachers for part in (run, *members)),
@@ -289,11 +293,9 @@ def _calibration_error(evaluation: Mapping[str, Any]) -> float | None:
 
     if "probabilities" not in evaluation:
         return None
-    columns = (np.array(evaluation[key]) for key in ("references", "predictions", "probabilities"))
-    rows = ScoredRows(task_of(evaluation["config"]), *columns)
-    probabilities = rows.contradiction_probability()
-    assert probabilities is not None
-    return calibration_error(rows.is_contradiction(), np.clip(probabilities, 0, 1))
+    task = task_of(evaluation["config"])
+    probabilities = np.clip(contradiction_probabilities(task, evaluation["probabilities"]), 0, 1)
+    return calibration_error(are_contradictions(task, evaluation["references"]), probabilities)
 
 
 def _is_on_test(evaluation: Mapping[str, Any], config: str) -> bool:
@@ -335,8 +337,9 @@ def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
 
 def _origin(recipe: Recipe, base: str | None) -> str:
     if not recipe.model.backbone:
-        return "from random weights"
-    last = f"fine-tuned from {backbone_name(recipe.model.backbone)}"
+        return "from random weights" if recipe.model.needs_encoder else "without an encoder"
+    how = "fine-tuned from" if recipe.model.fine_tunes else "embeddings by the frozen encoder"
+    last = f"{how} {backbone_name(recipe.model.backbone)}"
     return f"{last}, which was made from {base}" if base and base != recipe.model.backbone else last
 
 

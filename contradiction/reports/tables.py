@@ -1,14 +1,103 @@
-"""Tables of scores and requests, and of training: the cost of each run, and macro-F1 by epoch."""
+"""Tables for people: an evaluation, the scores of several ones, baselines, and the requests to a judge."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from contradiction.evaluation import results
-from contradiction.evaluation.figures import FIGURES, Figure
+from contradiction.evaluation.figures import FIGURES, wilson
 from contradiction.io.tables import Table, percent, with_interval
-from contradiction.labels import GROUPED
+from contradiction.labels import CONTRADICTION, GROUPED
 from contradiction.paths import RESULTS
+
+# Figure -> its header. Those of ``two_class`` have the prefix.
+MERGED = "two_class."
+HEADERS = {
+    "macro_f1": "macro-F1", f"{MERGED}macro_f1": "macro-F1, two classes", "accuracy": "accuracy", "auc": "AUC",
+    "calibration_error": "ECE", "in_order": "in order", "both_right": "both right", "all_right": "all right",
+    "evidence_f1": "evidence F1", "strict_accuracy": "strict", "r1": "R@1", "r2": "R@2", "mrr": "MRR",
+}  # fmt: skip
+SINGLE = ("macro_f1", f"{MERGED}macro_f1", "accuracy", "auc", "calibration_error", "r1", "r2", "mrr")
+OF_PARTS = ("macro_f1", "accuracy", "in_order", "both_right", "all_right", "evidence_f1", "r1")
+COINS = {"auc": "50", "in_order": "50", "both_right": "25"}  # the value of a coin, in percent
+
+
+def evaluation_tables(result: Mapping[str, Any]) -> list[Table]:
+    """The tables of an evaluation: by class, the figures beside those of baselines, by part, and the requests."""
+    found = []
+    if "metrics" in result and "per_class" in result["metrics"]:
+        found.append(_classes(result))
+    found += _figures(result)
+    found += [_by_part(column, values) for column, values in result.get("parts", {}).items()]
+    if "usage" in result:
+        found.append(usage_table(result["usage"], len(result["references"])))
+    return found
+
+
+def _classes(result: Mapping[str, Any]) -> Table:
+    """The figures of each label, and of a contradiction of any kind where the labels are kinds."""
+    table, merged = class_table(result), result["metrics"].get("two_class")
+    if not merged or CONTRADICTION in result["metrics"]["per_class"]:
+        return table
+    scores = merged["per_class"][CONTRADICTION]
+    cells = (percent(scores[key]) for key in ("precision", "recall", "f1"))
+    return replace(table, rows=[*table.rows, ("any contradiction", *cells, f"{scores['support']:,}")])
+
+
+def evaluation_notes(result: Mapping[str, Any]) -> Iterator[str]:
+    """What a reader of the tables must know, a sentence each."""
+    metrics = result.get("metrics", {})
+    if unjudged := result.get("unjudged"):
+        yield f"{unjudged:,} rows cannot be judged and are left out"
+    if absent := [name for name, values in metrics.get("per_class", {}).items() if not values["support"]]:
+        yield f"no row has the label {', '.join(absent)}, so macro-F1 is the mean over the other labels"
+    if pairs := metrics.get("pairs"):
+        yield f"in order and both right are shares of {pairs:,} pairs of replies to one context; a tie is half in order"
+    if "evidence_f1" in metrics:
+        yield "evidence is counted by turn; strict: label and evidence both exactly right"
+    if metrics and "per_class" in metrics:
+        yield from _called(metrics.get("two_class", metrics))
+
+
+def _called(metrics: Mapping[str, Any]) -> Iterator[str]:
+    """The share of false alarms, where nothing is a contradiction."""
+    contradictions = metrics["per_class"].get(CONTRADICTION)
+    if contradictions and not contradictions["support"]:
+        n = metrics["n"]
+        called = n - round(metrics["accuracy"] * n)
+        yield f"no row is a contradiction; {with_interval(called / n, wilson(called, n))} % are called one"
+
+
+def _figures(result: Mapping[str, Any]) -> list[Table]:
+    """The figures of the detector and of baselines: those of single rows, then those of pairs and of evidence."""
+    named = {result["name"]: result["metrics"]} if "metrics" in result else {}
+    named |= result.get("baselines", {})
+    n = next(iter(named.values()))["n"]
+    titles = (
+        f"{result['config']}, {result['split']}, n = {n:,}; in %, with 95 % intervals",
+        "Pairs and evidence, in %",
+    )
+    found = []
+    for title, keys in zip(titles, (SINGLE, [key for key in HEADERS if key not in SINGLE]), strict=True):
+        shown = [key for key in keys if any(_cell(metrics, key) for metrics in named.values())]
+        body = [(name, *(_cell(metrics, key) for key in shown)) for name, metrics in named.items()]
+        coins = [COINS.get(key, "") for key in shown]
+        body += [("a coin", *coins)] if any(coins) else []
+        if shown:
+            found.append(Table(title, ("", *(HEADERS[key] for key in shown)), body))
+    return found
+
+
+def _by_part(column: str, values: Mapping[str, Mapping[str, Any]]) -> Table:
+    shown = [key for key in OF_PARTS if any(_cell(metrics, key) for metrics in values.values())]
+    body = [(value, f"{metrics['n']:,}", *(_cell(metrics, key) for key in shown)) for value, metrics in values.items()]
+    return Table(f"By {column}, in %", (column, "n", *(HEADERS[key] for key in shown)), body)
+
+
+def _cell(metrics: Mapping[str, Any], key: str) -> str:
+    part = metrics.get("two_class", {}) if key.startswith(MERGED) else metrics
+    return figure_text(part, key.removeprefix(MERGED))
 
 
 def class_table(result: Mapping[str, Any]) -> Table:
@@ -29,38 +118,27 @@ def score_table(evaluations: Sequence[Mapping[str, Any]], title: str, with_split
     also have columns for labels that are merged to two classes.
     """
     has_rule = any("argmax" in result for result in evaluations)
-    columns = [
-        (figure, merged, argmax)
-        for figure in FIGURES
-        for merged in ((False, True) if figure.merged else (False,))
-        for argmax in ((False, True) if has_rule else (False,))
-        if any(_cell(result, figure, merged, argmax) for result in evaluations)
-    ]
+    columns: dict[str, list[str]] = {}
+    for figure in FIGURES:
+        for merged in (False, True) if figure.merged else (False,):
+            for argmax in (False, True) if has_rule else (False,):
+                key = f"{MERGED if merged else ''}{figure.key}"
+                shown = [result.get("argmax", result) if argmax else result for result in evaluations]
+                cells = [_cell(result["metrics"], key) for result in shown]
+                if any(cells):
+                    columns[f"{figure.title}{', merged' if merged else ''}{', argmax' if argmax else ''}"] = cells
     body = [
-        (
-            result["name"],
-            *((result["config"], result["split"]) if with_split else ()),
-            *(_cell(result, *column) for column in columns),
-        )
-        for result in evaluations
+        (result["name"], *((result["config"], result["split"]) if with_split else ()), *row)
+        for result, row in zip(evaluations, zip(*columns.values(), strict=True), strict=True)
     ]
-    titles = (
-        f"{figure.title}{', merged' if merged else ''}{', argmax' if argmax else ''}"
-        for figure, merged, argmax in columns
-    )
-    return Table(title, ("detector", *(("config", "split") if with_split else ()), *titles), body)
+    return Table(title, ("detector", *(("config", "split") if with_split else ()), *columns), body)
 
 
-def _cell(result: Mapping[str, Any], figure: Figure, merged: bool, argmax: bool) -> str:
-    metrics = (result.get("argmax", result) if argmax else result)["metrics"]
-    return figure_text(metrics.get("two_class", {}) if merged else metrics, figure)
-
-
-def figure_text(metrics: Mapping[str, Any], figure: Figure) -> str:
+def figure_text(metrics: Mapping[str, Any], key: str) -> str:
     """A figure, with its interval where it has one; empty where the evaluation does not have it."""
-    if figure.key not in metrics:
+    if (value := metrics.get(key)) is None:
         return ""
-    value, bounds = metrics[figure.key], metrics.get("interval", {}).get(figure.key)
+    bounds = metrics.get("interval", {}).get(key)
     return with_interval(value, bounds) if bounds else percent(value)
 
 
@@ -87,7 +165,9 @@ def baseline_table(folder: str | Path = RESULTS) -> Table | None:
     if not evaluations:
         return None
     configs = sorted({result["config"] for result in evaluations}, key=lambda name: (name.endswith(GROUPED), name))
-    scores = {(result["name"], result["config"]): figure_text(result["metrics"], FIGURES[0]) for result in evaluations}
+    scores = {
+        (result["name"], result["config"]): figure_text(result["metrics"], FIGURES[0].key) for result in evaluations
+    }
     names = dict.fromkeys(result["name"] for result in evaluations)
     body = [(name, *(scores.get((name, config), "") for config in configs)) for name in names]
     return Table("Baselines, test macro-F1", ("features", *configs), body)

@@ -15,7 +15,7 @@ from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import Row
 from contradiction.methods.base import Classifier, Prediction
-from contradiction.serving.limits import LONGEST_ROW
+from contradiction.settings import LONGEST_ROW
 
 SLICE = 16  # rows of a caller before the next caller's turn in a forward pass: a light request overtakes a heavy one
 BATCH = 64  # rows of all requests in a forward pass

@@ -1,7 +1,10 @@
-"""The page on which people label chats: two annotators and a third where they differ, or one person alone."""
+"""A review: which chats of a file people label, and the page on which they do."""
 
 import json
 import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from random import Random
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
@@ -10,12 +13,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from contradiction import guidelines
+from contradiction.chats.entries import Entry
+from contradiction.chats.messages import USUAL, Speakers
+from contradiction.chats.readers import open_file
+from contradiction.conversation import Messages
+from contradiction.data import labelled
+from contradiction.errors import InputError
+from contradiction.io.lines import read_objects
+from contradiction.labels import LABELS
 from contradiction.paths import TEMPLATES
 from contradiction.serving.api import handlers
 from contradiction.serving.review_store import ANNOTATORS, CHOICES, Item, LabelStore, StoreError, earlier_replies
 
 LOG = logging.getLogger(__name__)
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
+SEED = 13  # the same sample each time
 Number = Annotated[int, Field(ge=0, lt=2**63)]  # as SQLite holds it
 
 
@@ -99,3 +111,80 @@ def _page(annotators: int) -> str:
     # No text may end the script in which it stands.
     content = json.dumps(values, ensure_ascii=False).replace("<", "\\u003c")
     return (TEMPLATES / "review.html").read_text(encoding="utf-8").replace("{{ values }}", content)
+
+
+def chats_of(
+    file: Path,
+    on_note: Callable[[str], Any],
+    *,
+    encoding: str | None = None,
+    speakers: Speakers = USUAL,
+    verdicts: Path | None = None,
+    sample: int = 0,
+) -> list[tuple[str, Messages]]:
+    """The names and messages of the chats of a file that hold a reply, or of a sample of them by their ``verdicts``.
+
+    Raises:
+        InputError: there is no such chat, or one without a verdict.
+    """
+    chats = open_file(file, encoding=encoding, speakers=speakers)
+    entries = []
+    for entry in chats:
+        if entry.messages is None or not entry.turns:
+            on_note(f"{chats.place(entry.number)}: {entry.error or 'the chat holds no message by the assistant'}")
+        else:
+            entries.append(entry)
+    for note in chats.notes:
+        on_note(note)
+    if not entries:
+        raise InputError(f"{file}: holds no chat to review")
+    chosen = choose(entries, verdicts, sample, chats.key) if verdicts else entries
+    return [(entry.name, entry.messages or ()) for entry in chosen]
+
+
+def spot_checks_of(file: Path, speakers: Speakers = USUAL) -> list[tuple[str, Messages, str]]:
+    """The names, messages and labels of chats whose label is known; raises InputError for other labels than four."""
+    known = labelled.read(file, speakers)
+    if labelled.task_of(known) != "4-class":
+        raise InputError(f"{file}: spot checks have one of the labels {', '.join(LABELS['4-class'])}")
+    return [(chat.id, chat.messages, chat.label) for chat in known]
+
+
+def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str) -> list[Entry]:
+    """A third each of the surest contradictions, the most doubtful chats and random others, in the order of the file.
+
+    Args:
+        entries: usable chats.
+        verdicts: the file that ``cdconv detect --out`` wrote for them.
+        count: how many chats to choose.
+        key: ``line`` or ``row``, what the numbers of the entries count.
+
+    Raises:
+        InputError: a chat has no verdict.
+    """
+    last = {
+        (record[key], record.get("id")): verdict
+        for _, record in read_objects(Path(verdicts), key)
+        for verdict in record.get("verdicts", [record])
+    }
+    own = [last.get((entry.number, entry.id)) for entry in entries]
+    if None in own:
+        number = entries[own.index(None)].number
+        raise InputError(
+            f"{verdicts}: has no verdict on {key} {number}; it must be what `detect --out` wrote for the file"
+        )
+    chances = {place: one["probability"] for place, one in enumerate(own) if one and one["probability"] is not None}
+    boundary = _boundary([one for one in own if one and one["probability"] is not None])
+    places = set(sorted(chances, key=lambda place: -chances[place])[: count // 3])
+    doubtful = sorted(chances.keys() - places, key=lambda place: (abs(chances[place] - boundary), place))
+    places |= set(doubtful[: count // 3])
+    rest = sorted({*range(len(entries))} - places)
+    places |= set(Random(SEED).sample(rest, min(len(rest), count - len(places))))
+    return [entries[place] for place in sorted(places)]
+
+
+def _boundary(verdicts: Sequence[Mapping[str, Any]]) -> float:
+    """The middle between the lowest probability that was called a contradiction and the highest that was not."""
+    called = [verdict["probability"] for verdict in verdicts if verdict["contradiction"]]
+    others = [verdict["probability"] for verdict in verdicts if not verdict["contradiction"]]
+    return float((min(called, default=1.0) + max(others, default=0.0)) / 2)

@@ -12,6 +12,7 @@ from typing import Any
 
 from contradiction.conversation import ASSISTANT, Messages, check_text, read_turns, spoken_messages
 from contradiction.errors import InputError, shown
+from contradiction.io.tables import Table, with_interval
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION
 
 UNCLEAR = "unclear"  # nobody can tell; such chats are not exported
@@ -87,6 +88,33 @@ class Report:
         from contradiction.evaluation.figures import wilson
 
         return (self.same / self.both, *wilson(self.same, self.both)) if self.both else None
+
+    def table(self, annotators: int) -> Table:
+        """The report for a terminal."""
+
+        def number(value: float | None) -> str:
+            return "undefined" if value is None else f"{value:.2f}"
+
+        body = [("chats", f"{self.chats:,}")]
+        if self.in_part:
+            body.append(("shown only in part, and left out of the agreement", f"{self.in_part:,}"))
+        if annotators > 1:
+            body.append(("labelled by both annotators", f"{self.both:,}"))
+            body.append(("waiting for a third", f"{self.waiting:,}"))
+        final = f"{self.final:,}, of them {self.unclear:,} unclear, which are not exported"
+        body.append(("with a final label", final))
+        if annotators == 1:
+            body.append(("agreement, Cohen's kappa", "not available, because one person labels alone"))
+        elif agreement := self.agreement:
+            share, *bounds = agreement
+            body.append(("agreement, %", with_interval(share, bounds)))
+            merged = f"contradiction or not: {number(self.kappa_merged)}"
+            body.append(("Cohen's kappa", f"{number(self.kappa)}; {merged}"))
+        for name, count in self.people.items():
+            right, checks = self.spot_checks[name]
+            of_checks = f"; spot checks right: {right} of {checks}" if checks else ""
+            body.append((f"labels by {name}", f"{count:,}{of_checks}"))
+        return Table("Review", ("", ""), body, texts=2)
 
 
 class LabelStore:

@@ -15,9 +15,8 @@ from weakref import WeakValueDictionary
 from contradiction.conversation import Messages
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.serving.limits import Limits
 from contradiction.serving.predictions import BusyError, JoinedPredictions, LateError, Ticket, joined, serving
-from contradiction.settings import from_options
+from contradiction.settings import Limits, from_options
 from contradiction.verdict import Verdict, is_unchecked
 
 Record = dict[str, Any]

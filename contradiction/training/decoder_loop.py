@@ -15,7 +15,7 @@ from contradiction.decoder.trees import fill_rows, pack
 from contradiction.training.decoder_examples import Example
 from contradiction.training.decoder_objective import WEIGHTS, losses
 
-LENGTHS = {256: 4, 512: 2, 1024: 1}  # tokens of a row -> the rows of a forward pass
+LENGTHS = {512: 2, 1024: 1}  # tokens of a row -> the rows of a forward pass
 STATE = "state.pt"
 
 

@@ -16,7 +16,7 @@ from contradiction.data.splits import CHINESE
 from contradiction.errors import InputError
 from contradiction.inputs.views import CHINESE_ONLY_KEY, VIEWS
 from contradiction.io import files
-from contradiction.io.quiet import no_model_bars
+from contradiction.io.environment import no_model_bars
 from contradiction.labels import task_of
 from contradiction.training import tracking
 from contradiction.training.accelerators import accelerator_for
@@ -74,7 +74,7 @@ def train_checkpoint(run: Run) -> Trained:
         progress = _train(steps, run, tracker)
     model = accelerator.unwrap_model(steps.model)
     minutes = sum(epoch["seconds"] for epoch in progress.epochs) / 60
-    return Trained(model.num_parameters(), minutes, str(model.device), asdict(progress))
+    return Trained(model.num_parameters(), str(model.device), minutes, asdict(progress))
 
 
 @dataclass

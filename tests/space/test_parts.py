@@ -15,8 +15,8 @@ from serving import CHATS, COLUMNS
 from contradiction import ContradictionDetector, cdconv
 from contradiction.errors import InputError
 from contradiction.labels import LABELS
-from contradiction.serving.limits import Limits
 from contradiction.serving.service import Service
+from contradiction.settings import Limits
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
 
@@ -102,7 +102,7 @@ def shipped():
 
 
 def test_the_shipped_detector_judges_both_replies_of_every_pair_right(part, shipped):
-    pairs = part("samples").pairs()
+    pairs = part("locales").pairs()
     chats = [
         [*pair["messages"], {"role": "assistant", "content": pair[reply]}]
         for pair in pairs
@@ -113,7 +113,7 @@ def test_the_shipped_detector_judges_both_replies_of_every_pair_right(part, ship
 
 
 def test_the_shipped_detector_judges_every_example_right(part, shipped):
-    examples = part("samples").examples()
+    examples = part("locales").examples()
     wrong = []
     for example, verdicts in zip(examples, shipped.scan_batch([each["messages"] for each in examples]), strict=True):
         called = [verdict.reply[-1] for verdict in verdicts if verdict.contradiction]
@@ -124,7 +124,7 @@ def test_the_shipped_detector_judges_every_example_right(part, shipped):
 
 
 def test_every_kind_has_an_example_and_a_name_in_both_languages(part):
-    examples, locales = part("samples").examples(), part("locales")
+    examples, locales = part("locales").examples(), part("locales")
     kinds = {by: {each["kind"] for each in examples if each["by"] == by} for by in ("category", "trigger", "persona")}
     assert kinds == {
         "category": set(LABELS["4-class"]),
@@ -317,7 +317,7 @@ def test_a_chat_that_is_too_long_does_not_affect_the_others(part, model, tmp_pat
 
 def test_a_model_that_fails_is_reported_beside_the_chat_without_its_files(part, model, kept, tmp_path):
     def fail(rows, **_):
-        raise InputError("/srv/judge/answers.sqlite: is read-only")
+        raise InputError("/srv/judge/answers.jsonl: is read-only")
 
     service = Service(ContradictionDetector.from_pretrained(model))
     service.predictions._predict = fail

@@ -1,10 +1,45 @@
-"""Hides what other libraries print: progress bars of short work, and expected reports."""
+"""What surrounds this program: the installed packages, the cores that it may use, and what other libraries print."""
 
+import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+
+from contradiction.errors import InputError
+
+
+def check_installed(user: str, packages: Mapping[str, str]) -> None:
+    """Raises InputError if a package is missing, with the command that installs it.
+
+    The command installs from a checkout: this project is in no package index, where its name may be somebody else's.
+
+    Args:
+        user: what needs the packages.
+        packages: package -> the extra of this project that installs it.
+    """
+    if missing := [package for package in packages if find_spec(package) is None]:
+        *others, last = missing
+        names = f"{', '.join(others)} and {last}" if others else last
+        extras = ",".join(dict.fromkeys(packages[package] for package in missing))
+        raise InputError(
+            f'{user} needs {names}, not installed here; run `pip install ".[{extras}]"` in a checkout of this project'
+        )
+
+
+QUOTA = Path("/sys/fs/cgroup/cpu.max")  # the time of all cores together and the period, both in microseconds
+
+
+def usable_cores() -> int:
+    """How many cores this process may use: those of its affinity, and no more than the quota of its container."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = QUOTA.read_text(encoding="utf-8").split()
+        return max(1, min(cores, math.ceil(int(quota) / int(period))))
+    except (OSError, ValueError):  # no container of this kind, or "max"
+        return cores
 
 
 def no_data_bars() -> AbstractContextManager[None]:

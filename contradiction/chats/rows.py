@@ -1,16 +1,23 @@
-"""The rows of CSV and TSV; a quote that is never closed costs only its line."""
+"""The rows of CSV, TSV and Excel files."""
 
 import csv
 import re
+import zipfile
 from collections import deque
 from collections.abc import Iterable, Iterator
+from datetime import date, time
 from itertools import chain
+from pathlib import Path
+from typing import Any
 
 from contradiction.chats import names
-from contradiction.chats.streams import decode, split_lines
-from contradiction.chats.tables import Row
-from contradiction.errors import InputError
+from contradiction.chats.entries import Chats
+from contradiction.chats.text import decode, split_lines
+from contradiction.errors import InputError, first_line
+from contradiction.io.environment import check_installed
 
+# A row of a file: its text, its cells or why there are none, and where it ends.
+Cells = tuple[str, list[str] | InputError, int]
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 # Characters: longer than any chat, and short enough that an open quote does not swallow a large file.
 MAX_CELL = 1 << 24
@@ -20,7 +27,7 @@ NOT_CLOSED = "a quote that is not closed; only this line is rejected"
 _SEPARATOR = re.compile(r"sep=(.)")  # the first line of files for Excel
 
 
-def csv_rows(file: Iterable[bytes], where: str, format: str) -> Iterator[Row]:
+def csv_rows(file: Iterable[bytes], where: str, format: str) -> Iterator[Cells]:
     """The rows of the lines of CSV or TSV, the header first.
 
     The delimiter is the one that a first line ``sep=;`` names, or the first of the format's own, comma, semicolon and
@@ -55,7 +62,7 @@ def hint_at_table(first_line: str) -> str | None:
     return None
 
 
-def _csv_rows(begin: bytes, file: Iterator[bytes], where: str, delimiter: str, first: int) -> Iterator[Row]:
+def _csv_rows(begin: bytes, file: Iterator[bytes], where: str, delimiter: str, first: int) -> Iterator[Cells]:
     """The text of each row, its cells (or why there are none), and where it ends in bytes.
 
     A quote that is never closed would take the rest of the file into one row. Only the line that it stands in is then
@@ -95,3 +102,60 @@ def _csv_rows(begin: bytes, file: Iterator[bytes], where: str, delimiter: str, f
         end += sum(len(line) for _, line in row_lines)
         if cells:
             yield "".join(text_of(*line) for line in row_lines).rstrip("\r\n"), cells, end
+
+
+def excel_rows(path: Path, chats: Chats) -> Iterator[Cells]:
+    """The rows of the first sheet that holds any, the header first; a note names further sheets.
+
+    Raises:
+        InputError: openpyxl is not installed, or this is no Excel file.
+    """
+    check_installed(f"{path}: reading Excel files", {"openpyxl": "excel"})
+    from openpyxl import load_workbook
+    from openpyxl.utils.exceptions import InvalidFileException
+
+    try:
+        book = load_workbook(path, read_only=True, data_only=True)
+        filled = [sheet for sheet in book.worksheets if any(map(_texts, _rows(sheet, last=9)))]
+        if len(filled) > 1:
+            others = ", ".join(sheet.title for sheet in filled[1:4])
+            chats.notes.append(f"{path}: only its first sheet, {filled[0].title}, is read; not read: {others}")
+        width = 0
+        for number, row in enumerate(_rows(filled[0]) if filled else ()):
+            if cells := _texts(row):
+                width = width or len(cells)
+                cells += [""] * (width - len(cells))
+                yield "\t".join(cells), cells, number
+    except (zipfile.BadZipFile, InvalidFileException, OSError, ValueError, KeyError, EOFError, SyntaxError) as error:
+        raise InputError(f"{path}: no Excel file that can be read ({first_line(error)})") from None
+
+
+def _rows(sheet: Any, last: int | None = None) -> Iterator[tuple[Any, ...]]:
+    yield from sheet.iter_rows(max_row=last, values_only=True)
+
+
+def unpacked_excel(path: Path) -> int:
+    """How many bytes the parts of an Excel file fill when they are unpacked; raises InputError if it is none."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            return sum(part.file_size for part in file.infolist())
+    except (zipfile.BadZipFile, OSError) as error:
+        raise InputError(f"{path}: no Excel file that can be read ({first_line(error)})") from None
+
+
+def _texts(row: tuple[Any, ...]) -> list[str]:
+    """The cells of a row as text, without empty ones at its end."""
+    texts = [_text(cell) for cell in row]
+    while texts and not texts[-1]:
+        texts.pop()
+    return texts
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    if isinstance(cell, date | time):
+        return str(cell)
+    return re.sub(r"_x000D_\n?", "\n", str(cell))
