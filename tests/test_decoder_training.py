@@ -103,7 +103,7 @@ def test_examples_are_learned_and_long_ones_left_out(base, reader, tmp_path):
 
 
 def test_an_interrupted_run_ends_with_the_same_weights(base, reader, tmp_path):
-    chosen = [examples.of_item(CAT, reader)] * 24
+    chosen = [examples.of_item(CAT, reader)] * 40
     schedule = Schedule(1e-2, 1e-2, warmup_steps=2, accumulation=1, save_steps=1)
 
     def run(folder, stops):
