@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.base_detector import BaseDetector
+from contradiction.chats.messages import USUAL, Speakers
 from contradiction.data import labelled
 from contradiction.errors import InputError
 from contradiction.evaluation.chat_calibration import Calibrated, fit
@@ -43,6 +44,7 @@ def adapt(
     out: str | Path | None = None,
     *,
     model: str | Path = SHIPPED,
+    speakers: Speakers = USUAL,
     on_batch: OnBatch | None = None,
 ) -> Adapted:
     """Adapts a detector to chats that its owner has labelled; there is nothing to choose.
@@ -56,6 +58,7 @@ def adapt(
         labels: a file of labelled chats, see :mod:`contradiction.data.labelled`.
         out: the folder to write, by default ``runs/LABELS``.
         model: the folder of the detector to start from.
+        speakers: the names of speakers in the file.
         on_batch: called with the number of rows done, after each forward pass.
 
     Raises:
@@ -65,7 +68,7 @@ def adapt(
     labels, model = Path(labels), Path(model)
     out = Path("runs") / labels.name.partition(".")[0] if out is None else Path(out)
     check_new(out, [model])
-    chats, name = labelled.read(labels), labelled.name_of_file(labels)
+    chats, name = labelled.read(labels, speakers), labelled.name_of_file(labels)
     if known := leakage.describe_chats(record.read(model), name, labelled.WHOLE):
         raise InputError(f"{model} {known}; start from a detector that does not know these chats")
     calibration = fit(BaseDetector(load_classifier(model)), chats, on_batch)

@@ -49,6 +49,18 @@ def test_a_contradiction_becomes_its_evidence_window_and_a_consistent_chat_all_w
     assert rows_of(tmp_path, apart) == [(CAT[:4], HISTORY)]
 
 
+def test_names_of_speakers_are_read_wherever_labelled_chats_are(run, random_model, tmp_path):
+    texts = [(speaker, text) for speaker, text in zip(("小明", "小冰") * 2, CAT, strict=False)]
+    messages = [{"role": speaker, "content": text} for speaker, text in texts]
+    file = write(tmp_path / "named.jsonl", [{"messages": messages, "label": HISTORY}] * 2)
+    names = ("--user-name", "小明", "--bot-name", "小冰")
+    for command in (("evaluate", random_model("4-class"), file), ("calibrate", random_model("4-class"), "--on", file),
+                    ("adapt", file), ("train", "flatten", "--data", file)):  # fmt: skip
+        assert "--bot-name says" in run(*command)[2]
+        code, out, err = run(*command, *names)
+        assert "--bot-name" not in err and (code == 0 or "2 contradictions" in err or "0 have none" in err), err
+
+
 @pytest.mark.parametrize(
     ("record", "message"),
     [

@@ -17,6 +17,7 @@ from contradiction.labels import CATEGORIES
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from contradiction.chats.messages import Speakers
     from contradiction.io.tables import Table
 
 SHIPPED = str(paths.SHIPPED)
@@ -89,13 +90,20 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Ask a language model wit
 FolderOutOption = Annotated[Path, typer.Option(help="The folder to write.")]
 
 
-def data_repo(data: str) -> str:
+def speakers_of(user_name: list[str] | None, bot_name: list[str] | None) -> "Speakers":
+    """The speakers of the options ``--user-name`` and ``--bot-name``."""
+    from contradiction.chats.messages import Speakers
+
+    return Speakers(tuple(user_name or ()), tuple(bot_name or ()))
+
+
+def data_repo(data: str, speakers: "Speakers") -> str:
     """The data repo of ``--data``; for a file of labelled chats, the data repo that is written beside the file."""
     if not Path(data).is_file():
         return data
     from contradiction.data import labelled
 
-    built = labelled.build(data)
+    built = labelled.build(data, speakers=speakers)
     for reason, count in built.left_out.items():
         say(f"{data}: {count:,} {reason}")
     say(f"{data}: read as the data repo {built.folder}")

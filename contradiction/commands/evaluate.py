@@ -9,15 +9,18 @@ import typer
 from contradiction.commands.common import (
     DATA,
     BackendOption,
+    BotNameOption,
     ConfigOption,
     DeviceOption,
     RevisionOption,
+    UserNameOption,
     WindowingOption,
     YesOption,
     asking,
     counting,
     say,
     show,
+    speakers_of,
 )
 from contradiction.io.files import check_file, write_json
 
@@ -46,6 +49,8 @@ def evaluate(
         int | None, typer.Option(min=1, help="About how many rows are judged. Rows of one source stay together.")
     ] = None,
     baselines: Annotated[bool, typer.Option("--baselines", help="Also score baselines without an encoder.")] = False,
+    user_name: UserNameOption = None,
+    bot_name: BotNameOption = None,
     windowing: WindowingOption = None,
     view: ViewOption = None,
     revision: RevisionOption = None,
@@ -76,7 +81,7 @@ def evaluate(
     with counting(f"evaluating {Path(model).resolve().name}") as bar, asking(bar, yes):
         result = run(
             detector, of or data or DATA, config, split=split, limit=limit, copy=data if of else None,
-            baselines=baselines, on_start=bar.start, on_batch=bar.advance,
+            baselines=baselines, speakers=speakers_of(user_name, bot_name), on_start=bar.start, on_batch=bar.advance,
         )  # fmt: skip
     _warn_of_leakage(result)
     if json:

@@ -12,12 +12,14 @@ import typer
 from contradiction.commands.common import (
     DATA,
     SHIPPED,
+    BotNameOption,
     ConfigOption,
     DataOption,
     DataOrLabelsOption,
     DeviceOption,
     ModelOption,
     SaveStepsOption,
+    UserNameOption,
     YesOption,
     asking,
     counting,
@@ -25,12 +27,15 @@ from contradiction.commands.common import (
     existing_model,
     say,
     show,
+    speakers_of,
 )
 from contradiction.errors import InputError
 from contradiction.labels import has_two_texts
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+    from contradiction.chats.messages import Speakers
 
 
 def train(
@@ -49,6 +54,8 @@ def train(
         str | None, typer.Option(help="Data repo of NLI pairs to add to the training rows, instead of the recipe's.")
     ] = None,
     data: DataOrLabelsOption = DATA,
+    user_name: UserNameOption = None,
+    bot_name: BotNameOption = None,
     seed: Annotated[int | None, typer.Option(help="The random seed, instead of the recipe's.")] = None,
     precision: Annotated[str | None, typer.Option(metavar="<fp32|bf16|fp16>", help="Instead of the recipe's.")] = None,
     out: Annotated[Path | None, typer.Option(help="The model folder to write. By default runs/RECIPE-seedN.")] = None,
@@ -71,7 +78,7 @@ def train(
     """Trains a detector and saves the checkpoint with the best validation score. The test split is not read."""
     from contradiction import runs
 
-    data = data_repo(data)
+    data = data_repo(data, speakers_of(user_name, bot_name))
     folder = runs.train(
         recipe, data, out, resume=resume, save_steps=save_steps, track=track, deterministic=deterministic,
         backbone=backbone, base_model=base_model, teachers=teacher or None, nli=nli, seed=seed, precision=precision,
@@ -192,13 +199,16 @@ def adapt(
     labels: Annotated[Path, typer.Argument(help="A file of your own labelled chats, as `cdconv review` exports it.")],
     model: ModelOption = SHIPPED,
     out: Annotated[Path | None, typer.Option(help="The model folder to write. By default runs/LABELS.")] = None,
+    user_name: UserNameOption = None,
+    bot_name: BotNameOption = None,
 ) -> None:
     """Adapts the detector to your own labelled chats, if that makes it better on chats that were held out."""
     from contradiction.adapt import adapt
     from contradiction.io.tables import Table, percent
 
     with counting("adapting") as bar:
-        done = adapt(labels, out, model=existing_model(model), on_batch=bar.advance)
+        speakers = speakers_of(user_name, bot_name)
+        done = adapt(labels, out, model=existing_model(model), speakers=speakers, on_batch=bar.advance)
 
     def interval(figures: Mapping[str, Any], key: str) -> str:
         return f"{percent(figures[key])} ({' to '.join(map(percent, figures['interval'][key]))})"
@@ -224,6 +234,8 @@ def calibrate(
     on: Annotated[
         Path | None, typer.Option(help="A file of your own labelled chats, as `cdconv review --export` writes it.")
     ] = None,
+    user_name: UserNameOption = None,
+    bot_name: BotNameOption = None,
     data: DataOption = DATA,
     config: ConfigOption = None,
     view: Annotated[
@@ -262,7 +274,7 @@ def calibrate(
         if config or view or data != DATA:
             raise InputError("--on takes the chats of a file; leave --data, --config and --view out")
         with _calibrated(model, out) as folder:
-            _calibrate_on(model, on, folder, out or model, yes)
+            _calibrate_on(model, on, speakers_of(user_name, bot_name), folder, out or model, yes)
         return
     config = config or trained_config(model) or "4-class"
     rows = _unseen_validation((model,), data, config, "a rule chosen on them would be overconfident")
@@ -310,13 +322,13 @@ def _calibrated(model: Path, out: Path | None) -> Iterator[Path]:
             raise InputError(str(error).replace(str(copy), str(model))) from error
 
 
-def _calibrate_on(model: Path, file: Path, folder: Path, place: Path, yes: bool) -> None:
+def _calibrate_on(model: Path, file: Path, speakers: "Speakers", folder: Path, place: Path, yes: bool) -> None:
     from contradiction.data import labelled
     from contradiction.decision import MIN_FOR_CURVE
     from contradiction.evaluation.chat_calibration import FOLDS, calibrate
     from contradiction.io.tables import Table, percent
 
-    chats = labelled.read(file)
+    chats = labelled.read(file, speakers)
     with counting(f"calibrating {model.name}") as bar, asking(bar, yes):
         calibration = calibrate(folder, chats, on_batch=bar.advance, data_name=labelled.name_of_file(file))
     body = [

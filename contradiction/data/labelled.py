@@ -165,7 +165,7 @@ class LabelledRepo:
     left_out: Counter[str]
 
 
-def build(path: str | Path, out: str | Path | None = None) -> LabelledRepo:
+def build(path: str | Path, out: str | Path | None = None, speakers: Speakers = USUAL) -> LabelledRepo:
     """Writes a data repo of labelled chats: rows of two turns, split by chat, about 60/20/20.
 
     The repo is written again only if the file or the rows that are made from it have changed. By default it is beside
@@ -177,7 +177,7 @@ def build(path: str | Path, out: str | Path | None = None) -> LabelledRepo:
     from huggingface_hub import DatasetCardData
 
     path = Path(path)
-    chats = read(path)
+    chats = read(path, speakers)
     out = Path(out or path.with_suffix(".data"))
     name = name_of_file(path)
     language = _language(chats)

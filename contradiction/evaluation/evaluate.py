@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from contradiction.chats.messages import USUAL, Speakers
 from contradiction.data.corpora.corpus import Row
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -31,6 +32,7 @@ def evaluate(
     limit: int | None = None,
     copy: str | Path | None = None,
     baselines: bool = False,
+    speakers: Speakers = USUAL,
     on_start: Callable[[int], Any] | None = None,
     on_batch: Callable[[int], Any] | None = None,
 ) -> dict[str, Any]:
@@ -45,6 +47,7 @@ def evaluate(
         limit: about how many rows are judged; rows of one source stay together. By default all.
         copy: the local copy of a corpus; by default in ``$CDCONV_CORPORA``.
         baselines: whether baselines are scored too, see :func:`contradiction.evaluation.baselines.baselines`.
+        speakers: the names of speakers in a file of labelled chats.
         on_start: called with the number of rows.
         on_batch: called with the number of rows, or windows of chats, done after each forward pass.
 
@@ -71,7 +74,7 @@ def evaluate(
     own = detector and (trained_config(detector.name) or detector.task)
     evalset = sets.load(
         data, config, split, own_config=own or "4-class", task=detector.task if detector else None,
-        columns=detector.columns if detector else (), limit=limit, copy=copy,
+        columns=detector.columns if detector else (), limit=limit, copy=copy, speakers=speakers,
     )  # fmt: skip
     result: dict[str, Any] = {"name": "baselines", "kind": "baselines", "task": evalset.task}
     if detector:

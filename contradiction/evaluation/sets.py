@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from contradiction.chats.messages import USUAL, Speakers
 from contradiction.conversation import alternating, read_message
 from contradiction.data import corpora, labelled
 from contradiction.data.corpora import crossed
@@ -101,6 +102,7 @@ def load(
     columns: Iterable[str] = (),
     limit: int | None = None,
     copy: str | Path | None = None,
+    speakers: Speakers = USUAL,
 ) -> EvalSet:
     """Reads what an evaluation was given.
 
@@ -117,6 +119,7 @@ def load(
         columns: the columns that the detector reads.
         limit: about how many rows are read; rows of one source stay together.
         copy: the local copy of a corpus: its folder or one of its files.
+        speakers: the names of speakers in a file of labelled chats.
 
     Raises:
         InputError: there is no such data, config or split, or a row is not valid or has no label.
@@ -138,7 +141,7 @@ def load(
     if Path(source).is_file():
         if config:
             raise InputError(f"{source}: a file of labelled chats has no configs; leave --config out")
-        return _of_file(source, split or labelled.WHOLE, limit)
+        return _of_file(source, split or labelled.WHOLE, limit, speakers)
     corpus = corpora.all_corpora().get(Path(source).name)
     if corpus and not (Path(source) / "README.md").is_file():
         if copy is None and Path(source).is_dir():
@@ -274,9 +277,9 @@ def _training_rows(corpus: Corpus, config: Config, place: Path, split: str) -> l
     return []
 
 
-def _of_file(path: str | Path, split: str, limit: int | None) -> EvalSet:
+def _of_file(path: str | Path, split: str, limit: int | None, speakers: Speakers) -> EvalSet:
     _check_no_verdict(_first_line(Path(path)), f"{path}:1")
-    every = labelled.read(path)
+    every = labelled.read(path, speakers)
     chats = labelled.of_split(every, path, split)
     places = {id(chat): place for place, chat in enumerate(every, start=1)}
     name = labelled.name_of_file(path)
