@@ -104,7 +104,7 @@ def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, 
             if known.setdefault(name, _identity(result)) != _identity(result):
                 raise InputError(f"{folder}: {_two_runs(name)}")
             if rows.get(place_of(result), result)["data"] != result["data"]:
-                raise InputError(f"{folder}: {_other_rows(result)}")
+                raise InputError(f"{folder}: {results.other_rows(result)}")
             rows[place_of(result)] = _metrics_row(result)
             if result.get("run"):
                 runs[name] = result["run"]
@@ -113,13 +113,6 @@ def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, 
 
 def _two_runs(name: str) -> str:
     return f"contains another run named {name!r}; rename one of them"
-
-
-def _other_rows(result: Mapping[str, Any]) -> str:
-    return (
-        f"contains an evaluation of {result['name']!r} on other rows of {result['config']}, {result['split']} split; "
-        "save this one in another folder with `python -m paper.results FILE --folder FOLDER`"
-    )
 
 
 def _identity(result: Mapping[str, Any]) -> tuple[Any, ...]:

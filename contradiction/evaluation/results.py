@@ -67,7 +67,7 @@ def load(
     single labels.
 
     Raises:
-        InputError: a file is damaged, or scores differ from those of the predictions.
+        InputError: a file is damaged, scores differ from those of the predictions, or a JSON file has other rows.
     """
 
     def wanted(result: Mapping[str, Any]) -> bool:
@@ -83,8 +83,18 @@ def load(
             continue
         check(path, result)
         if wanted(result):
+            if evaluations.get(place_of(result), result)["data"] != result["data"]:
+                raise InputError(f"{path}: {other_rows(result)}")
             evaluations[place_of(result)] = result
     return [*evaluations.values()]
+
+
+def other_rows(result: Mapping[str, Any]) -> str:
+    """The error in words where the evaluations of one place are on different rows."""
+    return (
+        f"contains an evaluation of {result['name']!r} on other rows of {result['config']}, {result['split']} split; "
+        "save this one in another folder with `python -m paper.results FILE --folder FOLDER`"
+    )
 
 
 def place_of(result: Mapping[str, Any]) -> tuple[str, str, str]:
