@@ -47,7 +47,7 @@ class Monitor:
     A verdict equals the verdict of the detector with this ``max_turns`` on all messages so far. Indices count from
     the first message of the chat, also after old turns were dropped. Only the windows of the new reply are scored. A
     fine-tuned encoder reads both sides of a window together, so it can reuse nothing of earlier windows: a reply costs
-    one input for each earlier turn that is kept. The kernel method embeds each new text once.
+    one input for each earlier turn that is kept.
 
     The monitor keeps the last ``max_turns`` turns and the current one. A verdict says if there were more turns
     before the reply. A turn is kept whole, so memory still grows if one side keeps talking without an answer. A

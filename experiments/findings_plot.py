@@ -23,8 +23,6 @@ SHOWN = {
     "4-class": {
         "e5-small-with-crossed": "e5-small-with-crossed (ensemble)",
         "e5-small-ensemble": "e5-small-ensemble (ensemble)",
-        "e5-small-two-views": "e5-small-two-views (ensemble)",
-        "e5-small-ngram-student": "e5-small-ngram-student",
         "e5-small-student": "e5-small-student",
         paths.SHIPPED.name: f"{paths.SHIPPED.name} (shipped)",
         "e5-small-balanced": "e5-small-balanced",

@@ -7,9 +7,8 @@ steps. Every corpus is brought to one form: what was said before as one text, an
 the crossed chats are Chinese, as is OCNLI; DECODE is English. A cell off the diagonal is a zero-shot score. Where the
 backbone is an NLI model, its own scores are the first row, and training starts from its head.
 
-A run that was stopped continues, and finished runs and cells are kept: start the command again. All cells are in
-OUT/cells.json. OUT/options.json has the options that they were made with; with others, name another OUT. The intervals
-are the 95 % bootstrap intervals over the rows of a test set.
+A run that was stopped continues, and finished runs and cells in OUT/cells.json are kept: start the command again. With
+other options, name another OUT. The intervals are the 95 % bootstrap intervals over the rows of a test set.
 """
 
 import argparse
@@ -25,16 +24,14 @@ from contradiction import cdconv, train
 from contradiction.conversation import alternating, chat_to_text
 from contradiction.data import corpora
 from contradiction.data.corpora.corpus import pair_texts, read_split
-from contradiction.data.splits import fingerprint, load_split, write_repo
+from contradiction.data.splits import load_split, write_repo
 from contradiction.errors import InputError
 from contradiction.evaluation.judging import contradiction_scores
 from contradiction.io.files import read_json, write_json
 from contradiction.io.tables import Table, with_interval
 from contradiction.labels import LABELS, is_contradiction
-from contradiction.methods.loading import load_classifier, name_with_digest
-from contradiction.probing.run import check_same
+from contradiction.methods.loading import load_classifier
 from contradiction.training.recipe import Recipe
-from experiments.written_pairs import CORPUS as WRITTEN
 
 RESAMPLES = 500
 CELLS = "cells.json"
@@ -43,33 +40,19 @@ CDCONV = "cdconv"
 # Corpus -> its config, and the split that is tested on. The training split is always `train`.
 SOURCES = {CDCONV: ("2-class", "test"), "crossed": (None, "test"), "decode": ("nli-2-class", "validation"),
            "ocnli": ("nli", "validation")}  # fmt: skip
-TEST_ONLY = {WRITTEN.name: (None, "train")}  # minimal pairs that nothing is trained on
-CORPORA = {WRITTEN.name: WRITTEN, **corpora.all_corpora()}
 Example = tuple[str, str, bool]  # what was said before, the reply, whether it contradicts
-
-
-def keep_options(options: argparse.Namespace) -> None:
-    """Records what the cells of a folder depend on; raises InputError where it has cells of other options."""
-    now = {name: value for name, value in vars(options).items() if name not in ("corpora", "only", "out")}
-    config, test = SOURCES[CDCONV]
-    splits = (load_split(options.data, str(config), split) for split in ("train", test))
-    now |= {"backbone": name_with_digest(options.backbone), "data": fingerprint(*splits)}
-    file = options.out / "options.json"
-    if file.is_file() or (options.out / CELLS).is_file():
-        check_same(options.out, read_json(file) if file.is_file() else {}, now)
-    write_json(file, now)
 
 
 def examples(name: str, split: str, options: argparse.Namespace) -> list[Example]:
     """The rows of a split in one form, in random order."""
-    config = {**SOURCES, **TEST_ONLY}[name][0]
+    config = SOURCES[name][0]
     if name == CDCONV:
         rows = [
             (chat_to_text(alternating(row[name] for name in cdconv.UTTERANCES[:-1])), row["b2"], bool(row["label"]))
             for row in load_split(options.data, "2-class", split)
         ]
     else:
-        corpus = CORPORA[name]
+        corpus = corpora.find(name)
         read = read_split(corpus, corpora.local_copy(corpus, options.corpora), config, split).rows
         rows = [
             (row.premise or chat_to_text(row.messages), row.reply or row.hypothesis, is_contradiction(row.label))
@@ -112,8 +95,7 @@ def recipe(name: str, options: argparse.Namespace, nli_head: bool) -> Recipe:
 
 def cell(model: str | Path, tested: str, options: argparse.Namespace) -> dict[str, object]:
     """The area under the ROC curve of a model on a test set."""
-    split = {**SOURCES, **TEST_ONLY}[tested][1]
-    rows = examples(tested, split, options)[: options.test_rows]
+    rows = examples(tested, SOURCES[tested][1], options)[: options.test_rows]
     scores = np.array(contradiction_scores(load_classifier(model), [pair_texts(*row[:2]) for row in rows]))
     truth = np.array([contradicts for *_, contradicts in rows])
     draw = np.random.default_rng(0)
@@ -139,8 +121,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=23)
     options = parser.parse_args()
 
-    keep_options(options)
-    tests = [*SOURCES, *(name for name in TEST_ONLY if corpora.local_copy(CORPORA[name], options.corpora))]
     file = options.out / CELLS
     cells = read_json(file) if file.is_file() else {}
     try:
@@ -154,16 +134,16 @@ def main() -> None:
             model = options.out / name.replace(" ", "-")
             data = build(name, options)
             train(recipe(name, options, nli), data=data, out=model, resume=True, save_steps=50)
-        for tested in tests:
+        for tested in SOURCES:
             key = f"{name} -> {tested}"
             if key not in cells:
                 cells[key] = cell(model, tested, options)
                 write_json(file, cells)
     rows = []
     for name in [*models, *options.only]:
-        scores = [cells[f"{name} -> {tested}"] for tested in tests]
+        scores = [cells[f"{name} -> {tested}"] for tested in SOURCES]
         rows.append((name, *(with_interval(score["auc"], score["interval"]) for score in scores)))
-    print(Table("AUC, %: trained on (rows), tested on (columns)", ("trained on", *tests), rows).markdown())
+    print(Table("AUC, %: trained on (rows), tested on (columns)", ("trained on", *SOURCES), rows).markdown())
 
 
 if __name__ == "__main__":

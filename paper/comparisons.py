@@ -17,7 +17,7 @@ Methods = tuple[MethodRuns, MethodRuns]  # an evaluation on four classes, and me
 
 
 def comparisons(
-    evaluations: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLES
+    evaluations: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLES, made: int = 0
 ) -> Iterator[dict[str, Any]]:
     """The evaluations of a config of four classes on its test split, compared with n-grams and with hierarchical.
 
@@ -26,7 +26,8 @@ def comparisons(
 
     Yields:
         A row for each opponent, task and detector: config, against, task, detector, difference (of macro-F1), low, high
-        (95 % interval of the paired bootstrap), p, p_holm (corrected for the detectors of an opponent and task).
+        (95 % interval of the paired bootstrap), p, p_holm (corrected for the detectors of an opponent and task, or for
+        ``made`` of them, if more were compared than are shown).
     """
     tests = best_first(result for result in evaluations if result["split"] == "test")
     compared = [result for result in tests if result["config"] == config and _reads_all(result)]
@@ -44,7 +45,7 @@ def comparisons(
         others = [result for result in compared if result is not opponent and result["ids"] == opponent["ids"]]
         methods = [_methods(result) for result in others]
         for place, task in enumerate(("4-class", "2-class")):
-            for test in paired_tests([(method[place], against[place]) for method in methods], task, bootstrap):
+            for test in paired_tests([(method[place], against[place]) for method in methods], task, bootstrap, made):
                 low, high = test.interval
                 yield {
                     "config": config,

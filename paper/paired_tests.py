@@ -116,17 +116,26 @@ def single_run(result: Mapping[str, Any], run: Run, kind: str = "trained") -> Me
     return MethodRuns(result["name"], "", "", kind, (replace(run, seed=None),), 1)
 
 
-def paired_tests(pairs: Iterable[tuple[MethodRuns, MethodRuns]], task: str, bootstrap: int) -> list[PairedTest]:
+def paired_tests(
+    pairs: Iterable[tuple[MethodRuns, MethodRuns]], task: str, bootstrap: int, made: int = 0
+) -> list[PairedTest]:
     """Tests pairs of a method and its opponent with runs of the same seeds on the same rows.
 
     A p-value of at most ``LOW`` is measured again with ``FINE`` resamples.
+
+    Args:
+        pairs: the pairs.
+        task: the labels.
+        bootstrap: the number of resamples.
+        made: how many tests were made in all, if these are a choice of them.
 
     Returns:
         The tests with p-values that are corrected by Holm's procedure.
     """
     tests = [test for method, against in pairs if (test := _paired_test(method, against, task, bootstrap))]
-    adjusted = holm([test["p_value"] for test in tests])
-    return [PairedTest(**test, adjusted=p) for test, p in zip(tests, adjusted, strict=True)]
+    values = [test["p_value"] for test in tests]
+    adjusted = holm(values + [1.0] * (made - len(values)))
+    return [PairedTest(**test, adjusted=p) for test, p in zip(tests, adjusted, strict=False)]
 
 
 def _paired_test(method: MethodRuns, against: MethodRuns, task: str, bootstrap: int) -> dict[str, Any] | None:

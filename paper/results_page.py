@@ -2,26 +2,30 @@
 
 import csv
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from contradiction.evaluation import results
 from contradiction.evaluation.figures import RESAMPLES
-from contradiction.io.tables import Table, render, with_interval
+from contradiction.io.files import write_text
+from contradiction.io.tables import Table, as_csv, render, with_interval
 from contradiction.labels import GROUPED
-from contradiction.paths import RESULTS
+from contradiction.paths import RESULTS, SHIPPED
 from paper.plots import LEADERBOARD, leaderboard
-from paper.saved_results import published, seeds_of
+from paper.saved_results import published
 
 CROSSED = "crossed.csv"
-HEADER = ("detector", "parameters", "seed", "4-class, argmax", "4-class, rule", "2-class, rule")
+HEADER = ("detector", "parameters", "4-class", "2-class")
 
 
 def results_page(folder: str | Path = RESULTS) -> str:
     """The page of results, made from the saved evaluations in a folder."""
     evaluations = published(folder)
-    crossed = _crossed(Path(folder) / CROSSED)
+    crossed = {
+        row["detector"]: with_interval(float(row["in_order"]), (float(row["low"]), float(row["high"])))
+        for row in _read_crossed(Path(folder))
+    }
     tables = {
         "Official split": result_table(evaluations, "4-class", crossed),
         "Grouped split": result_table(evaluations, f"4-class{GROUPED}", {}),
@@ -33,19 +37,33 @@ def results_page(folder: str | Path = RESULTS) -> str:
         tables={title: table for title, table in tables.items() if table.rows},
         plot=LEADERBOARD if leaderboard(evaluations) else None,
         resamples=RESAMPLES,
+        others=len({result["name"] for result in results.load(folder, with_rows=False)})
+        - len({result["name"] for result in evaluations}),
     )
 
 
-def _crossed(file: Path) -> dict[str, str]:
-    """The share of crossed pairs of replies that a detector puts in order, with its interval, by its name."""
+def _read_crossed(folder: Path) -> list[dict[str, str]]:
+    file = folder / CROSSED
     if not file.is_file():
-        return {}
+        return []
     with file.open(encoding="utf-8", newline="") as lines:
-        rows = [
-            (row["detector"], float(row["in_order"]), (float(row["low"]), float(row["high"])))
-            for row in csv.DictReader(lines)
-        ]
-    return {name: with_interval(share, bounds) for name, share, bounds in rows}
+        return list(csv.DictReader(lines))
+
+
+def is_crossed(result: Mapping[str, Any]) -> bool:
+    """Whether a file of ``cdconv evaluate --json`` is about the test split of the crossed chats."""
+    return (result.get("config"), result.get("split")) == ("crossed", "test") and "name" in result
+
+
+def add_crossed(folder: Path, evaluations: Iterable[Mapping[str, Any]]) -> None:
+    """Adds how often a detector puts the replies to a crossed chat in order, with its interval, to ``crossed.csv``."""
+    rows = {row["detector"]: row for row in _read_crossed(folder)}
+    for result in evaluations:
+        figures = (result["metrics"]["in_order"], *result["metrics"]["interval"]["in_order"])
+        values = {key: f"{value:.3f}" for key, value in zip(("in_order", "low", "high"), figures, strict=True)}
+        rows[result["name"]] = {"detector": result["name"], **values}
+    if rows:
+        write_text(folder / CROSSED, as_csv([*rows.values()]))
 
 
 def result_table(evaluations: Sequence[Mapping[str, Any]], config: str, crossed: Mapping[str, str]) -> Table:
@@ -70,10 +88,8 @@ def result_table(evaluations: Sequence[Mapping[str, Any]], config: str, crossed:
         body.append(
             (
                 four["metrics"]["macro_f1"] if four else -1.0,
-                name,
+                f"{name}, shipped" if name == SHIPPED.name else name,
                 f"{run['parameters'] / 1e6:.0f} M" if run.get("parameters") else "",
-                "" if result.get("request") else seeds_of(run),  # nothing is random in a zero-shot run
-                _macro_f1((four.get("argmax", four))["metrics"]) if four else "",
                 _macro_f1(four["metrics"]) if four else "",
                 _macro_f1(merged["metrics"] if merged else result["metrics"]["two_class"]),
                 *([crossed.get(name, "")] if crossed else []),

@@ -21,9 +21,10 @@ from contradiction.training import leakage, record
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# The page that shows an evaluation: the page of results, or only the tables of `python -m paper.reproduce`.
+# Whether the page of results shows an evaluation. The others are only in the files, for instance for the tables of
+# `python -m paper.reproduce`.
 RESULTS_PAGE = "results"
-PAGES = (RESULTS_PAGE, "reproduction")
+PAGES = (RESULTS_PAGE, "files")
 
 
 def evaluation(
@@ -84,8 +85,7 @@ def read_files(files: Iterable[Path]) -> list[dict[str, Any]]:
 def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, *, page: str = RESULTS_PAGE) -> None:
     """Adds evaluations to a folder of saved results; an evaluation of the same run, config and split is replaced.
 
-    Several processes can do so at the same time, and readers always see complete files. ``page``, one of ``PAGES``,
-    shows them.
+    Several processes can do so at the same time, and readers always see complete files. ``page`` is one of ``PAGES``.
 
     Raises:
         InputError: the folder has another run with the same name, or an evaluation of this run on other rows of the
@@ -118,7 +118,7 @@ def _two_runs(name: str) -> str:
 def _identity(result: Mapping[str, Any]) -> tuple[Any, ...]:
     """The identity of the run of an evaluation."""
     run = results.run_identity(result.get("run") or {})
-    return result["kind"], run, result.get("request"), result.get("embedder")
+    return result["kind"], run, result.get("request")
 
 
 def _check_complete(result: Mapping[str, Any]) -> None:

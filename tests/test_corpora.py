@@ -2,14 +2,13 @@
 
 import json
 import re
-import runpy
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from datasets import load_dataset
 from helpers.chats import write_jsonl
-from helpers.corpora import CLAIM, ITEM, OCNLI, PROBE, WRITTEN
+from helpers.corpora import CLAIM, DIALOGUES, ITEM, OCNLI, PROBE
 
 from contradiction.data import corpora
 from contradiction.data.corpora import data_repo, pairs
@@ -19,15 +18,9 @@ from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import score
 from contradiction.evaluation.judging import two_class_verdict
 
-WRITTEN_PAIRS = runpy.run_path(str(Path(__file__).parents[1] / "experiments" / "written_pairs.py"))["CORPUS"]
-
-
-def corpus_of(name):
-    return WRITTEN_PAIRS if name == WRITTEN_PAIRS.name else corpora.find(name)
-
 
 def rows_of(copies, name, config=None, split="validation"):
-    return read_split(corpus_of(name), copies / name, config, split)
+    return read_split(corpora.find(name), copies / name, config, split)
 
 
 def test_every_corpus_has_the_metadata_that_a_user_needs():
@@ -149,12 +142,6 @@ def test_the_probes_are_read_from_the_authors_tree_and_from_a_flat_copy(tmp_path
         assert len(read.rows) == 5 and len(read.changed) == 4  # all but the spelling probe have a checksum
 
 
-def test_written_pairs_yield_both_replies(copies):
-    good, bad = rows_of(copies, "written", split="train").rows
-    assert (good.reply, good.label, good.evidence) == ("嗯", "non-contradiction", ())
-    assert (bad.reply, bad.label, bad.evidence, bad.extra["evidence_clause"]) == ("没养", "history", (1,), "养猫")
-
-
 @pytest.mark.parametrize(
     ("name", "file", "row", "message"),
     [
@@ -164,7 +151,6 @@ def test_written_pairs_yield_both_replies(copies):
         ("dialfact", "testsmall.jsonl", {**CLAIM, "response_label": "?"}, "testsmall.jsonl:1: response_label '?'"),
         ("mutual", "mutual.dev.jsonl", {**ITEM, "answers": "E"}, "mutual.dev.jsonl:1: must have four options"),
         ("mutual", "mutual.dev.jsonl", {"id": "x"}, "mutual.dev.jsonl:1: the key 'article'"),
-        ("written", "w1.jsonl", {**WRITTEN, "label": "x"}, "w1.jsonl:1: label 'x'"),
         ("ocnli", "dev.json", {"sentence1": "甲"}, "dev.json:1: has sentence1"),
         ("ocnli", "dev.json", ["甲", "乙"], "dev.json:row 1: got text"),
         (
@@ -175,14 +161,12 @@ def test_written_pairs_yield_both_replies(copies):
         ),
         ("dialfact", "testsmall.jsonl", {**CLAIM, "context": 5}, "testsmall.jsonl: the data after row 0 is not"),
         ("mutual", "mutual.dev.jsonl", {**ITEM, "answers": None}, "mutual.dev.jsonl: the data after row 0 is not"),
-        ("written", "w1.jsonl", {**WRITTEN, "evidence": 7}, "w1.jsonl: the data after row 1 is not"),
-        ("written", "w1.jsonl", {**WRITTEN, "good": 3}, "a number where text is expected"),
     ],
 )
 def test_an_error_names_the_place_of_a_wrong_line(tmp_path, name, file, row, message):
     write_jsonl(tmp_path / file, [row])
     with pytest.raises(InputError) as error:
-        data_repo.read_all(corpus_of(name), tmp_path)
+        data_repo.read_all(corpora.find(name), tmp_path)
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
@@ -196,9 +180,9 @@ def test_the_error_for_a_missing_corpus_says_where_to_get_it(tmp_path):
 
 
 def test_rows_with_the_same_id_are_numbered(tmp_path):
-    write_jsonl(tmp_path / "w1.jsonl", [WRITTEN, WRITTEN])
-    read = read_split(WRITTEN_PAIRS, tmp_path, None, "train")
-    assert [row.id for row in read.rows] == ["w1-001-good", "w1-001-bad", "w1-001-good#2", "w1-001-bad#2"]
+    write_jsonl(tmp_path / "test.jsonl", DIALOGUES["test"] * 2)
+    read = read_split(corpora.find("decode"), tmp_path, None, "test")
+    assert [row.id for row in read.rows] == ["r1", "r2", "r1#2", "r2#2"]
     assert read.notes == {REPEATED_ID: 2}
 
 

@@ -126,10 +126,8 @@ def watch(event, arguments):
         calls.append(f"{event} {arguments[1:]}")
 
 
-def test_no_load_opens_a_socket(good, encoder, sample_repo, tmp_path, monkeypatch):
+def test_no_load_opens_a_socket(good, sample_repo, tmp_path, monkeypatch):
     from huggingface_hub import constants
-
-    from contradiction.inference.embedding import Embedder
 
     global watched
     ensemble(tmp_path / "ensemble", good, ["member", "second"])
@@ -140,7 +138,6 @@ def test_no_load_opens_a_socket(good, encoder, sample_repo, tmp_path, monkeypatc
     try:
         ContradictionDetector.from_pretrained(good)(CHAT)
         ContradictionDetector.from_pretrained(tmp_path / "ensemble")(CHAT)
-        Embedder(encoder)
         load_split(sample_repo, "4-class", "test")
     finally:
         watched = False

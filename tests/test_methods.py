@@ -3,14 +3,12 @@
 import json
 import shutil
 import tracemalloc
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import processes
 from helpers.chats import chat
-from helpers.runs import train
 
 from contradiction import publishing
 from contradiction.data.splits import load_split
@@ -19,7 +17,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.inference.base import Scores
-from contradiction.io.files import new_folder, read_json, write_json
+from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods.calibration import calibrate
 from contradiction.methods.ensemble import EnsembleClassifier
@@ -27,16 +25,11 @@ from contradiction.methods.loading import (
     METHODS,
     load_classifier,
     load_rule,
-    method_named,
     method_of,
     name_with_digest,
     register,
 )
 from contradiction.methods.softmax import SoftmaxClassifier
-from contradiction.training import trainers
-from contradiction.training.recipe import Recipe
-from contradiction.training.recipe_files import load_recipe
-from contradiction.training.run import Trained
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -113,100 +106,6 @@ def test_a_new_method_lists_the_files_of_its_folder(folder, overlap):
     overlap.FILES = ()
 
 
-@pytest.fixture
-def trainable(overlap, monkeypatch):
-    """The toy method with a training function, and with options of its own."""
-
-    @dataclass(frozen=True)
-    class OverlapOptions:
-        slope: float = 1.0
-        columns: tuple[str, ...] = ("b1", "b2")
-
-    @register
-    class TrainableOverlap(overlap):
-        NAME = "overlap"
-        MARKER = "trained-overlap.json"
-        FINE_TUNES = NEEDS_ENCODER = False
-        OPTIONS = OverlapOptions
-
-    def train_overlap(run):
-        share = np.mean([row["label"] for row in run.labelled_rows])
-        with new_folder(run.model) as model:
-            TrainableOverlap(run.recipe.model.options["slope"] * share).save(model)
-        return Trained(parameters=1)
-
-    monkeypatch.setitem(trainers.TRAINERS, "overlap", train_overlap)
-    yield TrainableOverlap
-    METHODS.remove(TrainableOverlap)
-
-
-OVERLAP = '[data]\nconfig = "2-class"\nview = "sentence-pair"\n[model]\nmethod = "overlap"\n'
-
-
-def test_a_new_method_is_trained_by_a_recipe_with_its_own_options(trainable, run, sample_repo, tmp_path):
-    recipe, out = tmp_path / "trial.toml", tmp_path / "trained"
-    recipe.write_text(f"{OVERLAP}[model.options]\nslope = 2\n", encoding="utf-8")
-    code, _, error = run("train", recipe, "--data", sample_repo, "--out", out)
-    assert code == 0, error
-    classifier, rows = load_classifier(out), load_split(sample_repo, "2-class", "train")
-    assert type(classifier) is trainable and classifier.slope == pytest.approx(2 * np.mean(rows["label"]))
-    assert classifier.rule.prior, "the rule was fitted"
-    assert read_json(out / "run.json")["request"]["recipe"]["model"]["options"] == {
-        "slope": 2.0,
-        "columns": ["b1", "b2"],
-    }
-    assert load_recipe(recipe).with_changes(method="overlap").model.options["slope"] == 2
-    card = (out / "README.md").read_text(encoding="utf-8")
-    assert "method `overlap`" in card and "`slope` of method `overlap`: 2.0" in card and "kernel" not in card
-    assert "without an encoder" in card
-    code, _, error = run("evaluate", out, "--data", sample_repo, "--json", tmp_path / "result.json")
-    assert code == 0, error
-    assert len(read_json(tmp_path / "result.json")["predictions"]) == len(load_split(sample_repo, "2-class", "test"))
-    for again in (out, recipe):  # the record is a recipe, too
-        code, _, error = run("train", again, "--data", sample_repo, "--out", out, "--resume")
-        assert code == 0, error
-    code, _, error = run("train", recipe, "--data", sample_repo, "--out", out, "--resume", "--seed", "1")
-    assert code == 2 and "exists already" in error
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('backbone = "some/encoder"', "[model]: method 'overlap' needs no encoder; remove 'backbone'"),
-        ("[model.scratch]", "[model]: method 'overlap' needs no encoder"),
-        ("[optimizer]\nepochs = 3", "method 'overlap' trains nothing in steps; remove optimizer.epochs"),
-        ("[model.options]\nslop = 3", "method 'overlap' has no option 'slop' of its own; it has slope, columns"),
-        ('[model.options]\nslope = "steep"', "slope: it should be a valid number"),
-        ("slope = 3", "model.slope is not an option; [model] has method, "),
-    ],
-)
-def test_the_error_for_a_wrong_recipe_of_a_new_method_names_this_method(trainable, tmp_path, text, message):
-    path = tmp_path / "trial.toml"
-    path.write_text(f"{OVERLAP}{text}\n", encoding="utf-8")
-    with pytest.raises(InputError) as error:
-        load_recipe(path)
-    assert message in str(error.value) and "\n" not in str(error.value)
-
-
-def test_a_new_method_has_its_own_default_options(trainable, monkeypatch, tmp_path, sample_repo):
-    recipe = Recipe.of(name="trial", config="2-class", view="sentence-pair", method="overlap")
-    assert recipe.model.options == {"slope": 1.0, "columns": ["b1", "b2"]}
-    assert recipe.with_changes(options={"slope": 3}).model.options["slope"] == 3.0
-    with pytest.raises(InputError, match="'checkpoint' has no option 'slope' of its own; it has none"):
-        Recipe.of(
-            name="trial", config="2-class", view="flatten", backbone="some/encoder", options={"slope": 1}
-        )  # fmt: skip
-    monkeypatch.delitem(trainers.TRAINERS, "overlap")
-    with pytest.raises(InputError, match="method 'overlap' has no training function"):
-        train(recipe, data=sample_repo, out=tmp_path / "trained")
-
-
-def test_a_recipe_can_name_a_method():
-    assert method_named("checkpoint").FINE_TUNES and not method_named("kernel").FINE_TUNES
-    with pytest.raises(InputError, match="'oracle'.*checkpoint, .*kernel"):
-        method_named("oracle")
-
-
 def test_a_folder_without_a_method_marker_counts_as_a_checkpoint(tmp_path):
     with pytest.raises(InputError, match=r"config\.json"):
         load_classifier(tmp_path)
@@ -246,8 +145,7 @@ class NoBackend(Backend):
 
 @register
 class AlwaysClassifier(SoftmaxClassifier):
-    NAME, MARKER = "always", "always.json"
-    FINE_TUNES = NEEDS_ENCODER = False
+    MARKER = "always.json"
 
     @classmethod
     def load(cls, folder, **options):
@@ -255,13 +153,6 @@ class AlwaysClassifier(SoftmaxClassifier):
 
     def score(self, rows, *, batch_size=32, on_batch=None):
         return Scores(np.array([[-3.0, 3.0]] * len(rows)), [None] * len(rows))
-
-def train(run):
-    from contradiction.training.run import Trained
-
-    run.model.mkdir()
-    (run.model / "always.json").write_text("{}", encoding="utf-8")
-    return Trained(parameters=0)
 """
 
 
@@ -274,7 +165,6 @@ def test_a_package_adds_a_method_and_a_backend_by_entry_points(tmp_path, sample_
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1\n", encoding="utf-8")
     groups = ("[contradiction.methods]", "[contradiction.backends]")
     points = [f"{group}\nalways = plugin_always" for group in groups]
-    points.append("[contradiction.trainers]\nalways = plugin_always:train")
     (info / "entry_points.txt").write_text("\n".join(points), encoding="utf-8")
     (folder / "always.json").write_text("{}", encoding="utf-8")
     messages = json.dumps(chat("你养猫吗？", "养了", "叫什么？", "小白"), ensure_ascii=False)
@@ -284,7 +174,3 @@ def test_a_package_adds_a_method_and_a_backend_by_entry_points(tmp_path, sample_
     assert json.loads(done.stdout)["label"] == "contradiction", done.stderr
     other = processes.cdconv(*command, "--backend", "unknown", **options)
     assert other.returncode == 2 and "plugged-in" in other.stderr
-    recipe = tmp_path / "trial.toml"
-    recipe.write_text(OVERLAP.replace("overlap", "always"), encoding="utf-8")
-    trained = processes.cdconv("train", recipe, "--data", sample_repo, "--out", tmp_path / "trained", **options)
-    assert (tmp_path / "trained" / "run.json").is_file(), trained.stderr

@@ -69,22 +69,6 @@ def test_a_split_without_labels_is_one_clear_error(own, splits, quick_model, run
     assert code == 2 and "has no column 'label'" in err.splitlines()[-1]
 
 
-def test_the_kernel_method_is_fitted_to_the_labelled_training_rows(own, splits, encoder, tmp_path, run):
-    from safetensors.numpy import load_file
-
-    recipe = tmp_path / "kernel.toml"
-    recipe.write_text(
-        f'[data]\nconfig = "4-class"\nview = "flatten"\n[model]\nmethod = "kernel"\nbackbone = "{encoder}"\n',
-        encoding="utf-8",
-    )
-    train = without_labels(splits["train"])
-    assert run("train", recipe, "--data", own(train=train), "--out", tmp_path / "model")[0] == 0
-    assert len(load_file(tmp_path / "model" / "kernel.safetensors")["dual"]) == len(labelled(train)) < len(train)
-    none = own(train=without_labels(splits["train"], 1))
-    code, _, err = run("train", recipe, "--data", none, "--out", tmp_path / "none")
-    assert code == 2 and "no row of the training split" in err.splitlines()[-1] and not (tmp_path / "none").exists()
-
-
 def test_baselines_need_a_labelled_training_row(own, splits, run):
     options = ["--data", own(train=without_labels(splits["train"], 1)), "--config", "4-class"]
     code, _, err = run(*options, script=baselines.run)
@@ -129,6 +113,3 @@ def test_the_results_of_cdconv_are_not_replaced_by_those_on_other_rows(
     code, _, err = run(tmp_path / "second.json", "--folder", results, script=add)
     assert code == 2 and "on other rows" in err and "--folder" in err
     assert {path: path.read_bytes() for path in results.rglob("*") if path.is_file()} == before
-    shutil.copy(tmp_path / "second.json", results)
-    code, _, err = run("--folder", results, "--out", tmp_path / "page.md", script=add)
-    assert code == 2 and "second.json" in err and "on other rows" in err

@@ -16,7 +16,6 @@ from contradiction.inference import base
 from contradiction.io.tables import percent
 from contradiction.methods import loading
 from contradiction.paths import RESULTS, SHIPPED
-from contradiction.training import trainers
 from evaluate_metric import evaluate_metric
 
 MANUAL = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -54,7 +53,6 @@ def checkout(sample_repo, tmp_path_factory):
 def test_the_python_code_of_a_page_runs_and_prints_what_its_comments_say(page, checkout, monkeypatch, capsys):
     monkeypatch.chdir(checkout)
     monkeypatch.setattr(loading, "METHODS", [*loading.METHODS])  # what a page registers is removed after this test
-    monkeypatch.setattr(trainers, "TRAINERS", {**trainers.TRAINERS})
     monkeypatch.setattr(figures, "FIGURES", [*figures.FIGURES])
     monkeypatch.setattr(figures, "RESAMPLES", 50)  # no page prints the bounds of an interval over so many
     monkeypatch.setattr(evaluate_metric, "FIGURES", {**evaluate_metric.FIGURES})

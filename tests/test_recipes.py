@@ -92,7 +92,7 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
         (GOOD.replace("flatten", "nli"), "goes with nli configs"),
         (GOOD.replace("4-class", "nli"), "goes with nli configs"),
         (GOOD + '[loss]\nclass_weights = "rare"', "loss.class_weights is 'rare'"),
-        (GOOD + 'method = "kernel"\n[optimizer]\nepochs = 3', "trains nothing in steps; remove optimizer.epochs"),
+        (GOOD + 'method = "kernel"', "model.method is 'kernel': it should be 'checkpoint' or 'hierarchical'"),
         (GOOD + "[distillation]\nweight = 0.7", "distillation.weight has no effect without teachers"),
         (GOOD + "[distillation]\ntemperature = 2.0", "distillation.temperature has no effect without teachers"),
         (GOOD + "[augmentation]\nnli_pairs_per_row = 2", "no effect without augmentation.nli"),

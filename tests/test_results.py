@@ -111,7 +111,7 @@ def test_a_json_file_beside_the_kept_results_is_loaded_too(one, tmp_path):
 
 def test_only_the_requested_results_are_read(one, tmp_path):
     add([one, evaluation(split="validation"), evaluation("other", kind="baseline")], tmp_path)
-    add([evaluation("cell", config="4-class-grouped")], tmp_path, page="reproduction")
+    add([evaluation("cell", config="4-class-grouped")], tmp_path, page="files")
     add([evaluation("seen", leakage="was trained on these")], tmp_path)  # kept with a note, and never loaded
     assert {row["leakage"] for row in results.read_metrics(tmp_path)} == {"", "was trained on these"}
     assert {result["name"] for result in saved_results.published(tmp_path)} == {"any", "other"}

@@ -268,7 +268,7 @@ def test_the_deterministic_option_applies_while_training_and_changes_nothing_on_
     assert (out / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("method", ["checkpoint", "hierarchical", "kernel"])
+@pytest.mark.parametrize("method", ["checkpoint", "hierarchical"])
 @pytest.mark.parametrize("out", [".", "/"])
 def test_an_output_path_without_a_name_is_rejected_before_any_work(method, out):
     view = "hierarchical" if method == "hierarchical" else "flatten"

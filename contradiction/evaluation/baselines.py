@@ -24,7 +24,6 @@ from contradiction.verdict import Verdict
 
 FEATURES = {"reply-only": "TF-IDF, reply only", "context-only": "TF-IDF, context only", "flatten": "TF-IDF, all"}
 REPLY_ONLY = "reply-only"
-KERNEL = "kernel ridge"  # `python -m paper.baselines` scores it
 WORDS = {"token_pattern": r"(?u)\b\w+\b"}  # for scikit-learn, whose default skips words of one letter
 CHARACTERS = {"analyzer": "char"}  # for text without spaces
 

@@ -40,7 +40,7 @@ IDENTITY = ("request", "epochs", "best_epoch")
 
 METRICS, RUNS, PREDICTIONS = "metrics.csv", "runs.jsonl", "predictions"
 # Entries of an evaluation that are text, and those that are stored as JSON.
-TEXTS = ("name", "page", "kind", "config", "split", "data", "data_name", "view", "embedder")
+TEXTS = ("name", "page", "kind", "config", "split", "data", "data_name", "view")
 OBJECTS = ("columns", "truncated", "request", "rule")
 DESCRIPTION = (*TEXTS, *OBJECTS, "n", "seed", "leakage")
 # The description of a bootstrap interval.

@@ -19,7 +19,7 @@ MAX_TURNS = 50
 
 # "Tell me about yourself": the message before a text that answers nobody, such as a fact about the bot or a greeting.
 # Detectors were trained on replies to a message, and find more contradictions with it than without
-# (``experiments/persona_facts.py``, ``experiments/bot_begins.py``).
+# (``experiments/persona_facts.py``).
 INTRODUCTION = "跟我说说你吧"
 
 

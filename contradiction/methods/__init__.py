@@ -12,7 +12,6 @@ from contradiction.methods import (  # noqa: F401  # each registers itself
     decoder,
     ensemble,
     hierarchical,
-    kernel,
     llm_judge,
 )
 

@@ -56,17 +56,13 @@ class Classifier(ABC):
     :class:`contradiction.methods.softmax.SoftmaxClassifier`, which implements all but loading and scoring.
 
     Attributes:
-        NAME: the name of the method in recipes; empty if no recipe trains it.
         MARKER: the JSON file that identifies a folder of this method; it also has the decision rule.
         PARTS: the key in ``MARKER`` of a list of the sub-folders that the model consists of; None if it has none.
         FILES: the other files that a folder must have.
         WEIGHTS: those files in the folder that hold weights in safetensors.
         ENSEMBLE_MEMBER: whether the model can be a member of an ensemble.
         TRANSFORMERS: whether transformers loads a folder of this method without this library.
-        FINE_TUNES: whether training changes the weights of an encoder.
-        NEEDS_ENCODER: whether a recipe must name an encoder.
         READS_CHATS: whether the model reads a whole chat at once, and not each earlier turn with the judged one.
-        OPTIONS: a dataclass of the method's own options, the table ``[model.options]`` of a recipe; None for none.
         name: the name of the model in messages.
         task: a key of ``contradiction.labels.LABELS``, or the category of a single stage.
         labels: the names of the labels.
@@ -76,17 +72,13 @@ class Classifier(ABC):
         needs_rule: whether the model was saved with a rule, so that without one it is damaged.
     """
 
-    NAME: ClassVar[str] = ""
     MARKER: ClassVar[str]
     PARTS: ClassVar[str | None] = None
     FILES: ClassVar[tuple[str, ...]] = ()
     WEIGHTS: ClassVar[tuple[str, ...]] = ()
     ENSEMBLE_MEMBER: ClassVar[bool] = False
     TRANSFORMERS: ClassVar[bool] = False
-    FINE_TUNES: ClassVar[bool] = True
-    NEEDS_ENCODER: ClassVar[bool] = True
     READS_CHATS: ClassVar[bool] = False
-    OPTIONS: ClassVar[type | None] = None
 
     name: str
     task: str

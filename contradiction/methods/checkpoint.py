@@ -33,7 +33,6 @@ class CheckpointClassifier(SoftmaxClassifier):
         InputError: the labels or the view are unknown.
     """
 
-    NAME = "checkpoint"
     MARKER = CONFIG
     FILES = ("tokenizer_config.json",)
     WEIGHTS = ("model.safetensors",)

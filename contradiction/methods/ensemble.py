@@ -27,8 +27,7 @@ class EnsembleClassifier(SoftmaxClassifier):
     product of experts of Hinton, 2002). A reply without an earlier reply is judged only by the members
     that can do so, if there are any.
 
-    Each member is calibrated first, because an overconfident member would outweigh the others: a fine-tuned encoder is
-    overconfident, and kernel ridge regression is underconfident.
+    Each member is calibrated first, because an overconfident member would outweigh the others.
 
     Args:
         members: classifiers with the same labels; only the calibration of their decision rules is used.

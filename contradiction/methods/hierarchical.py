@@ -33,7 +33,6 @@ class HierarchicalClassifier(Classifier):
         InputError: there is not exactly one stage for each category.
     """
 
-    NAME = "hierarchical"
     MARKER = "stages.json"
     PARTS = "stages"
 

@@ -98,14 +98,6 @@ def method_of(name: str | Path) -> type[Classifier]:
     return next((method for method in composites if fetch_file(name, method.MARKER)), checkpoint)
 
 
-def method_named(name: str) -> type[Classifier]:
-    """The method with a name of recipes; raises InputError for an unknown name."""
-    methods = {method.NAME: method for method in METHODS if method.NAME}
-    if name not in methods:
-        raise InputError(f"method {name!r}; allowed are {', '.join(methods)}")
-    return methods[name]
-
-
 def parts_of(folder: str | Path) -> list[Path]:
     """A model folder, the folders that it consists of, and the folders that those consist of.
 

@@ -11,7 +11,6 @@ from contradiction.data.splits import CHINESE, UNDETERMINED
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.evaluation import results
-from contradiction.evaluation.baselines import KERNEL
 from contradiction.evaluation.figures import FIGURES, are_contradictions, contradiction_probabilities
 from contradiction.evaluation.thresholds import missing_reason, rule_of
 from contradiction.evaluation.thresholds import table as settings_table
@@ -119,9 +118,8 @@ def _recipes(run: Mapping[str, Any]) -> list[Recipe]:
 
 
 def _leading(run: Mapping[str, Any]) -> Recipe:
-    """The recipe of a run; for an ensemble, that of the first fine-tuned member, or of the first member."""
-    recipes = _recipes(run)
-    return next((recipe for recipe in recipes if recipe.model.fine_tunes), recipes[0])
+    """The recipe of a run; for an ensemble, that of the first member."""
+    return _recipes(run)[0]
 
 
 def _front_matter(
@@ -139,7 +137,7 @@ def _front_matter(
         model_name=name,
         language=languages if len(languages) > 1 else languages[0],
         license=sources.licence_of(run),
-        library_name="transformers" if _leading(run).model.fine_tunes else None,
+        library_name="transformers",
         pipeline_tag="text-classification",
         base_model=list(bases) if len(bases) > 1 else next(iter(bases), None),
         datasets=["cdconv"] if data_name == RELEASE else None,
@@ -171,7 +169,7 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Recipe, texts:
     plain = [member for member in ensemble if method_of(folder / member).TRANSFORMERS]
     checkpoint = stages[-1] if stages else plain[0] if plain else ""
     columns = VIEWS[stages[-1] if stages else recipe.data.view]
-    alone = recipe.model.fine_tunes and bool(plain or not ensemble)
+    alone = bool(plain or not ensemble)
     separator = separator_of(folder / checkpoint) if alone else ""
     example = text_pair(columns, separator, texts) if alone else None
     examples = [example, text_pair(columns, separator, consistent(texts))] if example else []
@@ -185,7 +183,6 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Recipe, texts:
             (name, record.recipe(member["request"]), len(member.get("soup", [])))
             for name, member in zip(ensemble, members, strict=False)
         ],
-        "any_kernel": any(member.model.method == "kernel" for member in _recipes(run)),
         "read": {column for member in _recipes(run) for column in VIEWS.get(member.data.view, CONVERSATION)},
         "columns": ", ".join(columns),
         "before": columns[:-1],
@@ -248,7 +245,6 @@ def _figures(evaluations: Sequence[Mapping[str, Any]], config: str) -> dict[str,
     return {
         "scores": score_table([*evaluations, *baselines], "", with_split=True) if evaluations else None,
         "baselines": bool(baselines),
-        "kernels": any(baseline["name"].startswith(KERNEL) for baseline in baselines),
         "classes": [class_table(result) for result in evaluations],
         "calibration_error": next((_calibration_error(r) for r in evaluations if _is_on_test(r, config)), None),
     }
@@ -263,7 +259,7 @@ def _training(run: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
         "chosen": [
             (name, percent(part["best_macro_f1"]), part["best_epoch"])
             for name, part in parts.items()
-            if "best_epoch" in part  # a soup and a kernel detector have no epochs
+            if "best_epoch" in part  # a soup has no epochs
         ],
         "soup": [record.recipe(member["request"]) for member in run.get("soup", [])],
         "taught": any(record.recipe(part["request"]).distillation.has_teachers for part in (run, *members)),
@@ -337,9 +333,8 @@ def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
 
 def _origin(recipe: Recipe, base: str | None) -> str:
     if not recipe.model.backbone:
-        return "from random weights" if recipe.model.needs_encoder else "without an encoder"
-    how = "fine-tuned from" if recipe.model.fine_tunes else "embeddings by the frozen encoder"
-    last = f"{how} {backbone_name(recipe.model.backbone)}"
+        return "from random weights"
+    last = f"fine-tuned from {backbone_name(recipe.model.backbone)}"
     return f"{last}, which was made from {base}" if base and base != recipe.model.backbone else last
 
 

@@ -77,7 +77,7 @@ def sources(recipe: "Recipe") -> list[str]:
 def _roles(recipe: "Recipe") -> Iterator[tuple[str, str]]:
     """The backbone and the teachers of a recipe, each with its role."""
     if recipe.model.backbone:
-        yield recipe.model.backbone, "backbone" if recipe.model.fine_tunes else "embedder"
+        yield recipe.model.backbone, "backbone"
     yield from ((teacher, "teacher") for teacher in recipe.distillation.teachers)
 
 
@@ -196,13 +196,10 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
 
     Raises:
         InputError: one of them, or a model that it was made from, was trained on the other split of CDConv, on the
-            replies of a bot that the recipe leaves out, or on another fraction of the rows; or the embedder was trained
-            on CDConv.
+            replies of a bot that the recipe leaves out, or on another fraction of the rows.
     """
     for name, kind in _roles(recipe):
         run = _record(name)
-        if kind == "embedder":
-            check_embedder(name, recipe.data.config, data_name)
         if leak := exposure(run, recipe.data.config, "test", data_name):
             right = f"a {GROUPED} config" if recipe.data.config.endswith(GROUPED) else f"a config without {GROUPED}"
             raise InputError(
@@ -231,15 +228,6 @@ def _check_part(recipe: "Recipe", training: "Training", source: str) -> None:
         raise InputError(
             f"{source} {part}, drawn with {seed}, and the recipe's fraction with {recipe.seed}; take one of that "
             "seed, or one not trained on these rows"
-        )
-
-
-def check_embedder(name: str, config: str, data_name: str | None) -> None:
-    """Raises InputError for an encoder that was trained on rows of a config: its embeddings may encode their labels."""
-    if leak := next(_of_these_rows(_record(name), config, data_name), None):
-        raise InputError(
-            f"embedder {name}: {_made_from(leak)}trained on {leak.config}, and knows the labels of these rows; take "
-            "one that was not trained on CDConv"
         )
 
 

@@ -74,7 +74,7 @@ def train_checkpoint(run: Run) -> Trained:
         progress = _train(steps, run, tracker)
     model = accelerator.unwrap_model(steps.model)
     minutes = sum(epoch["seconds"] for epoch in progress.epochs) / 60
-    return Trained(model.num_parameters(), str(model.device), minutes, asdict(progress))
+    return Trained(model.num_parameters(), minutes, str(model.device), asdict(progress))
 
 
 @dataclass

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path, calibrate: bool = True) -> Path:
     """Copies detectors into one folder, and chooses the decision rule of their mean prediction on validation.
 
-    Each detector has one encoder: a single run, a soup, or a kernel detector. Their views may differ. Unless
+    Each detector has one encoder: a single run or a soup. Their views may differ. Unless
     ``calibrate`` is false, the rule of each detector calibrates its probabilities before they are averaged.
 
     Raises:

@@ -21,12 +21,6 @@ from contradiction.training.recipe_options import (
     Options,
 )
 
-# The options that apply to a method that fine-tunes nothing.
-WITHOUT_STEPS = (
-    "name", "seed", "precision", "config", "view", "bot", "train_fraction", "method", "options", "backbone",
-    "base_model",
-)  # fmt: skip
-
 
 class Recipe(Options):
     """One experiment.
@@ -96,7 +90,7 @@ class Recipe(Options):
         yield from self._conflicts_of_teachers(hierarchical, two_texts)
         yield from self._conflicts_of_rows(task, hierarchical, two_texts)
         yield from self._conflicts_of_loss(task)
-        yield from self._options_without_effect(two_texts)
+        yield from self._options_without_effect()
 
     def _conflicts_of_teachers(self, hierarchical: bool, two_texts: bool) -> Iterator[str]:
         distillation = self.distillation
@@ -138,16 +132,9 @@ class Recipe(Options):
         if loss.ranking and task not in CONTRADICTIONS:
             yield f"loss.ranking ranks contradictions; data.config {self.data.config!r} has no such label"
 
-    def _options_without_effect(self, two_texts: bool) -> Iterator[str]:
-        values, standard, method = self.options(), defaults(), self.model.method
+    def _options_without_effect(self) -> Iterator[str]:
+        values, standard = self.options(), defaults()
         changed = [key for key, value in values.items() if value != standard.get(key, value)]
-        if not self.model.fine_tunes:
-            if self.model.scratch or two_texts:
-                needed = "model.backbone, and " if self.model.needs_encoder else ""
-                yield f"method {method!r} needs {needed}a view of conversations"
-            for key in changed:
-                if key not in WITHOUT_STEPS:
-                    yield f"method {method!r} trains nothing in steps; remove {option_named(key)}"
         for needed, present, keys in (
             ("teachers", self.distillation.has_teachers, ("weight", "temperature")),
             ("augmentation.nli", self.augmentation.nli, ("nli_pairs_per_row",)),
@@ -194,8 +181,7 @@ class Recipe(Options):
     def with_changes(self, **options: Any) -> "Recipe":
         """The same recipe with other values, by their bare names; None does not change a value.
 
-        A new backbone removes ``scratch``, and the ``base_model`` of the previous backbone. A new method removes the
-        previous method's own options.
+        A new backbone removes ``scratch``, and the ``base_model`` of the previous backbone.
 
         Raises:
             InputError: an unknown name, or a value out of range.
@@ -204,8 +190,6 @@ class Recipe(Options):
         values = self.model_dump()
         if "model.backbone" in changes:
             values["model"] |= {"scratch": None, "base_model": None}
-        if changes.get("model.method", self.model.method) != self.model.method:
-            values["model"]["options"] = {}
         if changes.get("model.method") == "hierarchical":
             del values["data"]["view"]
         return validated(in_tables(values, changes), f"recipe {self.name}")

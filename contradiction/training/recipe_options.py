@@ -2,24 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from contradiction.inputs.views import HIERARCHICAL, VIEWS
 from contradiction.labels import BOTS, CATEGORIES, CONFIGS
-from contradiction.methods.base import Classifier
-from contradiction.methods.loading import method_named
 
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
@@ -90,12 +78,10 @@ class ScratchOptions(Options):
 class ModelOptions(Options):
     """The table ``[model]``: the method and the encoder.
 
-    It has exactly one of ``backbone`` and ``scratch``, or none of them if the method needs no encoder.
+    It has exactly one of ``backbone`` and ``scratch``.
 
     Attributes:
-        method: ``checkpoint`` fine-tunes one encoder. ``hierarchical`` fine-tunes one for each category, on the view
-            of that name. ``kernel`` fits kernel ridge regression to n-grams and to embeddings of the encoder, without
-            fine-tuning, see ``contradiction.methods.kernel``; most other options do not apply to it.
+        method: ``checkpoint`` fine-tunes one encoder, ``hierarchical`` one for each category, on the view of that name.
         backbone: Hub id or folder of a pre-trained encoder.
         base_model: Hub id of the original model, if the backbone is a local copy or a pruned form of it. The model card
             names it, unless the folder of the backbone has a record, see ``contradiction.training.record``. The option
@@ -107,11 +93,9 @@ class ModelOptions(Options):
         nli_head: start the classification head from that of the backbone, an NLI model, see
             ``contradiction.training.initialize``.
         max_length: the maximum number of tokens; longer inputs are cut from the left.
-        options: the table ``[model.options]``: options that only this method has, with their defaults, see
-            ``contradiction.methods.base.Classifier``.
     """
 
-    method: str = "checkpoint"
+    method: Literal["checkpoint", "hierarchical"] = "checkpoint"
     backbone: str | None = None
     base_model: str | None = None
     scratch: ScratchOptions | None = None
@@ -119,27 +103,6 @@ class ModelOptions(Options):
     freeze_embeddings: bool = False
     nli_head: bool = False
     max_length: int = Field(default=256, ge=8)
-    options: dict[str, Any] = Field(default={}, validate_default=True)
-
-    @property
-    def fine_tunes(self) -> bool:
-        """Whether training changes the weights of the encoder."""
-        return method_named(self.method).FINE_TUNES
-
-    @property
-    def needs_encoder(self) -> bool:
-        """Whether the method starts from an encoder."""
-        return method_named(self.method).NEEDS_ENCODER
-
-    @field_validator("method")
-    @classmethod
-    def _is_a_method(cls, name: str) -> str:
-        return method_named(name).NAME
-
-    @field_validator("options")
-    @classmethod
-    def _are_options_of_the_method(cls, values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        return _own_options(method_named(info.data["method"]), values) if "method" in info.data else values
 
     @field_validator("base_model")
     @classmethod
@@ -150,32 +113,9 @@ class ModelOptions(Options):
 
     @model_validator(mode="after")
     def _has_one_start(self) -> Self:
-        if not self.needs_encoder:
-            if self.backbone or self.scratch:
-                raise ValueError(f"method {self.method!r} needs no encoder; remove 'backbone' and [model.scratch]")
-            return self
         if (self.backbone is None) == (self.scratch is None):
             raise ValueError("needs either the key 'backbone' or the table [model.scratch]")
         return self
-
-
-def _own_options(method: type[Classifier], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that only a method has, with their defaults; raises ValueError for a wrong name or value."""
-    known = [field.name for field in fields(method.OPTIONS)] if method.OPTIONS else []
-    if unknown := [name for name in values if name not in known]:
-        raise ValueError(
-            f"method {method.NAME!r} has no option {unknown[0]!r} of its own; it has {', '.join(known) or 'none'}"
-        )
-    if method.OPTIONS is None:
-        return {}
-    adapter: TypeAdapter[Any] = TypeAdapter(method.OPTIONS)
-    try:
-        options: dict[str, Any] = adapter.dump_python(adapter.validate_python(values), mode="json")
-        return options
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from None
 
 
 class OptimizerOptions(Options):

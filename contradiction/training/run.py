@@ -12,13 +12,11 @@ from contradiction.data.splits import (
     Data,
     check_columns,
     fingerprint,
-    labelled,
     languages_of,
     load_labelled_split,
     load_split,
     name_of,
     of_bot,
-    place_of,
 )
 from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
@@ -96,18 +94,6 @@ class Run:
         return training_rows(self.splits["train"], self.recipe)
 
     @property
-    def labelled_rows(self) -> list[dict[str, Any]]:
-        """The training rows that have a label, for a method without training steps.
-
-        Raises:
-            InputError: there is none.
-        """
-        rows = labelled(self.training.rows).to_list()
-        if not rows:
-            raise InputError(f"{place_of(self.data)}: no row of the training split has a label; name another data repo")
-        return rows
-
-    @property
     def validation(self) -> "Dataset":
         """The validation rows of the recipe's bot."""
         return of_bot(self.splits["validation"], self.recipe.data.bot)
@@ -119,15 +105,15 @@ class Trained:
 
     Attributes:
         parameters: the number of weights.
+        minutes: the time of training.
         device: where it was trained.
-        minutes: the time of training; by default the time that the trainer took.
         result: what the record of the run has besides, by key; see ``contradiction.training.record``.
         folder: where the model lies, if not in :attr:`Run.model`.
     """
 
     parameters: int
+    minutes: float
     device: str = "cpu"
-    minutes: float | None = None
     result: Mapping[str, Any] = field(default_factory=dict)
     folder: Path | None = None
 

@@ -60,10 +60,6 @@ ITEM = {
     "id": "dev_1", "answers": "B", "article": "m : hi , it 's ten : go . f : ok . m ; bye .",
     "options": ["f : see you .", "f : bye .", "m : no .", "f : what ?"],
 }  # fmt: skip
-WRITTEN = {
-    "id": "w1-001", "batch": "w1", "phenomenon": "habit", "messages": CHAT, "good": "嗯", "bad": "没养",
-    "label": "history", "evidence": 1, "evidence_span": "养猫", "bad_span": "没养",
-}  # fmt: skip
 PROBE = {"sentence1": "甲", "sentence2": "乙", "label": "neutral", "category": "x"}
 OCNLI = [
     {"level": "easy", "sentence1": "甲", "sentence2": "乙", "label": label, "genre": "lit", "prem_id": "lit_1", "id": 0}
@@ -96,7 +92,6 @@ def copies(tmp_path_factory):
     write_jsonl(
         folder / "mutual" / "data" / "mutual_plus" / "test" / "test_1.txt", [{**ITEM, "id": "test_1", "answers": " "}]
     )
-    write_jsonl(folder / "written" / "w1.jsonl", [WRITTEN])
     for name, chosen in (("crossed", ("l1", "t1", "t2")), ("crossed-long", ("lr1", "lv1", "lt1"))):
         (folder / name).mkdir()
         for batch in chosen:
