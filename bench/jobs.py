@@ -21,9 +21,9 @@ from pyarrow import parquet
 
 from contradiction import ContradictionDetector, train
 from contradiction.chats import ray_engine, readers
-from contradiction.chats.chunks import split_chunks
+from contradiction.chats.chunks import Workers, split_chunks
+from contradiction.chats.detection import Detection
 from contradiction.chats.entries import Chats, Entry
-from contradiction.chats.workers import Workers
 from contradiction.errors import InputError
 from contradiction.io.files import RECORD, read_json
 from contradiction.io.tables import Table
@@ -75,7 +75,7 @@ def workers(model: Path, *, rows: int, rounds: int) -> Measured:
             for count in (1, 2):
                 rates.setdefault(f"--workers {count}", []).append(_processes(load, folder / "0.parquet", count))
                 try:
-                    rate = _ray(load, folder, Path(name) / f"{number}-{count}", count)
+                    rate = _ray(model, folder, Path(name) / f"{number}-{count}", count)
                     rates.setdefault(f"--engine ray --workers {count}", []).append(rate)
                 except InputError as error:
                     left_out.append(str(error))
@@ -138,12 +138,10 @@ def _small(opened: Chats) -> Iterator[list[Entry]]:
             yield chunk[first : first + 256]
 
 
-def _ray(load: partial, folder: Path, out: Path, count: int) -> float:
+def _ray(model: Path, folder: Path, out: Path, count: int) -> float:
     """Conversations per second with ``--engine ray``, from the moment that each worker has done a part."""
     times: list[float] = []
-    parts = ray_engine.parts_of(folder)
-    ray_engine.judge_folder(
-        load, folder, parts, out, {}, workers=count, on_part=lambda _: times.append(time.perf_counter())
-    )
-    rows = [part.last - part.first + 1 for part in parts]
+    detection = Detection(str(model), workers=count)
+    ray_engine.judge_folder(detection, folder, out, on_parts=lambda *_: times.append(time.perf_counter()))
+    rows = [part.last - part.first + 1 for part in ray_engine.parts_of(folder)]
     return sum(rows[count:]) / (times[-1] - times[count - 1])

@@ -17,6 +17,7 @@ from helpers.chats import CHAT
 from pyarrow import parquet
 
 from contradiction.chats import ray_engine, readers
+from contradiction.chats.detection import Detection
 from contradiction.errors import InputError
 from contradiction.io import environment
 
@@ -68,11 +69,8 @@ def test_verdicts_are_not_written_into_the_input_folder(detect, folder):
 
 
 def test_a_detector_that_does_not_load_leaves_no_folder(folder, tmp_path):
-    def load():
-        raise InputError("no detector")
-
-    with pytest.raises(InputError, match="no detector"):
-        ray_engine.judge_folder(load, folder, ray_engine.parts_of(folder), tmp_path / "out", {})
+    with pytest.raises(InputError, match="nowhere"):
+        ray_engine.judge_folder(Detection(str(tmp_path / "nowhere")), folder, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 

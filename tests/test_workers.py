@@ -13,7 +13,7 @@ from helpers.chats import line
 from test_writers import SMALL_CHUNKS, kept
 
 from contradiction.chats import chunks, readers
-from contradiction.chats.workers import Workers
+from contradiction.chats.chunks import Workers
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference import base
@@ -28,7 +28,7 @@ def load(detect_model):
 @pytest.fixture
 def quick_start(monkeypatch):
     """Workers are forked from a process that has imported the libraries. A new interpreter imports them for seconds."""
-    monkeypatch.setattr("contradiction.chats.workers.get_context", lambda _: get_context("forkserver"))
+    monkeypatch.setattr("contradiction.chats.chunks.get_context", lambda _: get_context("forkserver"))
     monkeypatch.setattr(*processes.connection())
 
 
@@ -49,25 +49,16 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost_duplicated_or_reordered
         results = []
         for number, entries in enumerate(todo):
             if number == 2:
-                workers._workers[0]._process.kill()
+                next(iter(workers._pool._processes.values())).kill()
             arriving.put(entries)
             results.append(next(judged))  # hangs unless a result arrives before the next chunk is available
         arriving.put(None)
         assert list(judged) == []
         assert list(workers.judge(todo[:1])) == expected[:1]
-        ended = [worker._process for worker in workers._workers]
+        ended = [*workers._pool._processes.values()]
     assert results == expected
-    assert len(restarts) == 1 and restarts[0].startswith("a worker process was killed; another one judges lines ")
+    assert len(restarts) == 1 and restarts[0].startswith("a worker process was killed; others go on with line ")
     assert not any(process.is_alive() for process in ended)
-
-
-def test_progress_is_counted_after_each_forward_pass_of_a_worker(load, mixed, quick_start):
-    todo, alone, counted = parts(mixed, size=1000), [], []
-    expected = list(chunks.judge_in_turn(load(), "line", todo, batch_size=2, on_chunk=lambda _: alone.append))
-    with Workers(2, load, "line", batch_size=2) as workers:
-        results = workers.judge(todo, on_chunk=lambda _: counted.append)
-        assert list(results) == expected
-    assert counted == alone and len(counted) > 2 * len(todo)
 
 
 @pytest.mark.parametrize("ending", [partial(os._exit, 1), partial(ContradictionDetector.from_pretrained, "no/model")])

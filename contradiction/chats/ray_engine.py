@@ -5,16 +5,15 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import asdict, dataclass, is_dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from contradiction.chats.chunks import Tally, judge_chunk, split_chunks
-from contradiction.chats.messages import USUAL, Speakers
+from contradiction.chats.detection import Detection
 from contradiction.chats.parquet_files import open_parquet
 from contradiction.chats.writers import check_same_request
 from contradiction.detector import ContradictionDetector
@@ -76,8 +75,6 @@ PART_ROWS = 4096  # under a minute on one core; a killed process loses at most o
 REQUEST = "_request.json"  # readers of Parquet folders skip names that begin with _
 TALLY = b"cdconv_tally"
 
-Load = Callable[..., ContradictionDetector]
-
 
 @dataclass(frozen=True)
 class Part:
@@ -128,20 +125,13 @@ def digest_of(folder: Path, parts: Iterable[Part]) -> str:
 
 
 def judge_folder(
-    load: Load,
+    detection: Detection,
     folder: Path,
-    parts: Sequence[Part],
     out: Path,
-    request: Mapping[str, Any],
     *,
     resume: bool = False,
-    workers: int | None = None,
     address: str | None = None,
-    scan: bool = False,
-    speakers: Speakers = USUAL,
-    batch_size: int = 32,
-    gpu: bool = False,
-    on_part: Callable[[int], Any] | None = None,
+    on_parts: Callable[[int, int], Any] | None = None,
 ) -> Tally:
     """Judges all chats of a folder of Parquet files.
 
@@ -149,42 +139,42 @@ def judge_folder(
     judges only the parts that have no file yet. A worker that is killed is replaced, and its part is judged again.
 
     Args:
-        load: loads the detector; it is sent to each worker, and takes ``device`` for ``gpu``.
+        detection: what is judged with. Each worker has one core, or a GPU if the device is ``cuda``.
         folder: the folder; on a cluster every machine must see it under this name, and ``out`` and the model as well.
-        parts: all parts of the folder, see :func:`parts_of`.
         out: the folder to write.
-        request: what affects the verdicts; a folder is only continued for the same request.
         resume: continues the run that wrote ``out``.
-        workers: the number of workers of one core or one GPU each; by default one for each.
         address: the address of a cluster; by default Ray is started here for this run.
-        scan: judges every reply instead of the last one.
-        speakers: the names of the two sides.
-        batch_size: windows per forward pass.
-        gpu: gives each worker a GPU, on which it loads the detector.
-        on_part: called with the number of finished parts after each part.
+        on_parts: called with the number of finished parts and of all parts, after each part.
 
     Returns:
         The counts of all parts, also of those of an earlier run.
 
     Raises:
-        InputError: Ray is not installed, there is no such cluster or GPU, ``out`` belongs to another run, or a part
-            cannot be judged.
+        InputError: Ray is not installed, there is no such cluster or GPU, ``out`` belongs to another run or lies in the
+            folder, or a part cannot be judged.
     """
+    if out.resolve().is_relative_to(folder.resolve()):  # a continued run would take it for input
+        raise InputError(f"--out {out}: lies in {folder}; name a folder outside of it")
+    parts = parts_of(folder)
+    request = detection.request(digest_of(folder, parts))
+    # Workers have a working folder of their own.
+    model = str(Path(detection.model).resolve()) if Path(detection.model).is_dir() else detection.model
+    gpu = detection.device == "cuda"
+    detection = replace(detection, model=model, device="cuda" if gpu else "cpu")
     with locked(out):
         _check_out(out, request, resume)
         todo = [part for part in parts if not (out / part.output).is_file()]
         if todo:
-            load().check_judges_replies()  # before a file is written and Ray is started
-            with cluster(address, workers):
-                size = _pool_size(len(todo), workers, gpu)
+            replace(detection, device="cpu").load().check_judges_replies()  # before a file is written and Ray starts
+            with cluster(address, detection.workers):
+                size = _pool_size(len(todo), detection.workers, gpu)
                 write_json(out / REQUEST, request)
-                in_worker = partial(load, device="cuda") if gpu else load
-                results = _run((in_worker, folder, out, scan, batch_size, speakers), todo, size, gpu)
+                results = _run((detection, folder.resolve(), out.resolve()), todo, size, gpu)
                 for done, error in enumerate(results, len(parts) - len(todo) + 1):
                     if error:
                         raise InputError(error)
-                    if on_part:
-                        on_part(done)
+                    if on_parts:
+                        on_parts(done, len(parts))
         for leftover in out.glob(".*.partial"):  # by workers that were killed
             leftover.unlink()
         return _count(out, parts)
@@ -233,17 +223,14 @@ def _run(arguments: tuple[Any, ...], parts: list[Part], size: int, gpu: bool) ->
 class _Worker:
     """Judges parts in a process of Ray."""
 
-    def __init__(
-        self, load: Load, folder: Path, out: Path, scan: bool, batch_size: int, speakers: Speakers = USUAL
-    ) -> None:
-        self._load, self._folder, self._out, self._scan, self._batch_size = load, folder, out, scan, batch_size
-        self._speakers = speakers
+    def __init__(self, detection: Detection, folder: Path, out: Path) -> None:
+        self._detection, self._folder, self._out = detection, folder, out
         self._detector: ContradictionDetector | None = None  # loaded with the first part, so that its error is a result
 
     def __call__(self, row: dict[str, Any]) -> dict[str, str]:
         """Judges a part and writes its verdicts; returns its error, or an empty text."""
         try:
-            self._detector = self._detector or self._load()
+            self._detector = self._detector or self._detection.load()
             self._write(Part(**row), self._detector)
         except InputError as error:
             return {"error": str(error)}
@@ -254,11 +241,12 @@ class _Worker:
         import pyarrow
         from pyarrow import parquet
 
-        chats = open_parquet(self._folder / part.file, range(part.first, part.last + 1), self._speakers)
+        chats = open_parquet(self._folder / part.file, range(part.first, part.last + 1), self._detection.speakers)
         rows: list[dict[str, Any]] = []
         tally = Tally()
-        for entries in split_chunks(chats, self._scan):
-            chunk = judge_chunk(detector, entries, chats.key, scan=self._scan, batch_size=self._batch_size)
+        scan, batch_size = self._detection.scan, self._detection.batch_size
+        for entries in split_chunks(chats, scan):
+            chunk = judge_chunk(detector, entries, chats.key, scan=scan, batch_size=batch_size)
             tally.add(chunk.records, len(chunk.rejected))
             for record in [*chunk.records, *chunk.rejected]:
                 name = record.get("id")

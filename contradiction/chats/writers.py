@@ -1,6 +1,5 @@
 """Outputs of verdicts: JSON lines on a stream, a table, or files that a killed run of the same request can continue."""
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,12 +12,10 @@ from contradiction.chats.chunks import JudgedChunk, Tally, Test, filter_verdicts
 from contradiction.chats.entries import Entry
 from contradiction.conversation import text_at
 from contradiction.errors import InputError
-from contradiction.io.files import RECORD, locked, read_json, sha256_of, write_json
-from contradiction.io.hub import fetch_file
+from contradiction.io.files import RECORD, locked, read_json, write_json
 from contradiction.io.lines import LineFile, to_json_line
 from contradiction.io.tables import console
 from contradiction.labels import NON_CONTRADICTION
-from contradiction.methods.loading import METHODS
 
 NOT_JUDGED = "not judged"
 MAX_CELL = 500  # characters in a cell of a table
@@ -65,18 +62,6 @@ def rejected_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.rejected.jsonl")
 
 
-# The types of files in a model folder that affect its verdicts; the card and the record of the training do not.
-MODEL_FILES = (".bin", ".json", ".model", ".onnx", ".safetensors", ".txt")
-
-
-def output_request(model: str, file: Path | None, **options: Any) -> dict[str, Any]:
-    """The request of a run: the model, the input and all options that affect the verdicts.
-
-    The model and the input, which may be no file, are identified by their content, not by their place.
-    """
-    return {"model": _model_digest(model), "input": _digest([file]) if file else None, **options}
-
-
 def check_same_request(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raises InputError if the verdicts in ``path`` were made with another request."""
     for name in now:
@@ -94,21 +79,6 @@ def check_same_request(path: Path, before: Mapping[str, Any], now: Mapping[str, 
 
 def _show(value: object) -> str:
     return "unset" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _model_digest(model: str) -> str:
-    # All files of a model that is loaded are in one folder, which may be in the cache.
-    marker = next(filter(None, (fetch_file(model, method.MARKER) for method in METHODS)), None)
-    folder = marker.parent if marker else Path(model)
-    files = (file for file in folder.rglob("*") if file.suffix in MODEL_FILES and file.name != RECORD)
-    return _digest(sorted(files))
-
-
-def _digest(files: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in files:
-        digest.update(bytes.fromhex(sha256_of(path)))
-    return digest.hexdigest()
 
 
 class ShownOutput:
@@ -137,6 +107,9 @@ class ShownOutput:
         if self._rejected:
             self._rejected.add(chunk.rejected)
         self._show(filter_verdicts(chunk, self._only) if self._only else chunk)
+
+    def release(self) -> None:
+        """Nothing is locked."""
 
 
 def write_records(stream: BinaryIO, chunk: JudgedChunk) -> None:
@@ -194,7 +167,7 @@ class ResumableOutput:
     Args:
         path: FILE.
         key: ``line`` or ``row``, what the numbers of the input count.
-        request: see ``contradiction.chats.writers.output_request``.
+        request: see :meth:`contradiction.chats.detection.Detection.request`.
         resume: continues an unfinished run. A finished run judges its last chunk again, with the same result.
         on_note: called with a message for the user.
 
@@ -271,6 +244,18 @@ def check_can_begin(path: Path, resume: bool) -> None:
 def record_path(path: Path) -> Path:
     """The file with the request of the run that wrote ``path``."""
     return path.with_name(f"{path.name}.{RECORD}")
+
+
+def check_output(path: Path, source: os.stat_result | None, resume: bool) -> None:
+    """Raises InputError if the input, whose status is ``source``, would be overwritten, or if the run cannot begin."""
+    if source:
+        check_not_the_input((path, rejected_path(path), record_path(path)), source, f"--out {path}")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"--out {path}: no file can be written in {folder}; name another folder")
+    if path.exists():
+        with locked(path):  # another process that is at work there is named first
+            check_can_begin(path, resume)
 
 
 def check_not_the_input(files: Iterable[Path], source: os.stat_result, option: str) -> None:

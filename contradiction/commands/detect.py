@@ -4,8 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -41,7 +40,9 @@ from contradiction.inputs.windows import MAX_TURNS
 from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
-    from contradiction.chats.chunks import JudgedChunk, Tally
+    from contradiction.chats import writers
+    from contradiction.chats.chunks import Tally
+    from contradiction.chats.detection import Detection
     from contradiction.chats.entries import Chats, Entry
     from contradiction.inference.base import OnBatch
     from contradiction.verdict import Verdict
@@ -146,83 +147,57 @@ def detect(
     130 interrupted; 141 the output was closed.
     """
     _check_options(file, text, out, resume=resume, table=table, only=bool(only))
-    if engine == "local":
-        _check_local(out, address)
-    speakers = Speakers(tuple(user_name or ()), tuple(bot_name or ()))
     if sys.stdout is None:
         raise InputError("standard output is closed; write > /dev/null if nobody reads it")
+    if engine == "local":
+        _check_local(out, address)
     model = existing_model(model, revision)
     settings = given_settings(
         threshold=threshold, prior=prior, categories=category, windowing=windowing, max_turns=max_turns
     )
+    from contradiction.chats.detection import Detection
+
+    speakers = Speakers(tuple(user_name or ()), tuple(bot_name or ()))
+    detection = Detection(model, settings, backend, precision, device, speakers, scan, batch_size, workers)
     if engine == "ray":
-        out = _check_ray(out, text, format, encoding, device)
-        tally = _detect_folder(
-            Path(file), out, model, settings, {"backend": backend, "precision": precision}, quiet,
-            speakers=speakers, scan=scan, batch_size=batch_size, workers=workers, address=address, resume=resume,
-            gpu=device == "cuda",
-        )  # fmt: skip
-        return _end(tally, fail_on or [], quiet, out)
+        folder = _check_ray(out, text, format, encoding, device)
+        tally = _judge_folder(detection, Path(file), folder, resume, address, quiet)
+        return _end(tally, fail_on or [], quiet, folder)
     # Loading a model takes seconds, so what is wrong with the files is found before it.
     path = Path(file) if text is None and Path(file).is_file() else None
     chats = _open(file, text, None if format == "auto" else format, encoding, speakers, workers, quiet)
-    if out:
-        source = None if text is not None else os.fstat(0) if file == "-" else Path(file).stat()
-        _check_output(out, source, chats.where, path, resume)
-    from contradiction.chats.chunks import Tally, judge_in_turn, split_chunks
-    from contradiction.chats.workers import Workers
-    from contradiction.chats.writers import (
-        RejectedFile,
-        ResumableOutput,
-        ShownOutput,
-        VerdictTable,
-        output_request,
-        write_records,
-    )
-    from contradiction.detector import ContradictionDetector
+    from contradiction.chats import writers
 
-    load = partial(
-        ContradictionDetector.from_pretrained, model, device=device, precision=precision, backend=backend, **settings
-    )
-    with ExitStack() as stack:
-        judge: Callable[..., Iterator[JudgedChunk]]
-        if workers and workers > 1:
-            pool = Workers(workers, load, chats.key, scan=scan, batch_size=batch_size, on_note=say)
-            judge = stack.enter_context(pool).judge
-        else:
-            limit_threads(backend)
-            detector = load()
-            detector.check_judges_replies()
-            judge = partial(judge_in_turn, detector, chats.key, scan=scan, batch_size=batch_size)
-        verdict_table = VerdictTable() if table else None
-        output: ResumableOutput | ShownOutput
+    if out:
+        if resume and path is None:
+            raise InputError(
+                f"{chats.where}: --resume needs a file, because a pipe cannot be compared with the earlier one"
+            )
+        source = None if text is not None else os.fstat(0) if file == "-" else Path(file).stat()
+        writers.check_output(out, source, resume)
+    verdicts = writers.VerdictTable() if table else None
+
+    def begin() -> "writers.ResumableOutput | writers.ShownOutput":
         if out:
-            request = output_request(
-                model, path, format=chats.format, backend=backend, precision=precision, scan=scan, encoding=encoding,
-                **_names(speakers), **_all_settings(settings),
-            )  # fmt: skip
-            output = ResumableOutput(out, chats.key, request, resume, on_note=say)
-            stack.callback(output.release)
-        else:
-            show: Callable[[JudgedChunk], Any]
-            show = verdict_table.add if verdict_table else partial(write_records, sys.stdout.buffer)
-            rejected = RejectedFile(path, chats.key, say) if path else None
-            output = ShownOutput(show, rejected, [TESTS[kind] for kind in only or []])
-        has_bar = not quiet and (out is not None or table or not sys.stdout.isatty())
-        tally = Tally()
-        with _progress_bar(chats, scan, shown=has_bar) as on_chunk:
-            for chunk in judge(output.remaining(split_chunks(chats, scan), tally), on_chunk=on_chunk):
-                tally.add(chunk.records, len(chunk.rejected))
-                for record in chunk.rejected:
-                    say(f"{chats.place(record[chats.key])}: {record['error']}")
-                output.add(chunk)
-    if verdict_table:
-        verdict_table.print()
+            request = detection.request(path, format=chats.format, encoding=encoding)
+            return writers.ResumableOutput(out, chats.key, request, resume, on_note=say)
+        show = verdicts.add if verdicts else partial(writers.write_records, sys.stdout.buffer)
+        return writers.ShownOutput(
+            show, writers.RejectedFile(path, chats.key, say) if path else None, [TESTS[kind] for kind in only or []]
+        )
+
+    if not workers or workers == 1:
+        limit_threads(backend)
+    has_bar = not quiet and (out is not None or table or not sys.stdout.isatty())
+    with _progress_bar(chats, scan, shown=has_bar) as on_chunk:
+        tally, rejected = detection.run(chats, begin, on_chunk=on_chunk, on_note=say)
+    if verdicts:
+        verdicts.print()
     for note in chats.notes if not quiet else ():
         say(note)
     if not (tally.chats or tally.rejected or fail_on or quiet):
         say(f"{chats.where}: held no chat")
-    _end(tally, fail_on or [], quiet, output.rejected_path)
+    _end(tally, fail_on or [], quiet, rejected)
 
 
 def _check_options(file: str, text: str | None, out: Path | None, *, resume: bool, table: bool, only: bool) -> None:
@@ -264,32 +239,19 @@ def _check_local(out: Path | None, address: str | None) -> None:
         raise InputError(f"--out {out}: the verdicts are JSON lines; give it a name that ends in .jsonl")
 
 
-def _detect_folder(
-    folder: Path, out: Path, model: str, settings: dict[str, Any], loaded: dict[str, Any], quiet: bool, **options: Any
+def _judge_folder(
+    detection: "Detection", folder: Path, out: Path, resume: bool, address: str | None, quiet: bool
 ) -> "Tally":
     """``--engine ray``: judges a folder of Parquet files into another folder."""
     from contradiction.chats import ray_engine
-    from contradiction.chats.writers import output_request
-    from contradiction.detector import ContradictionDetector
 
-    if out.resolve().is_relative_to(folder.resolve()):  # a continued run would take it for input
-        raise InputError(f"--out {out}: lies in {folder}; name a folder outside of it")
-    parts = ray_engine.parts_of(folder)
-    request = output_request(
-        model, None, **loaded, scan=options["scan"], **_names(options["speakers"]), **_all_settings(settings)
-    )  # fmt: skip
-    request["input"] = ray_engine.digest_of(folder, parts)
-    # Workers have a working folder of their own.
-    model = str(Path(model).resolve()) if Path(model).is_dir() else model
-    load = partial(ContradictionDetector.from_pretrained, model, device="cpu", **loaded, **settings)
     bar = progress(folder.name)
     bar.disable |= quiet
     with bar:
-        task = bar.add_task("", total=len(parts))
+        task = bar.add_task("", total=None)
         return ray_engine.judge_folder(
-            load, folder.resolve(), parts, out.resolve(), request,
-            on_part=lambda done: bar.update(task, completed=done),
-            **options,
+            detection, folder, out, resume=resume, address=address,
+            on_parts=lambda done, total: bar.update(task, completed=done, total=total),
         )  # fmt: skip
 
 
@@ -319,35 +281,6 @@ def _open(
         with suppress(OSError):  # not a file of the operating system
             stdin = open(stdin.fileno(), "rb", closefd=False)
     return readers.open_stream(stdin, "<stdin>", format, encoding, speakers)
-
-
-def _check_output(out: Path, source: os.stat_result | None, where: str, path: Path | None, resume: bool) -> None:
-    """Raises InputError if ``out`` is the input, whose status is ``source``, or if the run cannot begin to write it."""
-    from contradiction.chats.writers import check_can_begin, check_not_the_input, record_path, rejected_path
-    from contradiction.io.files import locked
-
-    if source:
-        check_not_the_input((out, rejected_path(out), record_path(out)), source, f"--out {out}")
-    folder = next(parent for parent in out.absolute().parents if parent.exists())
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"--out {out}: no file can be written in {folder}; name another folder")
-    if resume and path is None:
-        raise InputError(f"{where}: --resume needs a file, because a pipe cannot be compared with the earlier one")
-    if out.exists():
-        with locked(out):  # another process that is at work there is named first
-            check_can_begin(out, resume)
-
-
-def _names(speakers: Speakers) -> dict[str, list[str]]:
-    return {"users": [*speakers.users], "bots": [*speakers.bots]}
-
-
-def _all_settings(given: dict[str, Any]) -> dict[str, Any]:
-    """The given settings and the defaults of the others, as JSON values."""
-    from contradiction.settings import Settings
-
-    settings = Settings(**given)
-    return {**asdict(settings), "categories": [*settings.categories]}
 
 
 @contextmanager
