@@ -1,7 +1,6 @@
 """Chats of any length: how windows are combined, and what the verdict says about them."""
 
 import math
-from dataclasses import asdict
 
 import pytest
 from helpers.chats import chat
@@ -123,6 +122,19 @@ def test_an_unreadable_earlier_reply_is_reported(detector, earlier, message):
     assert verdict.reason.startswith("messages[1] ") and message in verdict.reason
 
 
+@pytest.mark.parametrize("windowing", ["windowed", "structured", "unstructured"])
+@pytest.mark.parametrize(
+    ("text", "message"), [("no cat at all, sorry, 我", "not in Chinese"), ("I have a cat", "no word"), ("ꙮ", "no word")]
+)
+def test_a_reply_that_cannot_be_read_is_reported(detector, text, message, windowing):
+    detector = detector.with_settings(windowing=windowing)
+    earlier = detector(chat("你养猫吗？", text, "它叫什么？", "叫小橘", "它几岁了？", "我没养过猫呀"))
+    assert earlier.label and not earlier.checked
+    assert earlier.reason.startswith("messages[1] ") and message in earlier.reason
+    judged = detector(chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", text))
+    assert judged.label is None and not judged.checked and message in judged.reason
+
+
 @pytest.mark.parametrize(("filler", "last", "cut_is_surest"), [("猫", "没有猫", True), ("我", "它叫橘子", False)])
 def test_no_other_reply_replaces_a_truncated_one(detector, filler, last, cut_is_surest):
     messages = chat(filler * 80, "养了一只橘猫", "你好", "你好呀", "它叫什么名字？", last)
@@ -179,20 +191,6 @@ def test_a_history_too_long_for_one_input_is_truncated_and_reported(detector, lo
     assert "of the history were not read: the model reads at most 64" in verdict.reason
 
 
-@pytest.mark.parametrize("windowing", ["windowed", "structured", "unstructured"])
-def test_an_unreadable_earlier_reply_is_reported_in_every_reading(detector, windowing):
-    messages = chat("你养猫吗？", "I have a cat", "它叫什么？", "叫小橘", "它几岁了？", "我没养过猫呀")
-    verdict = detector.with_settings(windowing=windowing)(messages)
-    assert (verdict.checked, verdict.label is None) == (False, False)
-    assert verdict.reason.startswith("messages[1] holds no word")
-
-
-def test_a_reply_in_another_language_never_passes(detector):
-    verdict = detector(chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "no cat at all, sorry, 我"))
-    assert (verdict.label, verdict.checked) == (None, False)
-    assert "not in Chinese" in verdict.reason
-
-
 def test_a_model_judges_the_language_that_it_was_trained_on(english_model, tmp_path):
     detector = ContradictionDetector.from_pretrained(export(english_model, tmp_path / "exported"))
     english = chat("any pets ?", "i have a cat .", "nice .", "no cat .")
@@ -206,10 +204,6 @@ def test_an_ensemble_reads_what_all_its_members_read(english_model, random_model
     english, chinese = load_classifier(english_model), load_classifier(random_model("2-class"))
     assert not EnsembleClassifier([english, english]).chinese_only
     assert EnsembleClassifier([english, chinese]).chinese_only
-
-
-def test_label_names_are_those_of_the_task(detector, two_class):
-    assert (detector.labels, two_class.labels) == (LABELS["4-class"], LABELS["2-class"])
 
 
 def verdict(label, probability, **others):
@@ -233,21 +227,10 @@ def test_the_confidence_of_a_verdict_follows_from_the_probability_that_it_is_rig
     assert verdict(label, probability).certainty == certainty
 
 
-def test_a_partly_read_chat_is_never_sure():
-    assert verdict(NON_CONTRADICTION, 0.01, checked=False, reason="cut").certainty == "unsure"
-
-
-def test_an_unjudged_reply_has_no_decision():
-    unjudged = Verdict(None, None, {}, checked=False, reason="empty")
-    assert (unjudged.contradiction, unjudged.kind, unjudged.certainty) == (None, None, None)
-
-
-def test_a_kind_is_a_category_and_only_contradictions_have_one():
+def test_a_kind_is_a_category_and_an_unjudged_or_partly_read_reply_is_never_sure():
     assert [verdict(name, 0.9).kind for name in CATEGORIES] == list(CATEGORIES)
     two_class, none = verdict(CONTRADICTION, 0.9), verdict(NON_CONTRADICTION, 0.1)
-    assert [(verdict.contradiction, verdict.kind) for verdict in (two_class, none)] == [(True, None), (False, None)]
-
-
-def test_a_verdict_has_the_documented_fields():
-    names = {"label", "contradiction", "probability", "kind", "certainty", "evidence", "checked", "reason", "reply"}
-    assert names <= set(asdict(verdict(HISTORY, 0.9)))
+    assert [(one.contradiction, one.kind) for one in (two_class, none)] == [(True, None), (False, None)]
+    assert verdict(NON_CONTRADICTION, 0.01, checked=False, reason="cut").certainty == "unsure"
+    unjudged = Verdict(None, None, {}, checked=False, reason="empty")
+    assert (unjudged.contradiction, unjudged.kind, unjudged.certainty) == (None, None, None)

@@ -93,12 +93,6 @@ def test_an_unavailable_device_is_named_before_the_model_is_loaded(folder, devic
     assert "\n" not in str(error.value)
 
 
-def test_a_model_in_training_mode_is_set_to_evaluation_mode(folder):
-    loaded = TorchBackend.load(folder)
-    detector = ContradictionDetector(CheckpointClassifier(TorchBackend(loaded.model.train(), loaded.tokenizer)))
-    assert detector(chat(*CHAT)) == detector(chat(*CHAT))
-
-
 def test_an_opening_reply_is_judged_by_a_model_that_was_trained_on_such_replies(random_model):
     backend = TorchBackend.load(random_model("4-class"))
     opening = chat("你好", "我有一只猫，我没有猫")

@@ -8,7 +8,7 @@ from helpers.runs import CURVE
 from scipy.special import softmax
 
 from contradiction.data.splits import load_split
-from contradiction.decision import KEY, Point, Rule, decide, precision_at
+from contradiction.decision import KEY, Point, Rule, decide
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
@@ -133,10 +133,3 @@ def test_labels_without_contradictions_are_decided_by_the_most_probable():
 def test_a_view_set_by_the_caller_disables_the_rule(calibrated):
     assert CheckpointClassifier.load(calibrated[0], view="sentence-pair").rule == Rule()
     assert CheckpointClassifier.load(calibrated[0], view="flatten").rule == calibrated[1]
-
-
-def test_precision_changes_with_the_share_of_contradictions():
-    # TPR 0.8, FPR 0.1: 0.4 / 0.45 at one half; 0.024 / 0.121 at 3 %.
-    precisions = [float(precision_at(prior, np.array([0.8]), np.array([0.1]))[0]) for prior in (0.5, 0.03)]
-    assert precisions == pytest.approx([0.4 / 0.45, 0.024 / 0.121])
-    assert np.isnan(precision_at(0.5, np.array([0.0]), np.array([0.0]))[0])

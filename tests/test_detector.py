@@ -80,11 +80,6 @@ def test_the_pipeline_truncates_like_the_facade(folder, detector):
     assert {score["label"]: score["score"] for score in scores} == pytest.approx(dict(verdict.scores), abs=1e-5)
 
 
-def test_random_models_give_more_than_one_label(detector, chats):
-    # Otherwise the tests that compare labels could not fail.
-    assert len({verdict.label for verdict in detector.batch(chats)}) > 1
-
-
 def test_a_chat_gets_the_same_verdict_whatever_batch_it_is_in(detector, chats):
     alone = [detector(chat) for chat in chats[:20]]
     order = list(range(len(chats)))
@@ -174,25 +169,18 @@ def test_an_nli_model_is_loaded_only_with_a_view_of_chats(random_model):
     assert ContradictionDetector.from_pretrained(model, view="sentence-pair")(chat(*CHAT)).label in LABELS["nli"]
 
 
-def test_an_empty_list_of_chats_gives_an_empty_list(detector):
-    assert detector.batch([]) == []
-
-
 @pytest.mark.parametrize(
-    ("chats", "kind"), [(None, "null"), ("你好", "text"), ({"messages": chat(*CHAT)}, "an object")]
-)
-def test_the_error_names_a_value_that_is_not_a_list_of_chats(detector, chats, kind):
+    ("chats", "message"),
+    [
+        (None, "chats is null"), ("你好", "chats is text"), ({"messages": chat(*CHAT)}, "chats is an object"),
+        (chat(*CHAT), r"chats\[0\]: messages is one message"),
+    ],
+)  # fmt: skip
+def test_the_error_names_a_value_that_is_not_a_list_of_chats(detector, chats, message):
+    assert detector.batch([]) == []
     for ask in (detector.batch, detector.scan_batch):
-        with pytest.raises(InputError, match=f"chats is {kind}; .*list of chats"):
+        with pytest.raises(InputError, match=message):
             ask(chats)
-
-
-def test_a_message_instead_of_a_list_is_named_so(detector):
-    for ask in (detector.batch, detector.scan_batch):
-        with pytest.raises(
-            InputError, match=r"chats\[0\]: messages is one message; .*`batch` takes a list of such lists"
-        ):
-            ask(chat(*CHAT))
 
 
 def test_progress_counts_every_chat_once(detector, chats):
@@ -205,22 +193,16 @@ def test_progress_counts_every_chat_once(detector, chats):
     ("messages", "message"),
     [
         ("你好", "messages is text"),
-        ({"role": "user"}, "messages is one message"),
-        (None, "messages is null"),
         ([], "messages is empty"),
         (["你好"], "messages[0] is text"),
         ([{"role": "user"}], "messages[0] has no 'content'"),
         ([{"content": "你好"}], "messages[0] has no 'role'"),
         ([{"role": "bot", "content": "你好"}], "messages[0]: role 'bot'; allowed are user, assistant, system"),
-        ([{"role": "bot", "content": "你好"}], "; the bot's own messages have the role assistant"),
-        ([{"role": ["user"], "content": "你好"}], "messages[0]: role ['user']"),
         ([{"role": "user", "content": 3}], "messages[0]: content is a number"),
-        ([{"role": "user", "content": True}], "messages[0]: content is true or false"),
         ([{"role": "user", "content": "\ud800"}], "messages[0]: content holds a lone surrogate at character 0"),
         ([*chat(*CHAT), 7], "messages[4] is a number"),
         ([{"role": "user", "content": [3]}], "messages[0]: content[0] is 3; a part must be"),
         ([{"role": "user", "content": [{"type": "text"}]}], "messages[0]: content[0]: its text is null"),
-        ([{"role": "user", "content": ["\ud800"]}], "messages[0]: content[0]: content holds a lone surrogate"),
     ],
 )
 def test_the_error_for_a_wrong_chat_names_its_place_and_value(detector, messages, message):
@@ -229,9 +211,3 @@ def test_the_error_for_a_wrong_chat_names_its_place_and_value(detector, messages
     assert message in str(error.value)
     with pytest.raises(InputError, match=r"^chats\[1\]: "):
         detector.batch([chat(*CHAT), messages])
-
-
-def test_the_repr_of_a_detector_describes_it(folder):
-    shown = repr(ContradictionDetector.from_pretrained(folder, threshold=0.7))
-    assert str(folder) in shown
-    assert "threshold=0.7" in shown

@@ -49,11 +49,6 @@ def test_the_facade_converts_exported_weights_and_judges_the_same(exported, quic
         assert one.scores == pytest.approx(other.scores, abs=2e-3)
 
 
-def test_a_pipeline_loads_exported_weights(exported):
-    [scores] = pipeline("text-classification", model=str(exported))([{"text": "你养猫吗？", "text_pair": "养"}])
-    assert scores["label"] in ("non-contradiction", "intra-sentence", "role-confusion", "history")
-
-
 def test_with_a_calibrated_head_transformers_gives_the_calibrated_probabilities(quick_model, sample_rows, tmp_path):
     model = shutil.copytree(quick_model, tmp_path / "model")
     rule = Rule(0.8, {INTRA: 0.5, ROLE: -0.4, HISTORY: -0.6}, threshold=0.4)

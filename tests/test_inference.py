@@ -64,9 +64,10 @@ def test_equal_inputs_run_once_and_are_each_counted(double, random_model):
     assert scores.truncations == [None] * 6
 
 
-def test_an_unknown_backend_is_rejected_before_anything_is_loaded(tmp_path):
-    with pytest.raises(InputError, match="'abacus'.*torch.*auto"):
-        ContradictionDetector.from_pretrained(tmp_path, backend="abacus")
+def test_an_unknown_backend_or_precision_is_rejected_before_anything_is_loaded(tmp_path):
+    for options, message in (({"backend": "abacus"}, "'abacus'.*torch.*auto"), ({"precision": "int4"}, "'int4'.*fp32")):
+        with pytest.raises(InputError, match=message):
+            ContradictionDetector.from_pretrained(tmp_path / "not-there", **options)
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +88,11 @@ def test_bf16_changes_probabilities_slightly_and_labels_rarely(chats, monkeypatc
     assert sum(one.label == other.label for one, other in both) >= 0.95 * len(chats)
 
 
-def test_fp16_is_rejected_on_a_cpu(quick_model):
-    with pytest.raises(InputError, match="fp16 .*CPU; bf16"):
-        ContradictionDetector.from_pretrained(quick_model, device="cpu", precision="fp16")
+@pytest.mark.parametrize(("precision", "message"), [("fp16", "fp16 .*CPU; bf16"), ("bf16", "no instructions for bf16")])
+def test_a_precision_that_makes_a_cpu_slower_is_rejected(quick_model, monkeypatch, precision, message):
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"architecture": "x86_64", "avx512_bf16": False})
+    with pytest.raises(InputError, match=message):
+        ContradictionDetector.from_pretrained(quick_model, device="cpu", precision=precision)
 
 
 def test_the_command_line_accepts_a_precision(run, quick_model, monkeypatch):
@@ -101,8 +104,3 @@ def test_the_command_line_accepts_a_precision(run, quick_model, monkeypatch):
         scores[precision] = json.loads(out)["scores"]
     assert scores["bf16"] == pytest.approx(scores["fp32"], abs=0.05)
     assert scores["bf16"] != scores["fp32"]
-
-
-def test_an_unknown_precision_is_rejected_before_anything_is_loaded(tmp_path):
-    with pytest.raises(InputError, match="'int4'.*fp32, bf16, fp16"):
-        ContradictionDetector.from_pretrained(tmp_path / "not-there", precision="int4")

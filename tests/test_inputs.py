@@ -28,19 +28,16 @@ def tokenizer():
     return character_tokenizer([text for text in ROW.values()] * 2, 100, model_max_length=64, truncation_side="left")
 
 
-def test_flatten_reads_all_and_judges_the_reply(tokenizer):
-    assert model_input(ROW, VIEWS["flatten"], tokenizer) == {
-        "text": "你好吗[SEP]我很好[SEP]你多大",
-        "text_pair": "我三岁",
-    }
-
-
-def test_sentence_pair_reads_the_two_replies_only(tokenizer):
-    assert model_input(ROW, VIEWS["sentence-pair"], tokenizer) == {"text": "我很好", "text_pair": "我三岁"}
-
-
-def test_reply_only_has_no_pair(tokenizer):
-    assert model_input(ROW, VIEWS["reply-only"], tokenizer) == {"text": "我三岁"}
+@pytest.mark.parametrize(
+    ("view", "texts"),
+    [
+        ("flatten", {"text": "你好吗[SEP]我很好[SEP]你多大", "text_pair": "我三岁"}),
+        ("sentence-pair", {"text": "我很好", "text_pair": "我三岁"}),
+        ("reply-only", {"text": "我三岁"}),
+    ],
+)
+def test_a_view_reads_its_utterances_and_judges_the_last(tokenizer, view, texts):
+    assert model_input(ROW, VIEWS[view], tokenizer) == texts
 
 
 def test_a_message_cannot_forge_the_separator_between_speakers(tokenizer):

@@ -189,15 +189,6 @@ def test_an_answer_without_a_label_leaves_only_its_reply_unchecked(judge, sample
     assert "'我不知道'" in caplog.text
 
 
-def test_a_model_that_only_thinks_gives_no_usable_answer_and_the_log_says_so_once(judge, sample_rows, caplog):
-    message = {"content": None, "reasoning_content": "我想想"}
-    content = json.dumps({"choices": [{"message": message, "finish_reason": "length"}]}).encode()
-    with ChatServer(always("history"), lambda number, body: content) as server:
-        predictions = load_classifier(judge(server)).classify(sample_rows[:3])
-    assert [one.truncation for one in predictions] == [NO_ANSWER] * 3 and len(server.requests) == 6
-    assert caplog.text.count("reasoning_content") == 1 and "'length'" in caplog.text
-
-
 # A rule that turns the probability 0.49 of a contradiction into one of more than 0.9.
 SHIFTED = Rule(temperature=0.5, biases={"intra-sentence": 4.0}, threshold=0.2, prior=0.3)
 
@@ -292,13 +283,6 @@ def test_a_resumed_evaluation_requests_only_missing_answers(judge, sample_rows, 
     assert not any(row["b2"] in (folder / "answers.jsonl").read_text(encoding="utf-8") for row in sample_rows[:80])
 
 
-def test_an_endpoint_that_refuses_requests_ends_the_command_with_one_line(run, judge, sample_repo):
-    with ChatServer(always("history"), lambda number, body: "401") as server:
-        code, _, err = run("evaluate", judge(server), "--data", sample_repo, "--yes")
-    assert code == 2
-    assert err.splitlines()[1:] == [f"cdconv: {server.url}/chat/completions: HTTP 401 a fault of the tests: 401"]
-
-
 def test_a_row_that_the_endpoint_refuses_stays_unchecked_also_when_it_comes_first(judge, sample_repo):
     rows = list(load_split(sample_repo, "4-class", "test").select(range(12)))
     refused = [tuple(row[name] for name in ("u1", "b1", "u2", "b2")) for row in rows[:2]]
@@ -311,7 +295,10 @@ def test_a_row_that_the_endpoint_refuses_stays_unchecked_also_when_it_comes_firs
             assert len(set(map(question_of, server.requests))) == expected
 
 
-def test_an_endpoint_that_refuses_every_row_ends_the_evaluation_soon(judge, sample_repo):
+def test_an_endpoint_that_refuses_every_row_ends_the_evaluation_soon(judge, run, sample_repo):
+    with ChatServer(always("history"), lambda number, body: "401") as server:
+        code, _, err = run("evaluate", judge(server), "--data", sample_repo, "--yes")
+    assert code == 2 and f"cdconv: {server.url}/chat/completions: HTTP 401" in err.splitlines()[1]
     rows = list(load_split(sample_repo, "4-class", "test"))
     with ChatServer(always("history"), lambda number, body: "400") as server:
         for count in (1, len(rows)):  # one row, and more than may be refused without an answer
@@ -334,14 +321,6 @@ def test_an_endpoint_that_refuses_every_row_ends_the_evaluation_soon(judge, samp
 def test_a_file_with_a_wrong_or_secret_option_is_rejected(judge, options, message):
     with ChatServer(always("history")) as server, pytest.raises(InputError, match=message):
         load_classifier(judge(server, **options))
-
-
-def test_the_error_without_an_address_names_the_variable(run, judge, sample_repo, monkeypatch):
-    with ChatServer(always("history")) as server:
-        folder = judge(server)
-    monkeypatch.delenv("OPENAI_BASE_URL")
-    code, _, err = run("evaluate", folder, "--data", sample_repo)
-    assert (code, err.count("\n")) == (2, 1) and "$OPENAI_BASE_URL must hold its address" in err
 
 
 def test_a_judge_can_be_calibrated_like_every_method(judge, sample_repo):

@@ -71,13 +71,6 @@ def test_every_backend_and_batch_size_gives_the_verdicts_of_torch(exported, rows
     assert same >= (len(chats) if tolerance <= EXACT else 0.97 * len(chats))
 
 
-def test_a_verdict_does_not_depend_on_its_neighbours_in_a_batch(exported, sample_chats):
-    detector = ContradictionDetector.from_pretrained(exported[0], backend="onnx")
-    chats = [*sample_chats[:8], chat("你好" * 9, "好的" * 9, "再见" * 9, "好" * 9)]
-    alone = [detector(messages).probability for messages in chats]
-    assert [verdict.probability for verdict in detector.batch(chats)] == pytest.approx(alone, abs=1e-5)
-
-
 @pytest.mark.parametrize("absent", [[], ["torch", "accelerate"]])
 def test_an_exported_file_runs_without_torch(exported, absent):
     code = (
@@ -100,17 +93,6 @@ def test_a_detector_of_an_exported_file_can_be_pickled(exported, sample_chats):
     copy = pickle.loads(pickle.dumps(detector))
     assert copy.settings == detector.settings
     assert copy(sample_chats[0]).scores == pytest.approx(detector(sample_chats[0]).scores, abs=1e-6)
-
-
-def test_the_saved_comparison_matches_the_measurement(exported, rows):
-    folder, comparisons = exported
-    classifiers = {
-        name: ContradictionDetector.from_pretrained(folder, backend=name).classifier for name in ("torch", "onnx")
-    }
-    one, two = (classifier.score(rows).logits for classifier in classifiers.values())
-    assert comparisons["onnx"].gap == pytest.approx(np.abs(one - two).max(), abs=1e-5)
-    assert comparisons["onnx"].gap < 1e-4
-    assert comparisons["onnx"].agreement == 1
 
 
 @pytest.mark.skipif(find_spec("openvino") is None, reason="needs OpenVINO")
@@ -198,12 +180,6 @@ def test_the_error_says_what_a_backend_lacks(quick_model, options, message):
         ContradictionDetector.from_pretrained(quick_model, **options)
 
 
-def test_bf16_is_rejected_on_a_cpu_without_it(quick_model, monkeypatch):
-    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"architecture": "x86_64", "avx512_bf16": False})
-    with pytest.raises(InputError, match="no instructions for bf16"):
-        ContradictionDetector.from_pretrained(quick_model, device="cpu", precision="bf16")
-
-
 def test_auto_measures_once_and_chooses_the_fastest(exported, tmp_path, monkeypatch):
     folder, _ = exported
     cache = tmp_path / "backends.json"
@@ -227,23 +203,6 @@ def test_a_choice_measured_on_the_cpu_does_not_hold_on_a_gpu(exported, tmp_path,
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     with pytest.raises(InputError, match="cuda"):  # PyTorch asks for the GPU, which is not there
         ContradictionDetector.from_pretrained(folder, backend="auto")
-
-
-def test_auto_finds_the_version_of_a_runtime_from_another_distribution(tmp_path, monkeypatch):
-    (tmp_path / "model.onnx").touch()
-    monkeypatch.setattr(choice.manifest, "sha256", lambda file: "")
-    versions, real = {}, choice.metadata.version
-
-    def version(name):  # as if onnxruntime-gpu were installed
-        if name == "onnxruntime":
-            raise choice.metadata.PackageNotFoundError(name)
-        return real(name)
-
-    monkeypatch.setattr(choice.metadata, "version", version)
-    for number in ("1.0", "2.0"):
-        monkeypatch.setattr("onnxruntime.__version__", number)
-        versions[number] = choice._key(tmp_path / "model.onnx", ("torch", "onnx"))
-    assert versions["1.0"] != versions["2.0"]
 
 
 def test_auto_without_an_exported_file_chooses_torch(quick_model, tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from contradiction.errors import InputError
 from contradiction.io.endpoint import NoAnswerError
 from contradiction.probing.bots import CommandBot, EndpointBot, FunctionBot, TransformersBot
 from contradiction.probing.plan import plan, read_openings
-from contradiction.probing.run import Caller, CallLimits, read_transcript, run
+from contradiction.probing.run import CallLimits, read_transcript, run
 
 CHAT = [{"role": "user", "content": "你养猫吗？"}]
 
@@ -64,15 +64,6 @@ for line in sys.stdin:
         sys.stdout.buffer.write("好".encode("gbk"))
     print("not JSON" if text == "break" else json.dumps({"reply": text + "！"}), flush=True)
 """
-
-
-def test_an_endpoint_that_is_not_there_is_named():
-    with serving(Endpoint()) as endpoint:
-        pass
-    bot = EndpointBot(endpoint.url, "tiny")
-    with pytest.raises(NoAnswerError, match=f"^{endpoint.url}.*refused.*once"):
-        Caller(bot, CallLimits(retries=0)).ask(CHAT)
-    bot.close()
 
 
 def test_a_refusal_is_a_reply_and_an_answer_without_text_is_an_error_that_names_what_it_holds():

@@ -283,18 +283,6 @@ def test_each_bot_is_measured_by_its_own_labels(tmp_path):
     assert [bot["measured_on"] for bot in built["bots"]] == ["200 labelled conversations", None]
 
 
-def test_label_files_may_have_a_byte_order_mark_and_must_be_utf_8(tmp_path):
-    labels = (HISTORY, NONE)
-    rows = [row_of(label, label, id=f"你{label}") for label in labels]
-    source, file = report.Source("bot", rows, detector="judge"), tmp_path / "labels.jsonl"
-    text = "\n".join(json.dumps({"id": row["id"], "label": row["label"]}, ensure_ascii=False) for row in rows)
-    file.write_text(text, encoding="utf-8-sig")
-    assert report.with_labels([source], file)[0].measured_on == "2 labelled conversations"
-    file.write_text(text, encoding="gbk")
-    with pytest.raises(InputError, match=r"labels\.jsonl: not UTF-8"):
-        report.with_labels([source], file)
-
-
 def test_two_versions_are_compared_on_the_same_probes(probed, judge, tmp_path, run):
     """The better version contradicts only its history. A copy of the first version does not differ from it."""
 

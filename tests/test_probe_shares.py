@@ -100,12 +100,6 @@ def test_a_comparison_of_two_bots():
     assert one_opening["high"] - one_opening["low"] > 0.5 and one_opening["p_value"] == 1
 
 
-def test_a_paired_test_of_equal_bots_is_rarely_significant():
-    draw, openings = np.random.default_rng(1), [str(index // 2) for index in range(60)]
-    tests = [compare(list(draw.random(60) < 0.3), list(draw.random(60) < 0.3), openings) for _ in range(30)]
-    assert sum(test["p_value"] < 0.1 for test in tests) <= 8  # 3 are expected
-
-
 def test_the_error_rates_are_those_at_the_threshold_of_the_verdicts():
     evaluation = {"config": "2-class", "references": [0, 1], "probabilities": [[0.4, 0.6], [0.1, 0.9]]}
     assert accuracy_of_evaluation(evaluation, 0.5)["contradiction"] == Accuracy(1, 1, 1, 1)

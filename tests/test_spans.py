@@ -75,15 +75,6 @@ def test_clauses_are_ordered_disjoint_and_lose_no_word(text):
     ]
 
 
-def test_in_a_reply_the_pair_with_the_most_common_characters_is_located_without_the_model(detector):
-    parts = ["我养了一只橘猫", "它很乖", "我没养过猫呀", "天天喝茶"]
-    messages = chat("你养猫吗？", "，".join(parts))
-    detector.classifier.rows = None
-    clash = detector.locate(messages, Verdict(INTRA, 0.9, {}, reply=(1,)))
-    assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == (parts[0], parts[2])
-    assert detector.classifier.rows is None
-
-
 def test_the_model_decides_among_pairs_with_equally_many_common_characters(detector):
     parts = ["养了橘猫", "很乖", "没养过", "很坏", "天天喝茶"]  # 养 and 很 are common to two clauses each
     messages = chat("你养猫吗？", "，".join(parts))
@@ -92,6 +83,11 @@ def test_the_model_decides_among_pairs_with_equally_many_common_characters(detec
     scores = history_probability(detector, *((INTRODUCTION, one, "你养猫吗？", other) for one, other in pairs))
     assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == pairs[scores.index(max(scores))]
     assert abs(scores[0] - scores[1]) > 1e-4, "otherwise the pairs are a tie for the model too"
+    messages = chat("你养猫吗？", "我养了一只橘猫，它很乖，我没养过猫呀，天天喝茶")
+    detector.classifier.rows = None
+    clash = detector.locate(messages, Verdict(INTRA, 0.9, {}, reply=(1,)))
+    assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == ("我养了一只橘猫", "我没养过猫呀")
+    assert detector.classifier.rows is None, "one pair has the most common characters"
 
 
 def log_odds(probability):
@@ -126,14 +122,6 @@ def test_for_history_the_pair_with_the_highest_score_is_located(detector, old, n
     found = (text_at(messages, clash.earlier), text_at(messages, clash.later))
     assert found == best_pair(detector, old, new, "你养猫吗？", "它叫什么？")
     assert (clash.earlier.message, clash.later.message) == (1, 3)
-
-
-def test_for_history_single_clause_replies_need_no_calls(detector):
-    messages = chat("你养猫吗？", "养了一只橘猫。", "它叫什么？", "（我没养过猫呀）")
-    detector.classifier.rows = None
-    clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
-    assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == ("养了一只橘猫", "（我没养过猫呀）")
-    assert detector.classifier.rows is None
 
 
 def test_the_search_uses_the_named_evidence(detector):
@@ -204,12 +192,6 @@ def test_spans_lie_in_the_message_that_holds_the_clause(detector):
         assert (clash.later.message, text_at(messages, clash.later)) in ((7, "真的"), (8, "我没养过猫"))
         places.add(clash.earlier.message)
     assert places == {2, 5}, "both places must be tried"
-
-
-def test_spans_count_the_thoughts_of_a_reasoning_model(detector):
-    messages = chat("你养猫吗？", "<think>猫，</think>\n养了一只橘猫", "它叫什么？", "我想想</think>\n没养过")
-    clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
-    assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == ("养了一只橘猫", "没养过")
 
 
 def test_spans_point_into_the_text_as_it_was_written(detector):
