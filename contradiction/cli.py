@@ -75,25 +75,23 @@ def _root(
     pass
 
 
-class _Command(TyperCommand):
-    """A command whose help names no type for a flag, because a flag takes no value."""
+class _Flags:
+    """The help names no type for a flag, because a flag takes no value."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types_of_flags(super().get_params(ctx))
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_bool_flag", False):
+                param.metavar = ""
+        return params
 
 
-class _Group(TyperGroup):
-    """The same for a group of commands."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types_of_flags(super().get_params(ctx))
+class _Command(_Flags, TyperCommand):
+    pass
 
 
-def _without_types_of_flags(params: list[Any]) -> list[Any]:
-    for param in params:
-        if getattr(param, "is_bool_flag", False):
-            param.metavar = ""
-    return params
+class _Group(_Flags, TyperGroup):
+    pass
 
 
 def _use_classes(group: typer.Typer) -> None:

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from contradiction.errors import InputError, kind_of, shown
-from contradiction.extract import Extract
-from contradiction.markup import plain
+from contradiction.markup import Extract, plain
 from contradiction.spoken import has_unspoken_keys, is_folded, is_unspoken_item, said
 
 USER, ASSISTANT = "user", "assistant"

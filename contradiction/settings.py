@@ -192,8 +192,6 @@ class Limits:
         requests: how many requests are worked on or wait; beyond them, the service says that it is busy.
         per_caller: the same for the requests of one caller, who is known by the address. By default all, because most
             services have one caller, the backend of a chatbot.
-        at_once: how many requests of one caller are worked on at a time; the caller's others wait. A model reads 32
-            rows in a batch. While it does so, the rows of the next requests are collected.
     """
 
     body: int = 512 * 1024
@@ -203,4 +201,3 @@ class Limits:
     seconds: float = 30.0
     requests: int = 256
     per_caller: int = 256
-    at_once: int = 64

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from contradiction.extract import Extract
+from contradiction.markup import Extract
 
 # The types of parts and items, and the keys and channels, of what is not said to the user.
 _UNSPOKEN = re.compile(

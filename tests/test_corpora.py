@@ -238,18 +238,6 @@ def test_the_commands_list_show_and_build(run, copies, tmp_path):
     assert (code, "exists already" in err) == (2, True)
 
 
-def test_data_build_accepts_a_corpus(run, copies, tmp_path, monkeypatch):
-    code, _, err = run("data", "build", "--corpus", "cnli", "--source", copies / "cnli", "--out", tmp_path / "one")
-    assert code == 0, err
-    assert run("corpora", "build", "cnli", "--folder", copies, "--out", tmp_path / "two")[0] == 0
-    one, two = (load_dataset(str(tmp_path / name), split="train") for name in ("one", "two"))
-    assert one.to_dict() == two.to_dict()
-    monkeypatch.chdir(tmp_path)
-    assert run("data", "build", "--corpus", "cnli", "--source", copies / "cnli")[0] == 0
-    assert (tmp_path / "cnli" / "README.md").is_file()
-    assert run("data", "build", "--corpus", "cnli", "--source", copies / "cnli", "--checklists")[0] == 2
-
-
 def test_the_corpora_folder_option_works_before_the_command(run, copies, tmp_path, monkeypatch):
     monkeypatch.setenv(corpora.VARIABLE, str(tmp_path))
     code, _, err = run("corpora", "--folder", copies, "build", "ocnli", "--out", tmp_path / "before")

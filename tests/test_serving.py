@@ -26,7 +26,7 @@ from contradiction.serving import predictions
 from contradiction.serving.api import PATHS, POSTS, application, handlers, router
 from contradiction.serving.endpoints import VERDICT, chosen
 from contradiction.serving.middleware import SERVICE_PATHS, Metrics
-from contradiction.serving.predictions import BusyError, JoinedPredictions, LateError, TooLongError
+from contradiction.serving.predictions import BusyError, JoinedPredictions, TooLongError
 from contradiction.serving.service import Service
 from contradiction.settings import Limits
 
@@ -422,73 +422,27 @@ def test_concurrent_requests_share_forward_passes_and_get_their_own_verdicts(det
     assert service.predictions.passes < service.predictions.rows
 
 
-def test_one_caller_cannot_take_the_capacity_of_others(detector):
-    service = Service(detector, Limits(requests=8, per_caller=4, at_once=2))
-    running, most, go = set(), [], threading.Event()
+def test_one_caller_cannot_take_the_places_and_threads_of_others(detector):
+    service, running, go = Service(detector, Limits(requests=8, per_caller=4)), [], threading.Event()
 
-    def work(caller, number):
-        running.add((caller, number))
-        most.append(sum(who == "one" for who, _ in tuple(running)))  # a copy, because other threads change the set
-        go.wait(60)
-        running.discard((caller, number))
-        return number
-
-    async def ask_all():
-        requests = [service.answer_in_turn(lambda n=n: work("one", n), "one") for n in range(6)]
-        one = asyncio.gather(*requests, return_exceptions=True)
-        other = asyncio.create_task(service.answer_in_turn(lambda: work("other", 0), "other"))
-        async with asyncio.timeout(60):
-            while ("other", 0) not in running or len(running) < 3:
-                await asyncio.sleep(0.01)
-        go.set()
-        return await one, await other
-
-    answers, other = asyncio.run(ask_all())
-    assert other == 0
-    assert [type(answer) for answer in answers] == [int] * 4 + [BusyError] * 2
-    assert max(most) == 2
-    assert service.working == 0 and not service._slots
-
-
-def test_a_caller_whose_requests_all_wait_leaves_threads_to_others(detector):
-    service, running, go = Service(detector), [], threading.Event()
-
-    def work():
-        running.append(1)
-        go.wait(60)
-
-    async def ask_all():
-        one = [asyncio.create_task(service.answer_in_turn(work, "one")) for _ in range(200)]
-        try:
-            async with asyncio.timeout(10):
-                while len(running) < service.limits.at_once:
-                    await asyncio.sleep(0.01)
-                return await service.answer_in_turn(lambda: "answer", "other")
-        finally:
-            go.set()
-            await asyncio.gather(*one)
-
-    assert asyncio.run(ask_all()) == "answer"
-
-
-def test_a_request_that_waits_too_long_times_out(detector):
-    service, has_turn, go = Service(detector, Limits(at_once=1, seconds=1)), threading.Event(), threading.Event()
-
-    def work():
-        has_turn.set()
+    def work(caller):
+        running.append(caller)
         return go.wait(60)
 
-    async def ask_both():
-        first = asyncio.create_task(service.answer_in_turn(work, "one"))
+    async def ask_all():
+        requests = [service.answer_for(lambda: work("one"), "one") for _ in range(6)]
+        one = asyncio.gather(*requests, return_exceptions=True)
         async with asyncio.timeout(60):
-            while not has_turn.is_set():
+            while len(running) < 4:
                 await asyncio.sleep(0.01)
-        with pytest.raises(LateError):
-            await service.answer_in_turn(lambda: None, "one")
+            other = await service.answer_for(lambda: "answer", "other")
         go.set()
-        return await first
+        return await one, other
 
-    assert asyncio.run(ask_both())
+    answers, other = asyncio.run(ask_all())
+    assert other == "answer"
+    assert [type(answer) for answer in answers] == [bool] * 4 + [BusyError] * 2
+    assert service.working == 0
 
 
 def test_the_service_needs_only_its_requirements(random_model):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from contradiction.commands.common import DATA, FolderOutOption, say, show
-from contradiction.commands.corpora import build as build_corpus
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,13 +49,7 @@ def find(source: str | None, fall_back: bool = False) -> "Source":
 @app.command("build")
 def build(
     source: SourceOption = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The folder to write.", show_default=f"{DATA}, or the name of the corpus")
-    ] = None,
-    corpus: Annotated[
-        str | None,
-        typer.Option(help="Build this corpus instead, as `cdconv corpora build` does.", show_default="CDConv"),
-    ] = None,
+    out: FolderOutOption = Path(DATA),
     checklists: Annotated[
         bool,
         typer.Option(
@@ -65,14 +58,10 @@ def build(
     ] = False,
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
-    if corpus:
-        if checklists:
-            raise InputError("--checklists are made of CDConv; leave it or --corpus out")
-        return build_corpus(corpus, out or Path(corpus), Path(source) if source else None)
     from contradiction.data import build
     from contradiction.reports.tables import baseline_table
 
-    raw, out = find(source), out or Path(DATA)
+    raw = find(source)
     content = "six configs and four checklists" if checklists else "six configs"
     build.build(raw, out, checklists, baseline_table())
     typer.echo(f"{out}: {content} from {raw.path}, and the configs crossed and crossed-long")

@@ -135,10 +135,10 @@ async def answer(
     caller: str,
     gone: Callable[[], Awaitable[bool]] | None = None,
 ) -> dict[str, Any]:
-    """The answer to a request, when it is the caller's turn; raises what ``Service.answer_in_turn`` raises."""
+    """The answer to a request; raises what ``Service.answer_for`` raises."""
     options = body.model_dump(exclude_none=True)
     service = chosen(services, options.pop("detector", None))
-    return await service.answer_in_turn(lambda: ENDPOINTS[name].call(service, **options), caller, gone)
+    return await service.answer_for(lambda: ENDPOINTS[name].call(service, **options), caller, gone)
 
 
 def chosen(services: Mapping[str, Service], name: object) -> Service:

@@ -10,12 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 from contradiction.conversation import Messages
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.serving.predictions import BusyError, JoinedPredictions, LateError, Ticket, joined, serving
+from contradiction.serving.predictions import BusyError, JoinedPredictions, Ticket, joined, serving
 from contradiction.settings import Limits, from_options
 from contradiction.verdict import Verdict, is_unchecked
 
@@ -45,11 +44,10 @@ class Service:
         self.predictions = JoinedPredictions(detector.classifier)
         classifier = joined(detector.classifier, self.predictions, Path(detector.name).name)
         self.detector = ContradictionDetector(classifier, detector.settings)
-        # The threads wait for the one that predicts. One caller takes at most half of them.
-        self.pool = ThreadPoolExecutor(2 * self.limits.at_once, "requests")
+        # The threads wait for the one that predicts, which takes rows of each caller in turn.
+        self.pool = ThreadPoolExecutor(self.limits.requests, "requests")
         self.verdicts: Counter[tuple[str, str]] = Counter()
         self._working: Counter[str] = Counter()
-        self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._lock = Lock()
 
     @property
@@ -123,16 +121,18 @@ class Service:
         with serving(ticket):
             return call()
 
-    async def answer_in_turn(
+    async def answer_for(
         self, call: Callable[[], T], caller: str = "", gone: Callable[[], Awaitable[bool]] | None = None
     ) -> T:
-        """Answers one request in a thread, when it is the caller's turn; raises what :meth:`answer` raises.
+        """Answers one request in a thread; raises what :meth:`answer` raises, or BusyError.
 
         ``gone`` says whether the caller has gone, which ends the request.
         """
         ticket = self.ticket(caller)
         with self.place(caller):
-            work = asyncio.create_task(self._in_turn(call, ticket))
+            work = asyncio.ensure_future(
+                asyncio.get_running_loop().run_in_executor(self.pool, self.answer, call, ticket)
+            )
             try:
                 while not (await asyncio.wait([work], timeout=WATCH))[0]:
                     ticket.cancelled = ticket.cancelled or (gone is not None and await gone())
@@ -141,18 +141,6 @@ class Service:
                 ticket.cancelled = True
                 work.cancel()
                 raise
-
-    async def _in_turn(self, call: Callable[[], T], ticket: Ticket) -> T:
-        # A semaphore is kept while a request of the caller is worked on or waits.
-        slots = self._slots.setdefault(ticket.caller, asyncio.Semaphore(self.limits.at_once))
-        try:
-            await asyncio.wait_for(slots.acquire(), max(0.0, ticket.until - time.monotonic()))
-        except TimeoutError:
-            raise LateError from None
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self.pool, self.answer, call, ticket)
-        finally:
-            slots.release()
 
     @contextmanager
     def place(self, caller: str = "") -> Iterator[None]:
