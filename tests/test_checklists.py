@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from datasets import ClassLabel, List, Value, get_dataset_config_names, load_dataset
+from datasets import ClassLabel, List, Value, load_dataset
 from datasets.info import DatasetInfosDict
 from helpers.data_repo import contents, header
 from huggingface_hub import DatasetCard, DatasetCardData
@@ -167,12 +166,6 @@ def test_evidence_is_the_message_that_is_contradicted(config, rows, lines):
     assert counts[1, "u1"] > 0 < counts[1, "b1"]
 
 
-def test_different_rows_are_given_different_turns(rows):
-    turns = Counter(row["texts"][2] for row in rows["4-class-a2t"] if row["inserted"] == 1)
-    assert len(turns) > turns.total() / 5
-    assert turns.most_common(1)[0][1] < turns.total() / 5
-
-
 # --- the first turn removed --------------------------------------------------------------------------------------
 
 
@@ -241,15 +234,6 @@ def test_the_other_configs_equal_those_of_a_build_without_checklists(repo, plain
 
 
 @only_for("sample")
-def test_builds_with_and_without_checklists_replace_each_other(repo, plain, tmp_path):
-    out = shutil.copytree(repo, tmp_path / "cdconv")
-    for with_checklists, expected in ((False, plain), (True, repo)):
-        build.build(build.find("sample"), out, with_checklists)
-        assert contents(out) == contents(expected)
-        assert list(tmp_path.iterdir()) == [out]
-
-
-@only_for("sample")
 def test_the_command_builds_the_same_bytes_in_another_process(repo, tmp_path):
     """The other process orders sets and dicts by another hash seed."""
     done = subprocess.run(
@@ -283,40 +267,6 @@ def test_card_lists_checklists_with_their_files_sizes_and_string_class_keys(repo
         by_name = ", ".join(f"{name} {count[number]:,}" for number, name in enumerate(NAMES))
         assert f"| {config} | test | {len(loaded[config]):,} | {by_name} |" in body.splitlines()
     assert [config["config_name"] for config in front["configs"] if config.get("default")] == ["4-class"]
-
-
-@only_for("sample")
-def test_bare_name_loads_beside_the_module_and_streams(repo, loaded, tmp_path, monkeypatch):
-    shutil.copytree(repo, tmp_path / "cdconv")
-    shutil.copy(ROOT / "cdconv.py", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    assert set(CONFIGS) < set(get_dataset_config_names("cdconv"))
-    for config in (A2T[0], RCT[0]):
-        data = load_dataset("cdconv", config, split="test", cache_dir=str(tmp_path / "cache"))
-        assert data.to_list() == loaded[config].to_list()
-        streamed = load_dataset("cdconv", config, split="test", streaming=True)
-        assert list(streamed.take(12)) == data.to_list()[:12]
-
-
-@only_for("sample")
-@pytest.mark.legacy
-@pytest.mark.skipif(not LEGACY.exists(), reason="needs .venv-legacy, made by `make` from requirements-legacy.txt")
-def test_an_older_datasets_reads_checklists_too(repo, loaded, tmp_path):
-    script = (
-        "import json, datasets; datasets.disable_progress_bars()\n"
-        f"rows = datasets.load_dataset({str(repo)!r}, '4-class-a2t', split='test')\n"
-        "print(json.dumps([datasets.__version__, rows.features['label'].names, rows.to_list()]))"
-    )
-    done = subprocess.run(
-        [LEGACY, "-c", script], capture_output=True, text=True, encoding="utf-8",
-        env={name: value for name, value in os.environ.items() if name != "HF_DATASETS_CACHE"}
-        | {"HF_HOME": str(tmp_path)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    version, names, rows = json.loads(done.stdout)
-    assert version.startswith("3.")
-    assert names == NAMES
-    assert rows == loaded["4-class-a2t"].to_list()
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class")

@@ -1,7 +1,6 @@
 """The crossed corpus: its form and its splits. Neither side alone reveals the label."""
 
 import json
-from collections import Counter
 
 import pytest
 from helpers.corpora import READ_ALL
@@ -9,7 +8,7 @@ from helpers.corpora import READ_ALL
 from contradiction.data.corpora import crossed
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.labels import CROSSED, CROSSED_LONG, INTRA, NON_CONTRADICTION
+from contradiction.labels import CROSSED_LONG, INTRA, NON_CONTRADICTION
 from experiments import crossed_gates
 
 ASK, ASK_AGAIN = {"role": "user", "content": "你养宠物吗"}, {"role": "user", "content": "周末一般干嘛"}
@@ -75,11 +74,6 @@ def test_the_published_corpus_passes_every_gate(corpus):
     assert not failed
 
 
-def test_the_published_corpora_have_their_size():
-    kinds = Counter(type(item) for items in READ_ALL(crossed.FOLDERS[CROSSED]).values() for item in items)
-    assert kinds[crossed.Quadruple] >= 3000 and kinds[crossed.Pair] >= 1000
-
-
 def test_the_messages_of_the_long_corpus_are_long():
     for items in READ_ALL(crossed.FOLDERS[CROSSED_LONG]).values():
         for row in (row for item in items for row in item.judged()):
@@ -115,23 +109,8 @@ def test_the_error_names_the_place_of_a_bad_line(tmp_path, changes, message):
     with pytest.raises(InputError, match=r"b1\.jsonl:2: ") as error:
         crossed.read("train", folder)
     assert message in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (json.dumps({key: value for key, value in quadruple(1).items() if key != "reply_a"}), "key 'reply_a'"),
-        ("[1]", "got a list"),
-        ("{", "not JSON|neither JSON lines"),
-        ('{"a": ' + "[" * 100_000, "recursion"),
-    ],
-    ids=["missing key", "list", "not JSON", "nested too deep"],
-)
-def test_the_error_names_the_place_of_a_line_that_is_no_item(tmp_path, line, message):
-    folder = write(tmp_path / "it", {"train": ["b1"]}, b1=[quadruple(0)])
-    with (folder / "b1.jsonl").open("a", encoding="utf-8") as stream:
-        stream.write(line + "\n")
-    with pytest.raises(InputError, match=rf"b1\.jsonl:2: .*({message})"):
+    (folder / "b1.jsonl").write_text('{"a": ' + "[" * 100_000, encoding="utf-8")
+    with pytest.raises(InputError, match=r"b1\.jsonl:1: "):
         crossed.read("train", folder)
 
 
@@ -141,22 +120,6 @@ def test_the_error_names_the_place_of_a_line_that_is_no_item(tmp_path, line, mes
 def test_each_batch_must_be_in_one_split(tmp_path, splits):
     with pytest.raises(InputError, match=r"batches\.csv"):
         crossed.batches(write(tmp_path / "it", splits, b1=[quadruple(0)]))
-
-
-def test_a_list_of_batches_saved_by_a_spreadsheet_is_read(tmp_path):
-    folder = write(tmp_path / "it", {"train": ["b1"]}, b1=[quadruple(0)])
-    file = folder / "batches.csv"
-    file.write_text(file.read_text(encoding="utf-8"), encoding="utf-8-sig")
-    assert list(crossed.batches(folder)) == ["b1"]
-
-
-def test_files_in_another_encoding_are_named(tmp_path):
-    folder = write(tmp_path / "it", {"train": ["b1"]}, b1=[quadruple(0)])
-    for name in ("b1.jsonl", "batches.csv"):
-        file = folder / name
-        file.write_bytes(file.read_bytes() + "橘猫".encode("gbk"))
-        with pytest.raises(InputError, match=name):
-            crossed.read("train", folder)
 
 
 def test_a_corpus_that_overlaps_or_repeats_itself_fails(tmp_path):
@@ -180,21 +143,6 @@ def test_a_second_annotation_is_compared_with_the_labels(tmp_path):
     reading.write_text("id,contradiction\nb1-000-aa,0\nb1-000-ab,1\nb1-000-bb,0\nb1-000-ba,0\n", encoding="utf-8")
     check = crossed_gates.check(folder)[-1]
     assert "3 of 4 agree" in check.value and not check.passed
-    for text, message in (
-        ("id,contradiction\nnobody,1\n", "nobody"),
-        ("id,label\nb1-000-aa,0\n", r"readings\.csv: its first line must name the columns id and contradiction"),
-        ("id,contradiction\nb1-000-aa,no\n", "the reading of 'b1-000-aa' must be 0 or 1"),
-        ("id,contradiction\n", "holds no readings"),
-    ):
-        reading.write_text(text, encoding="utf-8")
-        with pytest.raises(InputError, match=message):
-            crossed_gates.check(folder)
-
-
-@pytest.mark.parametrize("lines", [[], [quadruple(0), quadruple(1)]])
-def test_a_corpus_without_a_batch_to_hold_out_is_rejected(tmp_path, lines):
-    with pytest.raises(InputError, match=f"batches with quadruples: {int(bool(lines))}; .* at least two"):
-        crossed_gates.check(write(tmp_path / "it", {"train": ["b1"]}, b1=lines))
 
 
 def test_a_reply_in_cdconv_is_found(tmp_path):
@@ -203,16 +151,3 @@ def test_a_reply_in_cdconv_is_found(tmp_path):
     rows = [{"b1": "没养，租房不让0", "b2": "给猫剪指甲0"}]
     check = next(check for check in crossed_gates.check(folder, rows) if "CDConv" in check.name)
     assert not check.passed
-
-
-def test_the_command_prints_the_gates_and_fails_if_one_fails(run, tmp_path):
-    for number, failed in ((7, False), (0, True)):  # the second batch repeats the first
-        folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
-                       b1=[quadruple(0)], b2=[quadruple(number, batch="b2")])  # fmt: skip
-        code, out, _ = run(folder, "--source", "sample", script=crossed_gates.main)
-        assert "quadruples that are not crossed" in out
-        assert "The corpus it\n" in out and "Checks of the corpus it\n" in out
-        assert (code, "NO" in out) == (int(failed), failed)
-    code, _, err = run(tmp_path, "--source", "sample", script=crossed_gates.main)
-    assert code == 2
-    assert "batches.csv" in err

@@ -102,24 +102,6 @@ def test_stats_of_a_folder_whose_readme_is_no_card_print_one_line(tmp_path):
     ]
 
 
-def test_stats_of_one_bot_leave_the_other_empty_and_do_not_fail(sample_rows):
-    rows = [row for row in sample_rows if row["bot"] == "eva" and row["label"] == 0 and row["trigger"] != "short"]
-    categories, persona, triggers, lengths = statistics.table3(rows)
-    assert categories.rows[0] == ("non-contradiction", f"{len(rows)} (100.0 %)", "0", f"{len(rows)} (100.0 %)")
-    assert persona.rows[-1] == ("total", "0", "0", "0")
-    assert triggers.rows[0] == ("short", "0", "0", "0", "0", "0", "–")
-    assert all(row[2] == "–" for row in lengths.rows)
-
-
-def test_overlap_is_the_share_of_rows_whose_columns_all_match():
-    train = [{"u1": "a", "b1": "b"}, {"u1": "c", "b1": "d"}]
-    test = [{"u1": "a", "b1": "b"}, {"u1": "a", "b1": "d"}, {"u1": "a", "b1": "b"}, {"u1": "x", "b1": "b"}]
-    sides = {"train": train, "test": test}
-    assert statistics.overlap(sides, ("u1",)) == 0.75
-    assert statistics.overlap(sides, ("u1", "b1")) == 0.5
-    assert statistics.overlap({**sides, "test": test[3:]}, ("u1",)) == 0
-
-
 def test_the_leak_is_counted_over_the_whole_context_and_over_its_first_utterance():
     train = [{"u1": "a", "b1": "b", "u2": "c"}]
     test = [

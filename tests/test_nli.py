@@ -107,13 +107,6 @@ def test_the_drive_of_a_windows_path_is_part_of_the_folder(tmp_path, monkeypatch
     assert nli.read("D:/repo:zh:validation") == PAIRS[:1]
 
 
-def test_files_and_data_repos_can_be_combined(tmp_path):
-    repo = hub_repo(tmp_path / "repo", "zh", ("premise", "hypothesis"), list(LABELS["nli"]))
-    more = ocnli(tmp_path / "a.json", [("她在跑步", "她在动", "entailment")])
-    rows = nli.build([f"{repo}:zh", more], [f"{repo}:zh"], tmp_path / "nli")
-    assert (rows.train, rows.validation, rows.dropped) == (3, 1, 1)
-
-
 @pytest.mark.parametrize(
     ("corpus", "message"),
     [
@@ -169,17 +162,6 @@ def test_xnlis_translated_training_file_is_read(tmp_path):
     path = tmp_path / "multinli.train.zh.tsv"
     path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
     assert nli.read(path) == PAIRS
-
-
-def test_clues_files_are_read(tmp_path):
-    lines = [{"sentence1": one, "sentence2": other, "label": label} for one, other, label in PAIRS]
-    cmnli = [*lines, {"sentence1": "甲", "sentence2": "乙", "label": "-"}]
-    annotators = {f"label{number}": "neutral" for number in range(5)}
-    ocnli = [{"level": "easy", **line, **annotators, "genre": "lit", "prem_id": "lit_1", "id": 1} for line in cmnli]
-    for name, rows in (("cmnli", cmnli), ("ocnli", ocnli)):
-        path = tmp_path / f"{name}.json"
-        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-        assert nli.read(path) == PAIRS
 
 
 UNMARKED = (

@@ -120,14 +120,6 @@ def test_the_sample_is_not_published_as_cdconv(sample_repo):
     assert "CDConv sample" in publishing.dataset(sample_repo, any_data=True).message
 
 
-def test_data_whose_card_says_cdconv_is_published(sample_repo, tmp_path):
-    folder = shutil.copytree(sample_repo, tmp_path / "cdconv")
-    card = folder / "README.md"
-    text = card.read_text("utf-8").replace("pretty_name: CDConv sample", "pretty_name: CDConv")
-    card.write_text(text, encoding="utf-8")
-    assert publishing.dataset(folder).message.startswith("CDConv: ")
-
-
 def test_a_data_repo_with_code_or_without_parquet_is_rejected(sample_repo, tmp_path):
     folder = shutil.copytree(sample_repo, tmp_path / "cdconv")
     (folder / "cdconv.py").write_text("", encoding="utf-8")
@@ -147,11 +139,6 @@ def test_a_data_repo_with_code_or_without_parquet_is_rejected(sample_repo, tmp_p
 def test_a_malformed_id_is_rejected(repo_id, check):
     with pytest.raises(InputError, match="Hub id"):
         check(repo_id)
-
-
-def test_the_metric_keeps_its_name_because_evaluate_looks_for_a_file_named_like_the_repo():
-    with pytest.raises(InputError, match="USER/evaluate_metric"):
-        publishing.metric("user/metric")
 
 
 def test_a_local_folder_cannot_be_the_detector_of_a_space(model, monkeypatch):

@@ -54,8 +54,6 @@ BAD = {
     "nested too deep": (b"[" * 100_000, ["not a line of UTF-8 JSON"]),
     "number too long": (b'{"label": ' + b"9" * 5000 + b"}", ["not a line of UTF-8 JSON"]),
     "list": (b'["u1", "b1"]', ["list", "JSON object"]),
-    "string": (b'"u1"', ["str", "JSON object"]),
-    "null": (b"null", ["NoneType", "JSON object"]),
     **{
         f"missing {key}": (
             {k: v for k, v in PLAIN.items() if k != key},
@@ -65,34 +63,29 @@ BAD = {
     },
     "unknown column": (PLAIN | {"b3": "好"}, ["column 'b3' is '好'", "no such column", ", ".join(KEYS)]),
     "persona on a row of another label": (PLAIN | {"persona": 1}, ["column 'persona' is 1", "only rows of label 3"]),
-    "persona null on a row of another label": (PLAIN | {"persona": None}, ["column 'persona' is None", "label 3"]),
     "persona missing on a history row": (
         {key: value for key, value in HISTORY.items() if key != "persona"},
         ["column 'persona' is missing", "persona"],
     ),
     **{
         f"persona {value!r}": (HISTORY | {"persona": value}, [f"column 'persona' is {value!r};", "0, 1, 2, 3"])
-        for value in (4, -1, True, 1.0, "1", None)
+        for value in (4, True, None)
     },
     **{
         f"label {value!r}": (PLAIN | {"label": value}, [f"column 'label' is {value!r};", "0, 1, 2, 3"])
-        for value in (4, -1, True, False, 0.0, "0", None, [0])
+        for value in (-1, False, 0.0, "0", [0])
     },
     **{
         f"{column} {value!r}": (PLAIN | {column: value}, [f"column '{column}' is {value!r};", *map(repr, allowed)])
         for column, value, allowed in (
-            ("method", "设问", METHODS),
             ("method", "short", METHODS),
             ("model", "EVA", BOTS),
-            ("model", None, BOTS),
-            ("file", "2nd", FILES),
-            ("file", 1, FILES),
             ("file", ["1st"], FILES),
         )
     },
     **{
         f"{column} {value!r}": (PLAIN | {column: value}, [f"column '{column}' is {value!r};", "text that is not blank"])
-        for column, value in (("u1", ""), ("b1", " \t"), ("u2", "\u3000"), ("b2", 7), ("b2", None), ("u1", ["好"]))
+        for column, value in (("u1", ""), ("b1", " \t"), ("u2", "\u3000"), ("b2", 7))
     },
     "lone surrogate": (
         json.dumps(PLAIN | {"b2": "好\ud83d"}).encode(),
@@ -102,30 +95,21 @@ BAD = {
 
 
 @pytest.mark.parametrize(("line", "parts"), BAD.values(), ids=BAD)
-@pytest.mark.parametrize("number", [1, 3])
-def test_the_error_for_a_bad_row_names_its_place_and_the_allowed_values(line, parts, number, tmp_path):
-    lines = [*LINES[:5]]
-    lines[number - 1] = line
-    path = write(tmp_path / "raw.txt", lines)
+def test_the_error_for_the_first_bad_row_names_its_place_and_the_allowed_values(line, parts, tmp_path):
+    path = write(tmp_path / "raw.txt", [*LINES[:2], line, *LINES[3:5], b"{"])
     with pytest.raises(cdconv.InvalidSourceError) as caught:
         cdconv.read_rows(path)
     message = str(caught.value)
-    assert message.startswith(f"{path}:{number}: ")
+    assert message.startswith(f"{path}:3: ")
     for part in parts:
         assert part in message
     assert len(message.splitlines()) == 1
 
 
-def test_the_error_names_the_first_of_several_bad_rows(tmp_path):
-    path = write(tmp_path / "raw.txt", [*LINES[:4], b"", *LINES[4:8], b"{"])
-    with pytest.raises(cdconv.InvalidSourceError, match=r"raw\.txt:5: "):
-        cdconv.read_rows(path)
-
-
-@pytest.mark.parametrize("count", range(5))
-def test_too_few_rows_are_rejected(count, tmp_path):
-    with pytest.raises(cdconv.InvalidSourceError, match=rf"raw\.txt: {count} lines; at least 5"):
-        cdconv.read_rows(write(tmp_path / "raw.txt", LINES[:count]))
+def test_too_few_rows_are_rejected(tmp_path):
+    for count in (0, 4):
+        with pytest.raises(cdconv.InvalidSourceError, match=rf"raw\.txt: {count} lines; at least 5"):
+            cdconv.read_rows(write(tmp_path / "raw.txt", LINES[:count]))
     assert len(cdconv.read_rows(write(tmp_path / "raw.txt", LINES[:5]))) == 5
 
 
@@ -208,15 +192,6 @@ def test_a_file_that_is_not_the_release_is_rejected_as_the_default(change, relea
             assert part in str(caught.value)
     # Named explicitly as the source, it counts as a file of the user.
     assert build.find(str(path)).kind == "custom"
-
-
-def test_the_error_for_a_truncated_release_names_the_row(release, tmp_path, monkeypatch):
-    path = tmp_path / "cdconv.txt"
-    path.write_bytes(release.read_bytes()[:-40])
-    monkeypatch.setenv("CDCONV_FILE", str(path))
-    for read in read_default(tmp_path):
-        with pytest.raises(cdconv.InvalidSourceError, match=r"cdconv\.txt:11660: not a line of UTF-8 JSON"):
-            read()
 
 
 def test_the_sample_is_not_mistaken_for_the_release(tmp_path, monkeypatch):

@@ -71,12 +71,6 @@ def test_result_files_are_readable_by_everyone(one, tmp_path):
     assert table["prediction"] == [names[label] for label in one["predictions"]]
 
 
-def test_a_line_separator_in_a_record_ends_no_line(tmp_path):
-    run = {"request": {"recipe": {"config": "4-class", "note": "甲\u2028乙"}}}
-    add([evaluation(run=run)], tmp_path)
-    assert results.read_runs(tmp_path) == {"any": run}
-
-
 def test_a_second_evaluation_of_a_run_replaces_only_its_rows(one, tmp_path):
     others = [evaluation("other"), evaluation(split="validation")]
     add([one, *others], tmp_path)

@@ -9,7 +9,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.sets import EvalSet
 from contradiction.inference.base import OnBatch
-from contradiction.inputs.views import CONVERSATION, VIEWS
+from contradiction.inputs.views import VIEWS
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, NON_CONTRADICTION, merge, merge_label
 from contradiction.methods.base import Classification, Classifier
 from contradiction.verdict import NO_ANSWER, Verdict
@@ -126,8 +126,3 @@ def was_judged(verdict: Verdict) -> bool:
     Otherwise a judge could leave out hard chats.
     """
     return verdict.label is not None or verdict.reason == NO_ANSWER
-
-
-def reads_conversations(detector: ContradictionDetector) -> bool:
-    """Whether a model reads utterances of CDConv alone."""
-    return set(detector.columns) <= set(CONVERSATION)

@@ -65,8 +65,9 @@ class Outcome:
         return low, high
 
 
-def unsupported_reason(name: str, config: str, split: str, rule: Rule) -> str | None:
-    """Why no evaluation of a detector on a config and split has outcomes; None where it can have them."""
+def missing_reason(result: Mapping[str, Any], rule: Rule) -> str | None:
+    """Why an evaluation has no outcomes; None where it has."""
+    name, config, split = result["name"], result["config"], result["split"]
     if task_of(config) not in TASKS or has_two_texts(config):
         return f"config {config!r} has no contradictions of CDConv; settings are measured on {', '.join(TASKS)}"
     if split not in (SPLIT, WHOLE):
@@ -76,14 +77,6 @@ def unsupported_reason(name: str, config: str, split: str, rule: Rule) -> str | 
             f"{name}: its rule has no precisions of thresholds on validation; `cdconv calibrate` measures them on at "
             f"least {MIN_FOR_CURVE} contradictions and {MIN_FOR_CURVE} other replies"
         )
-    return None
-
-
-def missing_reason(result: Mapping[str, Any], rule: Rule) -> str | None:
-    """Why an evaluation has no outcomes; None where it has."""
-    name = result["name"]
-    if reason := unsupported_reason(name, result["config"], result["split"], rule):
-        return reason
     if "probabilities" not in result or rule_of(result) != rule.without_curve():
         return f"{name} was evaluated with an older decision rule; evaluate it again"
     truth = are_contradictions(task_of(result["config"]), result["references"])
