@@ -18,6 +18,7 @@ from contradiction.evaluation.evaluate import evaluate
 from contradiction.inference.base import Scores
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
+from contradiction.methods.base import SoftmaxClassifier
 from contradiction.methods.calibration import calibrate
 from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.loading import (
@@ -28,7 +29,6 @@ from contradiction.methods.loading import (
     name_with_digest,
     register,
 )
-from contradiction.methods.softmax import SoftmaxClassifier
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -125,7 +125,7 @@ from contradiction.inference.base import Backend, Scores
 from contradiction.inference.base import register as register_backend
 from contradiction.labels import LABELS
 from contradiction.methods.loading import register
-from contradiction.methods.softmax import SoftmaxClassifier
+from contradiction.methods.base import SoftmaxClassifier
 
 @register_backend
 class NoBackend(Backend):

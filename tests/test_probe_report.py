@@ -21,7 +21,7 @@ from contradiction.inference.base import Scores
 from contradiction.io.files import write_json
 from contradiction.labels import LABELS
 from contradiction.methods import loading
-from contradiction.methods.softmax import SoftmaxClassifier
+from contradiction.methods.base import SoftmaxClassifier
 from contradiction.paths import SHIPPED
 from contradiction.probing import pages, report
 from contradiction.probing.plan import ALL_TRIGGERS, instruction

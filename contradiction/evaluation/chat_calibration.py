@@ -15,9 +15,9 @@ from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.windows import is_opening
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, is_contradiction, merge
+from contradiction.methods.base import SoftmaxClassifier
 from contradiction.methods.calibration import with_curve
 from contradiction.methods.loading import load_classifier, save_rule
-from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.training import record
 
 FOLDS = 5

@@ -13,9 +13,8 @@ from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import Row
 from contradiction.inputs.windows import is_opening
 from contradiction.labels import CONTRADICTION, merge
-from contradiction.methods.base import Classifier, check_same_labels, joint_columns
+from contradiction.methods.base import Classifier, SoftmaxClassifier, check_same_labels, joint_columns
 from contradiction.methods.loading import load_classifier, load_rule, register
-from contradiction.methods.softmax import SoftmaxClassifier
 
 
 @register

@@ -14,8 +14,8 @@ from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG
 from contradiction.labels import LABELS
+from contradiction.methods.base import SoftmaxClassifier
 from contradiction.methods.loading import register
-from contradiction.methods.softmax import SoftmaxClassifier
 
 
 @register

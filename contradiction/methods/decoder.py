@@ -16,9 +16,8 @@ from contradiction.inputs.tokenization import has_known_token
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION, Row, normalize
 from contradiction.io.pretrained import load_tokenizer, loading
 from contradiction.labels import HISTORY
-from contradiction.methods.base import Prediction
+from contradiction.methods.base import Prediction, SoftmaxClassifier
 from contradiction.methods.loading import register
-from contradiction.methods.softmax import SoftmaxClassifier
 
 if TYPE_CHECKING:
     import torch

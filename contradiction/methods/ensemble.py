@@ -12,9 +12,8 @@ from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import Row
 from contradiction.inputs.windows import is_opening
-from contradiction.methods.base import check_same_labels, joint_columns, joint_progress
+from contradiction.methods.base import SoftmaxClassifier, check_same_labels, joint_columns, joint_progress
 from contradiction.methods.loading import load_classifier, load_rule, register
-from contradiction.methods.softmax import SoftmaxClassifier
 
 
 @register

@@ -29,10 +29,9 @@ from contradiction.io.files import read_json
 from contradiction.io.lines import LineFile
 from contradiction.labels import LABELS, NON_CONTRADICTION, merge_id
 from contradiction.markup import plain
-from contradiction.methods.base import Prediction
+from contradiction.methods.base import Prediction, SoftmaxClassifier
 from contradiction.methods.judge_answers import read_label
 from contradiction.methods.loading import register
-from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.paths import SAMPLE
 from contradiction.verdict import NO_ANSWER
 

@@ -14,9 +14,9 @@ from contradiction.data.splits import ONE_BOT, has_label
 from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.labels import GROUPED
+from contradiction.methods.base import SoftmaxClassifier
 from contradiction.methods.loading import load_classifier
 from contradiction.methods.ngrams import LinearModel
-from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.training import record
 
 if TYPE_CHECKING:
