@@ -28,8 +28,7 @@ from contradiction.errors import InputError
 from contradiction.io.files import RECORD, read_json
 from contradiction.io.tables import Table
 from contradiction.labels import LABELS
-from contradiction.training.recipe import Recipe
-from contradiction.training.recipe_files import load_recipe
+from contradiction.training.recipe import Recipe, load_recipe
 from evaluate_metric import evaluate_metric
 
 TEST_ROWS, RESAMPLES = 2332, 1000

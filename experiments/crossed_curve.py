@@ -21,7 +21,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.tables import Table, percent, with_interval
 from contradiction.training.accelerators import fast_precision
-from contradiction.training.recipe_files import load_recipe
+from contradiction.training.recipe import load_recipe
 
 
 def nested_parts(

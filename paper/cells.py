@@ -11,8 +11,7 @@ from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.labels import BOTS, GROUPED, task_of
 from contradiction.training import leakage, record
-from contradiction.training.recipe import Recipe, is_recorded_folder, option_named
-from contradiction.training.recipe_files import load_recipe
+from contradiction.training.recipe import Recipe, is_recorded_folder, load_recipe, option_named
 
 if TYPE_CHECKING:
     from datasets import Dataset

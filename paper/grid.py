@@ -51,9 +51,9 @@ def run(cell: Cell, *, data: str | Path, out: Path) -> str:
     Raises:
         InputError: among others, files of another run have the names of the cell.
     """
-    from contradiction import runs
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.evaluate import evaluate
+    from contradiction.training.train import train
 
     try:
         # The lock is beside the evaluations, because training locks the model folder itself.
@@ -66,7 +66,7 @@ def run(cell: Cell, *, data: str | Path, out: Path) -> str:
                     "another --out"
                 )
             if cell.trained:
-                runs.train(cell.recipe, data, out=cell.model(out), resume=True)
+                train(cell.recipe, data, out=cell.model(out), resume=True)
                 detector = ContradictionDetector.from_pretrained(cell.model(out))
             else:
                 detector = zero_shot(str(cell.recipe.model.backbone), cell.recipe.data.view)

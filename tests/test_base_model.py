@@ -8,8 +8,7 @@ from helpers.runs import train
 from contradiction.errors import InputError
 from contradiction.reports.model_card import model_card
 from contradiction.training import record
-from contradiction.training.recipe import Recipe
-from contradiction.training.recipe_files import load_recipe, recipe_files
+from contradiction.training.recipe import Recipe, load_recipe, recipe_files
 from contradiction.training.run import run_request
 from paper.grid import same_request
 

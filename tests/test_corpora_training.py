@@ -17,8 +17,7 @@ from contradiction.labels import LABELS
 from contradiction.methods.loading import load_classifier
 from contradiction.training.augmentation import training_rows
 from contradiction.training.losses import choice_loss
-from contradiction.training.recipe import Recipe
-from contradiction.training.recipe_files import load_recipe
+from contradiction.training.recipe import Recipe, load_recipe
 
 TINY = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 400}
 SPLITS = {"train": 48, "validation": 16}

@@ -21,7 +21,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io import manifest
 from contradiction.settings import Settings
-from contradiction.training.recipe_files import load_recipe, recipe_files
+from contradiction.training.recipe import load_recipe, recipe_files
 
 COUNT = int(os.environ.get("CDCONV_FUZZ", "0"))
 ROWS = 30

@@ -22,10 +22,10 @@ from contradiction.methods.base import Prediction
 from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.reports.model_card import write_cards
 from contradiction.settings import Settings
-from contradiction.training import record, trainers
+from contradiction.training import record
+from contradiction.training import train as train_module
 from contradiction.training.loop import train_checkpoint
-from contradiction.training.recipe import Recipe
-from contradiction.training.recipe_files import load_recipe
+from contradiction.training.recipe import Recipe, load_recipe
 
 QUICK = Recipe.of(
     name="quick",
@@ -182,7 +182,7 @@ def test_a_run_interrupted_between_stages_resumes_with_the_next(folder, sample_r
         done.append(run.recipe.data.view)
         return train_checkpoint(run)
 
-    monkeypatch.setitem(trainers.TRAINERS, "checkpoint", stop_at_the_second)
+    monkeypatch.setattr(train_module, "train_checkpoint", stop_at_the_second)
     out = tmp_path / "hierarchy"
     with pytest.raises(RuntimeError):
         train(QUICK, data=sample_repo, out=out)

@@ -14,7 +14,7 @@ from contradiction import cli
 from contradiction.chats.writers import ResumableOutput
 from contradiction.errors import InputError
 from contradiction.io.files import LockedError, locked
-from contradiction.training.recipe_files import load_recipe
+from contradiction.training.recipe import load_recipe
 from paper import reproduce as reproduce_module
 
 TOML = '{}\nconfig = "4-class"\nepochs = {}\nbatch_size = 16\nlearning_rate = 3e-3\n' + TINY_TOML

@@ -15,8 +15,7 @@ from contradiction.training import record
 from contradiction.training.augmentation import nli_rows, training_rows
 from contradiction.training.loaders import encode_rows
 from contradiction.training.losses import ALLOWED, SOFT, UNLABELLED
-from contradiction.training.recipe import Recipe
-from contradiction.training.recipe_files import load_recipe, require_folders
+from contradiction.training.recipe import Recipe, load_recipe, require_folders
 
 RECIPE = Recipe.of(name="quick", view="flatten", config="4-class", scratch=TINY)
 KINDS = ("entailment", "neutral", "contradiction")

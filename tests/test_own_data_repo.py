@@ -113,3 +113,6 @@ def test_the_results_of_cdconv_are_not_replaced_by_those_on_other_rows(
     code, _, err = run(tmp_path / "second.json", "--folder", results, script=add)
     assert code == 2 and "on other rows" in err and "--folder" in err
     assert {path: path.read_bytes() for path in results.rglob("*") if path.is_file()} == before
+    shutil.copy(tmp_path / "second.json", results)
+    code, _, err = run("--folder", results, "--out", tmp_path / "page.md", script=add)
+    assert code == 2 and "second.json" in err and "on other rows" in err

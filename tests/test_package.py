@@ -75,7 +75,7 @@ def test_the_command_line_runs_and_prints_its_version(call):
 def test_recipes_are_found_by_name_and_the_package_contains_the_page_and_the_metric(call, environment):
     code = (
         "from importlib.util import find_spec\n"
-        "from contradiction import page, paths; from contradiction.training.recipe_files import load_recipe\n"
+        "from contradiction import page, paths; from contradiction.training.recipe import load_recipe\n"
         "assert paths.CHECKOUT is None and not paths.SHIPPED.exists()\n"
         "print(load_recipe('tiny').data.config, page.app().__file__, "
         "*(find_spec(name).origin for name in ('evaluate_metric.evaluate_metric', 'contradiction.cdconv')))"

@@ -18,7 +18,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import read_json
 from contradiction.labels import BOTS
-from contradiction.training.recipe_files import load_recipe
+from contradiction.training.recipe import load_recipe
 from evaluate_metric.evaluate_metric import compare
 from paper import paired_tests
 from paper.cells import cells_of, values_of

@@ -18,9 +18,8 @@ from contradiction.io import files
 from contradiction.methods.loading import load_classifier
 from contradiction.training import loop as training
 from contradiction.training import record
-from contradiction.training.recipe_files import load_recipe
+from contradiction.training.recipe import load_recipe
 from contradiction.training.run_folder import explain_write_errors, is_finished
-from contradiction.training.tracking import Tracker
 
 # Everything that has its own state or draws random numbers, all at once.
 TOML = (
@@ -78,15 +77,14 @@ def test_a_process_killed_within_an_epoch_resumes_to_the_same_bytes(recipe, whol
 def test_a_run_stopped_after_any_step_resumes_to_the_same_bytes(
     recipe, whole, sample_repo, tmp_path, monkeypatch, stops
 ):
-    real, reached = Tracker.step, []
+    reached = []
 
-    def stopping(self, number, *rest):
+    def stopping(_, number, *rest):
         reached.append(number)
         if number in stops and reached.count(number) == 1:
             raise KeyboardInterrupt
-        real(self, number, *rest)
 
-    monkeypatch.setattr(Tracker, "step", stopping)
+    monkeypatch.setattr(training, "log_step", stopping)
     out = tmp_path / "run"
     for number in range(len(stops)):
         with pytest.raises(KeyboardInterrupt):
@@ -99,16 +97,14 @@ def test_a_run_stopped_after_any_step_resumes_to_the_same_bytes(
 
 def test_the_last_weights_are_kept_also_after_a_resume(recipe, whole, sample_repo, tmp_path, monkeypatch):
     last = load_recipe(recipe).with_changes(checkpoint="last")
-    real = Tracker.step
 
-    def stopping(self, number, *rest):
+    def stopping(_, number, *rest):
         if number == STEPS + 9:
             raise KeyboardInterrupt
-        real(self, number, *rest)
 
     out = tmp_path / "run"
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Tracker, "step", stopping)
+        patch.setattr(training, "log_step", stopping)
         train(last, data=sample_repo, out=out, save_steps=5)
     train(last, data=sample_repo, out=out, resume=True)
     assert curve(out) == curve(whole)

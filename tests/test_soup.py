@@ -16,8 +16,7 @@ from contradiction.io.files import read_json, write_json
 from contradiction.reports.model_card import model_card
 from contradiction.training import record
 from contradiction.training.merging import ensemble
-from contradiction.training.recipe import Recipe
-from contradiction.training.recipe_files import load_recipe
+from contradiction.training.recipe import Recipe, load_recipe
 from paper.soup import soup
 
 

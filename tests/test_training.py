@@ -12,15 +12,15 @@ from helpers import processes
 from helpers.runs import TINY, TINY_TOML, scalars, train
 from huggingface_hub import DatasetCardData
 from safetensors.numpy import load_file
+from transformers import AutoModelForSequenceClassification, BertConfig
 
-from contradiction import runs
 from contradiction.data import splits as data_splits
 from contradiction.errors import InputError
-from contradiction.training import accelerators, trainers
+from contradiction.training import accelerators
 from contradiction.training import loop as training
 from contradiction.training import run as run_module
-from contradiction.training.recipe import Recipe
-from contradiction.training.recipe_files import load_recipe
+from contradiction.training import train as train_module
+from contradiction.training.recipe import Recipe, load_recipe
 from contradiction.training.run import load_splits
 
 QUICK = Recipe.of(
@@ -219,8 +219,8 @@ def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):
         assert together["train_loss"] == pytest.approx(alone["train_loss"], abs=1e-5)
         assert together["validation"]["n"] == alone["validation"]["n"]
         assert together["validation"]["macro_f1"] == pytest.approx(alone["validation"]["macro_f1"], abs=0.02)
-    tracked = [scalars(tmp_path / f"{name}.tracking")["train/loss"] for name in ("one", "two")]
-    assert tracked[1] == [(10, pytest.approx(tracked[0][0][1], abs=1e-5))], "the loss covers the rows of both processes"
+    tracked = [scalars(tmp_path / f"{name}.tracking")["train/epoch_loss"] for name in ("one", "two")]
+    assert [value for _, value in tracked[1]] == pytest.approx([value for _, value in tracked[0]], abs=1e-5)
 
 
 def test_a_backbone_is_recorded_by_its_content_not_its_path(finished, sample_repo, tmp_path):
@@ -288,13 +288,13 @@ def test_fp16_training_is_rejected_on_a_cpu(method, sample_repo, tmp_path):
 def test_a_cpu_without_bf16_instructions_trains_in_fp32(instructions, monkeypatch, tmp_path, caplog):
     trained = []
     monkeypatch.setattr(accelerators, "has_bf16", lambda: instructions)
-    monkeypatch.setattr(trainers, "train", lambda run: trained.append(run.recipe.precision))
-    monkeypatch.setattr(runs, "write_cards", lambda folder: None)
+    monkeypatch.setattr(train_module, "train_run", lambda run: trained.append(run.recipe.precision))
+    monkeypatch.setattr(train_module, "write_cards", lambda folder: None)
     options = {"config": "4-class", "view": "flatten", "scratch": TINY}
-    runs.train({"precision": "bf16", **options}, "cdconv", tmp_path / "run")
+    train_module.train({"precision": "bf16", **options}, "cdconv", tmp_path / "run")
     assert trained == ["bf16" if instructions else "fp32"]
     assert ("bf16" in caplog.text) is not instructions
-    runs.train(options, "cdconv", tmp_path / "run", precision="bf16")
+    train_module.train(options, "cdconv", tmp_path / "run", precision="bf16")
     assert trained[1:] == ["bf16"]
 
 
@@ -302,3 +302,32 @@ def test_a_second_precision_in_one_process_raises_one_clear_error(finished, samp
     with pytest.raises(InputError, match="precision 'bf16' cannot be used here: .*already been initialized"):
         train(QUICK.with_changes(precision="bf16"), data=sample_repo, out=tmp_path / "run")
     assert not list(tmp_path.iterdir())
+
+
+def optimizer_settings(**options):
+    """The learning rate and weight decay of each trained parameter of a small model, by name."""
+    model = AutoModelForSequenceClassification.from_config(
+        BertConfig(vocab_size=50, hidden_size=16, num_attention_heads=2, num_hidden_layers=2, intermediate_size=32)
+    )
+    model.get_input_embeddings().requires_grad_(False)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    by_name = {
+        names[id(parameter)]: (group["lr"], group["weight_decay"])
+        for group in training.adamw(model, QUICK.with_changes(learning_rate=1.0, **options)).param_groups
+        for parameter in group["params"]
+    }
+    assert len(by_name) == len(names) - 1, "frozen parameters are in no group"
+    return by_name
+
+
+def test_all_parameters_share_the_learning_rate_and_only_matrices_decay():
+    by_name = optimizer_settings(weight_decay=0.01)
+    assert {rate for rate, _ in by_name.values()} == {1.0}
+    assert by_name["bert.encoder.layer.0.attention.self.query.weight"][1] == 0.01
+    assert by_name["bert.encoder.layer.0.attention.self.query.bias"][1] == 0.0
+    assert by_name["bert.embeddings.LayerNorm.weight"][1] == 0.0
+
+
+def test_the_pooler_and_the_head_can_have_a_higher_learning_rate():
+    fast = {name for name, (rate, _) in optimizer_settings(head_learning_rate=5.0).items() if rate == 5.0}
+    assert fast == {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight", "classifier.bias"}

@@ -59,8 +59,8 @@ def demo(
 
 
 def _trained(out: Path, backbone: str | None, data: str) -> Path:
-    from contradiction import runs
-    from contradiction.training.recipe_files import load_recipe
+    from contradiction.training.recipe import load_recipe
+    from contradiction.training.train import train
 
     recipe = load_recipe("flatten-4-class").with_changes(backbone=backbone) if backbone else load_recipe("tiny")
     if backbone:
@@ -68,7 +68,7 @@ def _trained(out: Path, backbone: str | None, data: str) -> Path:
     else:
         typer.echo("a small encoder, trained from scratch: it only shows the steps, and its scores are low")
     _set_aside_another_run(out, recipe, data)
-    runs.train(recipe, data, out, resume=True)
+    train(recipe, data, out, resume=True)
     say_what_follows(out, data)
     return out
 

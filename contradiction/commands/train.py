@@ -76,10 +76,10 @@ def train(
     ] = False,
 ) -> None:
     """Trains a detector and saves the checkpoint with the best validation score. The test split is not read."""
-    from contradiction import runs
+    from contradiction.training.train import train
 
     data = data_repo(data, speakers_of(user_name, bot_name))
-    folder = runs.train(
+    folder = train(
         recipe, data, out, resume=resume, save_steps=save_steps, track=track, deterministic=deterministic,
         backbone=backbone, base_model=base_model, teachers=teacher or None, nli=nli, seed=seed, precision=precision,
     )  # fmt: skip

@@ -1,15 +1,17 @@
-"""The devices of a run: precision, processes, and deterministic algorithms."""
+"""The devices of a run: precision, processes, deterministic algorithms, and the trackers of its curves."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator, PartialState
-from accelerate.utils import parse_flag_from_env
+from accelerate.tracking import get_available_trackers
+from accelerate.utils import LoggerType, parse_flag_from_env
 
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line
 from contradiction.inference.torch_backend import has_bf16
 
 if TYPE_CHECKING:
@@ -88,3 +90,45 @@ def deterministic(enabled: bool) -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(algorithms, warn_only=warn_only)
         torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = cudnn
+
+
+def check_tracker(name: str) -> None:
+    """Raises InputError if accelerate knows no such tracker, or its package is not installed."""
+    known = sorted(str(logger) for logger in LoggerType if logger != LoggerType.ALL)
+    if name not in known:
+        raise InputError(f"--track {name}: no such tracker; the trackers are {', '.join(known)}")
+    if name not in map(str, get_available_trackers()):
+        raise InputError(f"--track {name}: its package is not installed; pip install {name.replace('_', '-')}")
+
+
+@contextmanager
+def tracking(accelerator: Accelerator, recipe: "Recipe", run: str, resumed: bool) -> Iterator[None]:
+    """Starts the trackers of an accelerator, and closes them when the block ends, also after an error.
+
+    The curves of a resumed run continue, where the tracker can. Weights & Biases identifies a run by its id: set
+    ``WANDB_RUN_ID`` and ``WANDB_RESUME=allow`` in the environment.
+
+    Raises:
+        InputError: a tracker cannot be started, for instance without a login.
+    """
+    if accelerator.log_with:
+        # TensorBoard accepts no lists, no tables and no None.
+        config = {
+            name: value if isinstance(value, int | float) else str(value) for name, value in recipe.options().items()
+        }
+        options = {"wandb": {"name": run}, "trackio": {"name": run, "resume": "allow" if resumed else "never"}}
+        try:
+            accelerator.init_trackers("cdconv", config=config, init_kwargs=options)
+        except Exception as error:  # each tracker raises errors of its own
+            raise InputError(f"--track {accelerator.log_with[0]}: cannot be started ({first_line(error)})") from error
+    try:
+        yield
+    finally:
+        # Not accelerator.end_training: it would also end the process group, which the next stage needs.
+        for tracker in accelerator.trackers:
+            tracker.finish()
+
+
+def tracking_folder(out: Path) -> Path:
+    """The folder for the files of trackers: beside the model folder, because all of the model folder is published."""
+    return out.with_name(f"{out.name}.tracking")

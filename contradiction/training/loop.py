@@ -18,15 +18,13 @@ from contradiction.inputs.views import CHINESE_ONLY_KEY, VIEWS
 from contradiction.io import files
 from contradiction.io.environment import no_model_bars
 from contradiction.labels import task_of
-from contradiction.training import tracking
-from contradiction.training.accelerators import accelerator_for
+from contradiction.training.accelerators import accelerator_for, tracking, tracking_folder
 from contradiction.training.accelerators import deterministic as only_deterministic
 from contradiction.training.augmentation import rewritten
 from contradiction.training.distillation import soft_labels
 from contradiction.training.initialize import initialize_model
 from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
 from contradiction.training.losses import GROUP, UNLABELLED, Objective, objective
-from contradiction.training.optimizers import adamw
 from contradiction.training.recipe import Recipe
 from contradiction.training.run import Run, Trained
 from contradiction.training.run_folder import (
@@ -59,7 +57,7 @@ def train_checkpoint(run: Run) -> Trained:
         # One batch of the recipe is one step, whatever the number of processes.
         dataloader_config=DataLoaderConfiguration(split_batches=True),
         log_with=run.track,
-        project_config=ProjectConfiguration(logging_dir=str(run.logs or tracking.folder_of(run.out))),
+        project_config=ProjectConfiguration(logging_dir=str(run.logs or tracking_folder(run.out))),
     )
     layout = Layout(
         len(training.rows), recipe.optimizer.batch_size, accelerator.num_processes, accelerator.process_index
@@ -67,11 +65,11 @@ def train_checkpoint(run: Run) -> Trained:
     if recipe.loss.choice:
         layout.check_groups(training.rows[GROUP])
     resumed = (run.work / "state").is_dir()
-    curves = tracking.tracking(accelerator, recipe.model_dump(), run.tracked_as or run.out.name, resumed=resumed)
-    with only_deterministic(run.deterministic), curves as tracker:
+    curves = tracking(accelerator, recipe, run.tracked_as or run.out.name, resumed=resumed)
+    with only_deterministic(run.deterministic), curves:
         set_seed(recipe.seed)
         steps = _prepare(accelerator, run, layout)
-        progress = _train(steps, run, tracker)
+        progress = _train(steps, run)
     model = accelerator.unwrap_model(steps.model)
     minutes = sum(epoch["seconds"] for epoch in progress.epochs) / 60
     return Trained(model.num_parameters(), minutes, str(model.device), asdict(progress))
@@ -132,7 +130,28 @@ def _teacher_probabilities(accelerator: Accelerator, run: Run) -> np.ndarray:
     return probabilities
 
 
-def _train(steps: _Steps, run: Run, tracker: tracking.Tracker) -> Progress:
+def adamw(model: "PreTrainedModel", recipe: Recipe) -> torch.optim.AdamW:
+    """The optimizer of a run.
+
+    Matrices have weight decay; vectors (biases and normalisation weights) have none. The pooler and the head have
+    another learning rate where the recipe sets one.
+    """
+    options = recipe.optimizer
+    groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            in_encoder = name.startswith(f"{model.base_model_prefix}.") and ".pooler." not in name
+            rate = options.learning_rate if in_encoder else options.head_learning_rate or options.learning_rate
+            decay = options.weight_decay if parameter.ndim > 1 else 0.0
+            groups.setdefault((rate, decay), []).append(parameter)
+    return torch.optim.AdamW(
+        [{"params": part, "lr": rate, "weight_decay": decay} for (rate, decay), part in groups.items()],
+        # The fused kernel is faster. With the gradient scaler of fp16, accelerate could not see that it skipped a step.
+        fused=recipe.precision != "fp16",
+    )
+
+
+def _train(steps: _Steps, run: Run) -> Progress:
     """Trains, validates and saves the remaining epochs; returns the progress of the whole run."""
     recipe, work, layout, accelerator = run.recipe, run.work, steps.layout, steps.accelerator
     progress, position = load_state(accelerator, work)
@@ -153,7 +172,7 @@ def _train(steps: _Steps, run: Run, tracker: tracking.Tracker) -> Progress:
     with bar:
         while len(progress.epochs) < recipe.optimizer.epochs:
             epoch = len(progress.epochs)
-            loss, seconds = _one_epoch(steps, epoch, position, bar, tracker, after_step)
+            loss, seconds = _one_epoch(steps, epoch, position, bar, after_step)
             # With few training rows, validation takes longer than the epoch, and the bar stands still.
             bar.set_description(f"validating {recipe.name}")
             scores = evaluate_epoch(accelerator, steps.model, steps.validation_batches, recipe)
@@ -161,7 +180,8 @@ def _train(steps: _Steps, run: Run, tracker: tracking.Tracker) -> Progress:
             progress.epochs.append({"train_loss": loss, "seconds": round(seconds, 1), "validation": scores})
             if accelerator.is_main_process:
                 bar.write(_summary(epoch, recipe.optimizer.epochs, loss, scores))
-            tracker.epoch((epoch + 1) * layout.steps, loss, scores)
+            values = {f"validation/{name}": scores[name] for name in ("macro_f1", "accuracy")}
+            accelerator.log({"train/epoch_loss": loss, **values}, step=(epoch + 1) * layout.steps)
             if scores["macro_f1"] > progress.best_macro_f1 or recipe.optimizer.checkpoint == "last":
                 progress.best_macro_f1, progress.best_epoch = scores["macro_f1"], epoch + 1
                 _save_best(steps, run)
@@ -184,7 +204,6 @@ def _one_epoch(
     epoch: int,
     position: Position,
     bar: tqdm,
-    tracker: tracking.Tracker,
     after_step: Callable[[Position], None],
 ) -> tuple[float, float]:
     """Trains on the rows of an epoch after ``position``; returns the mean loss of a row and the seconds."""
@@ -216,11 +235,16 @@ def _one_epoch(
         position = Position(step, position.loss + value, position.rows + rows, time.perf_counter() - before)
         rate = steps.schedule.get_last_lr()[0]
         bar.set_postfix(loss=f"{value / max(rows, 1):.3f}", lr=f"{rate:.1e}", refresh=False)
-        tracker.step(epoch * layout.steps + step, value, rows, rate)
+        log_step(accelerator, epoch * layout.steps + step, value / max(rows, 1), rate)
         after_step(position)
     # Python floats, summed in the order of the processes: an interrupted epoch gives exactly the same mean.
     sums = gather_object([(position.loss, position.rows)])
     return sum(loss for loss, _ in sums) / sum(count for _, count in sums), position.seconds
+
+
+def log_step(accelerator: Accelerator, number: int, loss: float, rate: float) -> None:
+    """Sends the mean loss of the main process and the learning rate of a step, from 1 over all epochs, to trackers."""
+    accelerator.log({"train/loss": loss, "train/learning_rate": rate}, step=number)
 
 
 def evaluate_epoch(

@@ -6,8 +6,9 @@ from pathlib import Path
 from tensorboardX.proto.event_pb2 import Event
 
 from contradiction.decision import Point, Rule
-from contradiction.training import record, trainers
+from contradiction.training import record
 from contradiction.training.run import Run
+from contradiction.training.train import train_run
 
 # The size of an encoder with random weights that trains in seconds, and the same in a recipe without tables.
 TINY = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
@@ -24,7 +25,7 @@ view = "flatten"
 
 def train(recipe, data, out, **options):
     """Trains a recipe without writing a card, which takes longer than the training of a tiny encoder."""
-    return trainers.train(Run(recipe, data, Path(out), **options))
+    return train_run(Run(recipe, data, Path(out), **options))
 
 
 def with_options(request, **options):
