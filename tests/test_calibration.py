@@ -16,7 +16,6 @@ from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG
 from contradiction.labels import NON_CONTRADICTION, STAGES
 from contradiction.methods.calibration import (
-    calibrate,
     curve_of,
     fit,
     fit_calibration,
@@ -25,7 +24,7 @@ from contradiction.methods.calibration import (
     with_curve,
 )
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.loading import load_rule, save_rule
+from contradiction.methods.loading import calibrate, load_rule, save_rule
 
 
 def draw_logits(rows=4000, scale=2.0, seed=0):

@@ -20,10 +20,9 @@ from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods import llm_judge
-from contradiction.methods.calibration import calibrate
 from contradiction.methods.cascade import CascadeClassifier
 from contradiction.methods.llm_judge import LLMJudge
-from contradiction.methods.loading import load_classifier, load_rule, name_with_digest
+from contradiction.methods.loading import calibrate, load_classifier, load_rule, name_with_digest
 from contradiction.verdict import NO_ANSWER
 
 CAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")

@@ -19,10 +19,10 @@ from contradiction.inference.base import Scores
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods.base import SoftmaxClassifier
-from contradiction.methods.calibration import calibrate
 from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.loading import (
     METHODS,
+    calibrate,
     load_classifier,
     load_rule,
     method_of,

@@ -259,9 +259,8 @@ def calibrate(
     from contradiction.evaluation.evaluate import trained_config
     from contradiction.io.files import check_new
     from contradiction.io.tables import Table
-    from contradiction.methods import calibration
+    from contradiction.methods import loading
     from contradiction.methods.checkpoint import check_view, save_view
-    from contradiction.methods.loading import method_of
     from contradiction.training import record
 
     if not model.is_dir():
@@ -284,13 +283,13 @@ def calibrate(
         check_view(model, view)
     with _calibrated(model, out) as folder:
         with counting(f"calibrating {model.name}", len(rows)) as bar, asking(bar, yes):
-            rule = calibration.calibrate(folder, rows, view=view, on_batch=bar.advance)
+            rule = loading.calibrate(folder, rows, view=view, on_batch=bar.advance)
         record.write_calibrated_on(folder, None)
         if view:
             save_view(folder, view)
     body = [("temperature", f"{rule.temperature:.2f}"), ("2-class from probability", f"{rule.threshold:.2f}")]
     body += [(f"bias of {name}", f"{value:+.2f}") for name, value in rule.biases.items() if value]
-    place = (out or model) / method_of(model).MARKER
+    place = (out or model) / loading.method_of(model).MARKER
     show(Table(f"{place}: chosen on {len(rows):,} validation rows", ("", "value"), body))
 
 

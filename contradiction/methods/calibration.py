@@ -1,8 +1,7 @@
-"""Chooses the decision rule of a detector on the validation split."""
+"""Fits a decision rule to logits or probabilities, and to the labels of their rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,64 +10,16 @@ from scipy.special import expit, log_softmax, logsumexp
 
 from contradiction.decision import MIN_FOR_CURVE, Point, Rule
 from contradiction.errors import InputError
-from contradiction.inference.base import OnBatch
-from contradiction.inputs.views import Row
-from contradiction.inputs.windows import row_of
 from contradiction.labels import is_contradiction
-from contradiction.methods.base import Classifier
-from contradiction.methods.loading import load_classifier, save_rule
 
 if TYPE_CHECKING:
-    from datasets import Dataset
     from numpy.typing import ArrayLike
 
-OPENINGS_CALLED = 0.01
 MAX_POINTS = 200  # of the curve: enough to place a threshold to half a point of recall
 RESAMPLES = 10  # of the rows, over which offsets are averaged
 ROUNDS = 3  # over the offsets, at most
 # The smallest first, because the first of equally good offsets is taken.
 OFFSETS = sorted(np.arange(-4, 4.001, 0.1).round(1).tolist(), key=abs)
-
-
-def calibrate(folder: str | Path, rows: "Dataset", *, view: str | None = None, on_batch: OnBatch | None = None) -> Rule:
-    """Chooses the decision rule of a model folder, and writes it there.
-
-    Args:
-        folder: a model folder of any method, or a stage of a hierarchical one.
-        rows: the validation split of a config with the labels of the model.
-        view: the utterances that the model reads, where its configuration does not say.
-        on_batch: called with the number of conversations done, after each forward pass.
-
-    Raises:
-        InputError: the model predicts other labels than the rows have, or reads columns that they lack.
-    """
-    classifier = load_classifier(folder, view=view)
-    if missing := [column for column in classifier.columns if column not in rows.column_names]:
-        raise InputError(f"{folder} reads {', '.join(classifier.columns)}; the data has no {', '.join(missing)}")
-    names = rows.features["label"].names
-    table = rows.to_list()  # twenty times as fast as row by row
-    rule = classifier.fit_rule(table, [names[row["label"]] for row in table], on_batch=on_batch)
-    if "u1" in rows.column_names and classifier.judges_openings and classifier.usage() is None:
-        classifier.rule = rule
-        rule = replace(rule, opening=opening_threshold(classifier, table))
-    save_rule(folder, rule)
-    return rule
-
-
-def opening_threshold(classifier: Classifier, rows: Sequence[Row]) -> float:
-    """The probability of a contradiction that at most ``OPENINGS_CALLED`` of the first replies of some rows reach.
-
-    The first reply of a conversation of CDConv is taken for consistent. The threshold is 0 for a model that does not
-    tell self-contradictions from others.
-    """
-    openings = [row_of("", "", *pair) for pair in dict.fromkeys((row["u1"], row["b1"]) for row in rows)]
-    found = []
-    for prediction in classifier.predict(openings):
-        if (probabilities := classifier.opening_probabilities(prediction.probabilities)) is None:
-            return 0.0
-        scores = classifier.scores(probabilities)
-        found.append(sum(scores[name] for name in classifier.contradictions))
-    return round(float(np.quantile(found, 1 - OPENINGS_CALLED, method="higher")) + 1e-4, 4)
 
 
 def class_ids(names: Sequence[str], labels: Sequence[str], model: str) -> np.ndarray:

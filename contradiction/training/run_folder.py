@@ -19,8 +19,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.io import files
 from contradiction.labels import CONTRADICTIONS, WITHOUT_RULE, is_contradiction, task_of_labels
 from contradiction.methods.base import Classifier
-from contradiction.methods.calibration import calibrate
-from contradiction.methods.loading import load_classifier, save_rule, write_manifests
+from contradiction.methods.loading import calibrate, load_classifier, save_rule, write_manifests
 from contradiction.training import record
 
 if TYPE_CHECKING:
