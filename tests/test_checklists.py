@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from datasets import ClassLabel, List, Value, load_dataset
+from datasets import load_dataset
 from datasets.info import DatasetInfosDict
 from helpers.data_repo import contents, header
 from huggingface_hub import DatasetCard, DatasetCardData
@@ -190,27 +190,6 @@ def test_the_replacement_turn_is_the_first_of_those_inserted(config, rows):
 
 
 # --- as published ---------------------------------------------------------------------------------------------------
-
-
-def test_column_types(loaded):
-    messages = List({"role": Value("string"), "content": Value("string")})
-    label = ClassLabel(names=NAMES)
-    for config in A2T:
-        assert list(loaded[config].features.items()) == [
-            ("id", Value("int32")),
-            ("messages", messages),
-            ("inserted", Value("int8")),
-            ("label", label),
-            ("evidence", List(Value("int8"))),
-        ]
-    for config in RCT:
-        assert list(loaded[config].features.items()) == [
-            ("id", Value("int32")),
-            ("messages", messages),
-            ("form", ClassLabel(names=["removed", "replaced"])),
-            ("label", label),
-            ("origin", label),
-        ]
 
 
 @only_for("release")

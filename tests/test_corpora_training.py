@@ -80,11 +80,8 @@ def repos(copies, tmp_path_factory):
 RUNS = {
     "decode-structured": ("decode", "auc"),
     "decode-unstructured": ("decode", "auc"),
-    "ocnli": ("ocnli", "macro_f1"),
     "ocnli, hypothesis-only": ("ocnli", "macro_f1"),
-    "dialfact-verification": ("dialfact", "macro_f1"),
     "dialfact-verifiable": ("dialfact", "accuracy"),
-    "mutual-individual": ("mutual", "mrr"),
     "mutual-choice": ("mutual", "r1"),
 }
 

@@ -81,13 +81,6 @@ def test_a_downloaded_file_is_not_downloaded_again(served_sample):
     assert served_sample.methods.count("GET") == 1
 
 
-def test_builder_downloads_the_release_too(served_sample, tmp_path):
-    builder = cdconv.CDConv(cache_dir=str(tmp_path / "cache"), config_name="4-class")
-    builder.download_and_prepare()
-    assert builder.as_dataset("train").num_rows == 288
-    assert "GET" in served_sample.methods
-
-
 def cut_by_a_row(server):
     server.body = server.body[: server.body.rstrip(b"\n").rindex(b"\n") + 1]
 
@@ -105,16 +98,8 @@ def connection_lost(server):
     server.body = server.body[: server.length // 2]
 
 
-def not_found(server):
-    server.status = {"HEAD": 404, "GET": 404}
-
-
 def server_error(server):
     server.status = {"HEAD": 200, "GET": 500}
-
-
-def too_many_requests(server):
-    server.status = {"HEAD": 200, "GET": 429}
 
 
 def no_server(server):
@@ -128,9 +113,7 @@ def no_server(server):
         (cut_within_a_row, f":{LINES}: not a line of UTF-8 JSON"),
         (other_page, ":1: not a line of UTF-8 JSON"),
         (connection_lost, "nor fetched from http://127.0.0.1"),
-        (not_found, "nor fetched from http://127.0.0.1"),
         (server_error, "nor fetched from http://127.0.0.1"),
-        (too_many_requests, "nor fetched from http://127.0.0.1"),
         (no_server, "nor fetched from http://127.0.0.1"),
     ],
 )

@@ -304,7 +304,7 @@ def test_calibration_on_long_two_label_chats_and_on_too_few(run, random_model, s
     assert load_rule(folder) == rule
 
 
-@pytest.mark.parametrize(("chats", "contradictions"), [(24, 12), (40, 14), (60, 24)])
+@pytest.mark.parametrize(("chats", "contradictions"), [(24, 12), (60, 24)])
 def test_after_a_calibration_on_few_chats_settings_work_or_say_how_many_chats_they_need(
     run, random_model, sample_chats, tmp_path, chats, contradictions
 ):

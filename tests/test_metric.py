@@ -91,11 +91,6 @@ def test_a_label_that_the_references_lack_is_not_averaged() -> None:
     assert score([0] * 4, [0, 0, 0, 1], "2-class", bootstrap=20)["macro_f1"] == pytest.approx(6 / 7)
 
 
-def test_wrong_kind_of_contradiction_is_right_in_two_classes() -> None:
-    result = score([1, 2, 3, 0], [2, 3, 1, 0])
-    assert (result["accuracy"], result["two_class"]["accuracy"]) == (0.25, 1.0)
-
-
 def test_results_are_plain_json() -> None:
     references = sample(50)
     result = score(references, noisy(references, 0.7, 1), bootstrap=np.int64(20), confidence_level=np.float64(0.9))
@@ -149,15 +144,6 @@ def test_interval_has_about_its_nominal_coverage() -> None:
     assert 0.84 <= covered / 200 <= 0.96
 
 
-def test_interval_at_the_size_of_the_test_split_is_about_plus_or_minus_three_points() -> None:
-    references = sample(2332)
-    result = score(references, noisy(references, 0.5, 3), bootstrap=2000)
-    for part, half_width in ((result, 3.1), (result["two_class"], 1.9)):
-        low, high = part["interval"]["macro_f1"]
-        assert low < part["macro_f1"] < high
-        assert 50 * (high - low) == pytest.approx(half_width, abs=0.6)
-
-
 def test_stratified_resamples_keep_the_references_of_each_class() -> None:
     # Only one of two classes is ever predicted. Accuracy is then the share of that class, which stratified draws fix.
     references, predictions = [0] * 30 + [1] * 70, [1] * 100
@@ -165,13 +151,6 @@ def test_stratified_resamples_keep_the_references_of_each_class() -> None:
     free = score(references, predictions, "2-class", bootstrap=500)["interval"]
     assert fixed["accuracy"] == [0.7, 0.7] and fixed["stratified"] is True
     assert free["accuracy"][0] < 0.65 < 0.75 < free["accuracy"][1] and free["stratified"] is False
-
-
-def test_stratified_resampling_never_loses_a_rare_class() -> None:
-    references, predictions = [0] * 99 + [1], [0] * 100  # without the rare class all is right
-    fixed = score(references, predictions, "2-class", bootstrap=500, stratified=True)["interval"]
-    free = score(references, predictions, "2-class", bootstrap=500)["interval"]
-    assert fixed["macro_f1"][1] < 0.5 and free["macro_f1"][1] == 1.0
 
 
 def test_seed_and_level_decide_the_interval() -> None:
@@ -224,13 +203,6 @@ def test_differences_equal_those_of_two_scores(rows: tuple[str, list[int], list[
     assert result["mcnemar"]["only_baseline_right"] == (~rights[0] & rights[1]).sum()
 
 
-def test_clearly_better_has_the_smallest_p_value_but_not_zero() -> None:
-    references = sample(500)
-    result = compare(references, references, noisy(references, 0.5, 1), bootstrap=1000)
-    assert result["p_value"] == pytest.approx(2 / 1001)
-    assert result["interval"]["macro_f1_difference"][0] > 0
-
-
 def test_equal_predictions_have_p_value_one() -> None:
     references = sample(500)
     predictions = noisy(references, 0.5, 1)
@@ -247,15 +219,6 @@ def test_swapping_the_two_detectors_changes_only_the_sign() -> None:
     assert one["macro_f1_difference"] == pytest.approx(-other["macro_f1_difference"])
     assert one["p_value"] == pytest.approx(other["p_value"], abs=0.06)
     assert one["mcnemar"]["p_value"] == other["mcnemar"]["p_value"]
-
-
-def test_p_value_of_equally_good_detectors_is_rarely_small() -> None:
-    p_values = []
-    for seed in range(100):
-        references = sample(400, seed=seed)
-        predictions, baseline = noisy(references, 0.6, 1000 + seed), noisy(references, 0.6, 2000 + seed)
-        p_values.append(compare(references, predictions, baseline, bootstrap=300)["p_value"])
-    assert np.mean(np.array(p_values) < 0.1) <= 0.2 and 0.3 <= np.median(p_values) <= 0.7
 
 
 def test_mcnemar_equals_the_binomial_computed_by_hand() -> None:

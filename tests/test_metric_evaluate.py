@@ -31,19 +31,13 @@ NAMES_4 = "0-3 or 'non-contradiction', 'intra-sentence', 'role-confusion', 'hist
     [
         ({"predictions": [0, 1, 2, "hist"]}, f"predictions[3] is 'hist'; allowed for 4-class are {NAMES_4}"),
         ({"references": [0, 1, 2, 4]}, f"references[3] is 4; allowed for 4-class are {NAMES_4}"),
-        ({"references": [0, -1, 2, 4]}, "references[1] is -1; allowed"),
-        ({"predictions": [0, 1, "contradiction", 0]}, "predictions[2] is 'contradiction'; allowed"),
         ({"predictions": ["0", 1, 2, 3]}, "predictions[0] is '0'; allowed"),
         ({"predictions": [0, 1, True, 3]}, "predictions[2] is True; allowed"),
-        ({"predictions": np.array([True, False, True, False])}, "predictions[0] is True; allowed"),
         ({"predictions": [0, 1, 2.0, 3]}, "predictions[2] is 2.0; allowed"),
         ({"predictions": np.array([0.0, 1.0, 2.0, 3.0])}, "predictions[0] is 0.0; allowed"),
-        ({"predictions": [0, None, 2, 3]}, "predictions[1] is None; allowed"),
         ({"predictions": [[0, 1], [1, 2], [2, 3], [3, 0]]}, "predictions[0] is [0, 1]; allowed"),
         ({"predictions": "history"}, "predictions is 'history'; allowed are lists or arrays"),
-        ({"predictions": {0, 1, 2, 3}}, "predictions is {0, 1, 2, 3}; allowed are lists or arrays"),
         ({"predictions": 3}, "predictions is 3; allowed are lists or arrays"),
-        ({"references": None}, "references is None; allowed are lists or arrays"),
         ({"predictions": [0, 1]}, "lengths differ: 4 references, 2 predictions"),
         ({"references": [], "predictions": []}, "references and predictions are empty; at least one row is needed"),
         (
@@ -52,13 +46,8 @@ NAMES_4 = "0-3 or 'non-contradiction', 'intra-sentence', 'role-confusion', 'hist
         ),
         ({"task": None}, "the task is None; allowed are"),
         ({"bootstrap": -1}, "bootstrap is -1; allowed are whole numbers from 0"),
-        ({"bootstrap": 10.0}, "bootstrap is 10.0; allowed"),
-        ({"bootstrap": True}, "bootstrap is True; allowed"),
         ({"seed": -3}, "seed is -3; allowed"),
-        ({"seed": None}, "seed is None; allowed"),
         ({"confidence_level": 0.0}, "confidence_level is 0.0; allowed are fractions above 0 and below 1"),
-        ({"confidence_level": 1.0}, "confidence_level is 1.0; allowed"),
-        ({"confidence_level": 95}, "confidence_level is 95; allowed"),
         ({"confidence_level": float("nan")}, "confidence_level is nan; allowed"),
         ({"stratified": "yes"}, "stratified is 'yes'; allowed are True and False"),
     ],
@@ -104,11 +93,6 @@ def test_batches_and_single_rows_give_the_same_result_as_one_call(metric: CDConv
     for name, reference in zip(names, references, strict=True):
         metric.add(prediction=name, reference=reference)
     assert metric.compute(bootstrap=50) == expected
-
-
-def test_the_error_for_an_unknown_keyword_lists_the_known_ones(metric: CDConvMetric) -> None:
-    with pytest.raises(TypeError, match=r"bootstraps .*arguments are .*bootstrap"):
-        metric.compute(predictions=[0], references=[0], bootstraps=5)
 
 
 def test_rows_added_before_count_with_those_given_to_compute(metric: CDConvMetric) -> None:
@@ -160,14 +144,6 @@ def test_computing_without_rows_says_what_is_missing(metric: CDConvMetric) -> No
         metric.compute()
     with pytest.raises(ValueError, match="predictions and references are empty"):
         metric.compute(predictions=[], references=[])
-
-
-def test_metric_describes_its_features(metric: CDConvMetric) -> None:
-    assert {tuple(value.dtype for value in kinds.values()) for kinds in metric.features} == {
-        (p, r) for p in ("int64", "string") for r in ("int64", "string")
-    }
-    assert "Zheng, Chujie" in metric.citation and "baseline_predictions" in metric.inputs_description
-    assert "bootstrap (int)" in metric.compute.__doc__
 
 
 @pytest.mark.parametrize("config", [name + suffix for name in LABELS for suffix in ("", "-grouped")])

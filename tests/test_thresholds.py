@@ -17,17 +17,6 @@ from evaluate_metric.evaluate_metric import calibration_error
 from experiments.operating_points import operating_points, reliability, threshold_curve
 
 
-def test_calibration_error_of_two_bins_by_hand():
-    truth = np.array([False, True, True, True])
-    given = np.array([0.1, 0.3, 0.6, 0.8])
-    bins = reliability(truth, given, bins=2)
-    assert [(bin_["n"], bin_["mean_probability"], bin_["share"]) for bin_ in bins] == [
-        (2, pytest.approx(0.2), 0.5),
-        (2, pytest.approx(0.7), 1.0),
-    ]
-    assert calibration_error(truth, given, bins=2) == pytest.approx(0.5 * 0.3 + 0.5 * 0.3)
-
-
 def test_bins_are_weighted_by_their_rows():
     # Five rows have 0.2 and two have 0.9. The median is 0.2, so the bins hold five rows and two.
     truth = np.array([True, False, False, False, False, True, False])
@@ -35,16 +24,6 @@ def test_bins_are_weighted_by_their_rows():
     bins = reliability(truth, given, bins=2)
     assert [bin_["n"] for bin_ in bins] == [5, 2]
     assert calibration_error(truth, given, bins=2) == pytest.approx(2 / 7 * abs(0.9 - 0.5))
-
-
-def test_rows_with_equal_probabilities_share_one_bin():
-    rng = np.random.default_rng(3)
-    given = rng.random(500).round(2)  # with ties
-    truth = rng.random(500) < given**2
-    bins = reliability(truth, given)
-    assert sum(bin_["n"] for bin_ in bins) == 500
-    assert sum(bin_["n"] * bin_["share"] for bin_ in bins) == pytest.approx(truth.sum())
-    assert sum(bin_["n"] * bin_["mean_probability"] for bin_ in bins) == pytest.approx(given.sum())
 
 
 # By decreasing probability: c c n c n n n n (c is a contradiction): precision 1, 1, 2/3, 3/4, 3/5, ...
@@ -74,13 +53,6 @@ def test_precision_at_a_threshold_depends_on_the_prior():
     (recall, best), (fewest, alarms) = wilson(3, 3), wilson(1, 5)
     assert point["low"] == pytest.approx(0.03 * recall / (0.03 * recall + 0.97 * alarms))
     assert point["high"] == pytest.approx(0.03 * best / (0.03 * best + 0.97 * fewest))
-
-
-def test_an_unreachable_precision_is_reported_with_the_best_available():
-    truth = np.array([False, True, True, False])
-    (point,) = operating_points(threshold_curve(truth, np.array([0.9, 0.8, 0.7, 0.6])), 4, 0.5, targets=(0.9,))
-    assert not point["reached"]
-    assert (point["threshold"], point["precision"]) == (0.7, pytest.approx(2 / 3))
 
 
 def test_the_curve_equals_scikit_learns():
