@@ -51,8 +51,19 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
         write_json(folder / "config.json", config)
         for file in folders[0].glob("*token*.json"):
             (folder / file.name).write_bytes(file.read_bytes())
-        record.write_soup(folder, runs)
+        _write_record(folder, runs)
     return out
+
+
+def _write_record(folder: Path, runs: Sequence[dict[str, Any]]) -> None:
+    """Writes the record of a soup: the request of the first member, plus the recipes of all members."""
+    first = runs[0]
+    request = {**first["request"], "soup": [run["request"]["recipe"] for run in runs]}
+    ancestors = [training for run in runs for training in run.get("ancestors", [])]
+    result = {"soup": list(runs), **{key: first.get(key) for key in ("base_model", "revisions")}}
+    result["ancestors"] = [training for index, training in enumerate(ancestors) if training not in ancestors[:index]]
+    sums = record.sums(runs) | {"parameters": first["parameters"]}
+    record.write(folder, request=request, result=result, hardware=first["hardware"], **sums)
 
 
 def _soup_runs(models: Sequence[Path]) -> list[dict[str, Any]]:

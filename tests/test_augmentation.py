@@ -123,9 +123,3 @@ def test_a_bot_with_one_context_has_no_other_first_turn(rows):
     one = rows.filter(lambda row: row["u1"] == first)
     with pytest.raises(InputError, match="no row of another context"):
         context_negative_rows(one, 1, 23)
-
-
-@pytest.mark.parametrize("values", [{"config": "2-class"}, {"method": "hierarchical"}, {"config": "persona"}])
-def test_made_rows_need_the_four_classes_and_one_checkpoint(values):
-    with pytest.raises(InputError, match="context_negatives copies rows labelled history"):
-        QUICK.with_changes(context_negatives=1, **values)

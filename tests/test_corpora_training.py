@@ -166,35 +166,6 @@ def test_replies_to_one_chat_form_a_group_that_a_fraction_never_splits(repos):
     assert set(half["id"]) <= set(whole["id"])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"config": "nli", "view": "nli", "choice": True}, "loss.choice"),
-        ({"config": "chat-response", "view": "chat", "ranking": 1.0}, "loss.ranking"),
-        ({"config": "chat-response", "view": "chat", "choice": True}, "optimizer.checkpoint to"),
-        (
-            {
-                "config": "chat-response",
-                "view": "chat",
-                "choice": True,
-                "checkpoint": "last",
-                "class_weights": "balanced",
-            },
-            "is the whole loss",
-        ),
-        ({"config": "chat-response", "view": "nli"}, "the view nli .* goes with nli configs"),
-        ({"config": "4-class", "view": "hypothesis-only"}, "the view nli or hypothesis-only goes with nli configs"),
-        ({"config": "4-class", "view": "chat"}, "the view chat goes with chat configs"),
-        ({"config": "persona", "view": "flatten", "nli_head": True}, "model.nli_head .*'persona' has no such label"),
-        ({"config": "chat-response", "view": "chat", "nli_head": True}, "model.nli_head"),
-        ({"config": "chat-verifiable", "view": "chat", "nli_head": True}, "model.nli_head"),
-    ],
-)
-def test_the_error_names_options_that_do_not_fit_the_rows(options, message):
-    with pytest.raises(InputError, match=message):
-        Recipe.of(name="x", **{"backbone": "some/nli"} if "nli_head" in options else {"scratch": TINY}, **options)
-
-
 def test_a_batch_that_splits_the_replies_to_a_chat_is_rejected_before_the_run_starts(repos, tmp_path):
     with pytest.raises(InputError, match="batch_size 30 .* the 4 replies of an item"):
         train(choice(1.0).with_changes(batch_size=30), data=repos / "mutual", out=tmp_path / "model")

@@ -44,11 +44,6 @@ def test_a_teacher_trained_on_other_rows_is_rejected(quick_model, other_repo, tm
     assert not any(tmp_path.iterdir())
 
 
-def test_hierarchical_stages_accept_no_teachers(quick_model):
-    with pytest.raises(InputError, match="teachers teach one checkpoint"):
-        recipe(teachers=[str(quick_model)]).with_changes(method="hierarchical")
-
-
 def test_a_teacher_without_its_tokenizer_is_rejected(quick_model, rows, tmp_path):
     shutil.copytree(quick_model, tmp_path / "mute")
     for file in [*(tmp_path / "mute").glob("*token*"), tmp_path / "mute" / "SHA256SUMS"]:

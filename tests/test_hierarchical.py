@@ -244,8 +244,3 @@ def test_wrong_stages_are_rejected(folder, tmp_path):
     history = ContradictionDetector.from_pretrained(folder / "history")
     with pytest.raises(InputError, match="history, history; .*each category"):
         HierarchicalClassifier([history.classifier, history.classifier])
-
-
-def test_only_four_classes_have_stages():
-    with pytest.raises(InputError, match="config '2-class' has no categories to target"):
-        QUICK.with_changes(config="2-class")

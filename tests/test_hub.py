@@ -59,7 +59,9 @@ def hierarchy(model, tmp_path_factory):
         write_manifests(place)
         model_card(place).save(place / "README.md")
     (folder / "stages.json").write_text(json.dumps({"stages": list(STAGES)}), encoding="utf-8")
-    record.write_stages(folder, with_options(request, method="hierarchical"))
+    stages = {stage: record.read(folder / stage) for stage in STAGES}
+    values = {"request": with_options(request, method="hierarchical"), "minutes": 1, "parameters": 1, "hardware": "CPU"}
+    record.write(folder, result={"stages": stages, "base_model": own.get("base_model")}, **values)
     model_card(folder).save(folder / "README.md")
     return folder
 

@@ -152,19 +152,3 @@ def test_the_weight_of_the_n_gram_teacher(rows, quick_model):
 def test_a_student_of_n_grams_alone_is_also_trained_on_made_rows(sample_repo, tmp_path):
     out = train(recipe(transfer_per_row=1, weight=1.0), data=sample_repo, out=tmp_path / "student")
     assert record.read(out)["request"]["recipe"]["distillation"]["ngram_teacher_weight"] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"view": "nli", "config": "nli"}, "needs conversations"),
-        ({"target": "history"}, "needs conversations, and all labels"),
-        ({"method": "hierarchical", "view": "hierarchical"}, "teachers teach one checkpoint"),
-        ({"ngram_teacher_weight": 1.5}, "less than or equal to 1"),
-        ({"ngram_teacher_weight": 0.5}, "must be 1 without other teachers"),
-        ({"teachers": ["some/teacher"]}, "below 1, because the other teachers have the rest"),
-    ],
-)
-def test_settings_that_n_gram_teachers_do_not_support_are_rejected(values, message):
-    with pytest.raises(InputError, match=message):
-        recipe(**values)

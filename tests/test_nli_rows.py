@@ -98,12 +98,6 @@ def test_too_few_pairs_are_reported(rows, pairs):
         nli_rows(rows, few, 1, 23)
 
 
-@pytest.mark.parametrize("values", [{"config": "persona"}, {"view": "nli", "config": "nli"}])
-def test_only_contradiction_detectors_read_nli_pairs(values):
-    with pytest.raises(InputError, match="for a detector of contradictions"):
-        RECIPE.with_changes(nli="some/pairs", **values)
-
-
 def test_the_error_for_missing_pairs_says_how_to_build_them(rows):
     with pytest.raises(InputError, match="no such folder; .*`cdconv data nli --out no-such-pairs`"):
         training_rows(rows, RECIPE.with_changes(nli="no-such-pairs"))

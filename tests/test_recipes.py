@@ -94,16 +94,7 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
         (DATA + "[model.scratch]\nvocabulary = 4", "model.scratch.vocabulary is 4"),
         (DATA + '[model]\nbackbone = "a/b"\nbase_model = "a folder"', "model.base_model is 'a folder': must be"),
         ("view = flatten", "not a TOML file"),
-        (GOOD + 'method = "hierarchical"', "method 'hierarchical' chooses the views of its stages itself"),
-        (GOOD.replace("flatten", "hierarchical"), "every other method needs a view"),
-        (GOOD.replace("flatten", "nli"), "goes with nli configs"),
-        (GOOD.replace("4-class", "nli"), "goes with nli configs"),
-        (GOOD + '[loss]\nclass_weights = "rare"', "loss.class_weights is 'rare'"),
         (GOOD + 'method = "kernel"', "model.method is 'kernel': it should be 'checkpoint' or 'hierarchical'"),
-        (GOOD + "[distillation]\nweight = 0.7", "distillation.weight has no effect without teachers"),
-        (GOOD + "[distillation]\ntemperature = 2.0", "distillation.temperature has no effect without teachers"),
-        (GOOD + "[augmentation]\nnli_pairs_per_row = 2", "no effect without augmentation.nli"),
-        (DATA + "[model]\nnli_head = true\n[model.scratch]", "model.nli_head has no effect without model.backbone"),
     ],
 )
 def test_the_error_for_a_wrong_recipe_names_file_key_and_remedy(tmp_path, text, message):
@@ -112,6 +103,51 @@ def test_the_error_for_a_wrong_recipe_names_file_key_and_remedy(tmp_path, text, 
         load_recipe(path)
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+NLI, CHAT = {"config": "nli", "view": "nli"}, {"config": "chat-response", "view": "chat"}
+STAGES = {"method": "hierarchical", "view": "hierarchical"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "hierarchical"}, "method 'hierarchical' chooses the views of its stages itself"),
+        ({"view": "hierarchical"}, "every other method needs a view"),
+        (STAGES | {"config": "2-class"}, "no categories for the stages"),
+        ({"view": "nli"}, "goes with nli configs"),
+        ({"config": "nli"}, "goes with nli configs"),
+        ({"view": "chat"}, "chat goes with chat configs"),
+        (NLI | {"bot": "eva"}, "data.bot is for conversations"),
+        (NLI | {"long_replies": 0.5}, "long_replies is for conversations"),
+        (NLI | {"transfer_per_row": 1, "teachers": ["x"]}, "transfer_per_row is for conversations"),
+        (NLI | {"ngram_teacher_weight": 1.0}, "ngram_teacher_weight is for conversations"),
+        (NLI | {"nli": "nli"}, "augmentation.nli is for conversations"),
+        (STAGES | {"teachers": ["x"]}, "teachers is for one checkpoint"),
+        (STAGES | {"context_negatives": 1}, "context_negatives is for one checkpoint"),
+        ({"config": "2-class", "context_negatives": 1}, "context_negatives needs the labels of 4-class"),
+        ({"config": "persona", "nli": "nli"}, "augmentation.nli needs the labels of 2-class or 4-class"),
+        ({"config": "persona", "nli_head": True}, "model.nli_head needs the labels of"),
+        (CHAT | {"nli_head": True}, "model.nli_head needs the labels of"),
+        (CHAT | {"ranking": 1.0}, "loss.ranking needs the labels of"),
+        (NLI | {"choice": True}, "loss.choice needs the labels of response"),
+        (CHAT | {"choice": True}, 'set optimizer.checkpoint to "last"'),
+        (CHAT | {"choice": True, "checkpoint": "last", "class_weights": "balanced"}, "is the whole loss"),
+        ({"target": "history", "ngram_teacher_weight": 1.0}, "remove data.target"),
+        ({"ngram_teacher_weight": 1.5}, "less than or equal to 1"),
+        ({"ngram_teacher_weight": 0.5}, "must be 1 without other teachers"),
+        ({"ngram_teacher_weight": 1.0, "teachers": ["x"]}, "below 1, because the other teachers have the rest"),
+        ({"transfer_per_row": 1}, "rows without labels; name teachers"),
+        ({"weight": 0.7}, "distillation.weight has no effect without teachers"),
+        ({"nli_pairs_per_row": 2}, "no effect without augmentation.nli"),
+        ({"backbone": None, "scratch": {}, "nli_head": True}, "model.nli_head has no effect without model.backbone"),
+    ],
+)
+def test_options_that_do_not_go_together_raise_one_line(options, message):
+    values = {"config": "4-class", "view": "flatten", "backbone": "some/encoder"} | options
+    with pytest.raises(InputError, match=message) as error:
+        Recipe.of(name="trial", **values)
     assert "\n" not in str(error.value)
 
 

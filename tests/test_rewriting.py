@@ -5,7 +5,6 @@ import pytest
 from datasets import ClassLabel, Dataset
 
 from contradiction.data.corpora.crossed import FOLDERS, batches, read
-from contradiction.errors import InputError
 from contradiction.labels import CROSSED_LONG, LABELS
 from contradiction.training.augmentation import crossed_rows, rewritten
 from contradiction.training.losses import GROUP
@@ -112,11 +111,6 @@ def recipe(backbone="x", **options):
 def test_a_recipe_rewrites_only_if_it_says_so(rows):
     assert rewritten(rows, recipe()) is rows
     assert list(rewritten(rows, recipe(other_endings=1.0))["b1"]) == [f"{text}。" for text in rows["b1"]]
-
-
-def test_pairs_of_texts_are_not_rewritten():
-    with pytest.raises(InputError, match="long_replies"):
-        Recipe.of(name="it", config="nli", view="nli", backbone="x", long_replies=0.5)
 
 
 def test_batches_of_both_crossed_corpora_can_be_chosen(rows):

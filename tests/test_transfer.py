@@ -4,7 +4,6 @@ import pytest
 import torch
 from helpers.runs import TINY, train
 
-from contradiction.errors import InputError
 from contradiction.io.files import read_json
 from contradiction.reports.model_card import model_card
 from contradiction.training import augmentation
@@ -106,19 +105,3 @@ def test_training_reads_transfer_rows_last_and_excludes_them_from_class_weights(
     assert run["request"]["recipe"]["distillation"]["transfer_per_row"] == 1
     card = model_card(folder).text
     assert "- transfer set: 1 unlabelled conversation for each training row" in card
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"transfer_per_row": 1}, "rows without labels; name teachers"),
-        ({"transfer_per_row": -1, "teachers": ["x"]}, "greater than or equal to 0"),
-        (
-            {"transfer_per_row": 1, "teachers": ["x"], "view": "nli", "config": "nli"},
-            "transfer_per_row makes conversations",
-        ),
-    ],
-)
-def test_a_transfer_set_needs_teachers_and_conversations(values, message):
-    with pytest.raises(InputError, match=message):
-        recipe().with_changes(**values)

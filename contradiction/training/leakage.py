@@ -195,9 +195,10 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
     """Checks that the backbone and the teachers of a recipe were not trained on rows that the recipe leaves out.
 
     Raises:
-        InputError: one of them, or a model that it was made from, was trained on the other split of CDConv, on the
-            replies of a bot that the recipe leaves out, or on another fraction of the rows.
+        InputError: one of them, or a model that it was made from, was trained on the other split of CDConv; or the
+            recipe reads the replies of one bot or a fraction of the rows, and the model was trained on another part.
     """
+    part = (recipe.data.bot, recipe.data.train_fraction)
     for name, kind in _roles(recipe):
         run = _record(name)
         if leak := exposure(run, recipe.data.config, "test", data_name):
@@ -206,29 +207,12 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
                 f"{kind} {name}: {_made_from(leak)}trained on {leak.config}, whose training split holds test rows of "
                 f"{recipe.data.config}; take one that was trained on {right}, or not on CDConv"
             )
-        for training in _of_these_rows(run, recipe.data.config, data_name):
-            _check_part(recipe, training, f"{kind} {name}: {_made_from(training)}trained on")
-
-
-def _check_part(recipe: "Recipe", training: "Training", source: str) -> None:
-    """Raises InputError if a recipe reads a part of the rows, and a model was trained on others of them."""
-    part, fraction = f"{100 * training.train_fraction:g} % of the rows", recipe.data.train_fraction
-    if recipe.data.bot and training.bot != recipe.data.bot:
-        raise InputError(
-            f"{source} replies of {training.bot or 'both bots'}, and the recipe reads "
-            f"those of {recipe.data.bot} alone; take one that was trained on those, or not on CDConv"
-        )
-    if fraction < 1 and training.train_fraction > fraction:
-        raise InputError(
-            f"{source} {part}, and the recipe reads {100 * fraction:g} %; take one that was trained on no more, or "
-            "not on these rows"
-        )
-    if fraction < 1 and training.seed != recipe.seed:  # samples are nested only for equal seeds
-        seed = "a seed that is not recorded" if training.seed is None else f"the seed {training.seed}"
-        raise InputError(
-            f"{source} {part}, drawn with {seed}, and the recipe's fraction with {recipe.seed}; take one of that "
-            "seed, or one not trained on these rows"
-        )
+        for training in _of_these_rows(run, recipe.data.config, data_name) if part != (None, 1.0) else ():
+            if (training.bot, training.train_fraction, training.seed) != (*part, recipe.seed):
+                raise InputError(
+                    f"{kind} {name}: {_made_from(training)}trained on {training.config}, and the recipe reads another "
+                    "part of these rows; take one that was not trained on them"
+                )
 
 
 def _of_these_rows(run: Mapping[str, Any], config: str, data_name: str | None) -> Iterator[Training]:

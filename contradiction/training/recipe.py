@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -23,6 +23,30 @@ from contradiction.training.recipe_options import (
     OptimizerOptions,
     Options,
 )
+
+# Options that go with some views, methods or labels alone, and options that have an effect only with another one.
+FOR_CONVERSATIONS = (
+    "data.bot", "distillation.ngram_teacher_weight", "distillation.transfer_per_row", "augmentation.nli",
+    "augmentation.crossed", "augmentation.other_endings", "augmentation.long_replies",
+)  # fmt: skip
+FOR_ONE_CHECKPOINT = ("data.target", "teachers", "augmentation.context_negatives", "augmentation.crossed")
+MERGED = ("2-class", "4-class")
+FOR_LABELS: Mapping[str, Sequence[str]] = {
+    "data.target": ("4-class",),
+    "model.nli_head": tuple(CONTRADICTIONS),
+    "loss.choice": ("response",),
+    "loss.ranking": tuple(CONTRADICTIONS),
+    "augmentation.context_negatives": ("4-class",),
+    "augmentation.crossed": MERGED,
+    "augmentation.nli": MERGED,
+}
+NEEDS: Mapping[str, str] = {
+    "distillation.weight": "teachers",
+    "distillation.temperature": "teachers",
+    "augmentation.nli_pairs_per_row": "augmentation.nli",
+    "model.base_model": "model.backbone",
+    "model.nli_head": "model.backbone",
+}
 
 
 class Recipe(Options):
@@ -65,66 +89,34 @@ class Recipe(Options):
 
     def _conflicts(self) -> Iterator[str]:
         """Why options do not go together, the first reason first."""
-        data, task, view = self.data, task_of(self.data.config), self.data.view
-        hierarchical, two_texts = self.model.method == "hierarchical", self.data.view in TWO_TEXTS
-        if hierarchical != (view == HIERARCHICAL):
+        config, view, method = self.data.config, self.data.view, self.model.method
+        task, given = task_of(config), self._changed()
+        if (method == "hierarchical") != (view == HIERARCHICAL):
             yield (
-                f"data.view is {view!r} and model.method {self.model.method!r}; method 'hierarchical' chooses the "
-                "views of its stages itself, every other method needs a view"
+                f"data.view is {view!r} and model.method {method!r}; method 'hierarchical' chooses the views of its "
+                "stages itself, every other method needs a view"
             )
         for kind in dict.fromkeys(TWO_TEXTS.values()):
-            if (TWO_TEXTS.get(view) == kind) != data.config.startswith(kind):
+            if (TWO_TEXTS.get(view) == kind) != config.startswith(kind):
                 views = " or ".join(view for view in TWO_TEXTS if TWO_TEXTS[view] == kind)
-                yield (
-                    f"data.view {view!r} does not read data.config {data.config!r}; the view {views} goes with "
-                    f"{kind} configs"
-                )
-        if data.bot and two_texts:
-            yield f"data.config {data.config!r} holds no replies of bots; remove data.bot"
-        if data.target and hierarchical:
-            yield "method 'hierarchical' targets each category in turn; remove data.target"
-        if (data.target or hierarchical) and task != "4-class":
-            yield f"data.config {data.config!r} has no categories to target; allowed are 4-class, 4-class-grouped"
-        if self.model.nli_head and task not in CONTRADICTIONS:
-            yield (
-                f"model.nli_head starts the head from a contradiction of NLI; data.config {data.config!r} has no "
-                "such label"
-            )
-        yield from self._conflicts_of_teachers(hierarchical, two_texts)
-        yield from self._conflicts_of_rows(task, hierarchical, two_texts)
-        yield from self._conflicts_of_loss(task)
-        yield from self._options_without_effect()
+                yield f"data.view {view!r} does not read data.config {config!r}; {views} goes with {kind} configs"
+        if method == "hierarchical" and task != "4-class":
+            yield f"data.config {config!r} has no categories for the stages; allowed are 4-class, 4-class-grouped"
+        for name in given:
+            if view in TWO_TEXTS and name in FOR_CONVERSATIONS:
+                yield f"{name} is for conversations; the view {view} reads two texts"
+            if method == "hierarchical" and name in FOR_ONE_CHECKPOINT:
+                yield f"{name} is for one checkpoint; method 'hierarchical' trains one for each category"
+            if task not in (tasks := FOR_LABELS.get(name, (task,))):
+                yield f"{name} needs the labels of {' or '.join(tasks)}; data.config is {config!r}"
+            if (needed := NEEDS.get(name)) and needed not in given:
+                yield f"{name} has no effect without {needed}; remove it"
+        if "distillation.ngram_teacher_weight" in given and self.data.target:
+            yield "distillation.ngram_teacher_weight needs all labels of the config; remove data.target"
+        yield from self._conflicts_of_choice()
 
-    def _conflicts_of_teachers(self, hierarchical: bool, two_texts: bool) -> Iterator[str]:
-        distillation = self.distillation
-        if distillation.has_teachers and hierarchical:
-            yield "teachers teach one checkpoint; method 'hierarchical' trains one for each category"
-        if distillation.ngram_teacher_weight and (two_texts or self.data.target):
-            yield (
-                "distillation.ngram_teacher_weight needs conversations, and all labels of the config; it goes neither "
-                f"with the views {' and '.join(TWO_TEXTS)} nor with data.target"
-            )
-        if distillation.transfer_per_row and two_texts:
-            yield (f"distillation.transfer_per_row makes conversations; the view {self.data.view} reads pairs of texts")
-
-    def _conflicts_of_rows(self, task: str, hierarchical: bool, two_texts: bool) -> Iterator[str]:
-        options, merged = self.augmentation, task in ("2-class", "4-class")
-        if options.context_negatives and (task != "4-class" or hierarchical):
-            yield "augmentation.context_negatives copies rows labelled history; it needs one checkpoint of four classes"
-        if options.nli and (two_texts or not merged):
-            yield "augmentation.nli reads pairs of sentences as conversations, for a detector of contradictions"
-        if (options.other_endings or options.long_replies) and two_texts:
-            yield (
-                "augmentation.other_endings and augmentation.long_replies rewrite conversations; the view "
-                f"{self.data.view} reads pairs of texts"
-            )
-        if options.crossed and (two_texts or hierarchical or not merged):
-            yield "augmentation.crossed adds conversations with the labels of 2-class or 4-class, to one checkpoint"
-
-    def _conflicts_of_loss(self, task: str) -> Iterator[str]:
+    def _conflicts_of_choice(self) -> Iterator[str]:
         loss = self.loss
-        if loss.choice and task != "response":
-            yield "loss.choice chooses among the replies to one chat; it needs a config of responses"
         if loss.choice and self.optimizer.checkpoint == "best":
             yield (
                 "loss.choice compares replies, so macro-F1 over single replies cannot choose an epoch; set "
@@ -132,20 +124,12 @@ class Recipe(Options):
             )
         if loss.choice and (loss.class_weights or loss.logit_adjustment or self.distillation.has_teachers):
             yield "loss.choice is the whole loss; remove class_weights, logit_adjustment and teachers"
-        if loss.ranking and task not in CONTRADICTIONS:
-            yield f"loss.ranking ranks contradictions; data.config {self.data.config!r} has no such label"
 
-    def _options_without_effect(self) -> Iterator[str]:
-        values, standard = self.options(), defaults()
-        changed = [key for key, value in values.items() if value != standard.get(key, value)]
-        for needed, present, keys in (
-            ("teachers", self.distillation.has_teachers, ("weight", "temperature")),
-            ("augmentation.nli", self.augmentation.nli, ("nli_pairs_per_row",)),
-            ("model.backbone", self.model.backbone, ("base_model", "nli_head")),
-        ):
-            for key in keys:
-                if not present and key in changed:
-                    yield f"{option_named(key)} has no effect without {needed}; remove it"
+    def _changed(self) -> list[str]:
+        """The full names of the options that do not have their default."""
+        standard = defaults()
+        changed = [option_named(key) for key, value in self.options().items() if value != standard.get(key)]
+        return [*changed, "teachers"] if self.distillation.has_teachers else changed
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -40,7 +40,6 @@ from typing import Any
 from contradiction.errors import InputError
 from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.hub import HubUnavailableError, fetch_file, split_revision
-from contradiction.labels import STAGES
 from contradiction.training.recipe import Recipe, validated
 
 CALIBRATED_ON, RULE_KEPT = "calibrated_on", "rule_kept"
@@ -160,34 +159,15 @@ def _versions() -> dict[str, str]:
     return {name: version(name) for name in PACKAGES}
 
 
-def write_stages(folder: Path, request: Mapping[str, Any]) -> None:
-    """Writes the record of a hierarchical model from the records of its stages, which are subfolders."""
-    runs = {stage: read(folder / stage) for stage in STAGES}
-    first = next(iter(runs.values()))  # all stages start from the same backbone
-    result = {"stages": runs, **{key: first.get(key) for key in ("base_model", "revisions", "ancestors")}}
-    write(folder, request=request, result=result, hardware=first["hardware"], **_sums(runs.values()))
-
-
-def write_soup(folder: str | Path, runs: Sequence[dict[str, Any]]) -> None:
-    """Writes the record of a soup: the request of the first member, plus the recipes of all members."""
-    first = runs[0]
-    request = {**first["request"], "soup": [run["request"]["recipe"] for run in runs]}
-    ancestors = [training for run in runs for training in run.get("ancestors", [])]
-    result = {"soup": list(runs), **{key: first.get(key) for key in ("base_model", "revisions")}}
-    result["ancestors"] = [training for index, training in enumerate(ancestors) if training not in ancestors[:index]]
-    sums = _sums(runs) | {"parameters": first["parameters"]}
-    write(folder, request=request, result=result, hardware=first["hardware"], **sums)
-
-
 def write_ensemble(folder: str | Path, runs: Sequence[dict[str, Any]], ancestors: Sequence[dict[str, Any]]) -> None:
     """Writes the record of an ensemble: the request of the first member, plus the recipes of all members."""
     request = {key: value for key, value in runs[0]["request"].items() if key != "soup"}
     request["ensemble"] = [run["request"]["recipe"] for run in runs]
     result = {"ensemble": list(runs), "ancestors": list(ancestors)}
-    write(folder, request=request, result=result, hardware=runs[0]["hardware"], **_sums(runs))
+    write(folder, request=request, result=result, hardware=runs[0]["hardware"], **sums(runs))
 
 
-def _sums(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def sums(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The time and the number of weights of several runs together."""
     return {key: sum(run[key] for run in runs) for key in ("minutes", "parameters")}
 
