@@ -94,7 +94,23 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
         (DATA + "[model.scratch]\nvocabulary = 4", "model.scratch.vocabulary is 4"),
         (DATA + '[model]\nbackbone = "a/b"\nbase_model = "a folder"', "model.base_model is 'a folder': must be"),
         ("view = flatten", "not a TOML file"),
+<<<<<<< HEAD
         (GOOD + 'method = "kernel"', "model.method is 'kernel': it should be 'checkpoint' or 'hierarchical'"),
+=======
+        (GOOD + 'method = "hierarchical"', "method 'hierarchical' chooses the views of its stages itself"),
+        (GOOD.replace("flatten", "hierarchical"), "every other method needs a view"),
+        (GOOD.replace("flatten", "nli"), "goes with nli configs"),
+        (GOOD.replace("4-class", "nli"), "goes with nli configs"),
+        (GOOD + '[loss]\nclass_weights = "rare"', "loss.class_weights is 'rare'"),
+        (
+            GOOD + 'method = "kernel"',
+            "model.method is 'kernel': it should be 'checkpoint', 'hierarchical' or 'decoder'",
+        ),
+        (GOOD + "[distillation]\nweight = 0.7", "distillation.weight has no effect without teachers"),
+        (GOOD + "[distillation]\ntemperature = 2.0", "distillation.temperature has no effect without teachers"),
+        (GOOD + "[augmentation]\nnli_pairs_per_row = 2", "no effect without augmentation.nli"),
+        (DATA + "[model]\nnli_head = true\n[model.scratch]", "model.nli_head has no effect without model.backbone"),
+>>>>>>> 2e048728 (wip)
     ],
 )
 def test_the_error_for_a_wrong_recipe_names_file_key_and_remedy(tmp_path, text, message):

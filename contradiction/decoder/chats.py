@@ -1,5 +1,6 @@
 """Writes a chat in the template of a chat model and finds the token at the end of each message."""
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from contradiction.inputs.views import cleaner
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+BASE_VARIABLE = "CDCONV_BASE"  # names a folder with the base model, which is then used in place of its Hub id
 START, END = "<|im_start|>", "<|im_end|>"  # of a message in ChatML
 
 
@@ -48,3 +50,8 @@ class ChatReader:
 
     def _ids(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False, verbose=False)
+
+
+def base_of(name: str) -> str:
+    """The folder of ``CDCONV_BASE`` if it is set, else the name of the base."""
+    return os.environ.get(BASE_VARIABLE) or name

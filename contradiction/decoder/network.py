@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import nn
 
+from contradiction.decoder.chats import base_of
 from contradiction.decoder.trees import Packed
 from contradiction.errors import InputError
 from contradiction.io.environment import check_installed
@@ -26,7 +27,7 @@ class Shape:
     """What a network is made of.
 
     Attributes:
-        base: the causal language model, a Hub id or a folder.
+        base: the causal language model, a Hub id or a folder. ``CDCONV_BASE`` may name another folder with it.
         layers: how many of its layers are used, from the first; None uses all.
         rank: the rank of the adapters (LoRA, Hu et al., 2022).
         labels: the number of labels.
@@ -59,16 +60,17 @@ class Network(nn.Module):
         from peft import LoraConfig, get_peft_model
         from transformers import AutoModel
 
-        with loading(shape.base, f"{shape.base}: neither a model folder nor a model on the Hub that can be reached"):
-            config = load_config(shape.base)
+        name = base_of(shape.base)
+        with loading(name, f"{name}: neither a model folder nor a model on the Hub that can be reached"):
+            config = load_config(name)
             if shape.layers is not None:
                 if shape.layers > config.num_hidden_layers:
-                    raise InputError(f"{shape.base} has {config.num_hidden_layers} layers, not {shape.layers}")
+                    raise InputError(f"{name} has {config.num_hidden_layers} layers, not {shape.layers}")
                 config.num_hidden_layers = shape.layers
                 config.layer_types = (config.layer_types or [])[: shape.layers] or None
             config.use_cache = False
             base: Any
-            base, _ = load_model(AutoModel, shape.base, config=config, dtype=dtype, attn_implementation="sdpa")
+            base, _ = load_model(AutoModel, name, config=config, dtype=dtype, attn_implementation="sdpa")
         self.shape = shape
         lora = LoraConfig(r=shape.rank, lora_alpha=2 * shape.rank, target_modules=list(PROJECTIONS))
         self.body: Any = get_peft_model(base, lora, autocast_adapter_dtype=False).to(dtype)
@@ -97,7 +99,7 @@ class Network(nn.Module):
         from peft import set_peft_model_state_dict
 
         network = cls(shape, dtype)
-        unfit = f"{folder / ADAPTER}: does not fit {shape.base}; name the base that it was made for"
+        unfit = f"{folder / ADAPTER}: does not fit {base_of(shape.base)}; name the base that it was made for"
         try:
             report: Any = set_peft_model_state_dict(network.body, load_weights(folder / ADAPTER))
         except RuntimeError as error:  # tensors of other shapes
@@ -114,6 +116,7 @@ class Network(nn.Module):
         """Writes the adapter as peft does, and the heads."""
         from safetensors.torch import save_file
 
+        self.body.peft_config["default"].base_model_name_or_path = self.shape.base
         self.body.save_pretrained(folder)
         (folder / "README.md").unlink(missing_ok=True)  # peft writes a card of its own
         heads = ("score", "nli", "query", "key")

@@ -1,6 +1,5 @@
 """The method of one causal language model, which reads a chat once and judges each reply at its end."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from contradiction.decoder.network import Network, Shape
     from contradiction.decoder.trees import Tree
 
-BASE_VARIABLE = "CDCONV_BASE"  # names a folder with the base model, instead of the Hub id in the description
 MAX_TOKENS = 2048  # of a chat; earlier messages are left out
 ROW = 512  # tokens of a row of chats; a longer chat has a row of its own
 
@@ -225,20 +223,20 @@ def messages_of(row: Row) -> list[tuple[str, str]]:
 
 
 def load_reader(base: str) -> "ChatReader":
-    """The reader of the chats of a base model."""
-    from contradiction.decoder.chats import ChatReader
+    """The reader of the chats of a base model, or of the folder of it that ``CDCONV_BASE`` names."""
+    from contradiction.decoder.chats import ChatReader, base_of
 
+    base = base_of(base)
     with loading(base, f"{base}: its tokenizer cannot be loaded"):
         return ChatReader(load_tokenizer(base), base)
 
 
 def shape_of(description: dict[str, Any], folder: Path) -> "Shape":
-    """The shape in the description of a model folder, with the base of ``CDCONV_BASE`` if that is set."""
+    """The shape in the description of a model folder."""
     from contradiction.decoder.network import Shape
 
     labels = description.get("labels")
     if not isinstance(labels, list) or HISTORY not in labels or not isinstance(description.get("base"), str):
         raise InputError(f"{folder / DecoderClassifier.MARKER}: must name a base and labels; copy the model again")
     values = {each.name: description[each.name] for each in fields(Shape) if each.name in description}
-    base = os.environ.get(BASE_VARIABLE) or description["base"]
-    return Shape(**{**values, "base": base, "labels": len(labels)})
+    return Shape(**{**values, "labels": len(labels)})

@@ -104,11 +104,15 @@ class TrainingRows:
     teacher_rows: int
 
 
-def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
-    """The rows that a recipe trains on: a fraction of the rows of its bot, and the rows that it makes from them."""
-    options = recipe.augmentation
+def labelled_rows(rows: "Dataset", recipe: Recipe) -> "Dataset":
+    """The fraction of the rows of its bot that a recipe uses."""
     fraction = items_of if recipe.loss.choice else fraction_of
-    chosen = fraction(of_bot(rows, recipe.data.bot), recipe.data.train_fraction, recipe.seed)
+    return fraction(of_bot(rows, recipe.data.bot), recipe.data.train_fraction, recipe.seed)
+
+
+def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
+    """The rows that a recipe trains on: those of :func:`labelled_rows`, and the rows that it makes from them."""
+    options, chosen = recipe.augmentation, labelled_rows(rows, recipe)
     with_teacher, without_teacher = [chosen], []
     if recipe.distillation.transfer_per_row:
         with_teacher.append(transfer_rows(chosen, recipe.distillation.transfer_per_row))

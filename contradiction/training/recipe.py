@@ -40,6 +40,12 @@ FOR_LABELS: Mapping[str, Sequence[str]] = {
     "augmentation.crossed": MERGED,
     "augmentation.nli": MERGED,
 }
+FOR_ENCODERS = (
+    "data.target", "model.dropout", "model.freeze_embeddings", "model.nli_head", "model.max_length",
+    "optimizer.checkpoint", "loss.class_weights", "loss.logit_adjustment", "loss.ranking", "loss.choice", "teachers",
+    "augmentation.context_negatives", "augmentation.other_endings", "augmentation.long_replies",
+)  # fmt: skip
+FOR_DECODERS = ("model.num_layers", "model.lora_rank")
 NEEDS: Mapping[str, str] = {
     "distillation.weight": "teachers",
     "distillation.temperature": "teachers",
@@ -107,10 +113,14 @@ class Recipe(Options):
                 yield f"{name} is for conversations; the view {view} reads two texts"
             if method == "hierarchical" and name in FOR_ONE_CHECKPOINT:
                 yield f"{name} is for one checkpoint; method 'hierarchical' trains one for each category"
+            if name in (FOR_ENCODERS if method == "decoder" else FOR_DECODERS):
+                yield f"{name} has no effect with the method {method!r}; remove it"
             if task not in (tasks := FOR_LABELS.get(name, (task,))):
                 yield f"{name} needs the labels of {' or '.join(tasks)}; data.config is {config!r}"
             if (needed := NEEDS.get(name)) and needed not in given:
                 yield f"{name} has no effect without {needed}; remove it"
+        if method == "decoder" and (view != "flatten" or task != "4-class" or self.model.backbone is None):
+            yield "method 'decoder' needs data.view 'flatten', four classes, and model.backbone"
         if "distillation.ngram_teacher_weight" in given and self.data.target:
             yield "distillation.ngram_teacher_weight needs all labels of the config; remove data.target"
         yield from self._conflicts_of_choice()
@@ -153,7 +163,8 @@ class Recipe(Options):
 
     def recorded(self) -> dict[str, Any]:
         """The values that the record of a run stores: those that identify a run."""
-        return self.model_dump(exclude={"model": {"base_model"}})
+        of_decoders = () if self.model.method == "decoder" else (name.rpartition(".")[2] for name in FOR_DECODERS)
+        return self.model_dump(exclude={"model": {"base_model", *of_decoders}})
 
     @classmethod
     def of(cls, **options: Any) -> "Recipe":

@@ -82,7 +82,8 @@ class ModelOptions(Options):
 
     Attributes:
         method: ``checkpoint`` fine-tunes one encoder, ``hierarchical`` one for each category, on the view of that name.
-        backbone: Hub id or folder of a pre-trained encoder.
+            ``decoder`` trains adapters for a causal language model, see ``contradiction.training.decoder_trainer``.
+        backbone: Hub id or folder of a pre-trained encoder, or of a chat model for the method decoder.
         base_model: Hub id of the original model, if the backbone is a local copy or a pruned form of it. The model card
             names it, unless the folder of the backbone has a record, see ``contradiction.training.record``. The option
             does not make two runs different.
@@ -93,9 +94,11 @@ class ModelOptions(Options):
         nli_head: start the classification head from that of the backbone, an NLI model, see
             ``contradiction.training.initialize``.
         max_length: the maximum number of tokens; longer inputs are cut from the left.
+        num_layers: the method decoder uses so many layers of the backbone, from the first; by default all.
+        lora_rank: the rank of the adapters of the method decoder.
     """
 
-    method: Literal["checkpoint", "hierarchical"] = "checkpoint"
+    method: Literal["checkpoint", "hierarchical", "decoder"] = "checkpoint"
     backbone: str | None = None
     base_model: str | None = None
     scratch: ScratchOptions | None = None
@@ -103,6 +106,8 @@ class ModelOptions(Options):
     freeze_embeddings: bool = False
     nli_head: bool = False
     max_length: int = Field(default=256, ge=8)
+    num_layers: Count | None = None
+    lora_rank: Count = 16
 
     @field_validator("base_model")
     @classmethod
@@ -125,7 +130,7 @@ class OptimizerOptions(Options):
 
     Attributes:
         epochs: passes over the training rows.
-        batch_size: the rows of a step, over all processes.
+        batch_size: the rows of a step, over all processes. The method decoder reads 64 tokens for each.
         learning_rate: the peak rate, after warm-up.
         head_learning_rate: the peak rate of the pooler and the classification head, which start from random weights;
             by default the same.
@@ -209,7 +214,8 @@ class AugmentationOptions(Options):
             label non-contradiction, and as many rows for each crossed quadruple, see
             ``contradiction.training.augmentation``.
         crossed: read the training split of the crossed chats too, see ``contradiction.training.augmentation``.
-        crossed_batches: only these batches of that split or of ``crossed-long``; by default all of that split.
+        crossed_batches: only these batches of that split or of ``crossed-long``; by default all of that split, and for
+            the method decoder all of both.
         other_endings: the share of the messages whose full stop at the end is added or removed, see
             ``contradiction.training.rewriting``.
         long_replies: the share of the rows in which other sentences are added to replies; with crossed chats or a

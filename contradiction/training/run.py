@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.data.corpora.crossed import FOLDERS, digest, training_files
+from contradiction.data.corpora.crossed import FOLDERS, batch_files, digest, training_files
 from contradiction.data.splits import (
     CHINESE,
     Data,
@@ -24,7 +24,7 @@ from contradiction.io.hub import revision
 from contradiction.labels import CROSSED_LONG
 from contradiction.methods.loading import name_with_digest
 from contradiction.training import leakage, record
-from contradiction.training.augmentation import TrainingRows, training_rows
+from contradiction.training.augmentation import TrainingRows, labelled_rows, training_rows
 from contradiction.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -93,6 +93,11 @@ class Run:
         """The rows to train on."""
         return training_rows(self.splits["train"], self.recipe)
 
+    @cached_property
+    def labelled(self) -> "Dataset":
+        """The rows of the training split that the recipe uses, without those that it makes from them."""
+        return labelled_rows(self.splits["train"], self.recipe)
+
     @property
     def validation(self) -> "Dataset":
         """The validation rows of the recipe's bot."""
@@ -152,11 +157,21 @@ def run_request(recipe: Recipe, data: Data, rows: "Mapping[str, Dataset] | None"
             fingerprints = {"nli": pairs}
     if recipe.augmentation.crossed:
         fingerprints["crossed"] = digest("train")
-        if any(file.parent == FOLDERS[CROSSED_LONG] for file in training_files(recipe.augmentation.crossed_batches)):
+        if any(file.parent == FOLDERS[CROSSED_LONG] for file in crossed_files(recipe)):
             fingerprints[CROSSED_LONG] = digest("train", CROSSED_LONG)
     name = name_of(data)
     leakage.check_sources(recipe, name)
     return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **fingerprints}
+
+
+def crossed_files(recipe: Recipe) -> list[Path]:
+    """The batches of crossed chats that a recipe reads."""
+    options = recipe.augmentation
+    if not options.crossed:
+        return []
+    if recipe.model.method == "decoder" and not options.crossed_batches:
+        return [file for folder in FOLDERS.values() for file in batch_files(folder, "train")]
+    return training_files(options.crossed_batches)
 
 
 def provenance(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:

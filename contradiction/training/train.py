@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from contradiction.training.accelerators import (
     processes,
     tracking_folder,
 )
+from contradiction.training.decoder_trainer import train_decoder
 from contradiction.training.distillation import check_teachers
 from contradiction.training.loop import train_checkpoint
 from contradiction.training.recipe import Recipe, in_tables, load_recipe, require_folders
@@ -98,8 +99,8 @@ def train_run(run: Run) -> Path:
 
     Raises:
         InputError: ``out`` exists or has no name, another process trains there, the unfinished run has another recipe,
-            the backbone or a teacher was trained on test rows, the tracker or the precision is not available, or see
-            :func:`contradiction.training.loop.train_checkpoint`.
+            the backbone or a teacher was trained on test rows, the tracker or the precision is not available, or the
+            trainer of the method raises it.
     """
     recipe, out, work = run.recipe, run.out, run.work
     if run.track:
@@ -116,7 +117,7 @@ def train_run(run: Run) -> Path:
             run_folder.open_run(work, request, run.resume, conditions)
         state.wait_for_everyone()
         try:
-            trained = _train_stages(run) if recipe.model.method == "hierarchical" else train_checkpoint(run)
+            trained = TRAINERS[recipe.model.method](run)
         except BaseException:
             if state.is_main_process and not run_folder.has_progress(work):
                 shutil.rmtree(work, ignore_errors=True)
@@ -155,3 +156,10 @@ def _train_stages(run: Run) -> Trained:
         write_json(run.work / HierarchicalClassifier.MARKER, {"stages": list(STAGES)})
     minutes, parameters = (sum(of_stage[key] for of_stage in runs.values()) for key in ("minutes", "parameters"))
     return Trained(parameters, minutes, result={"stages": runs}, folder=run.work)
+
+
+TRAINERS: dict[str, Callable[[Run], Trained]] = {
+    "checkpoint": train_checkpoint,
+    "hierarchical": _train_stages,
+    "decoder": train_decoder,
+}

@@ -1,0 +1,223 @@
+"""Trains a causal detector: adapters and heads on trees of chats, in steps that can resume."""
+
+import logging
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm.auto import tqdm
+
+from contradiction.data.corpora.crossed import read_batch
+from contradiction.data.splits import CHINESE, load_split
+from contradiction.decoder.network import Network, Shape
+from contradiction.decoder.trees import fill_rows, pack
+from contradiction.errors import InputError
+from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION
+from contradiction.io import files
+from contradiction.methods.decoder import DecoderClassifier, load_reader, shape_of
+from contradiction.training import decoder_examples as examples
+from contradiction.training.accelerators import processes
+from contradiction.training.decoder_examples import Example
+from contradiction.training.decoder_objective import WEIGHTS, losses
+from contradiction.training.recipe_options import OptimizerOptions
+from contradiction.training.run import Run, Trained, crossed_files
+from contradiction.training.run_folder import explain_write_errors
+
+LENGTHS = {512: 2, 1024: 1}  # tokens of a row -> the rows of a forward pass
+TOKENS = 64  # of a training row, on average: a step reads so many times the batch size of the recipe
+STATE = "state/state.pt"
+SAVE_STEPS = 50
+
+OnStep = Callable[[int, int, float], Any]  # gets the number of steps done, of all steps, and the loss of the last one
+
+
+def train_decoder(run: Run) -> Trained:
+    """Trains low-rank adapters and heads for a causal language model.
+
+    It reads the labelled rows as often as the recipe has epochs, and each crossed chat and each NLI pair once. The
+    backbone is a chat model, or a detector of this method to continue from.
+
+    Raises:
+        InputError: there are several processes, the backbone is no chat model, or the disk is full.
+    """
+    if processes().num_processes > 1:
+        raise InputError(f"{run.recipe.name}: the method decoder trains in one process")
+    recipe, started = run.recipe, time.perf_counter()
+    backbone = Path(str(recipe.model.backbone))
+    continues = (backbone / DecoderClassifier.MARKER).is_file()
+    if continues:
+        shape = shape_of(DecoderClassifier.describe(backbone), backbone)
+    else:
+        shape = Shape(str(recipe.model.backbone), recipe.model.num_layers, recipe.model.lora_rank, len(recipe.labels))
+    torch.manual_seed(recipe.seed)
+    dtype = torch.float32 if recipe.precision == "fp32" else torch.bfloat16
+    network = Network.load(backbone, shape, dtype, merged=False) if continues else Network(shape, dtype)
+    network.to(processes().device)
+    chosen = examples_of(run, shape.base)
+    bar = tqdm(desc=f"training {recipe.name}", unit="step", dynamic_ncols=True, mininterval=1)
+
+    def show(step: int, total: int, loss: float) -> None:
+        bar.total, bar.n = total, step
+        bar.set_postfix(loss=f"{loss:.3f}")
+
+    with bar, explain_write_errors(run.work):
+        train_steps(network, chosen, run.work / STATE, recipe.optimizer, seed=recipe.seed,
+                    save_steps=run.save_steps or SAVE_STEPS, on_step=show)  # fmt: skip
+        with files.new_folder(run.model) as folder:
+            network.save(folder)
+            chinese_only = run.languages == [CHINESE]
+            description = {**asdict(shape), "labels": list(recipe.labels), CHINESE_ONLY_KEY: chinese_only}
+            files.write_json(folder / DecoderClassifier.MARKER, description)
+    parameters = sum(weight.numel() for weight in network.parameters())
+    return Trained(parameters, (time.perf_counter() - started) / 60, str(network.score.weight.device))
+
+
+def examples_of(run: Run, base: str) -> list[Example]:
+    """What a run reads, with the tokens of a base model."""
+    recipe, reader = run.recipe, load_reader(base)
+    options, rows = recipe.augmentation, run.labelled
+    contexts: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    for row in rows.to_list():
+        context = tuple(row[column] for column in CONVERSATION[:-1])
+        contexts.setdefault(context, []).append({**row, "label": recipe.labels[row["label"]]})
+    chosen = [examples.of_context(each, reader) for each in contexts.values()] * recipe.optimizer.epochs
+    chosen += [examples.of_item(item, reader) for file in crossed_files(recipe) for item in read_batch(file)]
+    if options.nli:
+        pairs = load_split(options.nli, "nli", "train").filter(lambda label: label >= 0, input_columns="label")
+        most = min(len(pairs), options.nli_pairs_per_row * len(rows))
+        pairs = pairs.shuffle(seed=recipe.seed).select(range(most))
+        names = pairs.features["label"].names
+        chosen += examples.of_premises(
+            ((pair["premise"], pair["hypothesis"], names[pair["label"]]) for pair in pairs), reader
+        )
+    return chosen
+
+
+def passes(chosen: Sequence[Example], seed: int) -> list[tuple[int, list[list[Example]]]]:
+    """Forward passes over examples, shuffled: the length of a row, and rows of examples.
+
+    Examples that are longer than the longest row are left out, which is logged.
+    """
+    shuffled = [*chosen]
+    random.Random(seed).shuffle(shuffled)
+    result = []
+    shorter = 0
+    for length, count in LENGTHS.items():
+        fitting = [each for each in shuffled if shorter < len(each.tree) <= length]
+        rows = fill_rows([len(each.tree) for each in fitting], length)
+        batches = [rows[first : first + count] for first in range(0, len(rows), count)]
+        result += [(length, [[fitting[index] for index in row] for row in batch]) for batch in batches]
+        shorter = length
+    if left_out := sum(len(each.tree) > shorter for each in shuffled):
+        logging.getLogger(__name__).warning("%d examples of more than %d tokens are left out", left_out, shorter)
+    random.Random(seed).shuffle(result)
+    return result
+
+
+def train_steps(
+    network: Network,
+    chosen: Sequence[Example],
+    file: Path,
+    options: OptimizerOptions,
+    *,
+    seed: int = 0,
+    save_steps: int = SAVE_STEPS,
+    on_step: OnStep | None = None,
+) -> None:
+    """Trains a network on one pass over examples, and saves its state in a file.
+
+    A run that was interrupted continues from the file if the examples, the options and the seed are the same. The
+    adapters are stored in the number format of the network, and moved in float32.
+
+    Args:
+        network: with adapters that are not merged.
+        chosen: what it learns from.
+        file: for the state.
+        options: the batch size, the rates and the schedule. The heads have the rate ``head_learning_rate``.
+        seed: of the order of the examples.
+        save_steps: the state is saved after so many steps.
+        on_step: called after each step.
+
+    Raises:
+        InputError: the loss is not finite.
+    """
+    order = passes(chosen, seed)
+    accumulation = max(1, round(options.batch_size * TOKENS / max(LENGTHS)))
+    total = len(order) // accumulation
+    warmup = math.ceil(options.warmup_ratio * total)
+    state = _State(network, options)
+    network.train()
+    for step in range(state.load(file), total):
+        # As in transformers' linear schedule.
+        state.set_rates(min(1.0, (step + 1) / (warmup + 1), (total - step) / max(1, total - warmup)))
+        loss = 0.0
+        for length, rows in order[step * accumulation : (step + 1) * accumulation]:
+            packed = pack([[each.tree for each in row] for row in rows], length)
+            flat = [each for row in rows for each in row]
+            found = losses(network, network(packed), list(zip(packed.offsets, flat, strict=True)))
+            part = torch.stack([WEIGHTS[name] * value for name, value in found.items()]).sum() / accumulation
+            part.backward()
+            loss += part.item()
+        if not math.isfinite(loss):
+            raise InputError(f"step {step + 1}: the loss is {loss}; a lower learning_rate may help")
+        state.step()
+        if on_step:
+            on_step(step + 1, total, loss)
+        if (step + 1) % save_steps == 0 or step + 1 == total:
+            state.save(file, step + 1)
+
+
+class _State:
+    """The trained weights in float32, and their optimizer."""
+
+    def __init__(self, network: Network, options: OptimizerOptions) -> None:
+        for name, weight in network.named_parameters():
+            weight.requires_grad_("lora_" in name or not name.startswith("body."))
+        self._weights = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
+        self._masters = {name: weight.detach().float().clone() for name, weight in self._weights.items()}
+        rates = {True: options.learning_rate, False: options.head_learning_rate or options.learning_rate}
+        self._optimizer = torch.optim.AdamW(
+            [
+                {"params": [self._masters[name] for name in self._weights if name.startswith("body.") == adapter],
+                 "lr": rate, "peak": rate}
+                for adapter, rate in rates.items()
+            ],
+            betas=(0.9, 0.99), weight_decay=options.weight_decay,
+        )  # fmt: skip
+
+    def set_rates(self, factor: float) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = factor * group["peak"]
+
+    def step(self) -> None:
+        for name, weight in self._weights.items():
+            self._masters[name].grad = None if weight.grad is None else weight.grad.float()
+            weight.grad = None
+        torch.nn.utils.clip_grad_norm_(self._masters.values(), 1.0)
+        self._optimizer.step()
+        self._copy()
+
+    def load(self, file: Path) -> int:
+        """Continues from a file; returns the number of steps done, 0 where there is none."""
+        if not file.is_file():
+            return 0
+        saved = torch.load(file, weights_only=True)
+        for name, weight in saved["weights"].items():
+            self._masters[name].copy_(weight)
+        self._optimizer.load_state_dict(saved["optimizer"])
+        self._copy()
+        return int(saved["step"])
+
+    def save(self, file: Path, step: int) -> None:
+        with files.new_file(file) as partial:
+            torch.save({"weights": self._masters, "optimizer": self._optimizer.state_dict(), "step": step}, partial)
+
+    def _copy(self) -> None:
+        with torch.no_grad():
+            for name, weight in self._weights.items():
+                weight.copy_(self._masters[name])
