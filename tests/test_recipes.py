@@ -94,23 +94,10 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
         (DATA + "[model.scratch]\nvocabulary = 4", "model.scratch.vocabulary is 4"),
         (DATA + '[model]\nbackbone = "a/b"\nbase_model = "a folder"', "model.base_model is 'a folder': must be"),
         ("view = flatten", "not a TOML file"),
-<<<<<<< HEAD
-        (GOOD + 'method = "kernel"', "model.method is 'kernel': it should be 'checkpoint' or 'hierarchical'"),
-=======
-        (GOOD + 'method = "hierarchical"', "method 'hierarchical' chooses the views of its stages itself"),
-        (GOOD.replace("flatten", "hierarchical"), "every other method needs a view"),
-        (GOOD.replace("flatten", "nli"), "goes with nli configs"),
-        (GOOD.replace("4-class", "nli"), "goes with nli configs"),
-        (GOOD + '[loss]\nclass_weights = "rare"', "loss.class_weights is 'rare'"),
         (
             GOOD + 'method = "kernel"',
             "model.method is 'kernel': it should be 'checkpoint', 'hierarchical' or 'decoder'",
         ),
-        (GOOD + "[distillation]\nweight = 0.7", "distillation.weight has no effect without teachers"),
-        (GOOD + "[distillation]\ntemperature = 2.0", "distillation.temperature has no effect without teachers"),
-        (GOOD + "[augmentation]\nnli_pairs_per_row = 2", "no effect without augmentation.nli"),
-        (DATA + "[model]\nnli_head = true\n[model.scratch]", "model.nli_head has no effect without model.backbone"),
->>>>>>> 2e048728 (wip)
     ],
 )
 def test_the_error_for_a_wrong_recipe_names_file_key_and_remedy(tmp_path, text, message):
@@ -132,6 +119,9 @@ STAGES = {"method": "hierarchical", "view": "hierarchical"}
         ({"method": "hierarchical"}, "method 'hierarchical' chooses the views of its stages itself"),
         ({"view": "hierarchical"}, "every other method needs a view"),
         (STAGES | {"config": "2-class"}, "no categories for the stages"),
+        ({"method": "decoder", "dropout": 0.1}, "model.dropout has no effect with the method 'decoder'"),
+        ({"num_layers": 2}, "model.num_layers has no effect with the method 'checkpoint'"),
+        ({"method": "decoder", "config": "2-class"}, "needs data.view 'flatten', four classes"),
         ({"view": "nli"}, "goes with nli configs"),
         ({"config": "nli"}, "goes with nli configs"),
         ({"view": "chat"}, "chat goes with chat configs"),
