@@ -257,20 +257,14 @@ def changed(folder, change):
 
 @pytest.mark.parametrize(
     ("family", "classes"),
-    [*((family, None) for family in FAMILIES), ("bert", "abc"), ("albert", "abc"), ("electra", "abc"), ("gpt2", "abc")],
+    [("bert", None), ("roberta", None), ("deberta-v2", None), ("bert", "abc"), ("electra", "abc"), ("gpt2", "abc")],
 )
 def test_there_is_no_warning_about_a_head_that_is_replaced(family, classes, texts, tmp_path, caplog):
     folder = backbone(family, texts, tmp_path, classes)
+    if (family, classes) == ("bert", None):  # a masked language model has no pooler
+        AutoModelForMaskedLM.from_pretrained(folder).save_pretrained(folder)
+        assert not any("pooler" in name for name in load_file(tmp_path / "model.safetensors"))
     caplog.clear()
-    initialize_model(recipe(folder))
-    assert caplog.messages == []
-
-
-def test_there_is_no_warning_about_a_pooler_that_a_masked_language_model_lacks(texts, tmp_path, caplog):
-    folder = backbone("bert", texts, tmp_path)
-    AutoModelForMaskedLM.from_pretrained(folder).save_pretrained(folder)
-    caplog.clear()
-    assert not any("pooler" in name for name in load_file(tmp_path / "model.safetensors"))
     initialize_model(recipe(folder))
     assert caplog.messages == []
 
@@ -317,9 +311,3 @@ def test_a_unigram_model_does_not_judge_a_reply_of_unknown_characters(texts, tmp
         chat("你好", "你好", "你好", "ᚠᚢᚦ")
     )
     assert verdict.reason == "the reply holds no word that the model knows"
-
-
-def test_a_model_that_is_not_an_encoder_raises_one_clear_error(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "vit"}', encoding="utf-8")
-    with pytest.raises(InputError, match=r"^backbone .*: neither a folder with an encoder nor one on the Hub"):
-        initialize_model(recipe(str(tmp_path)))

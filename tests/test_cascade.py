@@ -138,19 +138,9 @@ def test_the_command_prints_the_curve_and_saves_the_cascade(parts, run, monkeypa
     monkeypatch.setattr("contradiction.data.splits.load_split", lambda data, config, split: rows)
     numbers = tmp_path / "curve.json"
     code, out, err = run(
-        "cascade",
-        detector,
-        judge,
-        "--out",
-        tmp_path / "both",
-        "--share",
-        "0.3",
-        "--limit",
-        "80",
-        "--json",
-        numbers,
+        "cascade", detector, judge, "--out", tmp_path / "both", "--share", "0.3", "--limit", "80", "--json", numbers,
         "--yes",
-    )
+    )  # fmt: skip
     assert code == 0, err
     steps = read_json(numbers)["steps"]
     assert read_json(numbers)["rows"] == 80 and {0.0, 0.3, 1.0} <= {step["share"] for step in steps}

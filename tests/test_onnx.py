@@ -10,13 +10,12 @@ from importlib.util import find_spec
 import numpy as np
 import onnx
 import pytest
-import torch
 from helpers.chats import chat
 
 from contradiction import export as exporting
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.export import export, export_onnx
+from contradiction.export import export_onnx
 from contradiction.inference import choice
 from contradiction.inference.base import MOST_PADDING, SMALL, TOKENS, batches
 from contradiction.inference.torch_backend import has_bf16
@@ -130,12 +129,6 @@ def test_a_file_exported_from_other_weights_is_rejected(exported, random_model, 
         ContradictionDetector.from_pretrained(folder, backend="onnx")
 
 
-def test_an_fp16_copy_omits_the_onnx_files_of_the_old_weights(exported, tmp_path):
-    half = export(exported[0], tmp_path / "half")
-    assert not (half / "onnx").exists()
-    ContradictionDetector.from_pretrained(half)(CHAT)
-
-
 def test_a_file_that_loses_too_much_accuracy_is_not_saved(quick_model, rows, tmp_path, monkeypatch):
     folder = shutil.copytree(quick_model, tmp_path / "model")
     trace = exporting._trace
@@ -191,18 +184,6 @@ def test_auto_measures_once_and_chooses_the_fastest(exported, tmp_path, monkeypa
     other = "onnx" if chosen == "torch" else "torch"
     cache.write_text(json.dumps({key: other}), encoding="utf-8")
     assert type(ContradictionDetector.from_pretrained(folder, backend="auto").classifier.backend).NAME == other
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_a_choice_measured_on_the_cpu_does_not_hold_on_a_gpu(exported, tmp_path, monkeypatch):
-    folder, _ = exported
-    cache = tmp_path / "backends.json"
-    monkeypatch.setattr(choice, "_cache", lambda: cache)
-    ContradictionDetector.from_pretrained(folder, backend="auto", device="cpu")
-    cache.write_text(json.dumps(dict.fromkeys(read_json(cache), "onnx")), encoding="utf-8")
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    with pytest.raises(InputError, match="cuda"):  # PyTorch asks for the GPU, which is not there
-        ContradictionDetector.from_pretrained(folder, backend="auto")
 
 
 def test_auto_without_an_exported_file_chooses_torch(quick_model, tmp_path, monkeypatch):

@@ -212,17 +212,6 @@ def test_a_python_program_writes_utf_8_whatever_the_locale(tmp_path, monkeypatch
         bot.close()
 
 
-def test_a_command_of_windows_keeps_its_backslashes(monkeypatch):
-    started = []
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command) or sys.exit())
-    with monkeypatch.context() as windows:
-        windows.setattr(os, "name", "nt")
-        bot = CommandBot(r"C:\py\python.exe bot.py")
-    with pytest.raises(SystemExit):
-        bot.reply(CHAT)
-    assert started == [r"C:\py\python.exe bot.py"]
-
-
 @pytest.fixture(scope="module")
 def chat_model(tmp_path_factory):
     """A folder with a tiny random causal language model of Chinese characters."""

@@ -9,7 +9,6 @@ import pytest
 from contradiction.errors import InputError
 from contradiction.probing import triggers
 from contradiction.probing.plan import ALL_TRIGGERS, cost, instruction, plan, read_openings, read_persona
-from contradiction.probing.triggers import lists
 
 SEED = Random(0)
 
@@ -22,9 +21,6 @@ SEED = Random(0)
         ("我是成都人。", "我是哪里人？"),
         ("我在一家医院当护士。", "我是做什么工作的？"),
         ("我女儿今年五岁，在上幼儿园。", "我女儿多大了？"),
-        ("我喜欢听邓丽君的歌。", "我喜欢听谁的歌？"),
-        ("我每天早上六点起床。", "我每天早上几点起床？"),
-        ("我学了八年钢琴。", "我学了多久？"),
         ("我最喜欢的季节是秋天。", "我最喜欢的季节是什么？"),
         ("我上个月去了云南旅游。", "我上个月去了哪里？"),
     ],
@@ -48,8 +44,6 @@ def test_no_question_is_asked_about_an_opening_without_a_fact(statement):
         ("你有孩子吗？", "你没有孩子吗？"),
         ("你有没有兄弟姐妹？", "你没有兄弟姐妹吗？"),
         ("你结婚了吗？", "你没结婚吗？"),
-        ("你去过海边吗？", "你没去过海边吗？"),
-        ("你是左撇子吗？", "你不是左撇子吗？"),
         ("你没有工作吗？", "你有工作吗？"),
         ("你的老板严厉吗？", "你的老板不严厉吗？"),
         ("你谈过恋爱吗？", "你没谈过恋爱吗？"),  # not 恋不爱
@@ -65,18 +59,8 @@ def test_a_synonym_and_an_antonym_replace_whole_words():
     assert changed == {"你家养狗的皮夹丢过吗？", "你家养狗的钱夹丢过吗？"}
     assert {triggers.antonym("你今天忙不忙？", "", Random(seed)) for seed in range(9)} == {"你昨天忙不忙？"}
     assert triggers.synonym("你呢？", "", SEED) is None
-
-
-@pytest.mark.parametrize(
-    ("u1", "changed"),
-    [
-        ("喜欢，我有一只猫，你喜欢什么？", "喜欢，我有一只猫，你讨厌什么？"),
-        ("看来你很喜欢篮球呢，你多大啦？", None),
-        ("挺好的，一起去，好吗？", None),
-    ],
-)
-def test_only_the_clause_that_asks_is_changed(u1, changed):
-    assert triggers.antonym(u1, "", SEED) == changed
+    assert triggers.antonym("喜欢，我有一只猫，你喜欢什么？", "", SEED) == "喜欢，我有一只猫，你讨厌什么？"
+    assert triggers.antonym("看来你很喜欢篮球呢，你多大啦？", "", SEED) is None, "only the clause that asks is changed"
 
 
 def test_a_question_is_not_about_what_a_pet_of_the_user_likes():
@@ -130,8 +114,6 @@ def test_a_person_would_ask_every_probe(seed, sample_rows):
         ("你住在市区还是郊区？", "你住在城区还是城郊？", True),
         ("你大学学的是什么专业？", "你大学不学的是什么专业？", False),
         ("你喜欢听谁的歌？", "你不喜欢听谁的歌？", True),
-        ("你喝咖啡还是喝茶？", "你不喝咖啡还是喝茶？", False),
-        ("你吃过早饭了吗？", "你没吃过早饭了吗？", False),
         ("你喜欢看书吗？", "你喜欢喜欢看书吗？", False),
         ("你很喜欢日本吗？", "你很是不是喜欢日本？", False),
         ("你现在毕业了吗？", "你以前毕业了吗？", False),
@@ -214,14 +196,6 @@ def test_openings_can_come_from_a_file_or_from_cdconv(tmp_path, sample_repo, sam
 def test_a_plan_that_cannot_be_made_says_why(names, why):
     with pytest.raises(InputError, match=why):
         plan(["你养猫吗？"], names, 3)
-
-
-def test_the_word_lists_have_no_duplicates_and_map_no_word_to_itself():
-    words = lists()
-    for name in ("short", "fillers", "occupations"):
-        assert len(set(words[name])) == len(words[name])
-    for name in ("synonyms", "antonyms"):
-        assert all(word not in others for word, others in words[name].items())
 
 
 @pytest.mark.real_data

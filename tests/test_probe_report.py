@@ -187,13 +187,6 @@ def test_a_bot_of_which_nothing_was_read_whole_has_no_share_and_fails_each_gate(
     assert "0.0" not in (tmp_path / "report.md").read_text(encoding="utf-8").split("How it was measured")[0]
 
 
-def test_a_trigger_with_few_conversations_is_shown_as_counts(tmp_path):
-    rows = [row_of(n, HISTORY, trigger="short" if n < 3 else "repeat-2") for n in range(40)]
-    pages.write(report.build([report.Source("bot", rows, "judge")]), tmp_path)
-    text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "| short | 3 | 3 of 3 |" in text and "| repeat-2 | 37 | 100.0 (" in text
-
-
 def test_error_rates_by_another_calibration_are_not_used(judge, monkeypatch):
     folder, file = judge
     result, notes = results.read_evaluation(file), []

@@ -124,14 +124,6 @@ def test_for_history_the_pair_with_the_highest_score_is_located(detector, old, n
     assert (clash.earlier.message, clash.later.message) == (1, 3)
 
 
-def test_the_search_uses_the_named_evidence(detector):
-    messages = chat("你养猫吗？", "养了一只橘猫，很乖", "喝茶吗？", "天天喝茶，不喝酒", "酒呢？", "我只喝酒，不喝茶")
-    for index in (1, 3):
-        clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(index,), reply=(5,)))
-        assert (clash.earlier.message, clash.later.message) == (index, 5)
-        assert detector.classifier.rows[0]["u1"] == messages[index - 1]["content"]
-
-
 def test_a_single_clause_or_no_contradiction_gives_nothing_to_locate(detector):
     messages = chat("你养猫吗？", "养了一只橘猫", "它叫什么？", "我没养过猫呀")
     for verdict in (
