@@ -21,7 +21,6 @@ pytestmark = pytest.mark.legacy
 ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / ".venv-legacy" / "bin" / "python"
 CONFIGS = ["2-class", "4-class", "persona", "2-class-grouped", "4-class-grouped", "persona-grouped"]
-FEW = ["persona-grouped"]  # the release configs besides the default: each takes a second or two
 NAMED = ("label", "trigger", "bot")
 
 # Runs in that environment. It prints JSON lines: the versions, then the class names and rows of each data set.
@@ -48,11 +47,10 @@ def show(found):
     }))
 
 
-given = {"source": source} if source else {}  # else $CDCONV_FILE
 for config in configs:
-    show(load_dataset("cdconv.py", config, trust_remote_code=True, **given))
+    show(load_dataset("cdconv.py", config, trust_remote_code=True, source=source))
     show(load_dataset("cdconv", config))
-show(load_dataset("cdconv.py", trust_remote_code=True, **given))
+show(load_dataset("cdconv.py", trust_remote_code=True, source=source))
 show(load_dataset("cdconv"))
 try:
     load_dataset("cdconv.py", trust_remote_code=True, source="bad.txt")
@@ -61,48 +59,27 @@ except Exception as error:
 """
 
 
-def run(repo, home, configs, source):
+@pytest.fixture(scope="module")
+def sample(sample_repo, tmp_path_factory):
     """What the older `datasets` reads in a folder with `cdconv.py`, the data repo `cdconv/`, and a bad file."""
     if not PYTHON.is_file():
         pytest.skip(f"needs {PYTHON.parents[1].name}, made by `make` from requirements-legacy.txt")
-    shutil.copytree(repo, home / "cdconv")
+    home = tmp_path_factory.mktemp("legacy")
+    shutil.copytree(sample_repo, home / "cdconv")
     shutil.copy(ROOT / "cdconv.py", home)
     lines = SAMPLE.read_text(encoding="utf-8").splitlines()
-    (home / "bad.txt").write_text(
-        "\n".join([*lines[:6], lines[6].replace('"label": ', '"label": 1')]), encoding="utf-8"
-    )
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("CDCONV_FILE", "HF_DATASETS_CACHE")
-    }
+    bad = lines[6].replace('"label": ', '"label": 1')
+    (home / "bad.txt").write_text("\n".join([*lines[:6], bad]), encoding="utf-8")
+    environment = {name: text for name, text in os.environ.items() if name not in ("CDCONV_FILE", "HF_DATASETS_CACHE")}
     done = subprocess.run(
-        [PYTHON, "-c", SCRIPT, json.dumps(configs), source["source"]],
-        cwd=home,
-        env=environment | {"HF_HOME": str(home / "hf")} | source["environment"],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-    )
+        [PYTHON, "-c", SCRIPT, json.dumps(CONFIGS), str(SAMPLE)], cwd=home, capture_output=True, text=True,
+        encoding="utf-8", env=environment | {"HF_HOME": str(home / "hf")},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     versions, *loaded, error = map(json.loads, done.stdout.splitlines())
-    names = [*configs, None]
-    assert len(loaded) == 2 * len(names)
-    return {
-        "versions": versions,
-        "script": dict(zip(names, loaded[::2], strict=True)),
-        "folder": dict(zip(names, loaded[1::2], strict=True)),
-        "error": error,
-    }
-
-
-@pytest.fixture(scope="module")
-def sample(sample_repo, tmp_path_factory):
-    return run(sample_repo, tmp_path_factory.mktemp("legacy"), CONFIGS, {"source": str(SAMPLE), "environment": {}})
-
-
-@pytest.fixture(scope="module")
-def released(release, release_repo, tmp_path_factory):
-    environment = {"CDCONV_FILE": str(release)}
-    return run(release_repo, tmp_path_factory.mktemp("legacy"), FEW, {"source": "", "environment": environment})
+    names = [*CONFIGS, None]
+    script, folder = (dict(zip(names, loaded[start::2], strict=True)) for start in (0, 1))
+    return {"versions": versions, "script": script, "folder": folder, "error": error}
 
 
 @pytest.fixture(scope="module")
@@ -152,14 +129,3 @@ def test_the_loading_script_names_a_bad_row(sample):
     kind, message = sample["error"]
     assert kind == "InvalidSourceError"
     assert "bad.txt:7: column 'label' is 1" in message
-
-
-@pytest.mark.parametrize("form", ["script", "folder"])
-@pytest.mark.parametrize("config", [*FEW, None])
-def test_datasets_3_reads_the_release_as_the_current_one_does(config, form, released, release_repo, current):
-    expected = current(release_repo, config)
-    legacy = released[form][config]
-    assert {split: side["rows"] for split, side in legacy.items()} == {
-        split: side["rows"] for split, side in expected.items()
-    }
-    assert legacy["train"]["types"] == expected["train"]["types"]

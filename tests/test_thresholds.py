@@ -43,18 +43,6 @@ def test_the_operating_point_has_the_highest_recall():
     )
 
 
-def test_precision_at_a_threshold_depends_on_the_prior():
-    (point,) = operating_points(threshold_curve(TRUTH, GIVEN), 8, 0.03, targets=(0.13,))
-    # TPR 1 and FPR 1/5 at the threshold 0.6: 0.03 / (0.03 + 0.97 / 5) = 0.1339...
-    assert point["threshold"] == 0.6
-    assert point["precision"] == pytest.approx(0.03 / (0.03 + 0.97 / 5))
-    assert point["alarms_per_1000"] == pytest.approx(30 + 970 / 5)
-    # The worse ends of both intervals, then the better ones.
-    (recall, best), (fewest, alarms) = wilson(3, 3), wilson(1, 5)
-    assert point["low"] == pytest.approx(0.03 * recall / (0.03 * recall + 0.97 * alarms))
-    assert point["high"] == pytest.approx(0.03 * best / (0.03 * best + 0.97 * fewest))
-
-
 def test_the_curve_equals_scikit_learns():
     rng = np.random.default_rng(5)
     given = rng.random(200).round(2)
