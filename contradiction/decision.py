@@ -14,7 +14,6 @@ import numpy as np
 
 from contradiction.errors import InputError
 from contradiction.io.files import read_json, write_json
-from contradiction.labels import is_contradiction
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -33,7 +32,7 @@ def precision_at(prior: float, recall: "ArrayLike", false_alarms: "ArrayLike") -
     """The precision where a fraction ``prior`` of replies are contradictions: π·TPR / (π·TPR + (1 - π)·FPR).
 
     Recall and false-alarm rate do not depend on how frequent contradictions are, so they hold for another fraction as
-    long as the replies of each kind are alike. NaN where there is no alarm.
+    long as the replies of each kind are alike. NaN without an alarm.
     """
     hits = prior * np.asarray(recall, dtype=float)
     alarms = hits + (1 - prior) * np.asarray(false_alarms, dtype=float)
@@ -102,12 +101,6 @@ class Rule:
     def calibrate(self, logits: np.ndarray, labels: Sequence[str]) -> np.ndarray:
         """Calibrated probabilities of logits; both have the shape (rows, classes)."""
         return np.maximum(softmax(logits / self.temperature + self.biases_of(labels)), TINY)
-
-    def decide(self, probabilities: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-        """The class ids of calibrated probabilities, shape (rows, classes), by :func:`decide`."""
-        contradictions = [name for name in labels if is_contradiction(name)]
-        rows = (dict(zip(labels, row, strict=True)) for row in probabilities.tolist())
-        return np.array([labels.index(decide(row, self.threshold, contradictions)) for row in rows], dtype=int)
 
     def biases_of(self, labels: Sequence[str]) -> np.ndarray:
         """The biases in the order of the labels."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from contradiction.decision import Rule
+from contradiction.decision import Rule, decide
 from contradiction.errors import InputError
 from contradiction.inference.base import Backend
 from contradiction.inference.onnx_backend import MADE_FROM, MAX_LENGTH, OnnxBackend, OpenVinoBackend
@@ -191,10 +191,13 @@ def compare(
 
     exported = CheckpointClassifier(backend, str(exact.backend.config[VIEW_KEY]), exact.name, exact.rule)
     logits = [classifier.score(rows).logits for classifier in (exact, exported)]
-    rule, names = exact.rule, np.array(exact.labels)
-    decided = [names[rule.decide(rule.calibrate(scores, exact.labels), exact.labels)] for scores in logits]
+    probabilities = [exact.rule.calibrate(scores, exact.labels).tolist() for scores in logits]
+    decided = [
+        [decide(dict(zip(exact.labels, row, strict=True)), exact.rule.threshold, exact.contradictions) for row in table]
+        for table in probabilities
+    ]
     gap = float(np.abs(logits[0] - logits[1]).max())
-    agreement = float(np.mean(decided[0] == decided[1]))
+    agreement = float(np.mean([one == other for one, other in zip(*decided, strict=True)]))
     if labels is None or not set(labels) <= set(exact.labels):
         return Comparison(file, len(rows), gap, agreement)
     before, after = (100 * f1_score(labels, predicted, labels=exact.labels, average="macro") for predicted in decided)

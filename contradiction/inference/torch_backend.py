@@ -91,7 +91,7 @@ class TorchBackend(Backend):
 
 
 def to_device(model: Any, device: str | None, name: str) -> "PreTrainedModel":
-    """Moves a model to a device, by default the best one; raises InputError where there is no such device."""
+    """Moves a model to a device, by default the best one; raises InputError if the device does not exist."""
     device = device or best_device()
     try:
         return model.to(device)

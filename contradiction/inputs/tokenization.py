@@ -91,7 +91,7 @@ def _shorten_last_utterance(tokenizer: "PreTrainedTokenizerBase", text: str, exc
 
 
 def separator_of(tokenizer: "PreTrainedTokenizerBase") -> str:
-    """What stands between the earlier utterances in a model input."""
+    """The text between two earlier utterances in a model input."""
     return tokenizer.sep_token or tokenizer.eos_token or "\n"
 
 

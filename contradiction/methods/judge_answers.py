@@ -19,7 +19,8 @@ SPELLINGS: Mapping[str, str] = {
 LONGEST = 8000  # characters at the end of an answer that are read
 _MARKS = "\"'`*“”‘’「」"
 _SENTENCE_END = r"[。！？!?；;\n]|(?<!\d)\.(?:\s|$)"
-# A label in JSON, also with the usual slips, or in a statement. What stands in a quoted text is escaped, and no label.
+# A label in JSON, also with the usual slips, or in a statement. JSON within a JSON string has escaped quotes and is
+# not read.
 _STATED = re.compile(
     r"(?<![a-z\\])(?:label|answer|verdict|conclusion|result|output|标签|答案|结论|判断|结果|输出|本题)"
     rf"[\s{_MARKS}]*(?:[:：=]|是|为|\bis\b)[\s:：{_MARKS}]*(.+?)(?:[\"'“”}},，]|{_SENTENCE_END}|$)",

@@ -71,7 +71,7 @@ class JudgeOptions:
         concurrency: requests at a time.
         timeout: the maximum number of seconds for an answer.
         attempts: how often a request is sent at most.
-        prices: the price of a million tokens, ``input`` and ``output``; the cost then stands in evaluations.
+        prices: the price of a million tokens, ``input`` and ``output``, with which evaluations show the cost.
         extra: further keys of each request, as the server wants them.
     """
 

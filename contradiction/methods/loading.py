@@ -109,7 +109,7 @@ def method_of(name: str | Path) -> type[Classifier]:
 
 
 def parts_of(folder: str | Path) -> list[Path]:
-    """A model folder, the folders that it consists of, and the folders that those consist of.
+    """A model folder with its parts, and the parts of each part.
 
     Raises:
         InputError: a folder does not name its parts.
@@ -119,7 +119,7 @@ def parts_of(folder: str | Path) -> list[Path]:
 
 
 def load_rule(folder: str | Path) -> Rule:
-    """The decision rule of a model folder; the default one where there is none.
+    """The decision rule of a model folder, or the default rule.
 
     Raises:
         InputError: the rule is damaged.
@@ -151,7 +151,7 @@ def name_with_digest(name: str | None) -> str | None:
 
 
 def _digest(folder: Path) -> str:
-    """A digest of the weights of a model folder, or of its sub-folders if it holds none itself, and of its identity.
+    """A digest of the weights and the identity of a model folder; the weights may lie in its sub-folders.
 
     Raises:
         InputError: the folder has neither.

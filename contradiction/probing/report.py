@@ -207,7 +207,7 @@ def is_above(bot: Mapping[str, Any], rate: float) -> bool:
 
 
 def _comparison(first: Source, second: Source, triggers: Sequence[str]) -> dict[str, Any] | None:
-    """Two bots on the probes of both that were read; None where there are none."""
+    """Two bots on the probes that were read of both; None without such probes."""
     if first.detector is None or first.detector != second.detector:
         return None
     before = {(row["id"], opening_of(row)): row for row in first.rows}

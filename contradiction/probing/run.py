@@ -184,7 +184,7 @@ def _converse(probe: Probe, bot: Caller, name: str, seed: int, writer: Caller | 
         return reply.text
 
     b1, written_by = say(probe.u1), "rules"
-    if probe.trigger == PERSONA:  # the fact stands where an earlier reply would
+    if probe.trigger == PERSONA:  # the fact takes the place of an earlier reply
         utterances = {"u1": "", "b1": probe.u2, "u2": probe.u1, "b2": b1}
     else:
         for text in probe.fillers:

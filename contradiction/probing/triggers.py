@@ -83,7 +83,7 @@ def negate(u1: str, b1: str, chance: Random) -> str | None:
 
 
 def _change(u1: str, change: Callable[[str], str | None], *, opposite: bool = False) -> str | None:
-    """u1 with its last clause changed, which is the one that asks; None if nobody would ask it so."""
+    """u1 with a change in its last clause, the one that asks; None if the result is no usual question."""
     match = _LAST_CLAUSE.match(u1.strip().replace("?", "？"))
     before, clause = (match[1] or "", match[2]) if match else ("", "")
     if opposite and ("你" not in clause or _CHOICE.search(clause)):
