@@ -1,5 +1,6 @@
-"""Longer jobs: building the data set, the metric, an epoch of training, and one and two workers."""
+"""Fresh processes, and longer jobs: building the data set, the metric, an epoch of training, and workers."""
 
+import json
 import multiprocessing
 import os
 import statistics
@@ -13,10 +14,9 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-import chats
 import numpy as np
 import pyarrow as pa
-from measure import Measured
+from measure import Measured, conversations
 from pyarrow import parquet
 
 from contradiction import ContradictionDetector, train
@@ -30,6 +30,16 @@ from contradiction.io.tables import Table
 from contradiction.labels import LABELS
 from contradiction.training.recipe import Recipe, load_recipe
 from evaluate_metric import evaluate_metric
+
+# A small process starts the measured one: Linux counts the memory of a parent as that of its child.
+SMALL = """
+import json, os, subprocess, sys, time
+started = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+_, status, used = os.wait4(process.pid, 0)
+print(json.dumps([time.perf_counter() - started, used.ru_maxrss, os.waitstatus_to_exitcode(status)]))
+"""
+
 
 TEST_ROWS, RESAMPLES = 2332, 1000
 SHARE = 0.02  # of the training rows
@@ -66,7 +76,7 @@ def workers(model: Path, *, rows: int, rounds: int) -> Measured:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "chats"
         folder.mkdir()
-        table = pa.table({"messages": chats.conversations(rows)})
+        table = pa.table({"messages": conversations(rows)})
         for number in range(2):
             parquet.write_table(table, folder / f"{number}.parquet")
         ray_engine.PART_ROWS = max(1, rows // 8)
@@ -144,3 +154,37 @@ def _ray(model: Path, folder: Path, out: Path, count: int) -> float:
     ray_engine.judge_folder(detection, folder, out, on_parts=lambda *_: times.append(time.perf_counter()))
     rows = [part.last - part.first + 1 for part in ray_engine.parts_of(folder)]
     return sum(rows[count:]) / (times[-1] - times[count - 1])
+
+
+def startup(model: Path, *, rounds: int) -> Measured:
+    """Seconds and memory of fresh processes, each in turn."""
+    chat = json.dumps(conversations(1)[0], ensure_ascii=False)
+    cdconv = ["-m", "contradiction"]
+    ways = {
+        "cdconv --help": [*cdconv, "--help"],
+        "import contradiction": ["-c", "from contradiction import ContradictionDetector"],
+        "first verdict, torch": [*cdconv, "detect", "--text", chat, "--model", str(model)],
+        "first verdict, onnx": [*cdconv, "detect", "--text", chat, "--model", str(model), "--backend", "onnx"],
+    }
+    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    for number in range(rounds + 1):
+        for name, arguments in ways.items():
+            once = _process(arguments)
+            if number:  # the first reads the files from the disk
+                runs[name].append(once)
+    body, values = [], {}
+    for name, pairs in runs.items():
+        seconds, megabytes = (statistics.median(column) for column in zip(*pairs, strict=True))
+        body.append((name, f"{seconds:.2f}", f"{megabytes:.0f}"))
+        values[name] = {"seconds": seconds, "MB": megabytes}
+    return Measured([Table("Fresh processes", ("what", "seconds", "peak memory, MB"), body)], values)
+
+
+def _process(arguments: list[str]) -> tuple[float, float]:
+    """The seconds of a process and the most memory it held, in MB."""
+    command = [sys.executable, "-c", SMALL, sys.executable, *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    seconds, kilobytes, code = json.loads(done.stdout)
+    if code:
+        raise SystemExit(f"{arguments[:3]}: exit code {code}")
+    return seconds, kilobytes / 1000

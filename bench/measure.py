@@ -1,18 +1,45 @@
-"""Ways to do the same thing, measured side by side: in turn within each round, so that a slow moment slows all."""
+"""The chats that are measured, and ways to do the same thing side by side: in turn within each round."""
 
+import os
 import platform
+import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from contradiction import cdconv
+from contradiction.conversation import alternating
 from contradiction.inference.base import threads
 from contradiction.io.tables import Table
+from contradiction.paths import SAMPLE
+
+Chat = Sequence[Mapping[str, str]]
+
+
+@cache
+def rows() -> list[dict[str, Any]]:
+    """The rows of ``$CDCONV_FILE``, else those of the embedded sample."""
+    return cdconv.read_rows(Path(os.environ.get("CDCONV_FILE") or SAMPLE))
+
+
+def conversations(count: int) -> list[Chat]:
+    """Conversations of two turns, each once."""
+    return [alternating(row[column] for column in cdconv.UTTERANCES) for row in rows()[:count]]
+
+
+def long_chat(turns: int, seed: int) -> Chat:
+    """A chat of as many turns, made of the first turns of as many conversations, drawn by the seed."""
+    firsts = list({row["u1"]: row for row in rows()}.values())
+    chosen = random.Random(seed).sample(firsts, turns)
+    return alternating(text for row in chosen for text in (row["u1"], row["b1"]))
+
 
 PACKAGES = (
     "torch", "transformers", "onnxruntime", "openvino", "sentence-transformers", "tokenizers", "numpy", "ray",

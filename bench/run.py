@@ -15,17 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import jobs
-import latency
 import measure
-import padding
-import roofline
-import startup
 import throughput
 import torch
-from chats import conversations, crossed, long_chat
 from measure import Measured, environment
 
-from contradiction import ContradictionDetector
 from contradiction.data import build
 from contradiction.io.files import new_file, write_json, write_text
 from contradiction.io.tables import Table
@@ -64,10 +58,8 @@ def main() -> None:
             "throughput": lambda: throughput.measure(
                 model, rows=16 if quick else 128, few=2 if quick else 16, rounds=1 if quick else 5
             ),
-            "latency": lambda: latency.measure(model, replies=2 if quick else 40),
-            "roofline": lambda: roofline.measure(model, rounds=3 if quick else 30),
-            "padding": lambda: _padding(model, 64 if quick else None),
-            "startup": lambda: startup.measure(model, rounds=1 if quick else 5),
+            "latency": lambda: throughput.latency(model, replies=2 if quick else 40),
+            "startup": lambda: jobs.startup(model, rounds=1 if quick else 5),
             "jobs": lambda: jobs.single(data, model, rounds=1 if quick else 3),
             "workers": lambda: jobs.workers(model, rows=64 if quick else 2048, rounds=1 if quick else 2),
         }
@@ -87,19 +79,6 @@ def main() -> None:
             write_text(options.out / "speed.md", _page(results, tables, left_out))
         if "throughput" in results:
             _draw(results["throughput"], options.out / "speed.png")
-
-
-def _padding(model: Path, count: int | None) -> Measured:
-    detector = ContradictionDetector.from_pretrained(model, device="cpu")
-    long = [long_chat(30, seed) for seed in range(4 if count else 60)]
-    mixes = {"CDConv": conversations(count or 11660), "crossed chats": crossed()[:count], "chats of 30 turns": long}
-    values = padding.measure(detector, mixes)
-    first = next(iter(values.values()))
-    body = [
-        (name, *(f"{value:,.0f}" if key == "windows" else f"{value:.3g}" for key, value in figures.items()))
-        for name, figures in values.items()
-    ]
-    return Measured([Table("Useful tokens and repeated windows, as shares", ("mix", *first), body)], values)
 
 
 def _page(results: dict, tables: Mapping[str, Sequence[Table]], left_out: list[str]) -> str:

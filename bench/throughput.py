@@ -1,4 +1,4 @@
-"""Conversations per second: the paper's way, pipelines and CrossEncoder on the shipped checkpoint, and our backends."""
+"""Conversations per second of the paper's way, pipelines, CrossEncoder and our backends; and their latency."""
 
 import statistics
 from collections.abc import Callable
@@ -7,7 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import chats
+import measure as timing
+import numpy as np
 import torch
 from measure import Measured, in_turn, ratio
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig, pipeline
@@ -53,9 +54,9 @@ def checkpoint_of(detector: ContradictionDetector) -> CheckpointClassifier:
 def measure(model: Path, *, rows: int, few: int, rounds: int) -> Measured:
     """Measures all ways on the same ``rows`` conversations, and those that take one at a time on ``few`` of them."""
     ours, left_out = detectors(model)
-    many = chats.conversations(rows)
+    many = timing.conversations(rows)
     classifier = checkpoint_of(ours["torch"])
-    inputs = [classifier.model_input(row) for row in chats.rows()[:rows]]
+    inputs = [classifier.model_input(row) for row in timing.rows()[:rows]]
     checkpoint = AutoModelForSequenceClassification.from_pretrained(model, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(model)
     classify = pipeline("text-classification", model=checkpoint, tokenizer=tokenizer, device="cpu")
@@ -111,9 +112,37 @@ def _paper(tokenizer: Any, rows: int) -> Callable[[], object]:
     for view in (INTRA, ROLE, HISTORY):
         model = AutoModelForSequenceClassification.from_config(config).eval()
         classify = pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu")
-        stages[view] = (classify, [model_input(row, VIEWS[view], tokenizer) for row in chats.rows()[:rows]])
+        stages[view] = (classify, [model_input(row, VIEWS[view], tokenizer) for row in timing.rows()[:rows]])
     return lambda: [
         classify(inputs[index], truncation=True, max_length=512)
         for index in range(rows)
         for classify, inputs in stages.values()
     ]
+
+
+TURNS = (2, 10, 30)
+
+
+def latency(model: Path, *, replies: int) -> Measured:
+    """Milliseconds for the last reply of chats that no backend has seen, by their turns; the backends take turns.
+
+    A monitor does the same work for a new reply: one window for each earlier turn.
+    """
+    by_backend, left_out = detectors(model)
+    body, values = [], {}
+    for turns in TURNS:
+        seconds: dict[str, list[float]] = {name: [] for name in by_backend}
+        for number in range(-2, replies):  # the first two warm up
+            chat = timing.long_chat(turns, 100 * turns + number)
+            for name, detector in by_backend.items():
+                started = timing.clock()
+                detector(chat)
+                if number >= 0:
+                    seconds[name].append(timing.clock() - started)
+        for name, times in seconds.items():
+            half, most = (1000 * np.quantile(times, (0.5, 0.95), method="inverted_cdf")).tolist()
+            body.append((name, str(turns), f"{half:.0f}", f"{most:.0f}"))
+            values[f"{name}, {turns} turns"] = {"p50 ms": half, "p95 ms": most}
+    return Measured(
+        [Table("Milliseconds for the last reply", ("backend", "turns", "p50", "p95"), body)], values, left_out
+    )

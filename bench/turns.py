@@ -11,8 +11,7 @@ import argparse
 import statistics
 import time
 
-from chats import long_chat
-from measure import ratio
+from measure import long_chat, ratio
 
 from contradiction import ContradictionDetector
 from contradiction.errors import InputError
