@@ -16,7 +16,6 @@ therefore always remains.
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,56 +38,31 @@ from contradiction.training import leakage
 from contradiction.training.record import PRUNED
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Tokenizer
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 BATCH = 1000  # the texts that are tokenised together
 
 
-@dataclass(frozen=True)
-class Size:
-    """The size of a backbone: pieces (rows of the embedding), parameters, and bytes of the weights."""
-
-    pieces: int
-    parameters: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Pruned:
-    """The result of pruning: both sizes, and how many texts of the corpus are tokenised as before."""
-
-    before: Size
-    after: Size
-    texts: int
-    unchanged: int
-
-
-@dataclass
-class Usage:
-    """The usage of pieces in a corpus: the count of each id, and all characters after normalisation."""
-
-    counts: np.ndarray
-    characters: set[str] = field(default_factory=set)
-    texts: int = 0
-
-
 def prune(
     backbone: str,
-    corpus: Callable[[], Iterable[str]],
+    corpus: Iterable[str],
     out: str | Path,
     *,
     max_pieces: int | None = None,
     on_texts: Callable[[int], Any] = lambda texts: None,
-) -> Pruned:
+) -> dict[str, Any]:
     """Writes a copy of a backbone with a smaller vocabulary, in the same dtype.
 
     Args:
         backbone: folder or Hub id of an encoder with a fast tokenizer of the kind Unigram.
-        corpus: returns the texts; called twice, first to count and then to check.
+        corpus: the texts.
         out: the folder to write: weights as safetensors, tokenizer, and ``prune.json``, the record.
         max_pieces: the maximum number of pieces. The most frequent ones remain beside those that always remain.
-        on_texts: called with the number of texts of each batch, in both passes.
+        on_texts: called with the number of texts of each batch.
+
+    Returns:
+        The record. ``pieces`` and ``parameters`` have the numbers before and after.
 
     Raises:
         InputError: the backbone or the corpus is not usable, ``out`` exists, or ``max_pieces`` is too small.
@@ -97,35 +71,31 @@ def prune(
     files.check_new(out)
     tokenizer = _load_tokenizer(backbone)
     original = _plain(tokenizer)
-    usage = _count(original, corpus(), on_texts)
-    if not usage.texts:
+    counts, characters = _count(original, corpus, on_texts)
+    if not counts.any():
         raise InputError("the corpus holds no text")
     model, missing = _load_model(backbone)
-    always = _always(original, usage.characters) | _special(model, tokenizer)
-    remaining = _chosen(usage.counts, always, max_pieces)
+    always = _always(original, characters) | _special(model, tokenizer)
+    remaining = _chosen(counts, always, max_pieces)
     smaller = _prune_tokenizer(tokenizer, original, remaining)
     # Rows of the embedding without a piece are removed as well, so the row of a piece is its id.
     before = _size(model, missing)
     _prune_model(model, remaining)
-    unchanged = _unchanged(original, _plain(smaller), remaining, corpus(), on_texts)
-    result = Pruned(before, _size(model, missing), usage.texts, unchanged)
+    sizes = zip(("pieces", "parameters"), before, _size(model, missing), strict=True)
+    record = {
+        "backbone": model_name(backbone),
+        "ancestors": leakage.ancestors([backbone]),
+        "keep": max_pieces,
+        **{name: {"before": before, "after": after} for name, before, after in sizes},
+    }
     with files.new_folder(out) as folder, no_model_bars():
         # Weights that the checkpoint lacks, for instance a pooler, are random: they are not part of the backbone.
         weights = {name: value for name, value in model.state_dict().items() if name not in missing}
         model.save_pretrained(folder, state_dict=weights)
         smaller.save_pretrained(folder)
-        files.write_json(
-            folder / PRUNED,
-            {
-                "backbone": model_name(backbone),
-                "ancestors": leakage.ancestors([backbone]),
-                "keep": max_pieces,
-                "pieces": {"before": result.before.pieces, "after": result.after.pieces},
-                "texts": {"all": result.texts, "unchanged": result.unchanged},
-            },
-        )
+        files.write_json(folder / PRUNED, record)
         manifest.write(folder)
-    return result
+    return record
 
 
 def _load_tokenizer(backbone: str) -> "PreTrainedTokenizerBase":
@@ -162,22 +132,17 @@ def _plain(tokenizer: "PreTrainedTokenizerBase") -> "Tokenizer":
     return plain
 
 
-def _encoded(tokenizer: "Tokenizer", texts: Iterable[str]) -> Iterator[tuple[list[str], list["Encoding"]]]:
+def _count(tokenizer: "Tokenizer", texts: Iterable[str], on_texts: Callable[[int], Any]) -> tuple[np.ndarray, set[str]]:
+    """How often each id occurs in a corpus, and all its characters after normalisation."""
+    counts = np.zeros(max(tokenizer.get_vocab().values()) + 1, dtype=np.int64)
+    characters: set[str] = set()
     source = iter(texts)
     while batch := list(islice(source, BATCH)):
-        yield batch, tokenizer.encode_batch(batch, add_special_tokens=False)
-
-
-def _count(tokenizer: "Tokenizer", texts: Iterable[str], on_texts: Callable[[int], Any]) -> Usage:
-    pieces = tokenizer.get_vocab()
-    usage = Usage(np.zeros(max(pieces.values()) + 1, dtype=np.int64))
-    for batch, encodings in _encoded(tokenizer, texts):
-        for text, encoding in zip(batch, encodings, strict=True):
-            np.add.at(usage.counts, encoding.ids, 1)
-            usage.characters.update(*_words(tokenizer, text))
-        usage.texts += len(batch)
+        for text, encoding in zip(batch, tokenizer.encode_batch(batch, add_special_tokens=False), strict=True):
+            np.add.at(counts, encoding.ids, 1)
+            characters.update(*_words(tokenizer, text))
         on_texts(len(batch))
-    return usage
+    return counts, characters
 
 
 def _words(tokenizer: "Tokenizer", text: str) -> list[str]:
@@ -281,25 +246,9 @@ def _prune_model(model: "PreTrainedModel", remaining: list[int]) -> None:
             parameter.data = parameter.data[rows].clone()
 
 
-def _size(model: "PreTrainedModel", missing: set[str]) -> Size:
-    weights = [weight for name, weight in model.named_parameters() if name not in missing]
-    return Size(
-        pieces=model.config.vocab_size,
-        parameters=sum(weight.numel() for weight in weights),
-        bytes=sum(weight.numel() * weight.element_size() for weight in weights),
-    )
-
-
-def _unchanged(
-    before: "Tokenizer", after: "Tokenizer", remaining: list[int], texts: Iterable[str], on_texts: Callable[[int], Any]
-) -> int:
-    same = 0
-    for batch, encodings in _encoded(before, texts):
-        # Compares ids, because the token of an unknown piece is its text.
-        pruned = after.encode_batch(batch, add_special_tokens=False)
-        same += sum(old.ids == [remaining[id] for id in new.ids] for old, new in zip(encodings, pruned, strict=True))
-        on_texts(len(batch))
-    return same
+def _size(model: "PreTrainedModel", missing: set[str]) -> tuple[int, int]:
+    """The pieces (rows of the embedding) and the parameters."""
+    return model.config.vocab_size, sum(w.numel() for name, w in model.named_parameters() if name not in missing)
 
 
 def read_texts(files: Iterable[str | Path]) -> Iterator[str]:
@@ -348,14 +297,10 @@ def main(
     ] = None,
 ) -> None:
     """Cuts the vocabulary of a multilingual encoder to the pieces that a corpus needs."""
-    with counting("reading texts, twice") as bar:
-        done = prune(backbone, lambda: read_texts(corpus), out, max_pieces=keep, on_texts=bar.advance)
-    rows = [
-        (name, f"{size.pieces:,}", f"{size.parameters:,}", f"{size.bytes / 1e6:.1f}")
-        for name, size in (("before", done.before), ("after", done.after))
-    ]
-    show(Table(str(out), ("", "pieces", "parameters", "MB"), rows))
-    print(f"{done.unchanged:,} of {done.texts:,} texts are tokenised as before")
+    with counting("reading texts") as bar:
+        done = prune(backbone, read_texts(corpus), out, max_pieces=keep, on_texts=bar.advance)
+    rows = [(name, f"{done[name]['before']:,}", f"{done[name]['after']:,}") for name in ("pieces", "parameters")]
+    show(Table(str(out), ("", "before", "after"), rows))
 
 
 if __name__ == "__main__":
