@@ -78,24 +78,22 @@ def result_table(evaluations: Sequence[Mapping[str, Any]], config: str, crossed:
         for name in (config, two)
         for result in _on_same_rows([r for r in evaluations if (r["config"], r["split"]) == (name, "test")])
     }
-    body = []
+    body: list[tuple[float, list[str]]] = []
     for name in dict.fromkeys(name for name, _ in tests):
         four, own = tests.get((name, config)), tests.get((name, two))
         result = four or own
         assert result is not None
         merged = own if own and (result["kind"] == results.BASELINE or not four) else None
         run = result.get("run") or {}
-        body.append(
-            (
-                four["metrics"]["macro_f1"] if four else -1.0,
-                f"{name}, shipped" if name == SHIPPED.name else name,
-                f"{run['parameters'] / 1e6:.0f} M" if run.get("parameters") else "",
-                _macro_f1(four["metrics"]) if four else "",
-                _macro_f1(merged["metrics"] if merged else result["metrics"]["two_class"]),
-                *([crossed.get(name, "")] if crossed else []),
-            )
-        )
-    rows = [row for _, *row in sorted(body, key=lambda row: (-row[0], row[1]))]
+        cells = [
+            f"{name}, shipped" if name == SHIPPED.name else name,
+            f"{run['parameters'] / 1e6:.0f} M" if run.get("parameters") else "",
+            _macro_f1(four["metrics"]) if four else "",
+            _macro_f1(merged["metrics"] if merged else result["metrics"]["two_class"]),
+            *([crossed.get(name, "")] if crossed else []),
+        ]
+        body.append((four["metrics"]["macro_f1"] if four else -1.0, cells))
+    rows = [cells for _, cells in sorted(body, key=lambda row: (-row[0], row[1]))]
     n = next((result["metrics"]["n"] for (_, found), result in tests.items() if found == config), 0)
     header = (*HEADER, "crossed, in order") if crossed else HEADER
     return Table(f"n = {n:,}", header, rows)

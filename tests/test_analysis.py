@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
 
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import figures, results
@@ -70,13 +69,6 @@ def test_baselines_on_the_same_rows_stand_beside_the_detector(kept, sample_repo,
     assert beside["difference"] == pytest.approx(1 - base["metrics"]["macro_f1"])
     assert beside["p_value"] < 0.01
     assert (detector["recall"], detector["false_alarm_rate"], beside["false_alarm_rate"]) == (1, 0, 1)
-
-
-@pytest.mark.parametrize(
-    ("colour", "letters"), [("#ffffff", "#0d1117"), ("#0072b2", "#ffffff"), ("#56b4e9", "#0d1117")]
-)
-def test_text_in_plots_contrasts_with_its_background(colour, letters):
-    assert analysis_plots.readable_on(to_rgb(colour)) == letters
 
 
 @pytest.mark.parametrize("probabilities", ["perfect", "constant"])

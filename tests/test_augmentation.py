@@ -34,11 +34,6 @@ def test_a_share_keeps_the_label_proportions_and_every_label(rows):
     assert set(fraction_of(rows, 1e-9, 23)["label"]) == set(whole)
 
 
-def test_the_seed_decides_the_share(rows):
-    one, again, other = (set(fraction_of(rows, 0.5, seed)["id"]) for seed in (23, 23, 42))
-    assert one == again != other
-
-
 def test_training_uses_the_share_and_validates_on_all_rows(sample_repo, rows, tmp_path, monkeypatch):
     from contradiction.training import loop
 
@@ -71,12 +66,6 @@ def test_an_unknown_bot_is_named_and_no_run_starts(sample_repo, rows, tmp_path, 
     with pytest.raises(InputError, match="train split .*plato; name the other bot"):
         train(QUICK.with_changes(bot="plato"), data=data, out=tmp_path / "run")
     assert not any(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("share", [0, 1.01, -0.5, float("nan")])
-def test_a_share_is_above_0_and_at_most_1(share):
-    with pytest.raises(InputError, match="data.train_fraction is"):
-        QUICK.with_changes(train_fraction=share)
 
 
 def test_each_history_row_gets_another_first_turn_of_its_bot_and_becomes_consistent(rows):

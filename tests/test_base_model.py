@@ -5,7 +5,6 @@ import json
 import pytest
 from helpers.runs import train
 
-from contradiction.errors import InputError
 from contradiction.reports.model_card import model_card
 from contradiction.training import record
 from contradiction.training.recipe import Recipe, load_recipe, recipe_files
@@ -46,18 +45,6 @@ def test_a_hub_id_is_its_own_origin_and_random_weights_have_none():
     assert record.base_model_of_recipe(recipe(OTHER, base_model=E5)) == OTHER
     assert record.base_model_of_recipe(recipe(f"{OTHER}@v1")) == OTHER
     assert record.base_model_of_recipe(load_recipe("tiny")) is None
-
-
-def test_another_backbone_does_not_inherit_the_origin_in_the_recipe():
-    own = recipe("runs/nli", base_model=E5)
-    assert own.with_changes(seed=5).model.base_model == E5
-    assert own.with_changes(backbone="runs/other").model.base_model is None
-    assert own.with_changes(backbone="runs/other", base_model=OTHER).model.base_model == OTHER
-
-
-def test_an_origin_that_is_not_a_hub_id_raises_one_clear_error():
-    with pytest.raises(InputError, match=r"base_model .*'e5': .*Hub id"):
-        recipe("runs/nli").with_changes(base_model="e5")
 
 
 def test_recipes_that_start_from_an_nli_stage_name_its_backbone():

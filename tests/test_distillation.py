@@ -1,7 +1,5 @@
 """Distillation: the student learns the mean probabilities of the teachers beside the labels."""
 
-import shutil
-
 import numpy as np
 import pytest
 import torch
@@ -42,14 +40,6 @@ def test_a_teacher_trained_on_other_rows_is_rejected(quick_model, other_repo, tm
     with pytest.raises(InputError, match="trained on other rows than the student's"):
         train(recipe(teachers=[str(quick_model)]), data=other_repo, out=tmp_path / "student")
     assert not any(tmp_path.iterdir())
-
-
-def test_a_teacher_without_its_tokenizer_is_rejected(quick_model, rows, tmp_path):
-    shutil.copytree(quick_model, tmp_path / "mute")
-    for file in [*(tmp_path / "mute").glob("*token*"), tmp_path / "mute" / "SHA256SUMS"]:
-        file.unlink()
-    with pytest.raises(InputError, match="has no tokenizer"):
-        soft_labels(recipe(teachers=[str(tmp_path / "mute")]), rows)
 
 
 def test_the_divergence_is_zero_at_the_teacher_and_equals_scipys_elsewhere():

@@ -97,12 +97,6 @@ def test_an_old_ensemble_without_calibrated_members_keeps_its_verdicts(both, mem
     assert name_with_digest(str(newer)).partition("@")[2] not in digests
 
 
-def test_members_can_be_combined_uncalibrated(run, members, sample_repo, tmp_path):
-    command = ["ensemble", *members, "--out", tmp_path / "plain", "--data", sample_repo, "--no-calibrate"]
-    assert run(*command)[0] == 0
-    assert not read_json(tmp_path / "plain" / "ensemble.json")["calibrated"]
-
-
 def test_an_opening_reply_is_judged_by_the_member_that_reads_the_user_message(both, members, sample_rows):
     chats = [chat(row["u1"], row["b1"]) for row in sample_rows[:5]]
     detector = ContradictionDetector.from_pretrained(both)

@@ -137,12 +137,6 @@ def test_an_utterance_that_is_no_text_is_named_on_every_way_in(detector, own, qu
         assert (code, error.count("row 4: b2 is null")) == (2, 1)
 
 
-def test_texts_as_labels_of_a_folder_raise_one_clear_line(detector, own, tmp_path):
-    write_repo(tmp_path / "mine", {"4-class": {"test": own}}, DatasetCardData(), "")
-    with pytest.raises(InputError, match="mine: the labels of config '4-class' are texts"):
-        evaluate(detector, tmp_path / "mine", "4-class")
-
-
 def test_training_on_rows_in_memory_gives_the_weights_of_training_on_their_folder(data, sample_repo, tmp_path):
     one = train(RECIPE, data, out=tmp_path / "one")
     tables = {"data": {"config": "4-class", "view": "flatten"}, "model": {"scratch": SIZE}}

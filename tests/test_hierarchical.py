@@ -12,8 +12,6 @@ from contradiction.conversation import Turn
 from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation.evaluate import evaluate
-from contradiction.inference import torch_backend
 from contradiction.inputs.views import VIEWS
 from contradiction.inputs.windows import windows
 from contradiction.io.files import read_json
@@ -116,12 +114,6 @@ def test_the_folder_contains_a_plain_checkpoint_per_stage(folder):
         assert sorted(row["label"] for row in scores) == sorted(labels)
 
 
-def test_all_stages_have_the_requested_precision(folder, monkeypatch):
-    monkeypatch.setattr(torch_backend, "has_bf16", lambda: True)  # a CPU without it computes bf16 slowly
-    reduced = ContradictionDetector.from_pretrained(folder, precision="bf16")
-    assert [stage.backend.precision for stage in reduced.classifier.stages] == ["bf16"] * 3
-
-
 def test_from_pretrained_recognises_a_hierarchy_by_its_file(detector):
     assert isinstance(detector.classifier, HierarchicalClassifier)
     verdict = detector(CHAT)
@@ -143,14 +135,6 @@ def test_the_first_stage_that_fires_is_the_argmax_of_the_paper(detector, probabi
     assert plain(detector, *probabilities).argmax == label
 
 
-def test_a_contradiction_is_more_likely_than_not_exactly_if_a_stage_fires(detector):
-    for probabilities in [(0.2, 0.4, 0.1), (0.2, 0.6, 0.1), (0.49, 0.49, 0.49), (0.1, 0.1, 0.51)]:
-        verdict = plain(detector, *probabilities)
-        assert sum(verdict.scores.values()) == pytest.approx(1)
-        assert verdict.scores["non-contradiction"] == pytest.approx(1 - max(probabilities))
-        assert (verdict.scores["non-contradiction"] <= 0.5) == (verdict.label != "non-contradiction")
-
-
 def test_categories_share_the_probability_in_proportion_to_their_stages(detector):
     verdict = plain(detector, 0.2, 0.6, 0.2)
     assert dict(verdict.scores) == pytest.approx(
@@ -164,13 +148,6 @@ def test_each_stage_is_trained_as_one_category_against_the_rest(folder):
         supports = {name: one["support"] for name, one in stage_run["epochs"][0]["validation"]["per_class"].items()}
         assert supports[stage] < supports[OTHER], stage
     assert run["parameters"] == sum(stage["parameters"] for stage in run["stages"].values())
-
-
-def test_it_is_evaluated_like_any_detector_and_merged_by_any_stage_fired(detector, sample_repo):
-    four = evaluate(detector, data=sample_repo, config="4-class")
-    two = evaluate(detector, data=sample_repo, config="2-class")
-    assert two["predictions"] == [int(label > 0) for label in four["predictions"]]
-    assert four["metrics"]["two_class"]["macro_f1"] == two["metrics"]["macro_f1"]
 
 
 def test_a_run_interrupted_between_stages_resumes_with_the_next(folder, sample_repo, tmp_path, monkeypatch):

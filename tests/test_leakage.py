@@ -254,28 +254,11 @@ def test_the_part_of_the_rows_that_a_start_has_read_is_recorded_and_checked_late
         run_request(recipe("4-class", backbone=str(one)).with_changes(bot="plato", train_fraction=0.1), sample_repo)
 
 
-def test_every_member_of_a_soup_is_checked():
-    new = {"data": {"config": "4-class", "train_fraction": 0.5}}
-    first = {"data": {"config": "4-class", "train_fraction": 0.1}}
-    soup = {"request": {"recipe": first, "soup": [new]}}
-    assert [training.train_fraction for training in leakage.trainings(soup)] == [0.1, 0.5]
-
-
 @pytest.mark.parametrize("table", ["bots", "learning-curve"])
 def test_a_table_on_parts_of_the_rows_is_rejected_before_its_first_cell(table, quick_model, sample_repo):
     with pytest.raises(InputError, match=r"^backbone .*quick: trained on 4-class, and the recipe reads another part"):
         cells_of(table, data=sample_repo, methods=["flatten"], configs=["4-class"], backbone=str(quick_model))
     assert cells_of("table4", data=sample_repo, methods=["flatten"], configs=["4-class"], backbone=str(quick_model))
-
-
-def test_a_hierarchical_run_is_rejected_before_its_first_stage(quick_model, sample_repo, tmp_path):
-    with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose"):
-        train(
-            recipe(backbone=str(quick_model)).with_changes(method="hierarchical"),
-            data=sample_repo,
-            out=tmp_path / "next",
-        )
-    assert not any(tmp_path.iterdir())
 
 
 def test_the_origin_of_a_start_is_recorded_and_checked(quick_model, sample_repo, tmp_path):

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from helpers.runs import TINY, train
+from helpers.runs import TINY
 from numpy.testing import assert_allclose
 
-from contradiction.data.splits import of_bot
 from contradiction.errors import InputError
 from contradiction.methods.ngrams import LinearModel
-from contradiction.training import distillation, record
+from contradiction.training import distillation
 from contradiction.training.augmentation import transfer_rows
 from contradiction.training.recipe import Recipe
 
@@ -96,14 +95,6 @@ def test_a_made_row_is_judged_by_models_trained_on_neither_of_its_sources(rows):
     assert kinds == {True, False}
 
 
-def test_a_grouped_split_keeps_the_rows_of_a_context_in_one_fold(rows):
-    contexts = [f"第{number // 4}句" for number in range(160)]
-    known = list(rows_with(rows, u1=contexts, label=[0, 1] * 80))
-    grouped, free = distillation._folds(known, grouped=True), distillation._folds(known, grouped=False)
-    assert len(set(zip(contexts, grouped, strict=True))) == 40 < len(set(zip(contexts, free, strict=True)))
-    assert set(grouped) == set(free) == set(range(distillation.FOLDS))
-
-
 @pytest.mark.parametrize("grouped", [False, True])
 def test_in_a_grouped_split_no_model_is_trained_on_the_context_of_its_rows(rows, grouped):
     judged = rows_with(rows, u1=[f"第{number // 4}句" for number in range(160)], label=[0, 1] * 80)
@@ -111,16 +102,6 @@ def test_in_a_grouped_split_no_model_is_trained_on_the_context_of_its_rows(rows,
     knew = [row["u1"] in {other["u1"] for other in others} for row, others in looked]
     assert len(knew) == 160
     assert any(knew) != grouped
-
-
-def test_rows_without_a_bot_are_judged_as_one_bot(rows):
-    alone = of_bot(rows, "eva")
-    made = transfer_rows(alone, 1)
-    judged = alone.from_dict({name: [*alone[name], *made[name]] for name in alone.features})
-    for (row, others), (same, read) in zip(
-        record_fits(recipe(), judged), record_fits(recipe(), judged.remove_columns("bot")), strict=True
-    ):
-        assert row["id"] == same["id"] and [one["id"] for one in others] == [one["id"] for one in read]
 
 
 @pytest.mark.parametrize("missing", [None, -1])
@@ -147,8 +128,3 @@ def test_the_weight_of_the_n_gram_teacher(rows, quick_model):
     assert np.abs(alone - lexical).max() > 0.01
     both = distillation.soft_labels(recipe(**detectors | {"ngram_teacher_weight": 0.25}), few)
     assert_allclose(both, 0.75 * alone + 0.25 * lexical)
-
-
-def test_a_student_of_n_grams_alone_is_also_trained_on_made_rows(sample_repo, tmp_path):
-    out = train(recipe(transfer_per_row=1, weight=1.0), data=sample_repo, out=tmp_path / "student")
-    assert record.read(out)["request"]["recipe"]["distillation"]["ngram_teacher_weight"] == 1.0

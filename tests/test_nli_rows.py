@@ -98,11 +98,6 @@ def test_too_few_pairs_are_reported(rows, pairs):
         nli_rows(rows, few, 1, 23)
 
 
-def test_the_error_for_missing_pairs_says_how_to_build_them(rows):
-    with pytest.raises(InputError, match="no such folder; .*`cdconv data nli --out no-such-pairs`"):
-        training_rows(rows, RECIPE.with_changes(nli="no-such-pairs"))
-
-
 def test_a_pair_known_only_to_contradict_is_learnt_as_any_contradiction(rows, tmp_path, encoder):
     lines = [{"earlier": f"I have {n} cats.", "last": f"I have no cats at all, {n}.", "label": n % 2} for n in range(6)]
     (tmp_path / "pairs.train.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")

@@ -1,6 +1,5 @@
 """The paper's grid: its cells, what a run trains or skips, and tables that match the predictions."""
 
-import csv
 import shutil
 import signal
 import statistics
@@ -23,10 +22,7 @@ from evaluate_metric.evaluate_metric import compare
 from paper import paired_tests
 from paper.cells import cells_of, values_of
 from paper.grid import finished, zero_shot
-from paper.panels import panels_of
-from paper.plots import COLOURS
 from paper.reproduce import reproduce as command
-from paper.table import method_plot
 
 
 def test_the_grid_has_each_method_on_the_labels_it_is_trained_on(cells, encoders):
@@ -57,15 +53,6 @@ def test_a_learning_curve_takes_equal_steps_on_each_share_and_reuses_the_cells_o
     ]
     assert curve[2].rows / curve[3].rows == pytest.approx(0.5, abs=0.02)
     assert curve[3] == next(cell for cell in cells if cell.name == curve[3].name)
-
-
-def test_artefact_baselines_are_flatten_with_their_own_view_and_never_zero_shot(encoders, sample_repo):
-    cells = cells_of(
-        "table5", data=sample_repo, methods=["reply-only", "context-only"], seeds=[23], values=VALUES,
-        backbone=str(encoders / "tiny"), nli=[str(encoders / "tiny-nli")],
-    )  # fmt: skip
-    assert len(cells) == 8
-    assert all(cell.trained and cell.recipe.data.view == cell.method for cell in cells)
 
 
 def test_values_are_read_as_toml_and_words_need_no_quotes():
@@ -227,14 +214,6 @@ def test_merged_lines_are_four_class_labels_merged(grid):
     assert row[1] == f"{statistics.mean(merged):.1f} ± {statistics.stdev(merged):.1f}"
 
 
-def test_the_csv_contains_every_line(grid):
-    with (grid / "table4.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    lines = {(row["config"], row["method"], row["kind"]) for row in rows}
-    assert {kind for config, method, kind in lines if (config, method) == ("2-class", "hierarchical")} == {"merged"}
-    assert len([line for line in lines if line[2] == "baseline"]) == 6
-
-
 def test_each_seed_is_tested_with_the_metric_and_the_tests_of_a_config_are_corrected_together(grid):
     rows = {}
     for method in ("flatten", "hierarchical"):
@@ -252,25 +231,6 @@ def test_each_seed_is_tested_with_the_metric_and_the_tests_of_a_config_are_corre
     third = markdown_row(grid, "4-class", "flatten – hierarchical")
     smallest = min((row[3], row[4]) for row in (*rows.values(), third))
     assert float(smallest[1]) == pytest.approx(min(1, 3 * float(smallest[0])), abs=0.0016)
-
-
-def test_the_plot_shows_the_kinds_present(grid, cells, sample_repo, tmp_path):
-    from dataclasses import replace
-
-    from PIL import Image
-
-    def colours(path):
-        with Image.open(path) as image:
-            drawn = {colour for _, colour in image.convert("RGB").getcolors(1 << 24)}
-        return {kind for kind, colour in COLOURS.items() if tuple(bytes.fromhex(colour[1:])) in drawn}
-
-    assert colours(grid / "table4.png") == {"trained", "merged", "baseline"}
-    # The figure of the paper is shown only beside results on the data of the paper.
-    official = [replace(cell, request={**cell.request, "data_name": "CDConv"}) for cell in cells]
-    panels = panels_of("table4", official, finished(cells, grid), sample_repo, bootstrap=10)
-    assert [panel.paper for panel in panels] == [("paper: hierarchical", 0.781), ("paper: hierarchical", 0.593)]
-    method_plot(panels, "title", tmp_path / "plot.png")
-    assert colours(tmp_path / "plot.png") == {"trained", "merged", "baseline", "paper"}
 
 
 def test_a_learning_curve_tests_adjacent_shares(grid, reproduce, options, tmp_path):

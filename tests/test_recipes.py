@@ -61,12 +61,6 @@ def test_no_two_options_share_a_name():
     assert set(full_names()) == set(load_recipe("tiny").options())
 
 
-def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
-    optimizer = load_recipe(write(tmp_path, GOOD)).optimizer
-    assert (optimizer.epochs, optimizer.batch_size) == (5, 32)
-    assert (optimizer.warmup_ratio, optimizer.learning_rate) == (0.1, 5e-5)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -240,13 +234,6 @@ def test_the_record_of_a_run_is_its_recipe_and_needs_the_paths_of_its_folders(fi
     require_folders(again, str(tmp_path))
     assert again == own
     assert recipe.model.base_model == own.model.base_model
-
-
-def test_a_record_with_a_hub_id_needs_nothing_more(tmp_path):
-    own = Recipe.of(name="any", method="hierarchical", config="4-class", backbone="some/encoder")
-    recipe = load_recipe(recorded(tmp_path, recipe=own.recorded()))
-    require_folders(recipe, "")
-    assert (recipe.data.view, recipe.model.backbone) == ("hierarchical", "some/encoder")
 
 
 def test_a_record_with_teacher_digests_needs_their_paths(tmp_path):

@@ -7,16 +7,13 @@ import pytest
 import torch
 from helpers.runs import train
 from safetensors.torch import load_file
-from transformers import pipeline
 
-from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.export import export
 from contradiction.io.files import read_json, write_json
 from contradiction.reports.model_card import model_card
 from contradiction.training import record
-from contradiction.training.merging import ensemble
-from contradiction.training.recipe import Recipe, load_recipe
+from contradiction.training.recipe import Recipe
 from paper.soup import soup
 
 
@@ -49,25 +46,6 @@ def test_each_weight_is_the_mean_of_the_runs(mean, runs):
     for name, tensor in mean_weights.items():
         torch.testing.assert_close(tensor, sum(one[name] for one in ones) / 3)
     assert any(not torch.equal(mean_weights[name], ones[0][name]) for name in mean_weights)
-
-
-def test_a_soup_is_a_detector_like_any_other(mean, sample_repo, tmp_path):
-    detector = ContradictionDetector.from_pretrained(mean)
-    assert detector.classifier.rule.curve, "the rule is chosen for the mean, on validation"
-    [scores] = pipeline("text-classification", model=str(mean))([{"text": "你养猫吗？", "text_pair": "养"}])
-    assert scores["label"] in detector.labels
-    assert export(mean, tmp_path / "half").is_dir()
-    assert run(mean, sample_repo, tmp_path / "further").is_dir()
-
-
-def test_a_soup_can_be_a_member_of_an_ensemble(mean, runs, sample_repo, tmp_path):
-    both = ensemble([mean, runs[0]], tmp_path / "both", data=sample_repo)
-    run = record.read(both)
-    assert "soup" not in run["request"] and len(run["request"]["ensemble"]) == 2
-    with pytest.raises(InputError, match=r"of 2 runs; .*`cdconv ensemble`"):
-        load_recipe(both)
-    card = model_card(both).text
-    assert "`mean`: view flatten, 1 epoch" in card and "the mean of the weights of this run and 2 more" in card
 
 
 def test_an_exported_member_does_not_make_the_soup_float16(runs, sample_repo, tmp_path):

@@ -156,12 +156,6 @@ def test_labels_that_are_never_predicted_are_named():
     assert training._summary(0, 2, 0.5, all_of_them) == line
 
 
-def test_the_bar_says_when_the_model_is_validated(sample_repo, tmp_path, capsys):
-    train(QUICK.with_changes(epochs=1), data=sample_repo, out=tmp_path / "run")
-    shown = re.findall("training quick|validating quick", capsys.readouterr().err)
-    assert shown.index("validating quick") > 0 and shown[-1] == "training quick"
-
-
 def test_training_does_not_read_the_test_split(sample_repo, tmp_path, monkeypatch):
     splits = []
     real = data_splits.load_split
@@ -186,15 +180,6 @@ def test_a_missing_column_raises_one_clear_error(view, missing, sample_repo, tmp
     recipe = QUICK.with_changes(view=view, method="hierarchical" if view == "hierarchical" else None)
     with pytest.raises(InputError, match=f"recipe quick needs the column '{missing}', and the train split has only "):
         load_splits(recipe, tmp_path / "own")
-
-
-def test_a_missing_backbone_raises_one_clear_error(sample_repo, tmp_path):
-    with pytest.raises(InputError, match="backbone '.*nowhere': neither a folder with an encoder"):
-        train(
-            QUICK.with_changes(backbone=str(tmp_path / "nowhere")),
-            data=sample_repo,
-            out=tmp_path / "run",
-        )
 
 
 def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):

@@ -6,7 +6,6 @@ from helpers.runs import TINY, train
 
 from contradiction.io.files import read_json
 from contradiction.reports.model_card import model_card
-from contradiction.training import augmentation
 from contradiction.training.augmentation import training_rows, transfer_rows
 from contradiction.training.losses import SOFT, UNLABELLED, divergence, objective
 from contradiction.training.recipe import Recipe
@@ -46,12 +45,6 @@ def test_the_second_turn_matches_the_topic_of_the_first(rows):
     }
     conversations = transfer_rows(type(rows).from_dict(made, features=rows.features), 1)
     assert conversations["b2"][:] == ["我不喜欢猫", "在北京", "下雨"]
-
-
-def test_the_block_size_of_comparisons_makes_no_difference(rows, monkeypatch):
-    whole = transfer_rows(rows, 2).to_dict()
-    monkeypatch.setattr(augmentation, "CONTEXTS_PER_CHUNK", 7)
-    assert transfer_rows(rows, 2).to_dict() == whole
 
 
 def test_a_bot_with_too_few_turns_gives_all_it_has(rows):

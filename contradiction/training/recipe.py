@@ -273,8 +273,8 @@ def describe(error: "ValidationError") -> str:
     if not key:
         return message
     # An error of a whole table names its keys in the message.
-    table = key in TABLES or key == "model.scratch"
-    return f"[{key}]: {message}" if table else f"{key} is {first['input']!r}: {message}"
+    is_table = key in TABLES or key == "model.scratch"
+    return f"[{key}]: {message}" if is_table else f"{key} is {first['input']!r}: {message}"
 
 
 def recipe_files() -> dict[str, Path]:
