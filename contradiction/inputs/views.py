@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from contradiction.conversation import HAN
+from contradiction.conversation import ASSISTANT, HAN, USER
 from contradiction.errors import InputError, kind_of
 from contradiction.inputs.tokenization import separator_of
 from contradiction.labels import HISTORY, INTRA, ROLE
@@ -95,6 +95,16 @@ CHINESE_ONLY_KEY = "cdconv_chinese_only"
 
 # The view of a recipe, and of a model folder, with one checkpoint for each stage.
 HIERARCHICAL = "hierarchical"
+
+
+def messages_of(row: Row) -> list[tuple[str, str]]:
+    """The role and the text of each utterance of a row that is not empty, the reply last."""
+    u1, b1, u2, b2 = (row[column] for column in CONVERSATION)
+    before = [u1] if isinstance(u1, str) else list(u1)
+    texts = [*before, b1, u2]
+    roles = [USER if (len(texts) - index) % 2 else ASSISTANT for index in range(len(texts))]
+    spoken = [(role, str(text)) for role, text in zip(roles, texts, strict=True) if text]
+    return [*spoken, (ASSISTANT, str(b2))]
 
 
 def check_rows(rows: Sequence[object], columns: Iterable[str]) -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from contradiction.conversation import ASSISTANT, USER
+from contradiction.conversation import ASSISTANT
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import TOKENS, OnBatch, Scores, check_batch_size
 from contradiction.inputs.tokenization import has_known_token
-from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION, Row, normalize
+from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION, Row, messages_of, normalize
 from contradiction.io.pretrained import load_tokenizer, loading
 from contradiction.labels import HISTORY
 from contradiction.methods.base import Prediction, SoftmaxClassifier
@@ -210,16 +210,6 @@ class DecoderClassifier(SoftmaxClassifier):
                 unread = "only the last tokens of the reply were"
             placed.append(Placed(len(trees) - 1, node, earlier, unread))
         return trees, placed
-
-
-def messages_of(row: Row) -> list[tuple[str, str]]:
-    """The role and the text of each utterance of a row that is not empty, the reply last."""
-    u1, b1, u2, b2 = (row[column] for column in CONVERSATION)
-    before = [u1] if isinstance(u1, str) else list(u1)
-    texts = [*before, b1, u2]
-    roles = [USER if (len(texts) - index) % 2 else ASSISTANT for index in range(len(texts))]
-    spoken = [(role, str(text)) for role, text in zip(roles, texts, strict=True) if text]
-    return [*spoken, (ASSISTANT, str(b2))]
 
 
 def load_reader(base: str) -> "ChatReader":

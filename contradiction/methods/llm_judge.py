@@ -23,7 +23,7 @@ from contradiction.decision import KEY as RULE
 from contradiction.decision import Rule
 from contradiction.errors import InputError, shown
 from contradiction.inference.base import OnBatch, Scores
-from contradiction.inputs.views import CONVERSATION, Row
+from contradiction.inputs.views import CONVERSATION, Row, messages_of
 from contradiction.io.endpoint import KEY, URL, Answer, Endpoint, RefusedError, in_threads
 from contradiction.io.files import read_json
 from contradiction.io.lines import LineFile
@@ -324,16 +324,9 @@ def _schema(labels: Sequence[str]) -> dict[str, Any]:
 
 def _question(row: Row) -> str:
     """The question about a row: the messages before the reply, without empty ones, and the reply; without markup."""
-    *earlier, reply = (row[column] for column in CONVERSATION)
-    messages = []
-    for role, texts in zip((USER, ASSISTANT, USER), earlier, strict=True):
-        # Several utterances in one column alternate, and the last of them has the role of the column.
-        several = [texts] if isinstance(texts, str) else list(texts)
-        for place, text in enumerate(several):
-            other = (len(several) - 1 - place) % 2
-            speaker = role if not other else (ASSISTANT if role == USER else USER)
-            messages += [{"role": speaker, "content": content}] if (content := plain(text)) else []
-    return json.dumps({"messages": messages, "reply": plain(str(reply))}, ensure_ascii=False)
+    *earlier, (_, reply) = messages_of(row)
+    messages = [{"role": role, "content": content} for role, text in earlier if (content := plain(text))]
+    return json.dumps({"messages": messages, "reply": plain(reply)}, ensure_ascii=False)
 
 
 def _opening_messages(options: JudgeOptions) -> list[dict[str, str]]:
