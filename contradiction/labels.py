@@ -45,8 +45,8 @@ CONFIGS = (
     *(CHAT + task for task in ("2-class", "response", f"response{PLUS}", "verifiable")),
 )
 # The corpora of chats and replies that are crossed, see ``contradiction.data.corpora.crossed``.
-CROSSED, CROSSED_LONG = "crossed", "crossed-long"
-CROSSED_CONFIGS = (CROSSED, CROSSED_LONG)
+CROSSED, CROSSED_LONG, CROSSED_EN = "crossed", "crossed-long", "crossed-en"
+CROSSED_CONFIGS = (CROSSED, CROSSED_LONG, CROSSED_EN)
 # Test conversations with turns added, and with the first turn removed; see ``contradiction.data.checklists``.
 A2T, RCT = "-a2t", "-rct"
 CHECKLISTS = tuple(f"4-class{kind}{suffix}" for suffix in ("", GROUPED) for kind in (A2T, RCT))

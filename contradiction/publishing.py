@@ -20,7 +20,15 @@ CARD = "README.md"
 MODEL_VARIABLE = "CDCONV_MODEL"
 UNFINISHED = (".partial", ".old", ".pyc", ".lock", ".tmp")
 # Parts of the package that the page does not read.
-NOT_IN_SPACE = ("data/crossed/", "data/crossed_long/", "data/neutral_sentences.txt", "probing/", "recipes/", "space/")
+NOT_IN_SPACE = (
+    "data/crossed/",
+    "data/crossed_long/",
+    "data/crossed_en/",
+    "data/neutral_sentences.txt",
+    "probing/",
+    "recipes/",
+    "space/",
+)
 
 
 def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None = None) -> Upload:

@@ -32,7 +32,7 @@ CROSSED, DECODE, SELECTION = "crossed", "decode", "selection"
 # Each config of the data set has a twin with this ending; the labels are the same.
 GROUPED = "-grouped"
 # Configs of the data set that are scored as another config.
-SCORED_AS = {"4-class-a2t": "4-class", "4-class-rct": "4-class", "crossed-long": CROSSED}
+SCORED_AS = {"4-class-a2t": "4-class", "4-class-rct": "4-class", "crossed-long": CROSSED, "crossed-en": CROSSED}
 
 CONTRADICTIONS = ("contradiction", "intra-sentence", "role-confusion", "history")
 # The merge rule of the paper as a matrix, for each task that can be merged to two classes.

@@ -218,7 +218,9 @@ def test_the_command_builds_the_same_bytes_in_another_process(repo, tmp_path):
         cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert re.fullmatch(rf"cdconv: .*checklists .*{re.escape(str(SAMPLE))}.*crossed and crossed-long\n", done.stdout)
+    assert re.fullmatch(
+        rf"cdconv: .*checklists .*{re.escape(str(SAMPLE))}.*crossed, crossed-long and crossed-en\n", done.stdout
+    )
     assert contents(tmp_path / "cdconv") == contents(repo)
 
 

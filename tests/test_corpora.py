@@ -22,7 +22,18 @@ def rows_of(copies, name, config=None, split="validation"):
 
 def test_every_corpus_has_the_metadata_that_a_user_needs():
     known = corpora.all_corpora()
-    assert {"ocnli", "cmnli", "xnli", "cnli", "decode", "dialfact", "mutual", "crossed", "crossed-long"} <= set(known)
+    assert {
+        "ocnli",
+        "cmnli",
+        "xnli",
+        "cnli",
+        "decode",
+        "dialfact",
+        "mutual",
+        "crossed",
+        "crossed-long",
+        "crossed-en",
+    } <= set(known)
     for corpus in known.values():
         assert corpus.title and corpus.citation and corpus.homepage and corpus.license and corpus.size
         assert corpus.languages

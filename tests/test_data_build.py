@@ -161,7 +161,7 @@ def test_build_reports_its_output_and_that_the_sample_is_not_cdconv(run, sample_
     monkeypatch.chdir(tmp_path)
     code, out, err = run("data", "build", "--source", "sample")
     assert code == 0
-    assert re.fullmatch(rf"cdconv: .*{re.escape(str(SAMPLE))}.*crossed and crossed-long\n", out)
+    assert re.fullmatch(rf"cdconv: .*{re.escape(str(SAMPLE))}.*crossed, crossed-long and crossed-en\n", out)
     assert "the embedded sample" in err
     assert "not CDConv" in err
     assert contents(tmp_path / "cdconv") == contents(sample_repo)  # `cdconv` is the default

@@ -64,7 +64,7 @@ def build(
     raw = find(source)
     content = "six configs and four checklists" if checklists else "six configs"
     build.build(raw, out, checklists, baseline_table())
-    typer.echo(f"{out}: {content} from {raw.path}, and the configs crossed and crossed-long")
+    typer.echo(f"{out}: {content} from {raw.path}, and the configs crossed, crossed-long and crossed-en")
 
 
 @app.command("nli")

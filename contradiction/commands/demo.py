@@ -38,7 +38,7 @@ def demo(
     data, out = (DATA, Path(DEMO)) if raw.kind == "release" else (f"{DATA}-{raw.kind}", Path(f"{DEMO}-{raw.kind}"))
     typer.secho("1. data set", bold=True)
     build.build(raw, data, baselines=baseline_table())
-    typer.echo(f"{data}: six configs from {raw.path}, and the configs crossed and crossed-long")
+    typer.echo(f"{data}: six configs from {raw.path}, and the configs crossed, crossed-long and crossed-en")
     typer.secho("2. detector", bold=True)
     shipped = Path(SHIPPED)
     if not shipped.exists():  # the installed package has none

@@ -61,7 +61,7 @@ def evaluate(
 ) -> None:
     """Evaluates a detector on a data set, a corpus, or your own labelled chats, with 95 % intervals.
 
-    The corpora crossed, crossed-long and contrast are part of the package. They ask whether a detector compares a reply
+    The corpora crossed, crossed-long, crossed-en and contrast are part of the package. They ask whether a detector compares a reply
     with the earlier messages.
     """
     from contradiction.detector import ContradictionDetector, check_rule

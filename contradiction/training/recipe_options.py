@@ -214,8 +214,8 @@ class AugmentationOptions(Options):
             label non-contradiction, and as many rows for each crossed quadruple, see
             ``contradiction.training.augmentation``.
         crossed: read the training split of the crossed chats too, see ``contradiction.training.augmentation``.
-        crossed_batches: only these batches of that split or of ``crossed-long``; by default all of that split, and for
-            the method decoder all of both.
+        crossed_batches: only these batches of the training splits of ``crossed``, ``crossed-long`` and ``crossed-en``;
+            by default all of ``crossed``, and for the method decoder all.
         other_endings: the share of the messages whose full stop at the end is added or removed, see
             ``contradiction.training.rewriting``.
         long_replies: the share of the rows in which other sentences are added to replies; with crossed chats or a

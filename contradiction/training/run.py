@@ -21,7 +21,7 @@ from contradiction.data.splits import (
 from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.io.hub import revision
-from contradiction.labels import CROSSED_LONG
+from contradiction.labels import CROSSED
 from contradiction.methods.loading import name_with_digest
 from contradiction.training import leakage, record
 from contradiction.training.augmentation import TrainingRows, labelled_rows, training_rows
@@ -156,9 +156,8 @@ def run_request(recipe: Recipe, data: Data, rows: "Mapping[str, Dataset] | None"
         else:  # the content of a Hub repo may change, so the request has its fingerprint too
             fingerprints = {"nli": pairs}
     if recipe.augmentation.crossed:
-        fingerprints["crossed"] = digest("train")
-        if any(file.parent == FOLDERS[CROSSED_LONG] for file in crossed_files(recipe)):
-            fingerprints[CROSSED_LONG] = digest("train", CROSSED_LONG)
+        read = {CROSSED, *(file.parent for file in crossed_files(recipe))}
+        fingerprints |= {name: digest("train", name) for name, folder in FOLDERS.items() if {name, folder} & read}
     name = name_of(data)
     leakage.check_sources(recipe, name)
     return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **fingerprints}

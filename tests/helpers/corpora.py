@@ -92,7 +92,9 @@ def copies(tmp_path_factory):
     write_jsonl(
         folder / "mutual" / "data" / "mutual_plus" / "test" / "test_1.txt", [{**ITEM, "id": "test_1", "answers": " "}]
     )
-    for name, chosen in (("crossed", ("l1", "t1", "t2")), ("crossed-long", ("lr1", "lv1", "lt1"))):
+    for name, chosen in (
+        ("crossed", ("l1", "t1", "t2")), ("crossed-long", ("lr1", "lv1", "lt1")), ("crossed-en", ("en4", "en1", "en2")),
+    ):  # fmt: skip
         (folder / name).mkdir()
         for batch in chosen:
             shutil.copy(crossed.FOLDERS[name] / f"{batch}.jsonl", folder / name)

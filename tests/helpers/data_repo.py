@@ -5,7 +5,7 @@ import json
 import yaml
 
 CONFIGS = ["2-class", "4-class", "persona", "2-class-grouped", "4-class-grouped", "persona-grouped"]
-IN_REPO = [*CONFIGS, "crossed", "crossed-long"]  # covered by tests/test_crossed_corpus.py
+IN_REPO = [*CONFIGS, "crossed", "crossed-long", "crossed-en"]  # covered by tests/test_crossed_corpus.py
 SPLITS = ["train", "validation", "test"]
 UTTERANCES = ["u1", "b1", "u2", "b2"]
 NAMES = {

@@ -4,8 +4,9 @@ A *crossed quadruple* is two chats and two replies. The chats differ in what was
 in one chat and contradicts the other, so every chat and every reply occurs once with each label. A detector must
 compare the two to do better than chance. Self-contradictions cannot be crossed; they are minimal pairs.
 
-Each batch is one file in a folder of ``FOLDERS``: ``crossed`` has short and middle-sized messages, and ``crossed-long``
-has replies of 60 to 240 characters, as language models write them. The batches are released under CC0.
+Each batch is one file in a folder of ``FOLDERS``: ``crossed`` has short and middle-sized messages, ``crossed-long`` has
+replies of 60 to 240 characters, as language models write them, and ``crossed-en`` is in English. The batches are released
+under CC0.
 """
 
 import csv
@@ -23,13 +24,17 @@ from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError, kind_of
 from contradiction.io.lines import read_objects
 from contradiction.io.tables import Table, percent
-from contradiction.labels import CROSSED, CROSSED_LONG, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
+from contradiction.labels import CROSSED, CROSSED_EN, CROSSED_LONG, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
 DATA = Path(__file__).resolve().parents[1]
-FOLDERS: Mapping[str, Path] = {CROSSED: DATA / "crossed", CROSSED_LONG: DATA / "crossed_long"}
+FOLDERS: Mapping[str, Path] = {
+    CROSSED: DATA / "crossed",
+    CROSSED_LONG: DATA / "crossed_long",
+    CROSSED_EN: DATA / "crossed_en",
+}
 FOLDER = FOLDERS[CROSSED]
 BATCHES_FILE = "batches.csv"
 CLAUSES = ("evidence_clause", "reply_clause")
@@ -366,7 +371,7 @@ CORPUS = Corpus(
     title="Crossed chats",
     languages=("zh",),
     license="cc0-1.0",
-    homepage="part of this package, and the configs `crossed` and `crossed-long` of the data repo of CDConv",
+    homepage="part of this package, and the configs `crossed`, `crossed-long` and `crossed-en` of the data repo of CDConv",
     citation="Written for this project by a large language model",
     size="train 87,190, validation 2,650, test 2,332",
     configs=(
@@ -387,6 +392,15 @@ LONG = replace(
     configs=(_config(CROSSED_LONG, read_rows, SPLITS), *CORPUS.configs[1:]),
     description=f"{CORPUS.description} Replies and messages of the assistant have 60 to 240 characters.",
     bundled=FOLDERS[CROSSED_LONG],
+)
+ENGLISH = replace(
+    CORPUS,
+    name=CROSSED_EN,
+    title="Crossed chats in English",
+    languages=("en",),
+    size="train 800, validation 400, test 800",
+    configs=(_config(CROSSED_EN, read_rows, SPLITS), *CORPUS.configs[1:]),
+    bundled=FOLDERS[CROSSED_EN],
 )
 
 
