@@ -9,6 +9,7 @@ import pytest
 from helpers.chats import chat
 from helpers.runs import TINY_RECIPE
 
+from contradiction.adapt import adapt
 from contradiction.data import labelled
 from contradiction.data.splits import SPLITS, languages_of, load_split
 from contradiction.detector import ContradictionDetector
@@ -17,7 +18,7 @@ from contradiction.evaluation import chat_calibration
 from contradiction.io.files import locked
 from contradiction.methods.loading import load_rule
 from contradiction.serving.review_store import LabelStore
-from contradiction.training import leakage
+from contradiction.training import leakage, record
 
 NONE, HISTORY = "non-contradiction", "history"
 CAT = ("你养猫吗？", "养了一只橘猫", "今天天气好", "是啊", "猫叫什么？", "我没养过猫")
@@ -54,8 +55,7 @@ def test_names_of_speakers_are_read_wherever_labelled_chats_are(run, random_mode
     messages = [{"role": speaker, "content": text} for speaker, text in texts]
     file = write(tmp_path / "named.jsonl", [{"messages": messages, "label": HISTORY}] * 2)
     names = ("--user-name", "小明", "--bot-name", "小冰")
-    for command in (("evaluate", random_model("4-class"), file), ("calibrate", random_model("4-class"), "--on", file),
-                    ("adapt", file), ("train", "flatten", "--data", file)):  # fmt: skip
+    for command in (("evaluate", random_model("4-class"), file), ("adapt", file), ("train", "flatten", "--data", file)):
         assert "--bot-name says" in run(*command)[2]
         code, out, err = run(*command, *names)
         assert "--bot-name" not in err and (code == 0 or "2 contradictions" in err or "0 have none" in err), err
@@ -214,18 +214,18 @@ def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_mod
     read = labelled.read(labels)
     assert [one.label != NONE for one in read] == truth.tolist()
 
-    before = chat_calibration._f1(truth, probabilities >= detector.classifier.rule.threshold)
+    before = np.mean(truth == (probabilities >= detector.classifier.rule.threshold))
     fitted = tmp_path / "fitted"
-    code, out, err = run("calibrate", folder, "--on", labels, "--out", fitted)
+    code, out, err = run("adapt", labels, "--model", folder, "--out", fitted)
     assert code == 0 and str(fitted) in out, err
     assert load_rule(folder) == detector.classifier.rule != load_rule(fitted)
-    code, _, err = run("calibrate", folder, "--on", labels, "--out", fitted)
+    code, _, err = run("adapt", labels, "--model", folder, "--out", fitted)
     assert code == 2 and f"{fitted}: exists already" in err
     loaded = ContradictionDetector.from_pretrained(fitted)
     now = np.array([verdict.contradiction for verdict in loaded.batch(chosen)])
-    assert before < 0.75 < 0.9 < chat_calibration._f1(truth, now)
+    assert before < 0.85 < 0.9 < np.mean(truth == now)
     assert loaded.classifier.rule.prior == pytest.approx(truth.mean(), abs=1e-4) and loaded.classifier.rule.curve
-    assert "threshold now" in out and "160, of them 32 contradictions" in out
+    assert "threshold before, now" in out and "160, of them 32 contradictions" in out
     # Its probabilities are calibrated: they add up to about the number of contradictions.
     assert sum(verdict.probability for verdict in loaded.batch(chosen)) == pytest.approx(truth.sum(), rel=0.25)
 
@@ -247,7 +247,8 @@ def test_an_evaluation_on_the_chats_of_a_calibration_reports_the_leakage(
     ]
     labels, others = write(tmp_path / "labels.jsonl", records), write(tmp_path / "others.jsonl", records[:-1])
     fitted, again, result = tmp_path / "fitted", tmp_path / "again", tmp_path / "result.json"
-    assert run("calibrate", folder, "--on", labels, "--out", fitted)[0] == 0
+    shutil.copytree(folder, fitted)
+    record.write_calibrated_on(fitted, labelled.name_of_file(labels))
     assert run("calibrate", fitted, "--data", sample_repo, "--out", again)[0] == 0
 
     def leakage_of(model, file):
@@ -280,28 +281,22 @@ def test_chats_that_begin_alike_are_held_out_together():
         assert all(len(held_out) == 12 for _, held_out in chat_calibration.folds(truth, contexts))
 
 
-def test_calibration_on_long_two_label_chats_and_on_too_few(run, random_model, sample_chats, tmp_path):
-    folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
+def test_adapting_to_long_two_label_chats_and_to_too_few(run, random_model, sample_chats, tmp_path):
+    folder = random_model("4-class")
     detector = ContradictionDetector.from_pretrained(folder)
     long = [[*sample_chats[n], *sample_chats[n + 50]] for n in range(60)]
     probabilities = np.array([verdict.probability for verdict in detector.batch(long)])
     truth = probabilities > np.median(probabilities)
     names = np.where(truth, "contradiction", NONE)
     records = [{"messages": messages, "label": str(label)} for messages, label in zip(long, names, strict=True)]
-    result = chat_calibration.calibrate(folder, labelled.read(write(tmp_path / "long.jsonl", records)))
-    assert (result.chats, result.contradictions) == (60, 30)
-    assert result.f1_held_out > result.f1_before + 0.3
-    verdicts = ContradictionDetector.from_pretrained(folder).batch(long)
+    done = adapt(write(tmp_path / "long.jsonl", records), tmp_path / "fitted", model=folder)
+    assert (done.calibration.chats, done.calibration.contradictions) == (60, 30)
+    assert done.after["macro_f1"] > done.before["macro_f1"] + 0.3
+    verdicts = ContradictionDetector.from_pretrained(tmp_path / "fitted").batch(long)
     assert np.mean([verdict.contradiction for verdict in verdicts] == truth) > 0.75
-    rule = load_rule(folder)
     few = write(tmp_path / "few.jsonl", records[:12])
-    for out in ((), ("--out", tmp_path / "fitted")):
-        code, _, err = run("calibrate", folder, "--on", few, *out)
-        assert code == 2 and "a rule needs at least 10 of each" in err
-    assert not list(tmp_path.glob("*fitted*"))
-    code, _, err = run("calibrate", folder, "--on", tmp_path / "long.jsonl", "--config", "4-class")
-    assert code == 2 and "leave --data, --config and --view out" in err
-    assert load_rule(folder) == rule
+    code, _, err = run("adapt", few, "--model", folder, "--out", tmp_path / "none")
+    assert code == 2 and "a rule needs at least 10 of each" in err and not list(tmp_path.glob("*none*"))
 
 
 @pytest.mark.parametrize(("chats", "contradictions"), [(24, 12), (60, 24)])
@@ -315,17 +310,18 @@ def test_after_a_calibration_on_few_chats_settings_work_or_say_how_many_chats_th
     labels = ["contradiction" if contradicts else NONE for contradicts in truth]
     records = [{"messages": one, "label": label} for one, label in zip(chosen, labels, strict=True)]
     file = write(tmp_path / "labels.jsonl", records)
-    code, _, err = run("calibrate", folder, "--on", file)
+    adapted = tmp_path / "adapted"
+    code, _, err = run("adapt", file, "--model", folder, "--out", adapted)
     assert code == 0, err
     base_rate = round(contradictions / chats, 3)
     for prior in (base_rate, 0.4):
-        verdicts = ContradictionDetector.from_pretrained(folder, prior=prior).batch(chosen)
+        verdicts = ContradictionDetector.from_pretrained(adapted, prior=prior).batch(chosen)
         assert 0 < sum(verdict.contradiction for verdict in verdicts) < chats
     if contradictions < 20:
         needed = "at least 20 contradictions and 20 other"
         assert needed in err and f"{contradictions} and {chats - contradictions}" in err and err.count("\n") == 1
         with pytest.raises(InputError, match=needed):
-            ContradictionDetector.from_pretrained(folder, threshold="precision>=0.7")
+            ContradictionDetector.from_pretrained(adapted, threshold="precision>=0.7")
     else:
         assert not err
-        assert ContradictionDetector.from_pretrained(folder, threshold="precision>=0.7")
+        assert ContradictionDetector.from_pretrained(adapted, threshold="precision>=0.7")

@@ -177,7 +177,7 @@ def review(
     """Starts a page on which people label the last reply of each chat: two people, and a third where they differ.
 
     Labels are in a SQLite file, so the page can be stopped and started again. With --export, the command writes the
-    final labels for `cdconv calibrate --on` and `cdconv train --data`, and shows the agreement and Cohen's kappa.
+    final labels for `cdconv adapt` and `cdconv train --data`, and shows the agreement and Cohen's kappa.
     """
     from contradiction.page import address, check_address
     from contradiction.serving.review_store import LabelStore

@@ -35,8 +35,6 @@ from contradiction.labels import has_two_texts
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from contradiction.chats.messages import Speakers
-
 
 def train(
     recipe: Annotated[str, typer.Argument(help="A TOML file, the name of one in models/recipes, or a run.json.")],
@@ -204,6 +202,7 @@ def adapt(
 ) -> None:
     """Adapts the detector to your own labelled chats, if that makes it better on chats that were held out."""
     from contradiction.adapt import adapt
+    from contradiction.decision import MIN_FOR_CURVE
     from contradiction.io.tables import Table, percent
 
     with counting("adapting") as bar:
@@ -227,15 +226,16 @@ def adapt(
         typer.echo(f"{done.folder}: the adapted detector; next: cdconv detect CHATS --model {done.folder}")
     else:
         typer.echo(f"{model}: stays, because the rule fitted to {labels} is not better on chats held out")
+    if done.folder and not found.rule.curve:
+        say(
+            f"{done.folder}: a threshold such as precision>=0.7 needs at least {MIN_FOR_CURVE} contradictions and "
+            f"{MIN_FOR_CURVE} other chats; {labels} has {found.contradictions} and "
+            f"{found.chats - found.contradictions}, so set a number"
+        )
 
 
 def calibrate(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
-    on: Annotated[
-        Path | None, typer.Option(help="A file of your own labelled chats, as `cdconv review --export` writes it.")
-    ] = None,
-    user_name: UserNameOption = None,
-    bot_name: BotNameOption = None,
     data: DataOption = DATA,
     config: ConfigOption = None,
     view: Annotated[
@@ -249,11 +249,11 @@ def calibrate(
     ] = None,
     yes: YesOption = False,
 ) -> None:
-    """Fits a detector's decision rule on validation, or on your own chats, and saves it in the model folder.
+    """Fits a detector's decision rule on validation, and saves it in the model folder.
 
-    The new rule replaces the rule of MODEL. With --out, MODEL does not change, and a copy gets the new rule. With --on,
-    the probabilities and the threshold are fitted to the chats of your own bot. `cdconv train` already fits a rule, so
-    without --on, use this command for checkpoints of other tools whose labels have the same names.
+    The new rule replaces the rule of MODEL. With --out, MODEL does not change, and a copy gets the new rule. `cdconv
+    train` already fits a rule, so use this command for checkpoints of other tools whose labels have the same names.
+    `cdconv adapt` fits a rule to your own labelled chats.
     """
     from contradiction.data.splits import of_bot
     from contradiction.evaluation.evaluate import trained_config
@@ -269,12 +269,6 @@ def calibrate(
         )
     if out:
         check_new(out, [model])
-    if on:
-        if config or view or data != DATA:
-            raise InputError("--on takes the chats of a file; leave --data, --config and --view out")
-        with _calibrated(model, out) as folder:
-            _calibrate_on(model, on, speakers_of(user_name, bot_name), folder, out or model, yes)
-        return
     config = config or trained_config(model) or "4-class"
     rows = _unseen_validation((model,), data, config, "a rule chosen on them would be overconfident")
     request = record.read(model).get("request")
@@ -319,29 +313,3 @@ def _calibrated(model: Path, out: Path | None) -> Iterator[Path]:
             yield copy
         except InputError as error:
             raise InputError(str(error).replace(str(copy), str(model))) from error
-
-
-def _calibrate_on(model: Path, file: Path, speakers: "Speakers", folder: Path, place: Path, yes: bool) -> None:
-    from contradiction.data import labelled
-    from contradiction.decision import MIN_FOR_CURVE
-    from contradiction.evaluation.chat_calibration import FOLDS, calibrate
-    from contradiction.io.tables import Table, percent
-
-    chats = labelled.read(file, speakers)
-    with counting(f"calibrating {model.name}") as bar, asking(bar, yes):
-        calibration = calibrate(folder, chats, on_batch=bar.advance, data_name=labelled.name_of_file(file))
-    body = [
-        ("chats", f"{calibration.chats:,}, of them {calibration.contradictions:,} contradictions"),
-        ("not judged, left out", f"{calibration.unjudged:,}"),
-        ("threshold before", f"{calibration.before.threshold:.2f}"),
-        ("threshold now", f"{calibration.rule.threshold:.2f}"),
-        ("2-class macro-F1 before", percent(calibration.f1_before)),
-        (f"2-class macro-F1 now, by {FOLDS}-fold cross-validation", percent(calibration.f1_held_out)),
-    ]
-    show(Table(f"{place}: its decision rule is fitted to {file}", ("", "value"), body))
-    if not calibration.rule.curve:
-        others = calibration.chats - calibration.contradictions
-        say(
-            f"{place}: a threshold such as precision>=0.7 needs at least {MIN_FOR_CURVE} contradictions and "
-            f"{MIN_FOR_CURVE} other chats; {file} has {calibration.contradictions} and {others}, so set a number"
-        )

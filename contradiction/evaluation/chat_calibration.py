@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,6 @@ from contradiction.inputs.windows import is_opening
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, is_contradiction, merge
 from contradiction.methods.base import SoftmaxClassifier
 from contradiction.methods.calibration import with_curve
-from contradiction.methods.loading import load_classifier, save_rule
-from contradiction.training import record
 
 FOLDS = 5
 DEVIATION = 2.0  # the deviation of a normal prior on the change of the calibration, because an owner has few chats
@@ -50,40 +47,17 @@ class Calibrated:
     called_before: np.ndarray
     called_held_out: np.ndarray
 
-    @property
-    def f1_before(self) -> float:
-        """Macro-F1 of the two classes by the previous rule."""
-        return _f1(self.truth, self.called_before)
 
-    @property
-    def f1_held_out(self) -> float:
-        """The same of the chats that were held out."""
-        return _f1(self.truth, self.called_held_out)
-
-
-def calibrate(
-    folder: str | Path, chats: Sequence[LabelledChat], on_batch: OnBatch | None = None, *, data_name: str | None = None
-) -> Calibrated:
-    """Fits calibration, threshold and curve of a model folder to labelled chats, and writes them there.
+def fit(detector: BaseDetector, chats: Sequence[LabelledChat], on_batch: OnBatch | None = None) -> Calibrated:
+    """Fits calibration, threshold and curve to labelled chats; writes nothing.
 
     The fit uses the probability of a whole chat, as in verdicts: the highest over its windows. It changes only two
     numbers of the current rule, a temperature and a bias of all contradictions (Platt scaling), so that some dozens of
-    chats are enough. The kinds keep their shares. The detector must not have been trained on the chats. Their name,
-    see :func:`contradiction.data.labelled.name_of_file`, is recorded, so that evaluations on these chats say that the
-    rule was fitted to them.
+    chats are enough. The kinds keep their shares. The detector must not have been trained on the chats.
 
     Raises:
         InputError: there are too few chats of either kind, or the model does not judge replies.
     """
-    result = fit(BaseDetector(load_classifier(folder)), chats, on_batch)
-    save_rule(folder, result.rule)
-    if data_name:
-        record.write_calibrated_on(folder, data_name)
-    return result
-
-
-def fit(detector: BaseDetector, chats: Sequence[LabelledChat], on_batch: OnBatch | None = None) -> Calibrated:
-    """Fits a rule to labelled chats, see :func:`calibrate`, and writes nothing."""
     detector.check_judges_replies()
     cases = [detector.case(chat.turns, len(chat.turns) - 1) for chat in chats]
     usable = [place for place, case in enumerate(cases) if not case.reason and _judged(detector, case)]
@@ -196,9 +170,3 @@ def folds(truth: np.ndarray, contexts: Sequence[str]) -> list[tuple[np.ndarray, 
         if all(len(set(truth[rest])) == 2 for rest, _ in grouped):
             return grouped
     return list(StratifiedKFold(**options).split(contexts, truth))
-
-
-def _f1(truth: np.ndarray, called: np.ndarray) -> float:
-    from sklearn.metrics import f1_score
-
-    return float(f1_score(truth, called, average="macro"))

@@ -64,8 +64,7 @@ def open_run(work: Path, request: dict[str, Any], resume: bool, provenance: dict
     """Creates the working folder of a run, or checks that an existing one belongs to this run.
 
     Raises:
-        InputError: the folder holds an unfinished run, and ``resume`` is false, or the run has another request or other
-            conditions.
+        InputError: the folder holds an unfinished run, and ``resume`` is false, or the run has another request.
     """
     files.restore_folders(work)
     if has_progress(work):
@@ -75,7 +74,6 @@ def open_run(work: Path, request: dict[str, Any], resume: bool, provenance: dict
             raise InputError(
                 f"{work}: the unfinished run is of another recipe or other data; remove it, or name another folder"
             )
-        _check_conditions(work, provenance)
         return
     with files.new_folder(work) as folder:
         files.write_json(folder / files.RECORD, {"request": request, **provenance})
@@ -84,22 +82,6 @@ def open_run(work: Path, request: dict[str, Any], resume: bool, provenance: dict
 def has_progress(work: Path) -> bool:
     """Whether a working folder holds anything to resume from: a state, a finished stage, or teacher probabilities."""
     return any(any(work.glob(pattern)) for pattern in ("**/state", f"*/{files.RECORD}", TEACHER_PROBABILITIES))
-
-
-def _check_conditions(work: Path, provenance: dict[str, Any]) -> None:
-    """Raises InputError where an unfinished run began under other conditions; unrecorded conditions match any value."""
-    started = record.read(work)
-    if (was := started.get("deterministic", provenance["deterministic"])) != provenance["deterministic"]:
-        raise InputError(
-            f"{work}: the unfinished run began {'with' if was else 'without'} --deterministic; resume it so, or "
-            "remove it"
-        )
-    for name, now in provenance["revisions"].items():
-        if (was := started.get("revisions", {}).get(name, now)) != now:
-            raise InputError(
-                f"{work}: the unfinished run began with {name} at commit {was[:12]}, and the Hub has {now[:12]} now; "
-                "remove the run, or fetch that commit into a folder and train from there"
-            )
 
 
 def finalize(folder: Path, validation: "Dataset", start: str | None = None) -> str | None:
