@@ -5,7 +5,7 @@ data was made, and not how to compare the reply with the context.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Self
@@ -15,20 +15,22 @@ import numpy as np
 from contradiction.conversation import ASSISTANT, is_chinese
 from contradiction.data.corpora.corpus import Row, pair_texts
 from contradiction.evaluation.chat_calibration import FOLDS, folds
-from contradiction.evaluation.judging import Judge, two_class_verdict
+from contradiction.evaluation.judging import two_class_verdict
 from contradiction.evaluation.sets import EvalSet
 from contradiction.inputs.views import CONVERSATION, VIEWS
 from contradiction.labels import LABELS, is_contradiction, merge_label
 from contradiction.methods.ngrams import LinearModel
 from contradiction.verdict import Verdict
 
+# A function from rows to a verdict on each.
+Baseline = Callable[[Sequence[Row]], Sequence[Verdict]]
 FEATURES = {"reply-only": "TF-IDF, reply only", "context-only": "TF-IDF, context only", "flatten": "TF-IDF, all"}
 REPLY_ONLY = "reply-only"
 WORDS = {"token_pattern": r"(?u)\b\w+\b"}  # for scikit-learn, whose default skips words of one letter
 CHARACTERS = {"analyzer": "char"}  # for text without spaces
 
 
-def baselines(evalset: EvalSet, task: str) -> dict[str, Judge]:
+def baselines(evalset: EvalSet, task: str) -> dict[str, Baseline]:
     """The baselines of rows, by name; none of them is fitted to the rows that it judges.
 
     - Every task: the most frequent label.
@@ -43,7 +45,7 @@ def baselines(evalset: EvalSet, task: str) -> dict[str, Judge]:
     if evalset.task == "response":
         return _rankers([row.reply for row in train or rows])
     most = Counter(merge_label(str(row.label)) if task == "2-class" else str(row.label) for row in train or rows)
-    found: dict[str, Judge] = {f"always {most.most_common(1)[0][0]}": partial(_constant, most.most_common(1)[0][0])}
+    found: dict[str, Baseline] = {f"always {most.most_common(1)[0][0]}": partial(_constant, most.most_common(1)[0][0])}
     is_pairs = bool(train) and not train[0].messages
     if is_pairs:
         pairs, labels = [row.texts() for row in train], [_label(row, task) for row in train]
@@ -142,7 +144,7 @@ def _by_pairs(model: NgramPairs, as_chats: bool, rows: Sequence[Row]) -> list[Ve
     return verdicts
 
 
-def _cross_validated(rows: Sequence[Row]) -> dict[str, Judge]:
+def _cross_validated(rows: Sequence[Row]) -> dict[str, Baseline]:
     """N-grams of the reply alone, fitted to four fifths of the chats for the other fifth; empty for too few chats."""
     truth = np.array([is_contradiction(str(row.label)) for row in rows])
     if min(truth.sum(), (~truth).sum()) < FOLDS:
@@ -182,7 +184,7 @@ def _shared(reply: str, message: str) -> float:
     return sum(shares) / 2
 
 
-def _rankers(texts: Sequence[str]) -> dict[str, Judge]:
+def _rankers(texts: Sequence[str]) -> dict[str, Baseline]:
     """Orders of replies, the best first; TF-IDF is fitted to ``texts``."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 

@@ -84,11 +84,11 @@ def evaluate(
     if evalset.data_name is not None:
         places["data_name"] = evalset.data_name
     if baselines or not detector:
-        judges = fitted(evalset, result["task"])
+        found = fitted(evalset, result["task"])
         result["baselines"] = {
-            name: _of_baseline(evalset.rows, judge(evalset.rows), result["task"]) for name, judge in judges.items()
+            name: _of_baseline(evalset.rows, baseline(evalset.rows), result["task"]) for name, baseline in found.items()
         }
-        if not detector and not judges:
+        if not detector and not found:
             raise InputError(f"{evalset.config}: there are no baselines of these rows; name a detector")
     return {**places, **result}
 

@@ -1,6 +1,6 @@
 """How a model judges the rows of an evaluation: a verdict on each, whatever the model reads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from contradiction.conversation import ASSISTANT, USER, read_turns
@@ -14,8 +14,6 @@ from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, NON_CONT
 from contradiction.methods.base import Classification, Classifier
 from contradiction.verdict import NO_ANSWER, Verdict
 
-# A function from rows to a verdict on each: what a baseline is, and what a detector becomes.
-Judge = Callable[[Sequence[Row]], Sequence[Verdict]]
 BATCH_SIZE = 64
 
 
