@@ -161,11 +161,3 @@ def test_a_rule_is_not_fitted_on_rows_that_the_model_has_seen(run, quick_model, 
     assert "validation split of 4-class-grouped" in err
     assert "choose data that it was not trained on" in err
     assert (folder / CONFIG).read_bytes() == before
-
-
-def test_a_rule_is_not_fitted_on_other_labels(random_model, sample_repo, tmp_path):
-    folder = tmp_path / "model"
-    shutil.copytree(random_model("2-class"), folder)
-    with pytest.raises(InputError, match="predicts non-contradiction, contradiction; "):
-        calibrate(folder, load_split(sample_repo, "4-class", "validation"))
-    assert load_rule(folder) == Rule()

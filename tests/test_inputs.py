@@ -172,23 +172,6 @@ def test_earlier_replies_without_words_are_skipped():
     assert tuple(alone.row.values()) == ("", "", "甲\n丙", "丁")
 
 
-def test_the_whole_history_is_one_text_with_a_separator_between_utterances(detector):
-    turns = read_turns(chat(*"甲乙丙丁戊己"))
-    [whole] = windows(turns, 2, "unstructured")
-    separator = detector.classifier.backend.tokenizer.sep_token
-    assert detector.classifier.model_input(whole.row) == {"text": separator.join("甲乙丙丁戊"), "text_pair": "己"}
-
-
-def test_long_text_is_truncated_from_the_left_and_counted(tokenizer):
-    row = {**ROW, "u1": "你" * 100}
-    [encoded], [unread] = encode(tokenizer, [model_input(row, VIEWS["flatten"], tokenizer)], 20)
-    assert len(encoded["input_ids"]) == 20
-    whole = tokenizer(*model_input(row, VIEWS["flatten"], tokenizer).values())["input_ids"]
-    assert f"{len(whole) - 20} tokens of the history were not read" in unread
-    kept = tokenizer.decode(encoded["input_ids"], skip_special_tokens=True).replace(" ", "")
-    assert kept.endswith("我很好你多大我三岁")
-
-
 def unigram():
     pieces = ["[CLS]", "[SEP]", "[PAD]", "<unk>", "▁", *"没养过猫我c", "没养", "养过", "▁我", "我没", "at", "cat"]
     made = Tokenizer(models.Unigram([(piece, -float(len(piece) + index % 3)) for index, piece in enumerate(pieces)], 3))
