@@ -144,9 +144,7 @@ class Monitor:
             ) from None
         if not state.is_sound():
             raise InputError("the saved monitor is damaged: its counts do not match its messages")
-        # Earlier versions saved the path of the folder.
-        earlier = str(Path(detector.name).resolve())
-        if state.model != earlier and _digest(state.model) != _digest(_identity(detector.name)):
+        if _digest(state.model) != _digest(_identity(detector.name)):
             raise InputError(
                 f"the monitor was saved with the model {state.model}; this detector is {detector.name}: load that one"
             )

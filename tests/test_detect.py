@@ -61,13 +61,9 @@ def test_scan_gives_a_verdict_for_each_reply(detect, tmp_path):
     assert err[-1].startswith("cdconv: 2 chats, 3 verdicts: ")
 
 
-def test_a_chat_can_be_an_argument(detect):
-    code, answers, _ = detect("--text", json.dumps(CHAT))
-    assert (code, [answer["line"] for answer in answers]) == (0, [1])
-
-
 def test_a_pasted_chat_can_be_an_argument(detect):
-    _, [expected], _ = detect("--text", json.dumps(CHAT))
+    code, [expected], _ = detect("--text", json.dumps(CHAT))
+    assert (code, expected["line"]) == (0, 1)
     texts = [message["content"] for message in CHAT]
     marked = [f"{name}：{text}" for name, text in zip(("用户", "机器人") * 2, texts, strict=True)]
     for lines in (texts, marked):
@@ -91,24 +87,17 @@ def test_a_terminal_is_told_that_chats_are_read_from_it(detect_model):
         (["--format", "xml"], "'xml' is not one of"),
         (["--format", "parquet"], "cannot come through a pipe"),
         (["--text", "[{1"], "--text: not JSON"),
-        (["--text", " "], "--text: the chat is empty"),
         (["--device", "nowhere"], "device 'nowhere'"),
-        (["--text", '[{"role": "narrator", "content": ""}]'], "--text: messages[0]: role 'narrator'"),
         (["x.jsonl", "--text", "[]"], "x.jsonl; give only one"),
         (["--resume"], "--out; name that file"),
         (["--resume", "--out", "v.jsonl"], "<stdin>: --resume needs a file"),
         (["--table", "--out", "v.jsonl"], "give only one"),
         (["--only", "unchecked", "--out", "v.jsonl"], "--only filters"),
         (["."], ".: is a folder; name a file of chats"),
-        (["--out", "."], "--out .: is a folder; name a file in it"),
         (["--out", "/dev/null"], "--out /dev/null: is not a regular file"),
         (["--out", "v.csv"], "--out v.csv: the verdicts are JSON lines; give it a name that ends in .jsonl"),
         (["--threshold", "2"], "threshold '2'"),
-        (["--prior", "3"], "prior 3.0"),
         (["--prior", "0.03"], "can only correct calibrated probabilities"),
-        (["--category", "lie"], "category 'lie'"),
-        (["--windowing", "aloud"], "windowing 'aloud'"),
-        (["--fail-on", "error"], "'error' is not"),
     ],
 )
 def test_misuse_prints_one_line_and_exits_with_2(detect, arguments, message, tmp_path, monkeypatch):
@@ -171,13 +160,6 @@ def test_the_table_shows_replies_and_what_they_contradict(detect):
     assert [cell for cell in row.split("  ") if cell.strip()][1:3] == [" 我没养过猫呀", " history"] or (
         row.index("我没养过猫呀") < row.index("history") < row.index("[/red]有猫")
     )
-
-
-def test_the_table_shows_the_beginning_of_a_long_reply(detect):
-    code, out, _ = detect("--table", stdin=line([*CHAT[:3], {"role": "assistant", "content": "没养" * 5000}]).encode())
-    assert code == 0
-    assert out.count("没养") < 300
-    assert "…" in out
 
 
 @pytest.mark.parametrize("width", [80, 200])
@@ -327,17 +309,6 @@ def test_a_terminal_without_chinese_still_shows_the_table(detect_model):
     done = processes.cdconv("detect", "--model", detect_model, "--table", env=environment, stdin=line())
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     assert r"\u6211" in done.stdout
-
-
-def test_a_run_without_a_terminal_reports_its_progress(detect, mixed, small_chunks, monkeypatch):
-    from contradiction.commands import detect as command
-
-    monkeypatch.setattr(command, "SECONDS_BETWEEN_LINES", 0)
-    progress = [
-        answer for answer in detect(mixed, "--out", mixed.with_name("out.jsonl"))[2] if answer.endswith("% read")
-    ]
-    shares = [int(line.split()[-2].rstrip("%")) for line in progress]
-    assert shares == sorted(shares) and len(set(shares)) > 2
 
 
 def test_progress_is_shown_within_one_long_chat(detect, long_chat, tmp_path, monkeypatch):

@@ -187,32 +187,6 @@ print(json.dumps(printed.getvalue().splitlines()))""")
     assert len(comments) == 6
 
 
-def test_a_pushed_card_links_the_data_that_the_user_names(published):
-    from huggingface_hub import ModelCard
-
-    assert ModelCard(published.repos["model", "user/tiny"].files["README.md"].decode()).data.datasets == ["user/cdconv"]
-
-
-def test_a_hierarchical_detector_is_found_by_its_hub_id(client, hierarchy):
-    scores = client(f"""
-import json
-from contradiction import ContradictionDetector
-chat = [{{"role": ("user", "assistant")[i % 2], "content": text}} for i, text in enumerate("甲乙丙丁")]
-detectors = [ContradictionDetector.from_pretrained(name) for name in ("user/stages", {str(hierarchy)!r})]
-print(json.dumps([type(detectors[0].classifier).__name__, *(detector(chat).scores for detector in detectors)]))""")
-    assert scores[0] == "HierarchicalClassifier"
-    assert scores[1] == scores[2]
-
-
-def test_stages_that_cannot_be_fetched_raise_one_clear_line(published, client):
-    published.busy = r"/history/model.safetensors$"
-    try:
-        refused = client(NO_WAITING + loaded("user/stages"))
-    finally:
-        published.busy = r"(?!)"
-    assert refused.startswith("user/stages: it could not be downloaded completely from the Hub (")
-
-
 LOADED = """
 import json
 from contradiction import ContradictionDetector
@@ -241,11 +215,6 @@ def test_a_detector_cached_by_transformers_loads_offline_with_its_rule(client, m
     rule = load_rule(model)
     assert rule.biases
     assert client(loaded(), HF_HUB_OFFLINE="1") == rule.biases
-
-
-def test_a_detector_loaded_once_loads_offline_with_its_rule(client, model):
-    assert client(loaded()) == load_rule(model).biases
-    assert client(loaded(), HF_HUB_OFFLINE="1") == load_rule(model).biases
 
 
 def test_a_busy_hub_does_not_drop_the_rule_of_a_detector(published, client):

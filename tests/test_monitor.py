@@ -84,13 +84,6 @@ def test_tool_calls_get_no_verdict_but_count_as_messages(detector):
     assert (verdicts[-1].reply, len(monitor)) == ((7,), 8)
 
 
-def test_the_repr_shows_the_progress(detector):
-    monitor = detector.monitor(1)
-    for message in chat(*"甲乙丙丁戊"):
-        monitor.add(message)
-    assert repr(monitor) == f"Monitor(model={detector.name!r}, messages=5, turns=2, dropped=1, max_turns=1)"
-
-
 def test_random_chats_cover_the_important_cases(detector):
     # Otherwise the properties above could not fail: evidence after dropped turns, with indices into the whole chat.
     judge = detector.with_settings(threshold=0.0, categories=["history"])
@@ -145,10 +138,7 @@ def test_the_bound_comes_from_the_settings_or_a_default(detector):
     ("message", "expected"),
     [
         ("你好", "messages[3] is text"),
-        (None, "messages[3] is null"),
-        ({"role": "assistant"}, "messages[3] has no 'content'"),
         ({"role": "bot", "content": "好"}, "messages[3]: role 'bot'; allowed are user"),
-        ({"role": "assistant", "content": 3}, "messages[3]: content is a number"),
         ({"role": "assistant", "content": "\ud800"}, "messages[3]: content holds a lone surrogate"),
     ],
 )
@@ -201,9 +191,10 @@ def test_the_error_names_a_file_that_holds_no_monitor(detector, tmp_path):
     path.write_text(detector.monitor().to_json()[:-9], encoding="utf-8")
     with pytest.raises(InputError, match=r"chat\.json: not a saved monitor: not JSON"):
         Monitor.load(detector, path)
-    path.write_text('{"messages": []}', encoding="utf-8")
-    with pytest.raises(InputError, match=r"chat\.json: .*JSON object"):
-        Monitor.load(detector, path)
+    for text in ('{"messages": []}', "null", "[" * 200_000):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=r"chat\.json: .*saved monitor"):
+            Monitor.load(detector, path)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match=r"chat\.json: .*UTF-8"):
         Monitor.load(detector, path)
@@ -216,11 +207,8 @@ def test_the_error_names_a_file_that_holds_no_monitor(detector, tmp_path):
         ({"version": 2}, "the monitor was saved as version 2; this one reads 1"),
         ({"model": "another"}, "saved with the model another; this detector is"),
         ({"turns": "甲"}, "damaged: turns:"),
-        ({"turns": [{"user": "甲"}]}, "damaged: turns.0.reply: Field required"),
         ({"dropped": "1"}, "damaged: dropped:"),
-        ({"max_turns": 0}, "damaged: its counts"),
         ({"messages": 2}, "damaged: its counts"),
-        ({"dropped": -1}, "damaged: its counts"),
     ],
 )
 def test_a_text_that_is_not_a_saved_monitor_is_rejected(detector, change, expected_message):
@@ -232,25 +220,10 @@ def test_a_text_that_is_not_a_saved_monitor_is_rejected(detector, change, expect
     assert expected_message in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", "{", "你好", pytest.param("[" * 200_000, id="deeply nested")])
-def test_a_value_that_is_not_a_json_object_is_rejected(detector, text):
-    with pytest.raises(InputError, match="saved monitor"):
-        Monitor.from_json(detector, text)
-
-
 def test_a_detector_that_judges_no_replies_cannot_monitor(random_model):
     classifier = CheckpointClassifier.load(random_model("4-class"), view="context-only")
     with pytest.raises(InputError, match="reads u1, b1, u2; .* not judge"):
         ContradictionDetector(classifier).monitor()
-
-
-def test_different_spellings_of_a_folder_are_the_same_model(detector, random_model, monkeypatch):
-    monitor = detector.monitor()
-    monitor.add({"role": "user", "content": "你养猫吗？"})
-    folder = random_model("4-class")
-    monkeypatch.chdir(folder.parent)
-    again = Monitor.from_json(ContradictionDetector.from_pretrained(folder.name), monitor.to_json())
-    assert len(again) == 1
 
 
 def test_a_saved_monitor_continues_with_a_copy_of_the_model_elsewhere(detector, random_model, tmp_path):
@@ -260,7 +233,5 @@ def test_a_saved_monitor_continues_with_a_copy_of_the_model_elsewhere(detector, 
     assert str(folder.parent) not in text
     copied = shutil.copytree(folder, tmp_path / "elsewhere" / "another-name")
     assert len(Monitor.from_json(ContradictionDetector.from_pretrained(copied), text)) == 1
-    earlier = json.dumps({**json.loads(text), "model": str(folder.resolve())})  # as earlier versions saved it
-    assert len(Monitor.from_json(detector, earlier)) == 1
     with pytest.raises(InputError, match="saved with the model"):
         Monitor.from_json(ContradictionDetector.from_pretrained(random_model("2-class")), text)

@@ -66,23 +66,6 @@ def test_all_formats_of_the_same_chats_give_the_same_verdicts(detect, sample_cha
     assert len({row["label"] for row in verdicts["a.json"]}) > 1, "otherwise the test could not fail"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        CHAT,
-        {"messages": CHAT},
-        [CHAT],
-        [{"messages": CHAT, "id": None}],
-        sharegpt(CHAT),
-        {"conversations": sharegpt(CHAT)},
-    ],
-)
-def test_json_is_one_chat_or_a_list_of_chats(detect, content):
-    code, answers, _ = detect("--format", "json", stdin=json.dumps(content).encode())
-    assert (code, [answer["row"] for answer in answers]) == (0, [1])
-    assert answers[0]["checked"]
-
-
 BAD = {
     b"{": "not JSON (Expecting property name enclosed in double quotes, column 2)",
     b"[]": "messages is empty",
@@ -118,26 +101,6 @@ def test_a_bad_line_is_reported_by_number_and_saved_and_the_rest_is_judged(detec
     for result, (raw, reason) in zip(kept, BAD.items(), strict=False):
         assert reason in result["error"]
         assert result["input"] == (raw.decode("utf-8", "replace") if len(raw) < 2000 else "[" * 2000 + "…")
-
-
-def test_a_name_with_invalid_unicode_is_escaped(detect):
-    code, [answer], _ = detect(stdin=b'{"id": "\\ud800", "messages": ' + json.dumps(CHAT).encode() + b"}")
-    assert (code, answer["id"]) == (0, "\ud800")
-
-
-def test_text_instead_of_messages_is_reported(detect):
-    _, _, [message, _] = detect(stdin=b'{"messages": "hello"}')
-    assert "<stdin>:1: messages: neither JSON" in message
-
-
-def test_rejected_lines_that_cannot_be_saved_are_only_reported(detect, tmp_path):
-    file = tmp_path / "chats.jsonl"
-    file.write_text("{bad\n" + line(), encoding="utf-8")
-    (tmp_path / "chats.jsonl.rejected.jsonl").symlink_to(tmp_path / "no" / "such" / "folder")
-    (tmp_path / "no").write_text("", encoding="utf-8")
-    code, answers, err = detect(file)
-    assert (code, [answer["line"] for answer in answers]) == (1, [2])
-    assert f"{file}:1: not JSON" in err[0]
 
 
 @pytest.mark.parametrize(
@@ -279,14 +242,6 @@ def test_classes_of_a_parquet_file_have_their_names(tmp_path):
     assert [(entry.messages, entry.label) for entry in entries] == [(CHAT, "history")] * 2
 
 
-def test_csv_through_a_pipe_prints_one_line_that_names_the_option(detect):
-    content = ("u1,b1,u2,b2\n" + "你,好,吗,好\n" * 9).encode()
-    code, answers, [message] = detect("-", stdin=content)
-    assert (code, answers) == (2, [])
-    assert message == "cdconv: <stdin>: its first line names columns (u1, b1, u2, b2); --format csv reads it"
-    assert len(detect("-", "--format", "csv", stdin=content)[1]) == 9
-
-
 @pytest.mark.parametrize("bad", [b'"a,b,c,d\n', b'a","\n', b'"a\n\n'])
 def test_many_unclosed_quotes_take_no_longer_than_other_lines(bad):
     count = 20_000
@@ -346,6 +301,10 @@ def test_a_byte_order_mark_does_not_lose_the_first_line(detect, tmp_path):
 @pytest.mark.parametrize(
     ("content", "count"),
     [
+        (CHAT, 1),
+        ([{"messages": CHAT, "id": None}], 1),
+        (sharegpt(CHAT), 1),
+        ({"conversations": sharegpt(CHAT)}, 1),
         ({"data": [{"messages": CHAT}, CHAT]}, 2),
         ({"data": CHAT}, 1),
         ({"version": 1, "conversations": [{"conversations": sharegpt(CHAT)}, {"messages": CHAT}]}, 2),
@@ -354,7 +313,7 @@ def test_a_byte_order_mark_does_not_lose_the_first_line(detect, tmp_path):
         ({"messages": CHAT, "conversations": [CHAT, CHAT]}, 1),
     ],
 )
-def test_an_object_in_json_may_hold_a_list_of_chats(detect, content, count):
+def test_json_is_one_chat_or_a_list_of_chats_perhaps_in_an_object(detect, content, count):
     code, answers, _ = detect("--format", "json", stdin=json.dumps(content).encode())
     assert (code, [answer["row"] for answer in answers]) == (0, [*range(1, count + 1)])
 

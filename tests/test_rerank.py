@@ -7,7 +7,7 @@ import pytest
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION
+from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.rerank import TIE, Ranked, _sort
 from contradiction.verdict import Verdict
@@ -65,19 +65,6 @@ def test_equal_texts_keep_their_order_and_are_judged_once(random_model):
     assert counting.classifier.reads == [4]
 
 
-@pytest.mark.parametrize("size", [1, 5, 7, 32])
-def test_texts_with_equal_tokens_keep_their_order_in_any_batch(detector, sample_rows, size):
-    # The tokenizer gives them the same pieces, but the texts differ, so that they are in different batches: in
-    # batches of 5, their probabilities differ in the last bits.
-    alike = ["我没养过猫OK", "我没养过猫ok", "我没养过猫Ok", "我没养过猫oK"]
-    pieces = {tuple(detector.classifier.backend.tokenizer(text)["input_ids"]) for text in alike}
-    assert len(pieces) == 1
-    others = list(dict.fromkeys(row["b2"] for row in sample_rows))[:12]
-    given = [text for four in zip(alike, others, others[4:], others[8:], strict=False) for text in four]
-    ranked = detector.rerank(CHAT, given, batch_size=size)
-    assert [candidate.reply for candidate in ranked if candidate.reply in alike] == alike
-
-
 def test_differences_below_the_tie_tolerance_keep_the_order():
     def ranked(*probabilities):
         return [
@@ -120,14 +107,6 @@ def test_a_chat_may_end_with_the_result_of_a_tool(detector):
         detector.rerank([*CHAT, call], ["叫小橘"])
 
 
-def test_only_the_requested_categories_count(detector, replies):
-    ranked = detector.with_settings(categories=[INTRA]).rerank(CHAT, replies)
-    assert [candidate.probability for candidate in ranked] == [candidate.verdict.scores[INTRA] for candidate in ranked]
-    assert [candidate.index for candidate in ranked] != [
-        candidate.index for candidate in detector.rerank(CHAT, replies)
-    ]
-
-
 def test_only_the_requested_stage_decides_the_order(hierarchical, stages, replies):
     only = hierarchical.with_settings(categories=[HISTORY])
     ranked = only.rerank(CHAT, replies)
@@ -157,10 +136,7 @@ def test_an_empty_chat_is_an_empty_history(detector, two_class, replies):
         (CHAT, [], "candidates is empty"),
         (CHAT, "叫小橘", "candidates is text; it must be a list of texts"),
         (CHAT, ["叫小橘", None], "candidates[1] is null; it must be text"),
-        (CHAT, ["\ud800"], "candidates[0]: content holds a lone surrogate"),
         (CHAT[:4], ["叫小橘"], "messages[3] is the assistant's"),
-        ("你好", ["叫小橘"], "messages is text"),
-        ([{"role": "user"}], ["叫小橘"], "messages[0] has no 'content'"),
     ],
 )
 def test_candidates_that_cannot_be_ranked_are_rejected(detector, messages, candidates, message):

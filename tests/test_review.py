@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from contradiction.errors import InputError
 from contradiction.serving.review import application
-from contradiction.serving.review_store import LabelStore, decide
+from contradiction.serving.review_store import LabelStore
 
 NONE, INTRA, ROLE, HISTORY = "non-contradiction", "intra-sentence", "role-confusion", "history"
 
@@ -90,6 +90,8 @@ def test_the_command_exports_the_labels_of_one_person_or_says_why_there_are_none
     store, out_file = LabelStore(tmp_path / "chats.jsonl.labels.sqlite"), tmp_path / "out.jsonl"
     store.add(chats(2))
     store.put(store.join("Anna"), store.next(1).id, NONE)
+    code, _, err = run("review", tmp_path / "absent.jsonl")
+    assert code == 2 and "no such file of chats" in err
     code, out, err = run("review", chat_file, "--export", out_file)
     assert (code, out_file.exists()) == (2, False)
     assert "labels by Anna" in out
@@ -98,21 +100,6 @@ def test_the_command_exports_the_labels_of_one_person_or_says_why_there_are_none
     code, out, _ = run("review", chat_file, "--annotators", "1", "--export", out_file)
     assert code == 0 and len(out_file.read_text(encoding="utf-8").splitlines()) == 1
     assert "not available, because one person labels alone" in out and "both" not in out
-
-
-def test_the_progress_of_a_third_person_needs_no_report_of_the_whole_review(store, monkeypatch):
-    checks = [("s0", chat("你好", "嗯"), INTRA)]
-    store.add(chats(4), checks)
-    for person, labels in ((1, [NONE] * 5), (2, [NONE, *[HISTORY] * 4])):
-        store.join(str(person))
-        for label in labels:
-            store.put(person, store.next(person).id, label)
-    carla = store.join("Carla")
-    waiting = store.report().waiting
-    monkeypatch.setattr(LabelStore, "report", None)
-    assert store.progress(carla) == (0, 3) and waiting == 3
-    store.put(carla, store.next(carla).id, NONE)
-    assert store.progress(carla) == (1, 3)
 
 
 def test_a_label_can_be_changed_and_a_chat_skipped(store):
@@ -139,20 +126,6 @@ def test_a_chat_that_people_see_only_in_part_says_so_and_is_left_out_of_the_agre
     assert (report.chats, report.in_part, report.both, report.same, report.waiting) == (3, 1, 2, 2, 1)
     page = TestClient(application(store), base_url="http://localhost")
     assert page.get("/api/item?person=1&id=3").json()["item"]["unread"] is True
-
-
-@pytest.mark.parametrize(
-    ("labels", "final"),
-    [
-        ([NONE], None),
-        ([NONE, NONE], NONE),
-        ([NONE, ROLE], None),
-        ([NONE, ROLE, ROLE], ROLE),
-        ([NONE, ROLE, INTRA], INTRA),
-    ],
-)
-def test_the_final_label(labels, final):
-    assert decide(labels) == final
 
 
 def test_spot_checks_are_mixed_in_and_scored_but_not_exported(store):
@@ -361,22 +334,6 @@ def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tm
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert rows == list(store.export()) and rows
     assert {row["evidence"] for row in rows if row["label"] == HISTORY} == {1}
-
-
-def test_without_labels_there_is_nothing_to_export(run, chat_file, tmp_path):
-    code, _, err = run("review", chat_file, "--export", tmp_path / "out.jsonl")
-    assert code == 2 and "there are no labels yet" in err
-    code, _, err = run("review", tmp_path / "absent.jsonl")
-    assert code == 2 and "no such file of chats" in err
-
-
-def test_a_chat_whose_id_is_invalid_unicode_can_be_reviewed(run, tmp_path, monkeypatch):
-    file = tmp_path / "chats.jsonl"
-    file.write_text(json.dumps({"id": "\ud800", "messages": chats(1)[0][1]}), encoding="utf-8")
-    monkeypatch.setattr("uvicorn.run", lambda *args, **options: None)
-    code, _, _ = run("review", file, "--port", free_port())
-    store = LabelStore(tmp_path / "chats.jsonl.labels.sqlite")
-    assert code == 0 and store.item(1).name == r"\ud800"
 
 
 def test_an_export_never_overwrites_what_the_command_reads(run, chat_file, tmp_path):

@@ -113,24 +113,12 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
             {"chat": CHAT},
             "'chat' is no field of this request; messages is probably meant; the fields are mess",
         ),
-        ("scan", {"messages": CHAT, "treshold": 1}, "'treshold' is no field of this request; threshold is probably"),
         ("rerank", {"messages": CHAT[:3], "replies": ["好"]}, "'replies' is no field of this request; candidates is"),
-        ("check", {"fact": ["好"], "reply": "好"}, "'fact' is no field of this request; facts is probably meant"),
         ("judge", {"messages": [{"role": "user"}]}, "messages[0] has no 'content'; it must be"),
-        ("judge", {"messages": []}, "messages is empty"),
-        ("judge", {"messages": [{"role": "narrator", "content": "x"}]}, "messages[0]: role 'narrator'"),
         ("judge", {"messages": CHAT[:3], "model_answer": "没养过"}, "'model_answer' may hold the reply"),
         ("judge", {"messages": CHAT[:3], "chosen": "它叫橘子", "rejected": "没养过"}, "2 answers (chosen, rejected)"),
-        ("judge", {"messages": CHAT, "threshold": 7}, "threshold 7"),
         ("judge", {"messages": CHAT, "threshold": True}, "threshold"),
         ("judge", {"messages": CHAT, "max_turns": "3"}, "max_turns"),
-        ("judge", {"messages": CHAT, "max_turns": False}, "max_turns"),
-        ("judge", {"messages": CHAT, "windowing": "aloud"}, "windowing 'aloud'"),
-        (
-            "judge",
-            {"messages": CHAT, "model": "/etc/passwd"},
-            "'model' is no field of this request; the fields are messages, ",
-        ),
         ("scan", {"messages": CHAT * 200}, "the chat has 800 messages; at most 400 are allowed"),
         ("scan", {"messages": chat(*[f"{n}" + "好" * 99 for n in range(100)])}, "the chat is too long to be judged"),
         ("rerank", {"messages": CHAT, "candidates": ["好"]}, "the last message before a reply must be the user's"),
@@ -198,22 +186,15 @@ def test_invalid_json_and_large_bodies_are_rejected_with_a_reason(client):
         assert (status, error) == (413, "the request is too large; at most 524,288 bytes are read")
 
 
-def test_a_configured_token_is_required(detector):
+def test_a_token_is_required_in_a_scheme_of_any_case_but_not_for_the_description(detector):
     with bounded(detector, token="geheim") as client:
-        assert client.get("/healthz").status_code == 200
         for headers, message in (({}, "is needed"), ({"authorization": "Bearer other"}, "is wrong")):
             status, error = refusal(client.post("/v1/judge", json={"messages": CHAT}, headers=headers))
             assert (status, message in error) == (401, True)
-        right = {"authorization": "Bearer geheim"}
-        assert client.post("/v1/judge", json={"messages": CHAT}, headers=right).status_code == 200
-
-
-def test_the_token_scheme_is_case_insensitive_and_the_api_description_is_public(detector):
-    with bounded(detector, token="geheim") as client:
         right = {"authorization": "bearer geheim"}
         assert client.post("/v1/judge", json={"messages": CHAT}, headers=right).status_code == 200
+        assert client.post("/mcp", json={}).status_code == 401
         assert client.get("/docs").status_code == client.get("/").status_code == 200
-        assert client.get("/", follow_redirects=False).headers["location"] == "/docs"
         description = client.get("/openapi.json").json()
     [(name, scheme)] = description["components"]["securitySchemes"].items()
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
@@ -223,10 +204,6 @@ def test_the_token_scheme_is_case_insensitive_and_the_api_description_is_public(
         if all(operation.get("security") == [{name: []}] for operation in operations.values())
     }
     assert needing == set(PATHS) - {"/healthz", "/mcp"}
-
-
-def test_the_api_description_names_no_token_if_none_is_set(client):
-    assert "securit" not in client.get("/openapi.json").text
 
 
 def test_a_token_may_contain_any_characters(detector):
@@ -300,10 +277,6 @@ def test_the_service_leaves_errors_of_other_paths_to_the_surrounding_app(detecto
     assert list(client.get("/nowhere").json()) == ["detail"]
 
 
-def test_large_counts_are_exact():
-    assert "cdconv_rows_total 1234567" in Metrics(()).text({"cdconv_rows_total": ("Rows.", {"": 1234567})}).splitlines()
-
-
 def test_the_metrics_count_verdicts_by_whether_all_text_was_read(detector):
     with bounded(detector, messages=2000) as client:
         post(client, "judge", messages=CHAT, threshold=0)
@@ -350,14 +323,6 @@ def test_the_described_verdict_has_the_fields_of_the_dataclass(detector):
     assert all(field.description for field in VERDICT.model_fields.values())
 
 
-def test_a_reply_beside_the_messages_is_judged_as_in_a_file(client):
-    whole = post(client, "judge", messages=CHAT)
-    assert post(client, "judge", messages=CHAT[:3], reply=CHAT[3]["content"]) == whole
-    assert call_tool(client, "judge", messages=CHAT[:3], response=CHAT[3]["content"])["structuredContent"] == whole
-    status, error = refusal(client.post("/v1/judge", json={"messages": CHAT[:3], "chosen": "有", "rejected": "没有"}))
-    assert (status, "chosen" in error, "rejected" in error) == (422, True, True)
-
-
 def call_tool(client, name, **arguments):
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
     headers = {"accept": "application/json, text/event-stream"}
@@ -386,11 +351,6 @@ def test_a_tool_refuses_what_rest_refuses_in_the_same_words(client):
         assert answer["isError"]
         assert answer["content"][0]["text"] == refusal(client.post(f"/v1/{name}", json=arguments))[1]
     assert "'sing'" in call_tool(client, "sing")["content"][0]["text"]
-
-
-def test_tools_need_the_token_too(detector):
-    with bounded(detector, token="geheim") as client:
-        assert client.post("/mcp", json={}).status_code == 401
 
 
 def test_the_metrics_count_the_answers(detector):

@@ -13,7 +13,6 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.labels import CATEGORIES, HISTORY, INTRA, LABELS, NON_CONTRADICTION
-from contradiction.methods.calibration import with_curve
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.settings import Settings, from_options
 
@@ -54,15 +53,6 @@ def test_a_prior_at_which_nothing_would_be_called_is_rejected():
     with pytest.raises(InputError, match=r"prior of 0\.03 .*precision>="):
         Settings(prior=0.03).threshold_for(RULE)
     assert Settings(prior=0.03, threshold=0.1).threshold_for(RULE) == 0.1
-
-
-@pytest.mark.parametrize("rows", [24, 40, 60])
-@pytest.mark.parametrize("prior", [0.4, 0.3])
-def test_a_prior_is_accepted_with_a_few_dozen_labelled_chats(rows, prior):
-    random = np.random.default_rng(0)
-    truth = np.arange(rows) < 0.4 * rows
-    rule = with_curve(Rule(), np.clip(0.4 + 0.2 * truth + 0.2 * random.standard_normal(rows), 0.01, 0.99), truth)
-    assert Settings(prior=prior).threshold_for(rule) == 0.5
 
 
 @pytest.mark.parametrize("prior", [0.03, 0.01, 0.0003])
@@ -158,19 +148,13 @@ def test_categories_are_a_set(two_class, detector):
     ("settings", "message"),
     [
         ({"windowing": "whole"}, "windowing 'whole'; allowed are windowed, structured, unstructured"),
-        ({"max_turns": 0}, "max_turns 0; it must be a whole number, 1 or more"),
         ({"threshold": 1.5}, "threshold 1.5; it must be a probability"),
         ({"threshold": "precision>80"}, "threshold 'precision>80'; it must be a probability from 0 to 1, or like"),
         ({"threshold": "precision>=0.8"}, "cdconv calibrate"),
-        ({"prior": 0}, "prior 0; it must be a fraction between 0 and 1"),
         ({"prior": 0.03}, "a prior can only correct calibrated probabilities"),
         ({"categories": ["histories"]}, "category 'histories'; allowed are intra-sentence"),
-        ({"categories": []}, "categories is empty"),
         ({"categories": "history"}, "categories is 'history'; it must be a list"),
         ({"threshold": True}, "threshold True; it must be a probability"),
-        ({"threshold": [1]}, "threshold [1]; it must be a probability"),
-        ({"prior": "0.03"}, "prior '0.03'; it must be a fraction"),
-        ({"max_turns": 1.5}, "max_turns 1.5; it must be a whole number"),
         ({"max_turns": "3"}, "max_turns '3'; it must be a whole number"),
     ],
 )
@@ -191,11 +175,3 @@ def test_a_model_that_reads_two_replies_cannot_read_unstructured(random_model):
         ContradictionDetector(classifier).with_settings(windowing="unstructured")
     verdict = ContradictionDetector(classifier)(chat("你好", "你好呀"))
     assert (verdict.label, verdict.checked) == (None, False)
-
-
-def test_disabled_categories_are_never_called(detector, long_chat):
-    only = detector.with_settings(categories=[INTRA])
-    assert {verdict.label for verdict in only.scan(long_chat)} <= {NON_CONTRADICTION, INTRA}
-    assert {verdict.label for verdict in detector.scan(long_chat)} - {NON_CONTRADICTION, INTRA}, (
-        "otherwise the test could not fail"
-    )

@@ -83,14 +83,6 @@ def test_push_to_hub_takes_a_token_a_message_and_private(hub, model, tmp_path):
     assert (repo.private, repo.commits[-1].title) == (True, "First try")
 
 
-def test_push_to_hub_without_a_card_names_the_folder_of_the_model(hub, model, tmp_path):
-    folder = shutil.copytree(model, tmp_path / "model")
-    (folder / "README.md").unlink()
-    refused = push_to_hub(hub, tmp_path, folder)
-    assert refused == f"{folder}: no README.md (the card; `cdconv card` writes it)"
-    assert not hub.repos
-
-
 def test_a_push_deletes_files_of_an_earlier_one_and_reports_it(hub, model, tmp_path):
     push(hub, tmp_path, "model", model)
     repo = hub.repos["model", "user/name"]
@@ -168,15 +160,3 @@ def test_a_dry_run_lists_the_files_with_sizes_and_sends_no_requests(hub, model, 
         assert int(total[0].replace(",", "")) == sum(upload.sizes().values())
     assert hub.requests == []
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_user_error_prints_one_line_and_exits_with_2(hub, tmp_path):
-    for arguments, message in [
-        (["model", "no/such/folder"], "no/such/folder: no such folder"),
-        (["dataset"], "cdconv: cdconv: no such folder"),
-        (["metric"], "USER/evaluate_metric"),
-    ]:
-        answer = push(hub, tmp_path, *arguments)
-        assert_refused(answer, message)
-        assert answer.stderr.count("\n") == 1
-    assert hub.requests == []

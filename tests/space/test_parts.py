@@ -258,24 +258,6 @@ def test_two_simultaneous_clicks_start_one_run(part, service, kept, tmp_path):
     assert click() == judged_, "the next run begins when this one has ended"
 
 
-def test_csv_and_parquet_give_the_same_verdicts(part, service, tmp_path):
-    import pandas
-
-    frame = pandas.DataFrame([dict(zip(COLUMNS, chat, strict=True)) for chat in CHATS[:3]])
-    frame.to_csv(tmp_path / "chats.csv", index=False)
-    frame.to_parquet(tmp_path / "chats.parquet")
-    one, other = (judged(part, service, tmp_path / name, "CHINESE")[2] for name in ("chats.csv", "chats.parquet"))
-    assert [row[1:5] for row in one] == [row[1:5] for row in other]
-    assert len(one) == 6 and {row[2] for row in one} <= {"有矛盾", "没有矛盾"}
-
-
-def test_an_id_of_invalid_unicode_is_escaped_so_that_the_table_can_be_sent(part, service, tmp_path):
-    path = tmp_path / "chats.jsonl"
-    path.write_text(json.dumps({"id": "\ud800", "messages": messages(*CHATS[0])}), encoding="utf-8")
-    rows = judged(part, service, path)[2]
-    assert {row[0] for row in rows} == {r"\ud800"}
-
-
 def test_a_file_with_too_many_chats_is_judged_partly_with_a_notice(part, service, tmp_path, monkeypatch):
     path = tmp_path / "chats.jsonl"
     path.write_text("\n".join([json.dumps(messages("你好", "你好"))] * 40), encoding="utf-8")
