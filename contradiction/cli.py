@@ -11,14 +11,12 @@ from typer.core import TyperCommand, TyperGroup
 
 from contradiction import __version__
 from contradiction.commands import (
-    corpora,
     data,
     demo,
     detect,
     evaluate,
-    export,
     probe,
-    push,
+    publish,
     serve,
     train,
 )
@@ -40,8 +38,8 @@ PANELS: dict[str, list[Callable[..., object] | tuple[str, typer.Typer]]] = {
     "Evaluate": [
         evaluate.evaluate, train.cascade,
     ],
-    "Publish": [export.export, export.card, ("push", push.app)],
-    "Data": [("data", data.app), ("corpora", corpora.app)],
+    "Publish": [publish.export, publish.card, ("push", publish.app)],
+    "Data": [("data", data.app), ("corpora", data.corpora_app)],
 }  # fmt: skip
 for panel, commands in PANELS.items():
     for command in commands:

@@ -8,7 +8,7 @@ import typer
 from contradiction.commands.common import DATA, SHIPPED
 from contradiction.commands.data import SourceOption, find
 from contradiction.commands.evaluate import evaluate
-from contradiction.commands.export import card
+from contradiction.commands.publish import card
 from contradiction.commands.serve import LOOPBACK, space
 from contradiction.commands.train import say_what_follows
 

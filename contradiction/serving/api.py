@@ -1,9 +1,12 @@
-"""The REST service: the routes of ``cdconv serve``, which the page has too, and /docs, which describes them."""
+"""The ways in over HTTP: REST with its page at /docs, and an MCP server. The page of the Space has them too."""
 
 import json
+import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from html import escape
+from importlib.util import find_spec
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Security
@@ -12,17 +15,71 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.routing import Route
 
 from contradiction import __version__
 from contradiction.errors import InputError, shown
-from contradiction.serving import tools
 from contradiction.serving.endpoints import ENDPOINTS, Endpoint, answer, caller_of, explain
 from contradiction.serving.middleware import Guard, Metrics
-from contradiction.serving.predictions import BusyError, ServiceError
+from contradiction.serving.predictions import BusyError, FailedError, ServiceError
 from contradiction.serving.service import Service
+
+LOG = logging.getLogger(__name__)
+MCP = "/mcp"
+Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
+
+
+def tools(services: Mapping[str, Service]) -> tuple[list[Route], Lifespan | None]:
+    """The route of the MCP server, and what runs as long as the application; nothing if mcp is not installed."""
+    if find_spec("mcp") is None:
+        return [], None
+    from mcp import types
+    from mcp.server.fastmcp.server import StreamableHTTPASGIApp
+    from mcp.server.lowlevel import Server
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    server = Server[Any, Any]("cdconv", version=__version__)
+
+    @server.list_tools()
+    async def listed() -> list[types.Tool]:
+        return [
+            types.Tool(
+                name=name,
+                description=f"{endpoint.summary}. The chat is in Chinese.",
+                inputSchema=endpoint.body.model_json_schema(),
+                outputSchema=endpoint.answer.model_json_schema(),
+            )
+            for name, endpoint in ENDPOINTS.items()
+        ]
+
+    @server.call_tool(validate_input=False)  # the body of the endpoint checks it, in words
+    async def call(name: str, arguments: dict[str, Any]) -> tuple[list[types.TextContent], dict[str, Any]]:
+        found = await _answered(services, name, arguments, caller_of(server.request_context.request))
+        return [types.TextContent(type="text", text=json.dumps(found, ensure_ascii=False))], found
+
+    body = next(iter(services.values())).limits.body
+    manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=body)
+    return [Route(MCP, StreamableHTTPASGIApp(manager))], lambda app: manager.run()
+
+
+async def _answered(services: Mapping[str, Service], name: str, arguments: dict[str, Any], caller: str) -> Any:
+    if name not in ENDPOINTS:
+        raise InputError(f"tool {shown(name)} does not exist; the tools are {', '.join(ENDPOINTS)}")
+    try:
+        body = ENDPOINTS[name].body.model_validate(arguments)
+        # As JSON has it: lists where Python has tuples.
+        return json.loads(json.dumps(await answer(services, name, body, caller)))
+    except ValidationError as error:
+        raise InputError(explain(error.errors(), ENDPOINTS[name].body)) from None
+    except (InputError, ServiceError):
+        raise
+    except Exception:
+        LOG.exception("a tool failed")  # not sent, because it may name files
+        raise FailedError from None
+
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = """:root { color-scheme: light dark; font-family: system-ui, sans-serif; line-height: 1.5 }
@@ -94,7 +151,7 @@ class Refusal(BaseModel):
 
 
 POSTS = tuple(f"/v1/{name}" for name in ENDPOINTS)
-PATHS = (*POSTS, "/healthz", "/metrics", tools.PATH)
+PATHS = (*POSTS, "/healthz", "/metrics", MCP)
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Refusal, "description": description}
     for status, description in (
@@ -113,7 +170,7 @@ TOKEN_REFUSAL = {401: {"model": Refusal, "description": "The token is missing or
 def application(service: Service, token: str | None = None) -> FastAPI:
     """The service as an application of its own; callers send the token, if there is one, as a bearer token."""
     metrics, services = Metrics(PATHS), {service.detector.name: service}
-    mcp, lifespan = tools.tools(services)
+    mcp, lifespan = tools(services)
     app = FastAPI(
         docs_url=None,  # the pages of FastAPI fetch scripts from another host; the router has one that does not
         redoc_url=None,
