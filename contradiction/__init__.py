@@ -11,24 +11,16 @@ if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.evaluate import evaluate
     from contradiction.monitor import Monitor
-    from contradiction.training.train import train
+    from contradiction.runs import train
     from contradiction.verdict import Verdict
 
 __all__ = ["ContradictionDetector", "Monitor", "Verdict", "evaluate", "train"]
 __version__ = "0.1.0"
-_MODULES = {
-    "Monitor": "monitor", "Verdict": "verdict", "evaluate": "evaluation.evaluate", "train": "training.train",
-}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     # Late, so that `import contradiction.labels` and `cdconv --help` do not pay for torch.
     if name in __all__:
-        modules = {
-            "Monitor": "monitor",
-            "Verdict": "verdict",
-            "evaluate": "evaluation.evaluate",
-            "train": "training.train",
-        }
+        modules = {"Monitor": "monitor", "Verdict": "verdict", "evaluate": "evaluation.evaluate", "train": "runs"}
         return getattr(import_module(f"{__name__}.{modules.get(name, 'detector')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

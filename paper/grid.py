@@ -53,7 +53,7 @@ def run(cell: Cell, *, data: str | Path, out: Path) -> str:
     """
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.evaluate import evaluate
-    from contradiction.training.train import train
+    from contradiction.runs import train
 
     try:
         # The lock is beside the evaluations, because training locks the model folder itself.

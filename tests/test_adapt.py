@@ -9,12 +9,12 @@ from helpers.runs import TINY_RECIPE
 from huggingface_hub import ModelCard
 
 from contradiction import train
-from contradiction.adapt import adapt
 from contradiction.data import labelled
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.methods.loading import load_rule
 from contradiction.reports.sources import licence_of
+from contradiction.runs import adapt
 from contradiction.training import record
 
 NONE, HISTORY = "non-contradiction", "history"

@@ -159,7 +159,7 @@ def test_a_run_interrupted_between_stages_resumes_with_the_next(folder, sample_r
         done.append(run.recipe.data.view)
         return train_checkpoint(run)
 
-    monkeypatch.setattr(train_module, "train_checkpoint", stop_at_the_second)
+    monkeypatch.setitem(train_module.TRAINERS, "checkpoint", stop_at_the_second)
     out = tmp_path / "hierarchy"
     with pytest.raises(RuntimeError):
         train(QUICK, data=sample_repo, out=out)

@@ -9,7 +9,6 @@ import pytest
 from helpers.chats import chat
 from helpers.runs import TINY_RECIPE
 
-from contradiction.adapt import adapt
 from contradiction.data import labelled
 from contradiction.data.splits import SPLITS, languages_of, load_split
 from contradiction.detector import ContradictionDetector
@@ -17,6 +16,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import chat_calibration
 from contradiction.io.files import locked
 from contradiction.methods.loading import load_rule
+from contradiction.runs import adapt
 from contradiction.serving.review_store import LabelStore
 from contradiction.training import leakage, record
 

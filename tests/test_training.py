@@ -14,12 +14,12 @@ from huggingface_hub import DatasetCardData
 from safetensors.numpy import load_file
 from transformers import AutoModelForSequenceClassification, BertConfig
 
+from contradiction import runs as train_module
 from contradiction.data import splits as data_splits
 from contradiction.errors import InputError
 from contradiction.training import accelerators
 from contradiction.training import loop as training
 from contradiction.training import run as run_module
-from contradiction.training import train as train_module
 from contradiction.training.recipe import Recipe, load_recipe
 from contradiction.training.run import load_splits
 

@@ -59,8 +59,8 @@ def demo(
 
 
 def _trained(out: Path, backbone: str | None, data: str) -> Path:
+    from contradiction.runs import train
     from contradiction.training.recipe import load_recipe
-    from contradiction.training.train import train
 
     recipe = load_recipe("flatten-4-class").with_changes(backbone=backbone) if backbone else load_recipe("tiny")
     if backbone:

@@ -74,7 +74,7 @@ def train(
     ] = False,
 ) -> None:
     """Trains a detector and saves the checkpoint with the best validation score. The test split is not read."""
-    from contradiction.training.train import train
+    from contradiction.runs import train
 
     data = data_repo(data, speakers_of(user_name, bot_name))
     folder = train(
@@ -201,9 +201,9 @@ def adapt(
     bot_name: BotNameOption = None,
 ) -> None:
     """Adapts the detector to your own labelled chats, if that makes it better on chats that were held out."""
-    from contradiction.adapt import adapt
     from contradiction.decision import MIN_FOR_CURVE
     from contradiction.io.tables import Table, percent
+    from contradiction.runs import adapt
 
     with counting("adapting") as bar:
         speakers = speakers_of(user_name, bot_name)

@@ -38,7 +38,7 @@ def crossed_rows(
         seed: the random seed.
         context_negatives: for each quadruple, the number of additional rows that have a reply without its chat and no
             contradiction, see :func:`_without_its_chat`.
-        batches: the batches to read, of ``crossed``, ``crossed-long`` and ``crossed-en``; by default all of ``crossed``.
+        batches: the batches to read, of ``crossed``, ``crossed-long`` and ``crossed-en``; by default all of the first.
 
     Returns:
         Rows with the same columns; columns that only CDConv has are None.

@@ -1,6 +1,8 @@
-"""Own labels to a detector of one's own: what is fitted, how it is measured, and when the old detector stays."""
+"""Makes detectors: by training, from a recipe and data; or from another detector, by adapting it to own labels."""
 
+import logging
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 from contradiction.base_detector import BaseDetector
 from contradiction.chats.messages import USUAL, Speakers
 from contradiction.data import labelled
+from contradiction.data.splits import Data
 from contradiction.errors import InputError
 from contradiction.evaluation.chat_calibration import Calibrated, fit
 from contradiction.inference.base import OnBatch
@@ -15,9 +18,76 @@ from contradiction.io.files import check_new, new_folder
 from contradiction.labels import CONTRADICTION, NON_CONTRADICTION
 from contradiction.methods.loading import load_classifier, save_rule
 from contradiction.paths import SHIPPED
-from contradiction.reports.model_card import model_card
+from contradiction.reports.model_card import model_card, write_cards
 from contradiction.training import leakage, record
+from contradiction.training.accelerators import fast_precision, processes
+from contradiction.training.recipe import Recipe, in_tables, load_recipe, require_folders
+from contradiction.training.run import Run
+from contradiction.training.train import train_run
 from evaluate_metric.evaluate_metric import RESAMPLES, compare, score
+
+
+def train(
+    recipe: str | Path | Mapping[str, Any] | Recipe,
+    data: Data = "cdconv",
+    out: str | Path | None = None,
+    *,
+    resume: bool = False,
+    save_steps: int | None = None,
+    track: str | None = None,
+    deterministic: bool = False,
+    **changes: Any,
+) -> Path:
+    """Trains a detector, and writes it with its card.
+
+    Args:
+        recipe: a recipe, or what :func:`contradiction.training.recipe.load_recipe` reads: the name of a recipe, a TOML
+            file, or a dictionary of options. The name of a dictionary is by default that of ``out``. A ``Recipe`` is
+            trained as it is; for the others, bf16 becomes fp32 on a CPU without instructions for it.
+        data: the data repo, a folder or Hub id; a file of labelled chats; or rows in memory by split, such as a
+            ``DatasetDict`` with ``train`` and ``validation``. Rows in memory count as Chinese.
+        out: the model folder to write, by default ``runs/RECIPE-seedN``.
+        resume: continue an unfinished run of the same recipe and data; a finished run stays as it is.
+        save_steps: save the training state every so many steps; by default only after each epoch.
+        track: an experiment tracker of accelerate, for instance ``tensorboard``.
+        deterministic: see ``contradiction.training.accelerators``.
+        changes: other values for options of the recipe, by their bare names, for instance ``backbone`` and ``epochs``;
+            None does not change a value.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        InputError: an option is unknown or has a wrong value, or see :func:`contradiction.training.train.train_run`.
+    """
+    chosen = _chosen(recipe, out, changes)
+    out = Path("runs") / f"{chosen.name}-seed{chosen.seed}" if out is None else Path(out)
+    if isinstance(data, str | Path) and Path(data).is_file():
+        data = labelled.build(data).folder
+    train_run(Run(chosen, data, out, resume, save_steps, track, deterministic))
+    if processes().is_main_process:
+        write_cards(out)
+    return out
+
+
+def _chosen(
+    recipe: str | Path | Mapping[str, Any] | Recipe, out: str | Path | None, changes: Mapping[str, Any]
+) -> Recipe:
+    if isinstance(recipe, Recipe):
+        return recipe.with_changes(**changes)
+    if isinstance(recipe, Mapping):
+        given = {name: value for name, value in changes.items() if value is not None}
+        chosen = load_recipe(in_tables({"name": Path(out).name} if out else {}, recipe, given))
+    else:
+        chosen = load_recipe(recipe).with_changes(**changes)
+    require_folders(chosen, chosen.name if isinstance(recipe, Mapping) else str(recipe))
+    if changes.get("precision") is not None or (fast := fast_precision(chosen)) == chosen:
+        return chosen
+    if processes().is_main_process:
+        logging.getLogger(__name__).warning(
+            "this CPU has no instructions for bf16, so this run uses fp32; with the option precision it keeps bf16"
+        )
+    return fast
 
 
 @dataclass(frozen=True)
