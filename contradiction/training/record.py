@@ -4,7 +4,7 @@ Which keys a record has depends on the method.
 
 Keys:
     request: ``recipe``; ``data``, the fingerprint of the rows; ``data_name``, the name of their data repo; for some
-        recipes the fingerprints ``nli``, ``crossed``, ``crossed-long`` and ``crossed-en``; of a soup or an ensemble also
+        recipes the fingerprints ``nli``, ``crossed``, ``crossed-long``, ``crossed-en``; of a soup or an ensemble also
         the recipes of the members.
     epochs: for each epoch ``train_loss``, ``seconds``, and the ``validation`` scores.
     best_epoch, best_macro_f1: the saved epoch, from 1, and its validation macro-F1.
