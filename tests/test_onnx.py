@@ -70,12 +70,12 @@ def test_every_backend_and_batch_size_gives_the_verdicts_of_torch(exported, rows
     assert same >= (len(chats) if tolerance <= EXACT else 0.97 * len(chats))
 
 
-@pytest.mark.parametrize("absent", [[], ["torch", "accelerate"]])
-def test_an_exported_file_runs_without_torch(exported, absent):
+@pytest.mark.parametrize(("backend", "absent"), [("onnx", []), ("auto", ["torch", "accelerate"])])
+def test_an_exported_file_runs_without_torch(exported, backend, absent):
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({absent}))\n"
         "from contradiction import ContradictionDetector\n"
-        f"detector = ContradictionDetector.from_pretrained({str(exported[0])!r}, backend='onnx')\n"
+        f"detector = ContradictionDetector.from_pretrained({str(exported[0])!r}, backend={backend!r})\n"
         f"print(detector({CHAT}).probability, sys.modules.get('torch'))\n"
         f"if {absent}: ContradictionDetector.from_pretrained({str(exported[0])!r})"
     )

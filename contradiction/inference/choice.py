@@ -41,7 +41,10 @@ def load_backend(name: str | Path, backend: str, *, device: str | None, precisio
     """
     if check_backend(backend) != AUTO:
         return BACKENDS[backend].load(name, device=device, precision=precision)
-    candidates = (TorchBackend.NAME, *(kind.NAME for kind in EXACT if all(map(util.find_spec, kind.PACKAGES))))
+    installed = [kind.NAME for kind in EXACT if all(map(util.find_spec, kind.PACKAGES))]
+    if installed and util.find_spec("torch") is None:
+        return BACKENDS[installed[0]].load(name, device=device, precision=precision)
+    candidates = (TorchBackend.NAME, *installed)
     file = _exported(name) if len(candidates) > 1 else None
     # Only the CPU has a choice. A choice that was measured there must not hold where a GPU is the best device.
     if precision != "fp32" or (device or best_device()) != "cpu" or file is None:
