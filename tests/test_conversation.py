@@ -104,11 +104,9 @@ def test_a_refusal_is_the_text_of_the_assistant(refused):
         ("我没养过猫", True),
         ("我用Python写API", True),
         ("18", True),
-        ("😀", True),
         ("I have no cat", False),
         ("私は猫を飼っていません", False),
         ("고양이를 키우지 않아요", False),
-        ("ok好", True),
     ],
 )
 def test_language_is_detected_by_words(text, chinese):
@@ -119,9 +117,7 @@ def test_language_is_detected_by_words(text, chinese):
     "text",
     [
         "<div><span>我养猫</span></div>",
-        "OK",
         "iPhone",
-        "Wi-Fi",
         "看这里 https://example.com/a/b?c=d",
         "看www.example.com/a/b这里",
         "18",

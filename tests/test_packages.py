@@ -17,10 +17,3 @@ def test_missing_packages_are_named_with_the_extras_that_install_them_from_a_che
     ):
         check_installed("the export", packages)
     check_installed("an array", {"numpy": "onnx"})
-
-
-def test_the_service_names_what_it_lacks_in_one_line(run, monkeypatch):
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    code, out, err = run("serve")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "the service needs uvicorn, " in err and 'pip install ".[serve]"' in err

@@ -107,11 +107,9 @@ def test_a_bad_line_is_reported_by_number_and_saved_and_the_rest_is_judged(detec
     ("name", "content", "message"),
     [
         ("a.csv", "u1,b1,u2,b2\n你,好,吗,好\n".encode("gb18030"), "a.csv:2: not in UTF-8"),
-        ("a.csv", "u1,b1,u2,b2\n你,好,吗,好\n".encode("utf-16"), "a.csv:1: not in UTF-8"),
         ("a.csv", b"", "a.csv: no CSV with a header"),
         ("a.jsonl", "\n".join([line()] * 3).encode("gb18030"), "a.jsonl:1: not in UTF-8; save it as UTF-8"),
         ("a.json", line().encode("gb18030"), "a.json: not in UTF-8; save it as UTF-8"),
-        ("a.csv", b"text;label\n", "it has the column text;label; a chat must be"),
         (
             "a.jsonl",
             json.dumps({"messages": CHAT}, indent=1).encode(),
@@ -119,7 +117,6 @@ def test_a_bad_line_is_reported_by_number_and_saved_and_the_rest_is_judged(detec
         ),
         ("a.jsonl", b'"u1","b1","u2","b2"\na,b,c,d\n', "names columns (u1, b1, u2, b2); --format csv reads it"),
         ("a.json", line().encode() + b"\n" + line().encode(), "--format jsonl reads it"),
-        ("a.json", b"[\n1,\n", "not JSON (Expecting value, line 3, column 1)"),
         (
             "a.jsonl",
             "用户：你好\n客服：在的\n".encode(),

@@ -13,7 +13,7 @@ from helpers.chats import line
 from test_writers import SMALL_CHUNKS, kept
 
 from contradiction.chats import chunks, readers
-from contradiction.chats.chunks import Workers
+from contradiction.chats.detection import Workers
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference import base
@@ -28,7 +28,7 @@ def load(detect_model):
 @pytest.fixture
 def quick_start(monkeypatch):
     """Workers are forked from a process that has imported the libraries. A new interpreter imports them for seconds."""
-    monkeypatch.setattr("contradiction.chats.chunks.get_context", lambda _: get_context("forkserver"))
+    monkeypatch.setattr("contradiction.chats.detection.get_context", lambda _: get_context("forkserver"))
     monkeypatch.setattr(*processes.connection())
 
 

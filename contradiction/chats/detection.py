@@ -1,25 +1,47 @@
-"""A detection: all chats of an input, with one detector, into an output that a killed run continues."""
+"""A detection: all chats of an input, in one process or several, into an output that a killed run continues."""
 
 import hashlib
+import os
+import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Any
+from queue import Queue
+from threading import Event, Lock, Thread
+from traceback import format_exception
+from typing import Any, Self
 
-from contradiction.chats.chunks import JudgedChunk, OnChunk, Tally, Workers, judge_in_turn, split_chunks
-from contradiction.chats.entries import Chats
+from contradiction.chats.chunks import (
+    JudgedChunk,
+    OnChunk,
+    Tally,
+    count_windows,
+    judge_chunk,
+    judge_in_turn,
+    split_chunks,
+)
+from contradiction.chats.entries import Chats, Entry
 from contradiction.chats.messages import USUAL, Speakers
 from contradiction.chats.writers import ResumableOutput, ShownOutput
 from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.inference.base import threads
 from contradiction.io.files import RECORD, sha256_of
 from contradiction.io.hub import fetch_file
 from contradiction.methods.loading import METHODS
 from contradiction.settings import Settings
 
+TRIES = 3  # attempts for a chunk whose worker process is killed each time
 # The types of files in a model folder that affect its verdicts; the card and the record of the training do not.
 MODEL_FILES = (".bin", ".json", ".model", ".onnx", ".safetensors", ".txt")
+
+Load = Callable[[], ContradictionDetector]
 
 
 @dataclass(frozen=True)
@@ -125,3 +147,157 @@ def _digest(files: Iterable[Path]) -> str:
     for path in files:
         digest.update(bytes.fromhex(sha256_of(path)))
     return digest.hexdigest()
+
+
+class Workers:
+    """Processes that each load the detector and judge one chunk at a time; a context manager that ends them.
+
+    The chunks are those that one process would judge, so the verdicts are the same to the last digit. At most two
+    chunks for each process are in memory. The threads that one process would compute with are divided among the
+    processes. Where one is killed, all are started anew.
+
+    Args:
+        count: the number of processes.
+        load: loads the detector; it is sent to each process.
+        key, scan, batch_size: see :func:`judge_chunk`.
+        on_note: called with a message where a process was killed.
+
+    Raises:
+        InputError: ``load`` raises it, or a process is killed while it loads.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        load: Load,
+        key: str,
+        *,
+        scan: bool = False,
+        batch_size: int = 32,
+        on_note: Callable[[str], Any] = str,
+    ) -> None:
+        self._count, self._key, self._on_note = count, key, on_note
+        self._begin = max(1, threads() // count), load, {"key": key, "scan": scan, "batch_size": batch_size}
+        self._lock, self._pool = Lock(), self._start()
+        try:
+            for loaded in [self._pool.submit(_judge, []) for _ in range(count)]:
+                loaded.result()
+        except BaseException as error:
+            self.close()
+            if isinstance(error, BrokenProcessPool):
+                raise InputError(f"a worker process was killed while it loaded the model; {self._hint}") from None
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the processes, also in the middle of a chunk."""
+        with self._lock:
+            processes = [*(self._pool._processes or {}).values()]
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.kill()
+            process.join()
+
+    def judge(self, chunks: Iterable[list[Entry]], on_chunk: OnChunk | None = None) -> Iterator[JudgedChunk]:
+        """Judges chunks; yields the results in order, each as soon as it and all earlier ones are ready.
+
+        Args:
+            chunks: the chunks; they are read in a separate thread, so a paused pipe does not delay results.
+            on_chunk: see :func:`judge_in_turn`. It is called when all earlier chunks are ready.
+
+        Raises:
+            InputError: a chunk cannot be judged or read, or the processes are killed again and again.
+        """
+        pending: Queue[tuple[list[Entry], Future[JudgedChunk]] | BaseException | None] = Queue(2 * self._count)
+        ended = Event()
+
+        def read() -> None:
+            end: BaseException | None = None
+            try:
+                for entries in chunks:
+                    if ended.is_set():
+                        return
+                    pending.put((entries, self._submit(entries)))
+            except BaseException as error:  # raised after the results of the chunks before it
+                end = error
+            pending.put(end)
+
+        Thread(target=read, daemon=True).start()
+        try:
+            while (item := pending.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                entries, future = item
+                on_batch = on_chunk(entries) if on_chunk else None
+                judged = self._result(entries, future)
+                if on_batch:
+                    on_batch(sum(count_windows(entry, self._begin[2]["scan"]) for entry in entries))
+                yield replace(judged, entries=entries)
+        finally:
+            ended.set()
+            while not pending.empty():  # otherwise the reading thread would wait for room forever
+                pending.get()
+
+    def _result(self, entries: list[Entry], future: Future[JudgedChunk]) -> JudgedChunk:
+        for _ in range(TRIES):
+            try:
+                return future.result()
+            except BrokenProcessPool:
+                future = self._submit(entries)
+        numbers = f"{self._key}s {entries[0].number} to {entries[-1].number}"
+        raise InputError(f"{numbers}: the worker process was killed {TRIES} times; {self._hint}")
+
+    def _submit(self, entries: list[Entry]) -> Future[JudgedChunk]:
+        with self._lock:
+            try:
+                return self._pool.submit(_judge, entries)
+            except BrokenProcessPool:
+                numbers = f"{self._key} {entries[0].number}"
+                self._on_note(f"a worker process was killed; others go on with {numbers}")
+                self._pool = self._start()
+                return self._pool.submit(_judge, entries)
+
+    def _start(self) -> ProcessPoolExecutor:
+        # A fork would inherit threads that are in the middle of something.
+        return ProcessPoolExecutor(self._count, get_context("spawn"), _begin_worker, self._begin)
+
+    @property
+    def _hint(self) -> str:
+        return f"if there is too little memory, take fewer than --workers {self._count} or a smaller --batch-size"
+
+
+_worker: dict[str, Any] = {}  # of a worker process: how it loads its detector, the detector, and the options
+
+
+def _begin_worker(share: int, load: Load, options: dict[str, Any]) -> None:
+    """Begins a worker process, which loads its detector with the first chunk, so that an error is a result."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which ends the workers
+    os.environ["OMP_NUM_THREADS"] = str(share)  # read by libraries that are imported from here on
+    if torch := sys.modules.get("torch"):  # a spawned process imports the main module again
+        torch.set_num_threads(share)
+    _worker.update(load=load, options=options)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if parent := parent_process():
+        parent.join()
+        os._exit(1)
+
+
+def _judge(entries: list[Entry]) -> JudgedChunk:
+    """Judges a chunk in a worker process; the result is without the entries, which the parent has."""
+    try:
+        if "detector" not in _worker:
+            _worker["detector"] = _worker["load"]()
+            _worker["detector"].check_judges_replies()
+        return replace(judge_chunk(_worker["detector"], entries, **_worker["options"]), entries=[])
+    except InputError as error:
+        raise InputError(str(error)) from None
+    except Exception as error:  # not every class of error can be sent
+        raise RuntimeError("".join(format_exception(error))) from None

@@ -157,23 +157,21 @@ class LabelStore:
     def add(self, chats: Iterable[tuple[str, Messages]], spot_checks: Iterable[tuple[str, Messages, str]] = ()) -> int:
         """Adds chats that the file does not hold yet, spot checks spread evenly among them; returns how many."""
         labelled = [(name, messages, None) for name, messages in chats], list(spot_checks)
-        groups = [
-            [_Entry(name, *text_messages(messages), truth) for name, messages, truth in group] for group in labelled
-        ]
+        groups = [[_new(*chat) for chat in group] for group in labelled]
         with self._open() as file:
             file.execute("BEGIN IMMEDIATE")
             known = {digest for (digest,) in file.execute("SELECT digest FROM items")}
-            plain, checks = ([entry for entry in group if entry.digest not in known] for group in groups)
+            plain, checks = ([item for item in group if _digest(item) not in known] for group in groups)
             start = (file.execute("SELECT max(position) FROM items").fetchone()[0] or 0.0) + 1
-            positioned = [(start + number, entry) for number, entry in enumerate(plain)]
+            positioned = [(start + number, item) for number, item in enumerate(plain)]
             gap = max(len(plain), 1) / max(len(checks), 1)
-            positioned += [(start + (number + 0.5) * gap, entry) for number, entry in enumerate(checks)]
-            positioned.sort(key=lambda entry: entry[0])  # so that the number of a chat does not tell a spot check
+            positioned += [(start + (number + 0.5) * gap, item) for number, item in enumerate(checks)]
+            positioned.sort(key=lambda item: item[0])  # so that the number of a chat does not tell a spot check
             before = file.total_changes
             file.executemany(
                 "INSERT OR IGNORE INTO items VALUES (NULL, ?, ?, ?, ?, ?, ?)",
                 [
-                    (one.digest, place, one.name, json.dumps(one.messages, ensure_ascii=False), one.truth, one.unread)
+                    (_digest(one), place, one.name, json.dumps(one.messages, ensure_ascii=False), one.truth, one.unread)
                     for place, one in positioned
                 ],
             )
@@ -352,19 +350,14 @@ def decide(labels: Sequence[str], annotators: int = ANNOTATORS) -> str | None:
     return labels[-1] if len(labels) > ANNOTATORS else None
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A chat to add; see :class:`Item`."""
+def _new(name: str, messages: Messages, truth: str | None) -> Item:
+    read, unread = text_messages(messages)
+    return Item(0, name, read, truth, unread)
 
-    name: str
-    messages: list[dict[str, str]]
-    unread: bool
-    truth: str | None
 
-    @property
-    def digest(self) -> str:
-        content = json.dumps([self.messages, self.truth is not None], ensure_ascii=False)
-        return hashlib.sha256(content.encode()).hexdigest()
+def _digest(item: Item) -> str:
+    content = json.dumps([item.messages, item.truth is not None], ensure_ascii=False)
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def text_messages(messages: Messages) -> tuple[list[dict[str, str]], bool]:

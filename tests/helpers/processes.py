@@ -36,9 +36,9 @@ CDCONV = "import sys; sys.argv = ['cdconv', *{arguments!r}]\nfrom contradiction.
 # Before the command line: its worker processes are forked from the server too, instead of importing the libraries.
 QUICK_WORKERS = """
 from multiprocessing import forkserver, get_context
-from contradiction.chats import chunks
+from contradiction.chats import detection
 forkserver._forkserver.ensure_running = lambda: None  # the server that this process was forked from
-chunks.get_context = lambda _: get_context("forkserver")
+detection.get_context = lambda _: get_context("forkserver")
 """
 
 

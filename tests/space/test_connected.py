@@ -104,13 +104,11 @@ def test_half_a_character_is_not_a_failure(web):
     ("body", "message"),
     [
         ({"messages": []}, "the last message before a reply must be the user's"),
-        ({"messages": messages("你好", "你好呀")}, "the last message before a reply must be the user's"),
         ({"messages": [{"role": "system", "content": "x"}]}, "String should match"),
         (
             {"messages": ASKED, "url": "http://127.0.0.1:1"},
             "'url' is no field of this request; the fields are messages",
         ),
-        ({"messages": ASKED, "model": "another"}, "'model' is no field of this request; the fields are messages"),
         ({"messages": ASKED * 61}, "at most 60 messages"),
         ({"messages": [{"role": "user", "content": "好" * 8001}]}, "at most 60 messages and 8,000 characters"),
     ],
