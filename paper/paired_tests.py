@@ -1,7 +1,7 @@
 """Compares methods: means over seeds, and paired tests with a correction for their number."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
@@ -34,8 +34,7 @@ class MethodRuns:
         name: the name in tables.
         method: for instance ``flatten``; for a baseline its view.
         checkpoint: the starting checkpoint; empty for a baseline.
-        kind: ``trained``, ``merged`` (trained on four classes, its labels merged to two), ``zero-shot``, ``baseline``,
-            or ``shipped``, the detector of the repository.
+        kind: ``trained``, ``merged`` (trained on four classes, its labels merged to two), ``zero-shot``, ``baseline``.
         runs: at least one run.
         planned: the planned number of runs.
         bot: the bot of the training rows; empty for both.
@@ -109,11 +108,6 @@ def merged_run_of(result: Mapping[str, Any], *, rule: bool = False) -> Run:
     task, run = task_of(result["config"]), run_of(result, rule=rule)
     references, predictions = ([merge_id(task, label) for label in ids] for ids in (run.references, run.predictions))
     return Run(run.seed, run.ids, references, predictions, run.metrics["two_class"])
-
-
-def single_run(result: Mapping[str, Any], run: Run, kind: str = "trained") -> MethodRuns:
-    """An evaluation as a method with one run. The run has no seed, so any two of them can be compared."""
-    return MethodRuns(result["name"], "", "", kind, (replace(run, seed=None),), 1)
 
 
 def paired_tests(

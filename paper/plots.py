@@ -1,16 +1,13 @@
-"""Plots of macro-F1 with intervals: a panel for each config, and the leaderboard of the page of results."""
+"""Plots of macro-F1 with intervals: a panel for each config."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from contradiction import paths
-from contradiction.evaluation import results
 from contradiction.io.files import new_file
-from paper.paired_tests import MethodRuns, PairedTest, merged_run_of, run_of, single_run
-from paper.saved_results import best_first
+from paper.cells import METHODS
+from paper.paired_tests import MethodRuns, PairedTest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +17,6 @@ if TYPE_CHECKING:
 PAPER = {"2-class": ("paper: hierarchical", 0.781), "4-class": ("paper: hierarchical", 0.593)}
 # From the palette of Okabe and Ito for colour-blind readers.
 COLOURS = {
-    "shipped": "#CC79A7",
     "trained": "#0072B2",
     "merged": "#56B4E9",
     "zero-shot": "#009E73",
@@ -29,7 +25,6 @@ COLOURS = {
 }
 GRID = "#E5E5E5"
 MEANINGS: Mapping[str, str] = {
-    "shipped": "the shipped detector",
     "trained": "trained on these labels",
     "merged": "trained on four classes, merged",
     "zero-shot": "NLI checkpoint, zero-shot",
@@ -96,14 +91,14 @@ def draw_panel(axes: "Axes", panel: Panel) -> None:
     axes.margins(x=0.08)
 
 
-def draw_legend(figure: "Figure", panels: Sequence[Panel], meanings: Mapping[str, str] = MEANINGS) -> None:
-    """Draws a legend of the colours and marks below the panels, in the order of ``meanings``."""
+def draw_legend(figure: "Figure", panels: Sequence[Panel]) -> None:
+    """Draws a legend of the colours and marks below the panels, in the order of ``MEANINGS``."""
     from matplotlib.lines import Line2D
 
     kinds = {method.kind for panel in panels for method in (*panel.methods, *panel.baselines)}
     marks = [
-        Line2D([], [], color=COLOURS[kind], marker="o", linewidth=2.2, label=meanings[kind])
-        for kind in meanings
+        Line2D([], [], color=COLOURS[kind], marker="o", linewidth=2.2, label=MEANINGS[kind])
+        for kind in MEANINGS
         if kind in kinds
     ]
     if any(panel.paper for panel in panels):
@@ -120,49 +115,65 @@ def save_png(figure: "Figure", path: str | Path) -> None:
         figure.savefig(partial, format="png")
 
 
-LEADERBOARD = "leaderboard.png"
-LEADERBOARD_CONFIG = "4-class"
+def method_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:
+    """Draws a panel for each config, with a line for each method, and writes a PNG.
 
-
-def leaderboard(evaluations: Sequence[dict[str, Any]]) -> list[Panel]:
-    """The panels of the plot: four classes, and the same labels merged to two; empty without detectors.
-
-    Both are in the same order, by macro-F1 on four classes. Labels are those of the decision rule.
+    A filled dot is the mean over the runs, a bar their intervals, a ring one run, the dashed line the paper's score.
     """
-    tests = [result for result in evaluations if (result["config"], result["split"]) == (LEADERBOARD_CONFIG, "test")]
-    detectors = [result for result in tests if result["kind"] == results.DETECTOR]
-    if not detectors:
-        return []
-    data, _ = Counter(result["data"] for result in detectors).most_common(1)[0]  # some evaluations may be on other rows
-    tests = best_first(result for result in tests if result["data"] == data)
-    n = tests[0]["metrics"]["n"]
-    return [
-        Panel(config, "", n, tuple(_method(result, merged) for result in tests), (), (), PAPER[config])
-        for config, merged in ((LEADERBOARD_CONFIG, False), ("2-class", True))
-    ]
-
-
-def _method(result: Mapping[str, Any], merged: bool) -> MethodRuns:
-    if result["kind"] == results.BASELINE:
-        kind = "baseline"
-    else:
-        kind = "shipped" if result["name"] == paths.SHIPPED.name else "trained"
-    return single_run(result, (merged_run_of if merged else run_of)(result, rule=True), kind)
-
-
-def draw_leaderboard(panels: Sequence[Panel], path: str | Path) -> None:
-    """Draws the panels side by side and writes a PNG."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13, 1.6 + 0.3 * len(panels[0].methods)), dpi=130, layout="constrained")
-    first, *others = figure.subplots(1, len(panels))
-    for axes, panel in zip((first, *others), panels, strict=True):
-        draw_panel(axes, panel)
-        axes.set_title(f"{panel.config}{'' if axes is first else ', merged from four classes'}", loc="left")
-        axes.set_xlabel("macro-F1 (%) and its 95 % bootstrap interval")
-    for axes in others:
-        axes.set_yticklabels([])
-    draw_title(figure, f"Official test split, n = {panels[0].n:,}")
-    meanings = {"trained": "other detectors of four classes", "baseline": "without a fine-tuned encoder"}
-    draw_legend(figure, panels, {**MEANINGS, **meanings})
+    heights = [len(panel.methods) + len(panel.baselines) for panel in panels]
+    figure = Figure(figsize=(9, 1.5 + 0.36 * sum(heights) + 0.75 * len(heights)), dpi=110, layout="constrained")
+    axes = figure.subplots(len(heights), 1, squeeze=False, height_ratios=[height + 1 for height in heights])[:, 0]
+    for ax, panel in zip(axes, panels, strict=True):
+        draw_panel(ax, panel)
+    draw_title(figure, title)
+    draw_legend(figure, panels)
     save_png(figure, path)
+
+
+def curve_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:
+    """Draws a panel for each config: macro-F1 against training rows, a curve for each method. Writes a PNG.
+
+    A dot is the mean over the runs, and a bar their intervals. Dotted lines are the artefact baselines on all rows.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 1 + 4 * len(panels)), dpi=110, layout="constrained")
+    for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
+        _draw_curves(axes, panel)
+    draw_title(figure, title)
+    save_png(figure, path)
+
+
+def _draw_curves(axes: "Axes", panel: Panel) -> None:
+    curves: dict[tuple[str, str], list[MethodRuns]] = {}
+    for point in panel.methods:
+        curves.setdefault((point.method, point.kind), []).append(point)
+    for number, ((method, kind), points) in enumerate(curves.items()):
+        means, rows = [100 * point.mean("macro_f1") for point in points], [point.rows for point in points]
+        # Side by side, so that no bar hides another.
+        places = [count * 1.02 ** (number - (len(curves) - 1) / 2) for count in rows]
+        bounds = [point.interval("macro_f1") for point in points]
+        reach = [
+            [max(0.0, mean - 100 * low) for mean, (low, _) in zip(means, bounds, strict=True)],
+            [max(0.0, 100 * high - mean) for mean, (_, high) in zip(means, bounds, strict=True)],
+        ]
+        label = f"{method}, 4-class merged" if kind == "merged" else method
+        style = "--" if kind == "merged" else "-"
+        axes.errorbar(places, means, reach, fmt=f"o{style}", color=METHODS[method].colour, label=label)
+    for baseline in panel.baselines:
+        # An underscore keeps all but the first out of the legend.
+        label = f"{'' if baseline is panel.baselines[0] else '_'}{MEANINGS['baseline']}, all rows"
+        axes.axhline(100 * baseline.mean("macro_f1"), color=COLOURS["baseline"], linestyle=":", label=label)
+    if panel.paper:
+        axes.axhline(100 * panel.paper[1], color=COLOURS["paper"], linestyle="--", label=MEANINGS["paper"])
+    ticks = sorted({point.rows for point in panel.methods})
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, [f"{count:,}" for count in ticks], minor=False)
+    axes.set_xticks([], minor=True)
+    axes.set_title(panel.title, loc="left", fontsize=10.5)
+    axes.set_xlabel("training rows (each point: the same number of steps)", fontsize=9)
+    axes.set_ylabel("macro-F1 (%) and its\n95 % bootstrap intervals", fontsize=9)
+    draw_grid(axes, "y", ("top", "right"))
+    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))

@@ -12,18 +12,11 @@ from contradiction.training.recipe import defaults, option_named
 from paper.cells import CURVE, METHODS, TABLES, VARIED, Cell
 from paper.paired_tests import COMPARISON, MethodRuns
 from paper.plots import (
-    COLOURS,
-    MEANINGS,
     Panel,
-    draw_grid,
-    draw_legend,
-    draw_panel,
-    draw_title,
-    save_png,
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 LEVEL = 0.05
 SHOWN = ("epochs", "batch_size", "learning_rate", "precision")  # recipe options that the page always shows
@@ -163,67 +156,3 @@ def _csv_rows(panels: Sequence[Panel]) -> Iterator[dict[str, Any]]:
                 "runs": len(method.runs),
                 "rows": method.rows or None,
             }
-
-
-def method_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:
-    """Draws a panel for each config, with a line for each method, and writes a PNG.
-
-    A filled dot is the mean over the runs, a bar their intervals, a ring one run, the dashed line the paper's score.
-    """
-    from matplotlib.figure import Figure
-
-    heights = [len(panel.methods) + len(panel.baselines) for panel in panels]
-    figure = Figure(figsize=(9, 1.5 + 0.36 * sum(heights) + 0.75 * len(heights)), dpi=110, layout="constrained")
-    axes = figure.subplots(len(heights), 1, squeeze=False, height_ratios=[height + 1 for height in heights])[:, 0]
-    for ax, panel in zip(axes, panels, strict=True):
-        draw_panel(ax, panel)
-    draw_title(figure, title)
-    draw_legend(figure, panels)
-    save_png(figure, path)
-
-
-def curve_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:
-    """Draws a panel for each config: macro-F1 against training rows, a curve for each method. Writes a PNG.
-
-    A dot is the mean over the runs, and a bar their intervals. Dotted lines are the artefact baselines on all rows.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 1 + 4 * len(panels)), dpi=110, layout="constrained")
-    for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
-        _draw_curves(axes, panel)
-    draw_title(figure, title)
-    save_png(figure, path)
-
-
-def _draw_curves(axes: "Axes", panel: Panel) -> None:
-    curves: dict[tuple[str, str], list[MethodRuns]] = {}
-    for point in panel.methods:
-        curves.setdefault((point.method, point.kind), []).append(point)
-    for number, ((method, kind), points) in enumerate(curves.items()):
-        means, rows = [100 * point.mean("macro_f1") for point in points], [point.rows for point in points]
-        # Side by side, so that no bar hides another.
-        places = [count * 1.02 ** (number - (len(curves) - 1) / 2) for count in rows]
-        bounds = [point.interval("macro_f1") for point in points]
-        reach = [
-            [max(0.0, mean - 100 * low) for mean, (low, _) in zip(means, bounds, strict=True)],
-            [max(0.0, 100 * high - mean) for mean, (_, high) in zip(means, bounds, strict=True)],
-        ]
-        label = f"{method}, 4-class merged" if kind == "merged" else method
-        style = "--" if kind == "merged" else "-"
-        axes.errorbar(places, means, reach, fmt=f"o{style}", color=METHODS[method].colour, label=label)
-    for baseline in panel.baselines:
-        # An underscore keeps all but the first out of the legend.
-        label = f"{'' if baseline is panel.baselines[0] else '_'}{MEANINGS['baseline']}, all rows"
-        axes.axhline(100 * baseline.mean("macro_f1"), color=COLOURS["baseline"], linestyle=":", label=label)
-    if panel.paper:
-        axes.axhline(100 * panel.paper[1], color=COLOURS["paper"], linestyle="--", label=MEANINGS["paper"])
-    ticks = sorted({point.rows for point in panel.methods})
-    axes.set_xscale("log")
-    axes.set_xticks(ticks, [f"{count:,}" for count in ticks], minor=False)
-    axes.set_xticks([], minor=True)
-    axes.set_title(panel.title, loc="left", fontsize=10.5)
-    axes.set_xlabel("training rows (each point: the same number of steps)", fontsize=9)
-    axes.set_ylabel("macro-F1 (%) and its\n95 % bootstrap intervals", fontsize=9)
-    draw_grid(axes, "y", ("top", "right"))
-    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))

@@ -1,4 +1,4 @@
-"""Paired tests by hand and against the metric, the comparisons, and the page of results with its plot."""
+"""Paired tests by hand and against the metric, the comparisons, and the page of results."""
 
 import csv
 import random
@@ -6,7 +6,6 @@ import re
 import shutil
 
 import pytest
-from PIL import Image
 
 from contradiction import paths
 from contradiction.evaluation.figures import holm
@@ -14,10 +13,10 @@ from contradiction.io.files import read_json, write_json
 from contradiction.labels import merge_id
 from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import compare
-from paper import paired_tests, plots, saved_results
+from paper import paired_tests, saved_results
 from paper import results as script
 from paper.comparisons import NGRAMS, comparisons
-from paper.results_page import results_page
+from paper.results import results_page
 
 REFERENCES = [0, 1, 2, 3] * 60
 BOOTSTRAP = 200
@@ -195,24 +194,11 @@ def test_the_page_has_the_scores_of_each_detector_on_the_same_rows_the_best_firs
     assert ranked == sorted(ranked, reverse=True)
 
 
-def test_the_plot_ranks_detectors_by_their_decisions(folder):
-    fine, coarse = plots.leaderboard(saved_results.published(folder))
-    scores = [line.mean("macro_f1") for line in fine.methods]
-    assert scores == sorted(scores, reverse=True) and "better" in [line.name for line in fine.methods][:2]
-    assert {line.kind for line in fine.methods} == {"trained", "baseline", "shipped"}
-    assert [line.name for line in coarse.methods] == [line.name for line in fine.methods]
-    assert plots.leaderboard([]) == []
-
-
-def test_the_script_adds_evaluations_and_writes_the_page_the_plot_and_the_comparisons(run, folder, tmp_path):
+def test_the_script_adds_evaluations_and_writes_the_page_and_the_comparisons(run, folder, tmp_path):
     out = tmp_path / "kept"
     code, _, err = run(folder, "--folder", out, script=script.results)
     assert code == 0, err
     assert "| better |" in (out / "README.md").read_text(encoding="utf-8")
-    with Image.open(out / plots.LEADERBOARD) as image:
-        shown = {colour for _, colour in image.convert("RGB").getcolors(maxcolors=1 << 20)}
-    for kind in ("shipped", "trained", "baseline", "paper"):
-        assert tuple(bytes.fromhex(plots.COLOURS[kind][1:])) in shown, kind
     with (out / "comparisons.csv").open(encoding="utf-8", newline="") as lines:
         assert {row["against"] for row in csv.DictReader(lines)} == {NGRAMS, "stages"}
     write_json(tmp_path / "cell.json", make("cell", 0.2))
