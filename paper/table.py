@@ -11,9 +11,7 @@ from contradiction.labels import LABELS, task_of
 from contradiction.training.recipe import defaults, option_named
 from paper.cells import CURVE, METHODS, TABLES, VARIED, Cell
 from paper.paired_tests import COMPARISON, MethodRuns
-from paper.plots import (
-    Panel,
-)
+from paper.plots import Panel, curve_plot, method_plot
 
 if TYPE_CHECKING:
     pass
