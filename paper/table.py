@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.io.files import write_text
@@ -12,9 +12,6 @@ from contradiction.training.recipe import defaults, option_named
 from paper.cells import CURVE, METHODS, TABLES, VARIED, Cell
 from paper.paired_tests import COMPARISON, MethodRuns
 from paper.plots import Panel, curve_plot, method_plot
-
-if TYPE_CHECKING:
-    pass
 
 LEVEL = 0.05
 SHOWN = ("epochs", "batch_size", "learning_rate", "precision")  # recipe options that the page always shows
