@@ -113,15 +113,6 @@ def test_chats_are_read_when_the_windows_before_them_are_judged(detector, long_c
     assert (read_by_batch[0], len(verdicts)) == (1, 3)
 
 
-@pytest.mark.parametrize(
-    ("earlier", "message"), [("no cat at all, sorry, 我", "not in Chinese"), ("ꙮ", "no word that")]
-)
-def test_an_unreadable_earlier_reply_is_reported(detector, earlier, message):
-    verdict = detector(chat("你养猫吗？", earlier, "它叫什么名字？", "它叫橘子"))
-    assert not verdict.checked
-    assert verdict.reason.startswith("messages[1] ") and message in verdict.reason
-
-
 @pytest.mark.parametrize("windowing", ["windowed", "structured", "unstructured"])
 @pytest.mark.parametrize(
     ("text", "message"), [("no cat at all, sorry, 我", "not in Chinese"), ("I have a cat", "no word"), ("ꙮ", "no word")]

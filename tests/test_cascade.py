@@ -13,7 +13,6 @@ from helpers.scripted_judge import NAMES, question_of, scripted
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import cascades
-from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import is_contradiction
 from contradiction.methods.cascade import CascadeClassifier
@@ -147,15 +146,6 @@ def test_the_command_prints_the_curve_and_saves_the_cascade(parts, run, monkeypa
     chosen = next(step for step in steps if step["share"] == 0.3)
     marker = read_json(tmp_path / "both" / "cascade.json")
     assert marker["low"] == pytest.approx(chosen["low"], abs=1e-6) and "What the judge was asked for" in out
-
-
-def test_a_cascade_has_a_manifest_and_a_changed_bound_is_refused(parts, tmp_path):
-    detector, judge, _, rows = parts
-    out = cascade(detector, judge, 0.3, 0.7, tmp_path / "both", rows.select(range(40)))
-    assert {file.parent.name for file in out.rglob(manifest.NAME)} >= {"both", "judge"}
-    write_json(out / "cascade.json", read_json(out / "cascade.json") | {"low": 0.2})
-    with pytest.raises(InputError, match="cascade.json: has changed"):
-        load_classifier(out)
 
 
 def record_of(folder, config):

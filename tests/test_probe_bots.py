@@ -38,13 +38,13 @@ def test_a_function_can_be_a_bot(tmp_path, monkeypatch):
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert FunctionBot("a_bot:reply").reply(CHAT) == "1：我养了3只猫"
+    assert FunctionBot("a_bot:reply").ask(CHAT).text == "1：我养了3只猫"
     with pytest.raises(InputError, match="returned a number"):
-        FunctionBot("a_bot:wrong").reply(CHAT)
+        FunctionBot("a_bot:wrong").ask(CHAT)
     with pytest.raises(NoAnswerError, match="KeyError: 'cat'"):
-        FunctionBot("a_bot:raises").reply(CHAT)
+        FunctionBot("a_bot:raises").ask(CHAT)
     with pytest.raises(NoAnswerError, match=r"no reply within 0.05 s"):
-        FunctionBot("a_bot:hangs", timeout=0.05).reply(CHAT)
+        FunctionBot("a_bot:hangs", timeout=0.05).ask(CHAT)
     with pytest.raises(InputError, match=r"'a_bot:missing'.*module:function"):
         FunctionBot("a_bot:missing")
     (tmp_path / "half_a_bot.py").write_text("def reply(messages:", encoding="utf-8")
@@ -73,9 +73,9 @@ def test_a_refusal_is_a_reply_and_an_answer_without_text_is_an_error_that_names_
 
     with serving(Endpoint(fault=answer)) as endpoint:
         bot = EndpointBot(endpoint.url, "tiny")
-        assert bot.reply(CHAT) == "我不能说"
+        assert bot.ask(CHAT).text == "我不能说"
         with pytest.raises(NoAnswerError, match="reasoning_content.*'length'"):
-            bot.reply([*CHAT, *CHAT])
+            bot.ask([*CHAT, *CHAT])
         bot.close()
 
 
@@ -85,31 +85,31 @@ def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):
     bot = CommandBot(f"{sys.executable} {file}", timeout=60)
     quick = CommandBot(f"{sys.executable} {file}", timeout=0.2)
     try:
-        assert bot.reply(CHAT) == "你养猫吗？！"
+        assert bot.ask(CHAT).text == "你养猫吗？！"
         for text, why in (
             ("end", "ended with code 3"),
             ("break", "answered 'not JSON'"),
             ("gbk", "answered 'bytes that are not UTF-8'"),
         ):
             with pytest.raises(NoAnswerError, match=why):
-                bot.reply([{"role": "user", "content": text}])
-            assert bot.reply(CHAT) == "你养猫吗？！"
+                bot.ask([{"role": "user", "content": text}])
+            assert bot.ask(CHAT).text == "你养猫吗？！"
         files = _open_files()
         for _ in range(8):
             with pytest.raises(NoAnswerError, match="ended with code 3"):
-                bot.reply([{"role": "user", "content": "end"}])
-            bot.reply(CHAT)
+                bot.ask([{"role": "user", "content": "end"}])
+            bot.ask(CHAT)
         until = time.monotonic() + 20
         while _open_files() > files and time.monotonic() < until:  # a thread closes the output of an ended program
             time.sleep(0.05)
         assert _open_files() <= files
         with pytest.raises(NoAnswerError, match=r"no answer within 0.2 s"):
-            quick.reply([{"role": "user", "content": "hang"}])
+            quick.ask([{"role": "user", "content": "hang"}])
     finally:
         bot.close()
         quick.close()
     with pytest.raises(InputError, match="No such file"):
-        CommandBot(str(tmp_path / "missing")).reply(CHAT)
+        CommandBot(str(tmp_path / "missing")).ask(CHAT)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs sessions")
@@ -123,14 +123,14 @@ def test_a_line_that_nobody_asked_for_is_never_taken_for_an_answer(tmp_path):
     )
     bot = CommandBot(f"{sys.executable} {tmp_path / 'bot.py'}")
     try:
-        assert bot.reply(CHAT) == "first 0"
+        assert bot.ask(CHAT).text == "first 0"
         _, lines = bot._process()
         until = time.monotonic() + 20
         while lines.empty() and time.monotonic() < until:
             time.sleep(0.01)
         with pytest.raises(NoAnswerError, match="wrote a line that nobody asked for, .*second 0"):
-            bot.reply(CHAT)
-        assert bot.reply(CHAT) == "first 0", "it was started again"
+            bot.ask(CHAT)
+        assert bot.ask(CHAT).text == "first 0", "it was started again"
     finally:
         bot.close()
 
@@ -139,7 +139,7 @@ def test_a_program_that_never_reads_a_long_chat_has_the_usual_time(tmp_path):
     bot = CommandBot(f"{sys.executable} -c 'import time; time.sleep(60)'", timeout=0.5)
     try:
         with pytest.raises(NoAnswerError, match=r"no answer within 0.5 s"):
-            bot.reply([{"role": "user", "content": "长" * 300_000}])
+            bot.ask([{"role": "user", "content": "长" * 300_000}])
     finally:
         bot.close()
 
@@ -149,7 +149,7 @@ def test_a_program_ends_together_with_the_processes_that_it_started(tmp_path):
     script.write_text('read line\nsleep 60 &\necho "{\\"reply\\": \\"$!\\"}"\ncat > /dev/null\n', encoding="utf-8")
     bot = CommandBot(f"sh {script}")
     try:
-        child = int(bot.reply(CHAT))
+        child = int(bot.ask(CHAT).text)
         assert _runs(child)
     finally:
         bot.close()
@@ -196,7 +196,7 @@ def test_a_program_that_starts_while_the_bot_closes_is_ended(monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", start_late)
     begun = time.monotonic()
     with pytest.raises(NoAnswerError, match="ended with code -9"):
-        bot.reply(CHAT)
+        bot.ask(CHAT)
     assert time.monotonic() - begun < 40
 
 
@@ -207,7 +207,7 @@ def test_a_python_program_writes_utf_8_whatever_the_locale(tmp_path, monkeypatch
     (tmp_path / "bot.py").write_text('input()\nprint(\'{"reply": "好"}\', flush=True)\n', encoding="utf-8")
     bot = CommandBot(f"{sys.executable} {tmp_path / 'bot.py'}")
     try:
-        assert bot.reply(CHAT) == "好"
+        assert bot.ask(CHAT).text == "好"
     finally:
         bot.close()
 
@@ -244,7 +244,8 @@ def test_a_transformers_chat_model_can_be_a_bot(chat_model, tmp_path):
     outcome = run(planned, bot, tmp_path, request={"seed": 0}, name="tiny", limits=CallLimits())
     rows = read_transcript(tmp_path / "transcript.jsonl")
     assert outcome.done == 6 and all(row["b1"] and row["b2"] for row in rows)
-    assert all(bot.reply(row["messages"][:-1]) == row["b2"] for row in rows)  # the reply depends on the context alone
+    # The reply depends on the context alone.
+    assert all(bot.ask(row["messages"][:-1]).text == row["b2"] for row in rows)
     limited = TransformersBot(str(chat_model), max_new_tokens=1).ask(rows[0]["messages"][:-1])
     assert limited.cut and len(limited.text) <= 1
     with pytest.raises(InputError, match="no chat model"):
@@ -287,7 +288,7 @@ def test_a_model_that_knows_no_system_message_gets_its_persona_from_the_user(cha
     (folder / "chat_template.jinja").write_text(refusal + "{{ messages[-1].content }}", encoding="utf-8")
     bot = TransformersBot(str(folder), max_new_tokens=8)
     together = [{"role": "user", "content": f"你养猫\n\n{CHAT[0]['content']}"}]
-    assert bot.reply([{"role": "system", "content": "你养猫"}, *CHAT]) == bot.reply(together)
+    assert bot.ask([{"role": "system", "content": "你养猫"}, *CHAT]) == bot.ask(together)
     (folder / "chat_template.jinja").write_text("{{ messages[-1].content + 1 }}", encoding="utf-8")
     with pytest.raises(InputError, match=r"strict: its chat template"):
-        TransformersBot(str(folder), max_new_tokens=8).reply(CHAT)
+        TransformersBot(str(folder), max_new_tokens=8).ask(CHAT)

@@ -63,13 +63,6 @@ def test_a_synonym_and_an_antonym_replace_whole_words():
     assert triggers.antonym("看来你很喜欢篮球呢，你多大啦？", "", SEED) is None, "only the clause that asks is changed"
 
 
-def test_a_question_is_not_about_what_a_pet_of_the_user_likes():
-    asked = {
-        triggers.ask_about("我的猫叫敦敦，很喜欢认识新朋友", of_bot=False, chance=Random(seed)) for seed in range(9)
-    }
-    assert asked == {"我的猫叫什么名字？"}
-
-
 def test_a_paraphrase_changes_every_opening_and_keeps_it_a_question():
     questions = [text for text in read_openings() if text.endswith("？")]
     changed = [triggers.paraphrase(text, "", SEED) for text in questions]
@@ -160,7 +153,6 @@ def test_a_persona_is_stated_and_asked_about(tmp_path):
         ("[]", "holds no facts"),
         ("{bad", "not JSON"),
         ('{"age": true}', "'age'"),
-        ("[1]", "[0] is a number"),
         ('{"hobby": "骑车"}', "'hobby'"),
     ],
 )
@@ -185,17 +177,9 @@ def test_openings_can_come_from_a_file_or_from_cdconv(tmp_path, sample_repo, sam
         read_openings(lines)
 
 
-@pytest.mark.parametrize(
-    ("names", "why"),
-    [
-        (["louder"], "trigger 'louder'"),
-        (["persona"], "none is given"),
-        (["inquiring-user"], "inquiring-user: no opening"),
-    ],
-)
-def test_a_plan_that_cannot_be_made_says_why(names, why):
-    with pytest.raises(InputError, match=why):
-        plan(["你养猫吗？"], names, 3)
+def test_a_trigger_that_no_opening_fits_is_named():
+    with pytest.raises(InputError, match="inquiring-user: no opening"):
+        plan(["你养猫吗？"], ["inquiring-user"], 3)
 
 
 @pytest.mark.real_data

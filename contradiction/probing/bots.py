@@ -23,7 +23,7 @@ Messages = Sequence[dict[str, str]]
 
 
 class Bot:
-    """A bot that is probed. A subclass has ``reply``, or ``ask`` if it knows that a reply was cut.
+    """A bot that is probed. A subclass has ``ask``.
 
     Attributes:
         at_once: how many replies it can give at the same time; None if there is no limit.
@@ -31,18 +31,14 @@ class Bot:
 
     at_once: int | None = None
 
-    def reply(self, messages: Messages) -> str:
+    def ask(self, messages: Messages) -> Answer:
         """The reply to a chat. The chat is all that the bot may know; it is called from several threads.
 
         Raises:
             NoAnswerError: there is no reply.
             InputError: there will never be one; the message says why.
         """
-        return self.ask(messages).text
-
-    def ask(self, messages: Messages) -> Answer:
-        """The same, and whether the reply was cut."""
-        return Answer(self.reply(messages))
+        raise NotImplementedError
 
     def check(self) -> None:
         """Raises InputError if the bot cannot be reached; the bot is not asked for a reply."""
@@ -129,7 +125,7 @@ class FunctionBot(Bot):
             raise InputError(f"function {shown(name)}: {first_line(error)}; it must be module:function") from None
         self._timeout = timeout
 
-    def reply(self, messages: Messages) -> str:
+    def ask(self, messages: Messages) -> Answer:
         """Calls the function."""
         done: queue.Queue[Any] = queue.Queue()
 
@@ -148,7 +144,7 @@ class FunctionBot(Bot):
             raise NoAnswerError(f"{type(reply).__name__}: {first_line(reply)}")
         if not isinstance(reply, str):
             raise InputError(f"the function returned {kind_of(reply)}; it must return the text of the reply")
-        return reply
+        return Answer(reply)
 
 
 class CommandBot(Bot):
@@ -175,7 +171,7 @@ class CommandBot(Bot):
         self._processes: set[subprocess.Popen[str]] = set()
         self._closed = False
 
-    def reply(self, messages: Messages) -> str:
+    def ask(self, messages: Messages) -> Answer:
         """Writes one line and reads one."""
         process, lines = self._process()
         line, reply = "", None
@@ -194,7 +190,7 @@ class CommandBot(Bot):
         except (ValueError, LookupError, TypeError):
             pass  # the line is wrong
         if isinstance(reply, str):
-            return reply
+            return Answer(reply)
         self._end()
         wrote = "wrote a line that nobody asked for," if early else "answered"
         outcome = f"{wrote} {shown(line.strip())}" if line else f"ended with code {process.wait()}"
