@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from io import BufferedIOBase
-from itertools import accumulate, chain, count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from contradiction.chats.messages import USUAL, Speakers
 from contradiction.chats.parquet_files import open_parquet, unpacked_parquet
 from contradiction.chats.records import Chat, chats_of_json, read_chat, read_record
 from contradiction.chats.rows import DELIMITERS, csv_rows, excel_rows, hint_at_table, unpacked_excel
-from contradiction.chats.tables import Columns, Values, grouped, message_keys, read_table
+from contradiction.chats.tables import Columns, Row, Values, grouped, message_keys, read_table
 from contradiction.chats.text import JSON, as_utf8, decode, open_utf8, parse_json, split_lines
 from contradiction.chats.transcripts import begins_transcript, blocks, read_lines, read_transcript
 from contradiction.conversation import ASSISTANT, USER
@@ -212,9 +212,15 @@ def _message_keys(lines: Iterable[bytes]) -> Columns | None:
 
 def _messages(lines: Iterable[bytes], keys: Columns, chats: Chats, speakers: Speakers) -> Iterator[Entry]:
     """The chats of JSON lines with a message in each."""
-    ends = accumulate(map(len, (lines := list(lines))))
-    rows = ((number, line, _object(line), end) for number, (line, end) in enumerate(zip(lines, ends, strict=True), 1))
-    return grouped((row for row in rows if row[1].strip()), keys, chats, speakers, whole=True)
+
+    def rows() -> Iterator[Row]:
+        end = 0
+        for number, line in enumerate(lines, 1):
+            end += len(line)
+            if line.strip():
+                yield number, line, _object(line), end
+
+    return grouped(rows(), keys, chats, speakers, whole=True)
 
 
 def _object(line: bytes) -> Values | InputError:

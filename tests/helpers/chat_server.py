@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 KEY = "sk-of-the-tests"
 # What a request can meet, beside the status of an error such as "500".
-FAULTS = ("429", "nan", "hang", "drop", "half", "broken")
+FAULTS = ("429", "nan", "hang", "drip", "drop", "half", "broken")
 BODIES = {"broken": b'{"choices": [{"message": {"content": "...'}
 
 
@@ -89,13 +89,23 @@ class Handler(BaseHTTPRequestHandler):
                 chat.ended.wait(60)
             else:
                 self.connection.shutdown(socket.SHUT_RDWR)
+        elif fault == "drip":  # a byte now and then, so no single part is late
+            self.send_response(200)
+            self.end_headers()
+            self.close_connection = True
+            while not chat.ended.wait(0.05):
+                try:
+                    self.wfile.write(b" ")
+                except OSError:  # the client has disconnected
+                    return
         elif fault in ("429", "nan"):
             wait = "0" if fault == "429" else fault
             self.send(429, {"error": {"message": "too many requests"}}, {"retry-after": wait})
         elif isinstance(fault, bytes) or fault in BODIES:
             self.send(200, BODIES.get(fault, fault))
         elif fault and fault.isdecimal():
-            self.send(int(fault), {"error": {"message": f"a fault of the tests: {fault}"}})
+            error = {"error": {"message": f"a fault of the tests: {fault}"}}
+            self.send(int(fault), error, {"location": "/elsewhere"})  # the last of a redirect
         else:
             self.send(200, completion(body, chat.answer(body), chat.finish(body)), half=fault == "half")
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from bots import KEY, chatbot
+from bots import chatbot
 from helpers import processes
+from helpers.chat_server import KEY
 from helpers.chats import chat as messages
 from serving import free_port, served
 

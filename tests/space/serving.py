@@ -68,8 +68,3 @@ def with_tools(url, ask):
 def call_tool(url, name, **arguments):
     """Calls a tool of a page and returns its answer."""
     return with_tools(url, lambda session: session.call_tool(name, arguments))
-
-
-def probabilities(answer):
-    """The label probabilities in an answer of `/judge`."""
-    return {confidence["label"]: confidence["confidence"] for confidence in answer[1]["confidences"]}
