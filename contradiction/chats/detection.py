@@ -112,7 +112,6 @@ class Detection:
         Raises:
             InputError: the detector cannot be loaded or judges no replies, or the input cannot be read further.
         """
-        options: dict[str, Any] = {"scan": self.scan, "batch_size": self.batch_size}
         tally = Tally()
         with ExitStack() as stack:
             judge: Callable[..., Iterator[JudgedChunk]]
@@ -123,7 +122,7 @@ class Detection:
             else:
                 detector = self.load()
                 detector.check_judges_replies()
-                judge = partial(judge_in_turn, detector, chats.key, **options)
+                judge = partial(judge_in_turn, detector, chats.key, scan=self.scan, batch_size=self.batch_size)
             output = begin()
             stack.callback(output.release)
             for chunk in judge(output.remaining(split_chunks(chats, self.scan), tally), on_chunk=on_chunk):
@@ -176,7 +175,7 @@ class Workers:
         batch_size: int = 32,
         on_note: Callable[[str], Any] = str,
     ) -> None:
-        self._count, self._key, self._on_note = count, key, on_note
+        self._count, self._key, self._scan, self._on_note = count, key, scan, on_note
         self._begin = max(1, threads() // count), load, {"key": key, "scan": scan, "batch_size": batch_size}
         self._lock, self._pool = Lock(), self._start()
         try:
@@ -236,7 +235,7 @@ class Workers:
                 on_batch = on_chunk(entries) if on_chunk else None
                 judged = self._result(entries, future)
                 if on_batch:
-                    on_batch(sum(count_windows(entry, self._begin[2]["scan"]) for entry in entries))
+                    on_batch(sum(count_windows(entry, self._scan) for entry in entries))
                 yield replace(judged, entries=entries)
         finally:
             ended.set()
