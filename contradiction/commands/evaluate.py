@@ -61,8 +61,8 @@ def evaluate(
 ) -> None:
     """Evaluates a detector on a data set, a corpus, or your own labelled chats, with 95 % intervals.
 
-    The corpora crossed, crossed-long, crossed-en and contrast are part of the package. They ask whether a detector compares a reply
-    with the earlier messages.
+    The corpora crossed, crossed-long, crossed-en and contrast are part of the package. They ask whether a detector
+    compares a reply with the earlier messages.
     """
     from contradiction.detector import ContradictionDetector, check_rule
     from contradiction.evaluation.evaluate import evaluate as run

@@ -5,8 +5,8 @@ in one chat and contradicts the other, so every chat and every reply occurs once
 compare the two to do better than chance. Self-contradictions cannot be crossed; they are minimal pairs.
 
 Each batch is one file in a folder of ``FOLDERS``: ``crossed`` has short and middle-sized messages, ``crossed-long`` has
-replies of 60 to 240 characters, as language models write them, and ``crossed-en`` is in English. The batches are released
-under CC0.
+replies of 60 to 240 characters, as language models write them, and ``crossed-en`` is in English. The batches are
+released under CC0.
 """
 
 import csv
@@ -371,7 +371,7 @@ CORPUS = Corpus(
     title="Crossed chats",
     languages=("zh",),
     license="cc0-1.0",
-    homepage="part of this package, and the configs `crossed`, `crossed-long` and `crossed-en` of the data repo of CDConv",
+    homepage="part of this package, and configs of the same names in the data repo of CDConv",
     citation="Written for this project by a large language model",
     size="train 87,190, validation 2,650, test 2,332",
     configs=(
