@@ -116,9 +116,8 @@ class Detection:
         with ExitStack() as stack:
             judge: Callable[..., Iterator[JudgedChunk]]
             if self.workers and self.workers > 1:
-                judge = stack.enter_context(
-                    Workers(self.workers, self.load, chats.key, on_note=on_note, **options)
-                ).judge
+                options: dict[str, Any] = {"scan": self.scan, "batch_size": self.batch_size, "on_note": on_note}
+                judge = stack.enter_context(Workers(self.workers, self.load, chats.key, **options)).judge
             else:
                 detector = self.load()
                 detector.check_judges_replies()
