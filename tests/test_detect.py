@@ -51,16 +51,6 @@ def test_verdicts_match_the_library(detect, sample_chats, detect_model, tmp_path
     assert len({verdict["label"] for verdict in verdicts}) == 2
 
 
-def test_scan_gives_a_verdict_for_each_reply(detect, tmp_path):
-    file = tmp_path / "chats.jsonl"
-    file.write_text(line([*CHAT, *chat("狗呢？", "养了两条")]) + "\n" + line(CHAT[:1]), encoding="utf-8")
-    code, (first, second), err = detect(file, "--scan")
-    assert code == 0
-    assert [verdict["reply"] for verdict in first["verdicts"]] == [[1], [3], [5]]
-    assert second == {"line": 2, "verdicts": []}
-    assert err[-1].startswith("cdconv: 2 chats, 3 verdicts: ")
-
-
 def test_a_pasted_chat_can_be_an_argument(detect):
     code, [expected], _ = detect("--text", json.dumps(CHAT))
     assert (code, expected["line"]) == (0, 1)

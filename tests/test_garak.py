@@ -11,8 +11,7 @@ TEXTS = ("你养猫吗？", "养了一只橘猫", "它叫什么？", "我没养�
 
 
 def entries(path, format):
-    chats = open_file(path, format)
-    return [entry for group in chats.arrivals for entry in group]
+    return [*open_file(path, format)]
 
 
 def turn(role, text):

@@ -13,8 +13,8 @@ from contradiction.errors import InputError
 OTHER = chat("你好", "在的")
 
 
-def entries_of(path, *options):
-    return [entry for group in readers.open_file(path, *options).arrivals for entry in group]
+def entries_of(path):
+    return [*readers.open_file(path)]
 
 
 def rows_of(name, messages):

@@ -68,20 +68,12 @@ def hierarchy(sample_rows):
 
 @settings(max_examples=80, **many)
 @given(seeds, texts)
-def test_every_chat_gives_a_verdict_or_raises_one_clear_line(detector, seed, drawn):
-    chats = chats_of(seed, drawn, 150)
-    for messages, result in zip(chats, judge(detector, chats), strict=True):
-        if not isinstance(result, str):
-            check(result, messages, detector.labels)
-
-
-@settings(max_examples=10, **many)
-@given(seeds, texts)
-def test_every_chat_gives_a_verdict_or_an_error_from_a_hierarchy(hierarchy, seed, drawn):
-    chats = chats_of(seed, drawn, 60)
-    for messages, result in zip(chats, judge(hierarchy, chats), strict=True):
-        if not isinstance(result, str):
-            check(result, messages, hierarchy.labels)
+def test_every_chat_gives_a_verdict_or_raises_one_clear_line(detector, hierarchy, seed, drawn):
+    for judges, count in ((detector, 150), (hierarchy, 10)):
+        chats = chats_of(seed, drawn, count)
+        for messages, result in zip(chats, judge(judges, chats), strict=True):
+            if not isinstance(result, str):
+                check(result, messages, judges.labels)
 
 
 @pytest.mark.parametrize("which", ["detector", "hierarchy"])

@@ -24,14 +24,10 @@ Bot：在的
 """
 
 
-def entries_of(path, *options):
-    return [entry for group in readers.open_file(path, *options).arrivals for entry in group]
-
-
 def test_an_empty_line_ends_a_chat_and_a_line_without_a_speaker_continues_a_message(tmp_path):
     file = tmp_path / "a.txt"
     file.write_text(TRANSCRIPT, encoding="utf-8-sig")
-    first, second, third = entries_of(file)
+    first, second, third = readers.open_file(file)
     assert (first.number, first.messages) == (1, CHAT[:3])
     replies = [{"role": "assistant", "content": text} for text in ("您好\n时间：全天", "在的")]
     assert (second.number, second.messages) == (5, replies)
@@ -124,7 +120,7 @@ def test_a_line_that_only_looks_like_a_speaker_continues_the_reply(more):
 def test_json_that_is_read_as_text_names_the_format(tmp_path):
     (tmp_path / "a.txt").write_text(line(), encoding="utf-8")
     with pytest.raises(InputError, match="its first line is JSON; --format jsonl reads"):
-        entries_of(tmp_path / "a.txt")
+        list(readers.open_file(tmp_path / "a.txt"))
 
 
 @pytest.mark.parametrize("encoding", ["gb18030", "utf-16", "big5"])
@@ -140,7 +136,7 @@ def test_a_file_in_another_encoding_gives_the_same_chats(tmp_path, encoding):
     (tmp_path / "a.txt").write_text(f"{block}\n\n{block}", encoding=encoding)
     for file in tmp_path.iterdir():
         chats = readers.open_file(file, None, encoding)
-        entries = [entry for group in chats.arrivals for entry in group]
+        entries = [*chats]
         assert [entry.messages for entry in entries] == [messages] * 2
         assert entries[-1].end == chats.total
 

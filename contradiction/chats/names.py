@@ -13,18 +13,8 @@ MESSAGES = (
 HISTORY = "history"  # the turns before a question
 # What the user said last. The first that occurs is read, and the second name of a pair is joined to the first.
 QUESTIONS = (
-    "instruction",
-    "prompt",
-    "query",
-    "question",
-    "input",
-    "inputs",
-    "request",
-    "问题",
-    "提问",
-    "用户问题",
-    "问",
-)
+    "instruction", "prompt", "query", "question", "input", "inputs", "request", "问题", "提问", "用户问题", "问",
+)  # fmt: skip
 JOINED = (("instruction", "input"), ("prompt", "query"))  # as LLaMA-Factory joins them
 # The reply, or several candidates for it.
 ANSWERS = (

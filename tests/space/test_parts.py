@@ -335,19 +335,6 @@ def test_a_file_without_chats_is_rejected_with_a_reason(part, service, tmp_path,
         judged(part, service, path)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("你好\n在的", {"messages": [{"role": "user", "content": "你好"}, {"role": "assistant", "content": "在的"}]}),
-        ("用户：你好\n机器人：在的", {"messages": messages("你好", "在的")}),
-        ('[{"role": "user", "content": "<b>"}]', {"messages": [{"role": "user", "content": "<b>"}]}),
-        ("", {"error": "the chat is empty; it must be lines of text, the user's first, or JSON"}),
-    ],
-)
-def test_a_pasted_chat_is_read_as_the_library_reads_it(app, text, expected):
-    assert app.read_pasted(text) == expected
-
-
 def test_replies_read_in_part_are_counted_apart_and_the_settings_of_the_visitor_count(part, service, tmp_path):
     batch, locales, path = part("batch"), part("locales"), tmp_path / "chats.jsonl"
     chats = [messages("你好", "你好", "你好", "好" * 2000), messages(*CHATS[0])]
