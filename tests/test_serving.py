@@ -108,11 +108,7 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
     ("path", "body", "message"),
     [
         ("judge", {}, "messages: is missing; Messages with `role` and `content`."),
-        (
-            "judge",
-            {"chat": CHAT},
-            "'chat' is no field of this request; messages is probably meant; the fields are mess",
-        ),
+        ("judge", {"chat": CHAT}, "'chat' is no field of this request; messages is probably meant"),
         ("rerank", {"messages": CHAT[:3], "replies": ["好"]}, "'replies' is no field of this request; candidates is"),
         ("judge", {"messages": [{"role": "user"}]}, "messages[0] has no 'content'; it must be"),
         ("judge", {"messages": CHAT[:3], "model_answer": "没养过"}, "'model_answer' may hold the reply"),

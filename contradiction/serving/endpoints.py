@@ -166,8 +166,7 @@ def explain(problems: Sequence[Mapping[str, Any]], body: type[BaseModel] | None 
         # A field under another name is both: unknown, and missing under its own name.
         meant = get_close_matches(unknown[0], fields, 1) or missing
         hint = f"; {meant[0]} is probably meant" if meant else ""
-        names = sorted(fields, key=lambda name: not fields[name].is_required())
-        return f"{shown(unknown[0])} is no field of this request{hint}; the fields are {', '.join(names)}"
+        return f"{shown(unknown[0])} is no field of this request{hint}; the fields are {', '.join(fields)}"
     if missing:
         return f"{missing[0]}: is missing; {fields[missing[0]].description or 'the request needs it'}"
     first, place = problems[0], ".".join(places[0])

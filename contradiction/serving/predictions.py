@@ -2,6 +2,8 @@
 
 import hashlib
 import logging
+import math
+import sys
 import threading
 import time
 from collections import OrderedDict, deque
@@ -86,7 +88,7 @@ class Ticket:
             raise LateError
 
 
-_TICKET: ContextVar[Ticket | None] = ContextVar("ticket", default=None)
+_TICKET: ContextVar[Ticket] = ContextVar("ticket")
 
 
 @contextmanager
@@ -102,7 +104,7 @@ def serving(ticket: Ticket) -> Iterator[None]:
 @dataclass(eq=False)  # two jobs are never the same
 class _Job:
     rows: deque[tuple[Key, Row]]
-    ticket: Ticket | None
+    ticket: Ticket
     results: dict[Key, Prediction] = field(default_factory=dict)
     done: threading.Event = field(default_factory=threading.Event)
     error: Exception | None = None
@@ -143,10 +145,9 @@ class JoinedPredictions:
             TooLongError: the request asks for more reading than it may.
             ServiceError: the request cannot be answered.
         """
-        ticket = _TICKET.get()
+        ticket = _TICKET.get(None) or Ticket(math.inf, sys.maxsize)
         keys = _keys(rows, self._columns)
-        if ticket:
-            ticket.check()
+        ticket.check()
         with self._change:
             results = {key: self._known[key] for key in keys if key in self._known}
             for key in results:
@@ -154,16 +155,15 @@ class JoinedPredictions:
             missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in results}
             self.repeated += len(keys) - len(missing)
             if missing:
-                if ticket:
-                    _charge(ticket, missing.values(), self._columns)
+                _charge(ticket, missing.values(), self._columns)
                 job = _Job(deque(missing.items()), ticket)
                 if (waiting := self._waiting()) and waiting + len(missing) > self._most:
                     raise BusyError
-                self._jobs.setdefault(ticket.caller if ticket else "", deque()).append(job)
+                self._jobs.setdefault(ticket.caller, deque()).append(job)
                 self._start()
                 self._change.notify()
         if missing:
-            if not job.done.wait(max(0.0, ticket.until - time.monotonic()) if ticket else None):
+            if not job.done.wait(min(max(0.0, ticket.until - time.monotonic()), threading.TIMEOUT_MAX)):
                 raise LateError
             if job.error:
                 raise job.error
@@ -215,7 +215,7 @@ class JoinedPredictions:
 
     def _remove(self, job: _Job) -> None:
         """Takes a request out of those that wait."""
-        caller = job.ticket.caller if job.ticket else ""
+        caller = job.ticket.caller
         jobs = self._jobs.get(caller, deque())
         if job in jobs:
             jobs.remove(job)
@@ -286,8 +286,7 @@ def _keys(rows: Iterable[Row], columns: Sequence[str]) -> list[Key]:
 def _no_longer_wanted(job: _Job) -> ServiceError | None:
     """Why nobody waits for an answer any more; None if somebody does."""
     try:
-        if job.ticket:
-            job.ticket.check()
+        job.ticket.check()
     except ServiceError as error:
         return error
     return None
