@@ -25,6 +25,7 @@ for name in [name for name in os.environ if name.startswith("HF_") and name.ends
     del os.environ[name]
 os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(CACHE), HF_DATASETS_CACHE=str(CACHE / "datasets"))
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "True"  # as a page of Gradio sets it, so that processes can share imports
+os.environ["CDCONV_PRECISION"] = "fp32"  # exact, so that results of several ways can be compared
 os.environ["OMP_NUM_THREADS"] = "1"  # more threads do not help tiny models, and tests run in several processes
 
 

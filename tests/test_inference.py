@@ -12,6 +12,7 @@ from contradiction.commands.common import SHIPPED
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference import torch_backend
+from contradiction.inference.choice import chosen_precision
 from contradiction.inference.base import BACKENDS, Backend, register
 from contradiction.io.files import read_json
 
@@ -93,6 +94,37 @@ def test_a_precision_that_makes_a_cpu_slower_is_rejected(quick_model, monkeypatc
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"architecture": "x86_64", "avx512_bf16": False})
     with pytest.raises(InputError, match=message):
         ContradictionDetector.from_pretrained(quick_model, device="cpu", precision=precision)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "backend", "given", "chosen"),
+    [
+        ({"architecture": "x86_64", "avx512_bf16": True}, "torch", "auto", "bf16"),
+        ({"architecture": "x86_64", "amx_bf16": True}, "openvino", "auto", "bf16"),
+        ({"architecture": "x86_64", "avx512_bf16": True}, "onnx", "auto", "fp32"),
+        ({"architecture": "x86_64"}, "torch", "auto", "fp32"),
+        ({"architecture": "aarch64"}, "torch", "auto", "fp32"),
+        ({"architecture": "x86_64", "avx512_bf16": True}, "torch", "fp32", "fp32"),
+    ],
+)
+def test_the_default_precision_is_the_fastest_of_the_cpu(monkeypatch, cpu, backend, given, chosen):
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: cpu)
+    monkeypatch.delenv("CDCONV_PRECISION")
+    assert chosen_precision(given, backend, "cpu") == chosen
+    monkeypatch.setenv("CDCONV_PRECISION", "fp32")
+    assert chosen_precision(given, backend, "cpu") == "fp32"
+    monkeypatch.setenv("CDCONV_PRECISION", "int3")
+    with pytest.raises(InputError, match="'int3'"):
+        chosen_precision("auto", backend, "cpu")
+
+
+def test_the_commands_say_once_that_they_compute_in_bf16(run, quick_model, monkeypatch):
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"architecture": "x86_64", "avx512_bf16": True})
+    monkeypatch.delenv("CDCONV_PRECISION")
+    asked = ["detect", "--model", quick_model, "--text", json.dumps(CHAT)]
+    assert run(*asked)[2].count("computes in bf16") == 1
+    for options in (["--precision", "bf16"], ["--precision", "fp32"], ["--quiet"]):
+        assert "computes in" not in run(*asked, *options)[2]
 
 
 def test_the_command_line_accepts_a_precision(run, quick_model, monkeypatch):

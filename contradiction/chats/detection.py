@@ -31,7 +31,8 @@ from contradiction.chats.messages import USUAL, Speakers
 from contradiction.chats.writers import ResumableOutput, ShownOutput
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.inference.base import threads
+from contradiction.inference.base import AUTO, threads
+from contradiction.inference.choice import chosen_precision
 from contradiction.io.files import RECORD, sha256_of
 from contradiction.io.hub import fetch_file
 from contradiction.methods.loading import METHODS
@@ -61,12 +62,16 @@ class Detection:
     model: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     backend: str = "torch"
-    precision: str = "fp32"
+    precision: str = AUTO
     device: str | None = None
     speakers: Speakers = USUAL
     scan: bool = False
     batch_size: int = 32
     workers: int | None = None
+
+    def __post_init__(self) -> None:
+        # Here, so that all processes use the same one, and a continued run notices another.
+        object.__setattr__(self, "precision", chosen_precision(self.precision, self.backend, self.device))
 
     def load(self, device: str | None = None) -> ContradictionDetector:
         """Loads the detector, by default on ``self.device``."""

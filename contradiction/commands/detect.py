@@ -23,6 +23,7 @@ from contradiction.commands.common import (
     EncodingOption,
     MaxTurnsOption,
     ModelOption,
+    PrecisionOption,
     PriorOption,
     RevisionOption,
     ScanOption,
@@ -34,6 +35,7 @@ from contradiction.commands.common import (
     limit_threads,
     progress,
     say,
+    say_precision,
 )
 from contradiction.errors import InputError
 from contradiction.inputs.windows import MAX_TURNS
@@ -92,13 +94,7 @@ def detect(
     windowing: WindowingOption = None,
     max_turns: MaxTurnsOption = MAX_TURNS,
     batch_size: Annotated[int, typer.Option(min=1, help="The number of inputs in a forward pass.")] = 32,
-    precision: Annotated[
-        str,
-        typer.Option(
-            metavar="<fp32|bf16|fp16>",
-            help="bf16 is faster on some hardware and a little less exact; fp16 needs a GPU.",
-        ),
-    ] = "fp32",
+    precision: PrecisionOption = "auto",
     backend: BackendOption = "torch",
     device: DeviceOption = None,
     out: Annotated[
@@ -159,6 +155,8 @@ def detect(
 
     speakers = Speakers(tuple(user_name or ()), tuple(bot_name or ()))
     detection = Detection(model, settings, backend, precision, device, speakers, scan, batch_size, workers)
+    if not quiet:
+        say_precision(detection.precision, precision)
     if engine == "ray":
         folder = _check_ray(out, text, format, encoding, device)
         tally = _judge_folder(detection, Path(file), folder, resume, address, quiet)

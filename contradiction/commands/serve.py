@@ -17,6 +17,7 @@ from contradiction.commands.common import (
     EncodingOption,
     MaxTurnsOption,
     ModelOption,
+    PrecisionOption,
     PriorOption,
     RevisionOption,
     ThresholdOption,
@@ -25,6 +26,7 @@ from contradiction.commands.common import (
     given_settings,
     limit_threads,
     say,
+    say_precision,
     show,
 )
 from contradiction.errors import InputError
@@ -60,7 +62,7 @@ def serve(
     timeout: Annotated[
         float, typer.Option(min=0.1, help="The maximum time for an answer, in seconds.")
     ] = DEFAULT.seconds,
-    precision: Annotated[str, typer.Option(metavar="<fp32|bf16>", help="bf16 is faster on some hardware.")] = "fp32",
+    precision: PrecisionOption = "auto",
     backend: BackendOption = "torch",
     device: DeviceOption = None,
 ) -> None:
@@ -81,12 +83,15 @@ def serve(
     import uvicorn
 
     from contradiction.detector import ContradictionDetector
+    from contradiction.inference.choice import chosen_precision
     from contradiction.serving.api import application
     from contradiction.serving.service import Service
 
     limit_threads(backend)
+    chosen = chosen_precision(precision, backend, device)
+    say_precision(chosen, precision)
     detector = ContradictionDetector.from_pretrained(
-        model, device=device, precision=precision, backend=backend, **settings
+        model, device=device, precision=chosen, backend=backend, **settings
     )
     service = Service(detector, Limits(cost=max_cost, seconds=timeout))
     typer.echo(f"The service is at http://{address(host, port)}/docs (Ctrl+C ends it)")

@@ -1,7 +1,8 @@
-"""Chooses the fastest backend of a model on this machine, by a short measurement that is cached."""
+"""Chooses the fastest precision on this machine, and the fastest backend by a short measurement that is cached."""
 
 import hashlib
 import json
+import os
 import platform
 import time
 from collections.abc import Sequence
@@ -9,20 +10,38 @@ from importlib import metadata, util
 from pathlib import Path
 
 from contradiction.errors import InputError
-from contradiction.inference.base import AUTO, BACKENDS, Backend, check_backend, threads
+from contradiction.inference.base import AUTO, BACKENDS, Backend, check_backend, check_precision, threads
 from contradiction.inference.onnx_backend import OnnxBackend, OpenVinoBackend
-from contradiction.inference.torch_backend import TorchBackend, best_device
+from contradiction.inference.torch_backend import TorchBackend, best_device, has_bf16
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import cached_file, fetch_file
 
 EXACT = (OnnxBackend, OpenVinoBackend)  # the backends of an exported file that give the verdicts of PyTorch
+PRECISION_VARIABLE = "CDCONV_PRECISION"  # the precision of detectors for which none is named
 ROUNDS = 3
 # As long as most windows of CDConv, of several lengths.
 INPUTS = [
     {"text": f"{number}，养了一只橘猫" + "，每天早上都要喂" * (number % 3), "text_pair": f"我没养过猫呀{number}"}
     for number in range(16)
 ]
+
+
+def chosen_precision(precision: str, backend: str, device: str | None) -> str:
+    """A precision, where ``auto`` is the value of ``CDCONV_PRECISION``, or else the fastest that is close to fp32.
+
+    That is ``bf16`` on a CPU with the instructions (avx512_bf16 or amx_bf16), where it takes about half the time and
+    changes at most one label in 600, and ``fp32`` elsewhere. So it depends on the machine alone.
+    """
+    if precision != AUTO:
+        return precision
+    if given := os.environ.get(PRECISION_VARIABLE):
+        return check_precision(given)
+    if backend == OnnxBackend.NAME or util.find_spec("torch") is None or (device or best_device()) != "cpu":
+        return "fp32"
+    import torch
+
+    return "bf16" if torch.cpu.get_capabilities().get("architecture") == "x86_64" and has_bf16() else "fp32"
 
 
 def load_backend(name: str | Path, backend: str, *, device: str | None, precision: str) -> Backend:
