@@ -12,8 +12,8 @@ from contradiction.commands.common import SHIPPED
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference import torch_backend
-from contradiction.inference.choice import chosen_precision
 from contradiction.inference.base import BACKENDS, Backend, register
+from contradiction.inference.choice import chosen_precision
 from contradiction.io.files import read_json
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")

@@ -12,6 +12,7 @@ from contradiction.commands.common import (
     BotNameOption,
     ConfigOption,
     DeviceOption,
+    PrecisionOption,
     RevisionOption,
     UserNameOption,
     WindowingOption,
@@ -54,6 +55,7 @@ def evaluate(
     windowing: WindowingOption = None,
     view: ViewOption = None,
     revision: RevisionOption = None,
+    precision: PrecisionOption = "fp32",
     backend: BackendOption = "torch",
     device: DeviceOption = None,
     json: Annotated[Path | None, typer.Option(help="Also write metrics and predictions to this file.")] = None,
@@ -66,6 +68,7 @@ def evaluate(
     """
     from contradiction.detector import ContradictionDetector, check_rule
     from contradiction.evaluation.evaluate import evaluate as run
+    from contradiction.inference.choice import chosen_precision
     from contradiction.methods.loading import load_classifier
     from contradiction.reports.tables import evaluation_notes, evaluation_tables
 
@@ -73,7 +76,10 @@ def evaluate(
         check_file(json)
     detector = None
     if model != BASELINES:
-        classifier = load_classifier(model, view=view, device=device, revision=revision, backend=backend)
+        classifier = load_classifier(
+            model, view=view, device=device, revision=revision, backend=backend,
+            precision=chosen_precision(precision, backend, device),
+        )  # fmt: skip
         check_rule(classifier)
         detector = ContradictionDetector(classifier)
         if windowing:
