@@ -48,7 +48,7 @@ def test_a_table_of_messages_gets_the_verdicts_of_the_same_chats_in_json(detect,
     assert answer == expected
 
 
-def test_json_lines_with_a_message_each_are_the_chats_of_the_same_table(detect, tmp_path):
+def test_json_and_parquet_with_a_message_each_are_the_chats_of_the_same_table(detect, tmp_path):
     file, header = tmp_path / "a.jsonl", ("session_id", "role", "text", "time")
     first, second = (
         [[*row, f"2024-05-01 10:0{at}"] for at, row in enumerate(rows_of(n, c))] for n, c in ((7, CHAT), (8, OTHER))
@@ -58,8 +58,10 @@ def test_json_lines_with_a_message_each_are_the_chats_of_the_same_table(detect, 
     file.write_text("\n" + "\n\n".join(lines), encoding="utf-8")
     (tmp_path / "a.json").write_text(f"[{','.join(lines)}]", encoding="utf-8")
     write_csv(tmp_path / "a.csv", header, rows)
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
     expected = [("7", CHAT), ("8", OTHER)]
-    for name in ("a.jsonl", "a.json", "a.csv"):
+    for name in ("a.jsonl", "a.json", "a.csv", "a.parquet"):
         assert [(str(entry.id), entry.messages) for entry in entries_of(tmp_path / name)] == expected, name
     assert [entry.number for entry in entries_of(file)] == [2, 4]
     code, answers, err = detect(file)

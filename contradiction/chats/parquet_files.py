@@ -1,15 +1,17 @@
 """The chats of Parquet files, which are read bit by bit."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from contradiction.chats import names
-from contradiction.chats.entries import UNREADABLE, Chats, Entry, make_entries
+from contradiction.chats.entries import UNREADABLE, Chats, make_entries
 from contradiction.chats.messages import USUAL, Speakers
 from contradiction.chats.records import CHAT, Chat, read_record
+from contradiction.chats.tables import columns_of, grouped
 from contradiction.chats.text import parse_json
 from contradiction.errors import InputError, first_line
 
@@ -17,7 +19,7 @@ ROWS_AT_ONCE = 1024  # rows of Parquet in memory
 
 
 def open_parquet(path: Path, rows: range | None = None, speakers: Speakers = USUAL) -> Chats:
-    """The chats of a Parquet file, or of consecutive ``rows`` of it, counted from 1.
+    """The chats of a Parquet file, or of consecutive ``rows`` of it, counted from 1, with a chat in each.
 
     Raises:
         InputError: it is not a Parquet file, or there is no chat in the columns.
@@ -31,17 +33,27 @@ def open_parquet(path: Path, rows: range | None = None, speakers: Speakers = USU
             schema, footer = opened.schema_arrow, opened.metadata
         except (pyarrow.ArrowException, OSError, ValueError) as error:  # pyarrow raises any of them
             raise InputError(f"{path}: no Parquet file ({first_line(error)})") from None
-    if not names.holds_chats(schema.names):
-        raise InputError(f"{path}: it has {names.list_names(schema.names, 'column')}; a chat must be {CHAT}")
-    if (session := names.lacks_history(schema.names)) and not names.has_turns(schema.names):
-        raise InputError(f"{path}: it {names.NO_HISTORY.format(session)}")
-    columns = names.read_among(schema.names)
+    where = str(path)
+    grouping = columns_of(schema.names, where) if rows is None else None
+    columns = [*grouping.read] if grouping else names.read_among(schema.names)
     for name in columns:
         if (times := [*map(names.plain, columns)].count(names.plain(name))) > 1:
-            raise InputError(f"{path}: {times} columns are called {name}; rename all but one")
-    rows = range(1, footer.num_rows + 1) if rows is None else rows
-    read = partial(_from_scalars, _class_names(schema), speakers)
-    return Chats(str(path), "parquet", [_parquet_rows(path, columns, rows, read)], len(rows))
+            raise InputError(f"{where}: {times} columns are called {name}; rename all but one")
+    chats = Chats(where, "parquet", [], footer.num_rows if rows is None else len(rows))
+    found = _rows(path, columns, rows or range(1, footer.num_rows + 1))
+    values = partial(_values, _class_names(schema))
+    if grouping:
+        given = ((number, row, _or_error(values, row), number) for number, row in found)
+        return replace(chats, arrivals=[grouped(given, grouping, chats, speakers)])
+    if not names.holds_chats(schema.names):
+        raise InputError(f"{where}: it has {names.list_names(schema.names, 'column')}; a chat must be {CHAT}")
+    if (session := names.lacks_history(schema.names)) and not names.has_turns(schema.names):
+        raise InputError(f"{where}: it {names.NO_HISTORY.format(session)}")
+
+    def read(row: dict[str, Any]) -> list[Chat]:
+        return read_record(values(row), speakers)
+
+    return replace(chats, arrivals=[(e for number, row in found for e in make_entries(number, number, read, row))])
 
 
 def _class_names(schema: Any) -> Mapping[str, list[str]]:
@@ -107,8 +119,8 @@ def _text_bytes(array: Any) -> int:
     return 0
 
 
-def _parquet_rows(path: Path, columns: list[str], rows: range, read: Callable[[Any], list[Chat]]) -> Iterator[Entry]:
-    """The entries; ``columns`` are the ones that are read."""
+def _rows(path: Path, columns: list[str], rows: range) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The numbers of the rows and their cells, as pyarrow gives them; ``columns`` are the ones that are read."""
     import pyarrow
     from pyarrow import parquet
 
@@ -126,20 +138,27 @@ def _parquet_rows(path: Path, columns: list[str], rows: range, read: Callable[[A
             for batch in opened.iter_batches(batch_size=ROWS_AT_ONCE, row_groups=groups, columns=columns):
                 first, number = number + 1, number + batch.num_rows
                 for row_number in range(max(first, rows.start), min(number + 1, rows.stop)):
-                    row = {name: batch[name][row_number - first] for name in columns}
-                    yield from make_entries(row_number, row_number, read, row)
+                    yield row_number, {name: batch[name][row_number - first] for name in columns}
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise InputError(f"{path}: damaged after row {number} ({first_line(error)})") from None
     if number != end or ends[-1] != total:  # pyarrow reads some damaged files without an error
         raise InputError(f"{path}: damaged; its footer says {total:,} rows, and {number:,} can be read")
 
 
-def _from_scalars(classes: Mapping[str, list[str]], speakers: Speakers, row: dict[str, Any]) -> list[Chat]:
+def _values(classes: Mapping[str, list[str]], row: dict[str, Any]) -> dict[str, Any]:
+    """The cells of a row as Python values, and classes by their names."""
     values = {name: _to_python(name, scalar) for name, scalar in row.items()}
     for name, known in classes.items():
         if isinstance(number := values.get(name), int):
             values[name] = known[number] if 0 <= number < len(known) else None  # -1 is no label
-    return read_record(values, speakers)
+    return values
+
+
+def _or_error(values: Callable[[Any], dict[str, Any]], row: dict[str, Any]) -> dict[str, Any] | InputError:
+    try:
+        return values(row)
+    except InputError as error:
+        return error
 
 
 def _to_python(name: str, scalar: Any) -> Any:

@@ -39,8 +39,8 @@ class Columns:
 
     @property
     def read(self) -> set[str]:
-        """All columns that are read."""
-        return {self.chat, *self.texts, *self.times, *filter(None, (self.speaker, self.label))}
+        """All columns that are read, or looked into."""
+        return {self.chat, *self.texts, *self.times, *self.unread, *filter(None, (self.speaker, self.label))}
 
     def said(self, row: Values, whole: bool) -> list[dict[str, Any]]:
         """The messages of a row; of an object of JSON (``whole``), also with the keys that no column is known for."""
