@@ -1,6 +1,10 @@
-"""What a reply costs as its chat grows, for the three ways of reading a history.
+"""What a reply costs as its chat grows, for the three ways of reading a history and for whole chats.
 
     .venv/bin/python bench/turns.py models/e5-small-long-replies --rounds 5
+    .venv/bin/python bench/turns.py models/e5-small-long-replies models/qwen-0.5b --whole
+
+With ``--whole``, models are compared in turn on one chat of 30 turns: all its replies in one scan, and its last reply
+as a monitor adds it.
 
 Chats are put together from CDConv. In each round all ways judge the same replies in turn, so that a machine that slows
 down slows all of them. Medians over the rounds are printed. The windowed way costs one window per earlier turn, so its
@@ -23,12 +27,16 @@ TURNS = (2, 10, 30)
 def main() -> None:
     """Parses the arguments, measures, prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("model", help="a model folder or Hub id")
+    parser.add_argument("models", nargs="+", help="model folders or Hub ids; several only with --whole")
+    parser.add_argument("--whole", action="store_true", help="measure scans and monitors")
     parser.add_argument("--chats", type=int, default=8, help="judged in one batch")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-
-    detector = ContradictionDetector.from_pretrained(options.model, device="cpu")
+    if options.whole:
+        whole_chats(options.models, options.rounds)
+        return
+    [model] = options.models
+    detector = ContradictionDetector.from_pretrained(model, device="cpu")
     ways = {}
     for windowing in WINDOWINGS:
         try:
@@ -45,7 +53,7 @@ def main() -> None:
                 way.batch(chats)
                 if round_number:  # the first warms up
                     seconds.setdefault((turns, windowing), []).append(time.perf_counter() - started)
-    print(f"milliseconds per reply, {options.chats} chats in a batch, {options.rounds} rounds, {options.model}")
+    print(f"milliseconds per reply, {options.chats} chats in a batch, {options.rounds} rounds, {model}")
     print(f"{'turns':>6}" + "".join(f"{windowing:>24}" for windowing in ways))
     for turns in TURNS:
         cells = []
@@ -54,6 +62,35 @@ def main() -> None:
             milliseconds = 1000 * statistics.median(times) / options.chats
             cells.append(f"{milliseconds:10.1f} ms ({ratio(times, reference):5.1f} x)")
         print(f"{turns:>6}" + "".join(f"{cell:>24}" for cell in cells))
+
+
+def whole_chats(models: list[str], rounds: int) -> None:
+    """Prints the times of a scan of a long chat and of its last reply in a monitor, for each model."""
+    turns = TURNS[-1]
+    detectors = {model: ContradictionDetector.from_pretrained(model, device="cpu") for model in models}
+    scans: dict[str, list[float]] = {model: [] for model in models}
+    replies: dict[str, list[float]] = {model: [] for model in models}
+    for round_number in range(rounds + 1):
+        for model, detector in detectors.items():
+            started = time.perf_counter()
+            detector.scan(long_chat(turns, 2 * round_number))
+            scanned = time.perf_counter() - started
+            monitor, chat = detector.monitor(), long_chat(turns, 2 * round_number + 1)
+            for message in chat[:-1]:
+                monitor.add(message)
+            started = time.perf_counter()
+            monitor.add(chat[-1])
+            if round_number:  # the first warms up
+                scans[model].append(scanned)
+                replies[model].append(time.perf_counter() - started)
+    print(f"milliseconds, chats of {turns} turns, {rounds} rounds: median (slowest)")
+    print(f"{'model':<32}{'scan of all replies':>24}{'last reply in a monitor':>28}")
+    for model in models:
+        cells = (
+            f"{1000 * statistics.median(each):,.0f} ({1000 * max(each):,.0f})"
+            for each in (scans[model], replies[model])
+        )
+        print(f"{model:<32}{next(cells):>24}{next(cells):>28}")
 
 
 if __name__ == "__main__":
