@@ -24,7 +24,6 @@ from contradiction.io.hub import model_name
 from contradiction.io.tables import Table
 from contradiction.labels import LABELS
 from contradiction.training.recipe import Recipe
-from paper.results import results
 
 CHAT = [
     {"role": "user", "content": "你养猫吗？"},
@@ -156,17 +155,6 @@ def test_baselines_are_saved_and_shown_beside_a_detector_on_the_same_rows(run, s
     assert all(name in out for name in names)
     assert {result["name"] for result in results.baselines("4-class", "test", tmp_path)} == names
     assert results.baselines("4-class", "test", tmp_path, data="other rows") == []
-
-
-def test_the_results_page_is_written_from_the_kept_evaluations(run, model, sample_repo, tmp_path):
-    kept = tmp_path / "kept" / "quick.json"
-    run("evaluate", model, "--data", sample_repo, "--json", kept)
-    page = tmp_path / "README.md"
-    code, _, _ = run("--folder", kept.parent, "--out", page, script=results)
-    result = json.loads(kept.read_text(encoding="utf-8"))
-    assert code == 0
-    [row] = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| quick |")]
-    assert f"| {100 * result['metrics']['macro_f1']:.1f} (" in row
 
 
 def test_a_broken_record_prints_one_line(run, model, sample_repo, tmp_path):

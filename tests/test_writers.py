@@ -3,11 +3,8 @@
 import json
 import os
 import shutil
-import signal
-import time
 
 import pytest
-from helpers import processes
 from helpers.chats import line, objects
 
 from contradiction.chats.writers import rejected_path
@@ -73,21 +70,6 @@ def test_a_run_interrupted_anywhere_ends_with_the_same_files(detect, mixed, whol
 
 
 SMALL_CHUNKS = "from contradiction.chats import chunks; chunks.CHUNK_WINDOWS = 8\n"
-
-
-def test_a_killed_process_resumes_to_the_same_files(detect, sample_chats, detect_model, small_chunks, tmp_path):
-    file, whole, cut = (tmp_path / name for name in ("chats.jsonl", "whole.jsonl", "cut.jsonl"))
-    file.write_text("\n".join(["{bad", *map(line, sample_chats[:300])]), encoding="utf-8")
-    detect(file, "--out", whole)
-    process = processes.start_cdconv("detect", file, "--model", detect_model, "--out", cut, before=SMALL_CHUNKS)
-    while process.poll() is None and (not cut.exists() or cut.stat().st_size < 1000):
-        time.sleep(0.001)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
-    assert 0 < cut.stat().st_size < whole.stat().st_size
-    code, _, err = detect(file, "--out", cut, "--resume")
-    assert kept(cut) == kept(whole)
-    assert (code, err[-1].split(", ")[0]) == (1, "cdconv: 300 chats")
 
 
 def test_only_the_same_run_can_be_resumed(detect, mixed, whole, detect_model, tmp_path):
