@@ -7,8 +7,7 @@ messages alone, and reads replies alone.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -21,7 +20,7 @@ from contradiction.conversation import USER
 from contradiction.errors import InputError
 from contradiction.io.endpoint import Endpoint, NoAnswerError, RefusedError
 from contradiction.serving.endpoints import caller_of
-from contradiction.serving.service import WATCH
+from contradiction.serving.service import WATCH, Places
 
 PATH = "/v1/reply"
 SECONDS = 30.0  # until a reply is too late
@@ -57,6 +56,7 @@ class Bot:
         url: the address of the endpoint, including ``/v1``.
         model: the model that the endpoint serves; also the name that visitors see.
         seconds: the longest time until a reply.
+        places: those of the visitors who wait for a reply.
 
     Raises:
         InputError: the address is not one of HTTP, or no header can hold the key in ``$CDCONV_BOT_KEY``.
@@ -65,7 +65,7 @@ class Bot:
     url: str
     model: str
     seconds: float = SECONDS
-    _asking: set[str] = field(default_factory=set, repr=False)
+    places: Places = field(default_factory=lambda: Places(MAX_WAITING, 1), repr=False)
 
     def __post_init__(self) -> None:
         self._endpoint = Endpoint(self.model, url=self.url, key_variable=KEY, timeout=self.seconds)
@@ -88,17 +88,6 @@ class Bot:
             return answer.text[:LONGEST]
         logging.getLogger(__name__).warning("%s: no reply: %s", self._endpoint.url, why)
         raise HTTPException(502, "the bot gave no reply; try again later")
-
-    @asynccontextmanager
-    async def place(self, visitor: str) -> AsyncIterator[None]:
-        """A place among the visitors who wait for a reply; raises an HTTPException of status 503 if there is none."""
-        if visitor in self._asking or len(self._asking) >= MAX_WAITING:
-            raise HTTPException(503, "the bot is busy; try again soon", {"retry-after": "2"})
-        self._asking.add(visitor)
-        try:
-            yield
-        finally:
-            self._asking.discard(visitor)
 
 
 def from_environment() -> Bot | None:
@@ -130,7 +119,7 @@ def router(bot: Bot) -> APIRouter:
             raise InputError("the last message before a reply must be the user's")
         if len(messages) > MESSAGES or sum(len(message["content"]) for message in messages) > CHARACTERS:
             raise InputError(f"the bot is asked about at most {MESSAGES} messages and {CHARACTERS:,} characters")
-        async with bot.place(caller_of(request)):
+        with bot.places.taken(caller_of(request)):
             return {"reply": await _unless(request.is_disconnected, bot.reply(messages))}
 
     return routes

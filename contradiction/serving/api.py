@@ -231,10 +231,14 @@ def _route(services: Mapping[str, Service], name: str, endpoint: Endpoint) -> An
 def _counts(services: Mapping[str, Service]) -> dict[str, tuple[str, Mapping[str, float]]]:
     """What the detectors did, by the name of the count."""
     joined = [service.predictions for service in services.values()]
+    working = sum(len(service.places) for service in services.values())
     verdicts = sum((service.verdicts for service in services.values()), Counter[tuple[str, str]]())
     by_kind = {f'{{contradiction="{c}",checked="{checked}"}}': n for (c, checked), n in sorted(verdicts.items())}
     return {
-        "cdconv_requests_working": ("Requests that are worked on.", {"": sum(s.working for s in services.values())}),
+        "cdconv_requests_working": (
+            "Requests that are worked on.",
+            {"": working},
+        ),
         "cdconv_rows_waiting": ("Rows that wait to be predicted.", {"": sum(each.waiting for each in joined)}),
         "cdconv_rows_total": ("Rows predicted.", {"": sum(each.rows for each in joined)}),
         "cdconv_rows_repeated_total": ("Rows asked for again, and known.", {"": sum(each.repeated for each in joined)}),

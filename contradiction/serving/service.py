@@ -23,6 +23,32 @@ T = TypeVar("T")
 WATCH = 0.25  # seconds between checks that the caller is still connected
 
 
+class Places:
+    """Places for the requests that are worked on or wait: ``most`` in all, and ``per_caller`` for each caller."""
+
+    def __init__(self, most: int, per_caller: int) -> None:
+        self._most, self._per_caller, self._lock = most, per_caller, Lock()
+        self._callers: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        """How many are taken."""
+        return self._callers.total()
+
+    @contextmanager
+    def taken(self, caller: str) -> Iterator[None]:
+        """Takes a place inside the block; raises BusyError if there is none."""
+        with self._lock:
+            if len(self) >= self._most or self._callers[caller] >= self._per_caller:
+                raise BusyError
+            self._callers[caller] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._callers[caller] -= 1
+                self._callers += Counter()  # drops the callers who have none
+
+
 class Service:
     """Judges chats for many callers at a time. Its methods may be called from any thread.
 
@@ -30,6 +56,7 @@ class Service:
         detector: the detector; its name is that of the model's folder, because callers may not see where that is.
         source: the name by which the detector was loaded.
         predictions: joins the requests, and counts them.
+        places: those of the requests.
         pool: the threads in which requests wait.
         verdicts: (``contradiction``, ``checked``) of a verdict -> how many there were.
 
@@ -47,13 +74,8 @@ class Service:
         # The threads wait for the one that predicts, which takes rows of each caller in turn.
         self.pool = ThreadPoolExecutor(self.limits.requests, "requests")
         self.verdicts: Counter[tuple[str, str]] = Counter()
-        self._working: Counter[str] = Counter()
+        self.places = Places(self.limits.requests, self.limits.per_caller)
         self._lock = Lock()
-
-    @property
-    def working(self) -> int:
-        """How many requests are worked on or wait."""
-        return self._working.total()
 
     def ticket(self, caller: str = "") -> Ticket:
         """A ticket for one request, which starts now."""
@@ -129,10 +151,8 @@ class Service:
         ``gone`` says whether the caller has gone, which ends the request.
         """
         ticket = self.ticket(caller)
-        with self.place(caller):
-            work = asyncio.ensure_future(
-                asyncio.get_running_loop().run_in_executor(self.pool, self.answer, call, ticket)
-            )
+        with self.places.taken(caller):
+            work = asyncio.get_running_loop().run_in_executor(self.pool, self.answer, call, ticket)
             try:
                 while not (await asyncio.wait([work], timeout=WATCH))[0]:
                     ticket.cancelled = ticket.cancelled or (gone is not None and await gone())
@@ -141,20 +161,6 @@ class Service:
                 ticket.cancelled = True
                 work.cancel()
                 raise
-
-    @contextmanager
-    def place(self, caller: str = "") -> Iterator[None]:
-        """A place among the requests that are worked on or wait; raises BusyError if there is none."""
-        with self._lock:
-            if self.working >= self.limits.requests or self._working[caller] >= self.limits.per_caller:
-                raise BusyError
-            self._working[caller] += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._working[caller] -= 1
-                self._working += Counter()  # drops the callers who have none
 
     def _records(self, verdicts: Sequence[Verdict]) -> list[Record]:
         self.count(verdicts)

@@ -127,7 +127,7 @@ def test_each_visitor_waits_for_one_reply_at_a_time(web, bot_server):
         before = len(bot_server.requests)
         first = pool.submit(reply, web, "hang")
         wait_for(lambda: len(bot_server.requests) > before)
-        assert reply(web, "你好") == (503, {"error": "the bot is busy; try again soon"})
+        assert reply(web, "你好") == (503, {"error": "the service is busy; try again soon"})
         assert first.result()[0] == 502
     assert reply(web, "你好")[0] == 200
 
