@@ -1,4 +1,4 @@
-"""Exports a model folder: its weights in fp16, or files for ONNX Runtime that are checked against PyTorch."""
+"""Exports a model folder: in fp16, merged with its base, or as files for ONNX Runtime that are checked."""
 
 import shutil
 import warnings
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contradiction.decision import Rule, decide
+from contradiction.decoder.chats import CHAT_TEMPLATE
 from contradiction.errors import InputError
 from contradiction.inference.base import Backend
 from contradiction.inference.onnx_backend import MADE_FROM, MAX_LENGTH, OnnxBackend, OpenVinoBackend
@@ -20,6 +21,7 @@ from contradiction.io.environment import check_installed
 from contradiction.io.files import check_new, new_file, new_folder, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.decoder import DecoderClassifier
 from contradiction.methods.loading import method_of, parts_of, save_rule
 from contradiction.training import record
 
@@ -31,6 +33,9 @@ HEADS = ("classifier", "classifier.out_proj")  # the last layer of BERT and of R
 
 def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) -> Path:
     """Copies a model folder and converts the weights of all its checkpoints to fp16.
+
+    A causal detector is merged with its base, into a classifier that transformers loads and that judges the last reply
+    of a chat. It has no decision rule; the chat template of its tokenizer writes a chat for it.
 
     Args:
         model: a folder that training wrote; the copy has its record and decision rule.
@@ -46,6 +51,8 @@ def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) 
             folder, a weight is out of the range of fp16, or there is no head to calibrate.
     """
     model, out = Path(model), Path(out)
+    if method_of(model) is DecoderClassifier and not calibrate_head:
+        return _merge(model, out)
     files = [part / name for part in parts_of(model) for name in method_of(part).WEIGHTS if (part / name).is_file()]
     if not files or not record.read(model).get("parameters"):
         raise InputError(f"{model}: holds no finished model; `cdconv train` writes one")
@@ -61,6 +68,21 @@ def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) 
             manifest.forget(part.parent, "onnx/")
         for file in files:
             _convert(file, folder / file.parent.relative_to(model), calibrate_head)
+    return out
+
+
+def _merge(model: Path, out: Path) -> Path:
+    check_new(out, [model])
+    detector = DecoderClassifier.load(model)
+    merged, tokenizer = detector.network.as_classifier(), detector.reader.tokenizer
+    merged.config.id2label = dict(enumerate(detector.labels))
+    merged.config.label2id = {label: number for number, label in enumerate(detector.labels)}
+    merged.config.pad_token_id = tokenizer.pad_token_id
+    tokenizer.chat_template = CHAT_TEMPLATE
+    with new_folder(out) as folder:
+        merged.half().save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        write_json(folder / "config.json", read_json(folder / "config.json") | {"dtype": "float32"})
     return out
 
 

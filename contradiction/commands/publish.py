@@ -48,6 +48,8 @@ def export(
 ) -> None:
     """Copies a model folder with its weights in fp16, or writes files for other backends beside the weights.
 
+    A causal detector is merged with its base, into a model that `pipeline` loads.
+
     The new file is compared with PyTorch, on the validation split of --data or on the embedded sample. A file that
     loses more than 0.5 points of macro-F1, or changes too many labels, is not kept.
     """

@@ -1,7 +1,6 @@
 """Writes a chat in the template of a chat model and finds the token at the end of each message."""
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import ASSISTANT, USER
@@ -13,6 +12,10 @@ if TYPE_CHECKING:
 
 BASE_VARIABLE = "CDCONV_BASE"  # names a folder with the base model, which is then used in place of its Hub id
 START, END = "<|im_start|>", "<|im_end|>"  # of a message in ChatML
+# Writes messages as a reader does, without the removal of markup.
+CHAT_TEMPLATE = (
+    "{% for message in messages %}" + START + "{{ message.role }}\n{{ message.content }}" + END + "{% endfor %}"
+)
 
 
 class ChatReader:
@@ -43,10 +46,6 @@ class ChatReader:
         """The marks of a message and the end of its text, at most ``limit`` tokens."""
         head = len(self._heads[role])
         return tokens[:head] + tokens[head:][-(limit - head) :] if len(tokens) > limit else tokens
-
-    def text(self, messages: Sequence[tuple[str, str]]) -> str:
-        """A chat of roles and texts as one text, for a text-classification pipeline."""
-        return "".join(f"{START}{role}\n{self._clean(text)}{END}" for role, text in messages)
 
     def _ids(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False, verbose=False)

@@ -153,7 +153,10 @@ class Network(nn.Module):
         """A sequence classifier of transformers with the same logits at the last token; the adapter must be merged."""
         from transformers import AutoModelForSequenceClassification
 
-        config = type(self.body.config)(**{**self.body.config.to_dict(), "num_labels": self.shape.labels})
+        values = {
+            name: value for name, value in self.body.config.to_dict().items() if name not in ("id2label", "label2id")
+        }
+        config = type(self.body.config)(**values, num_labels=self.shape.labels)
         model = AutoModelForSequenceClassification.from_config(config)
         model.model.load_state_dict(self.body.state_dict())
         model.score.weight.data.copy_(self.score.weight * self._scale)

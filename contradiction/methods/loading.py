@@ -87,7 +87,7 @@ def find_model(name: str | Path) -> str | Path:
     if Path(name).exists():
         return name
     folder = SHIPPED.parent / str(name).removeprefix("models/")
-    if folder.parent == SHIPPED.parent and (folder / CONFIG).is_file():
+    if folder.parent == SHIPPED.parent and any((folder / method.MARKER).is_file() for method in METHODS):
         return folder
     # A Hub id has one slash, and its owner is no dot.
     if Path(name).is_absolute() or str(name).startswith((".", "~", "models/")) or str(name).count("/") > 1:
