@@ -83,7 +83,9 @@ def test_scan_judges_every_reply_as_if_it_were_the_last(detector, long_chat):
         assert verdict.scores == pytest.approx(alone.scores, abs=1e-6)
 
 
-def test_batched_scans_equal_single_scans(detector, long_chat):
+@pytest.mark.parametrize("chunk", [5, base_detector.CHUNK])
+def test_batched_scans_equal_single_scans(detector, long_chat, monkeypatch, chunk):
+    monkeypatch.setattr(base_detector, "CHUNK", chunk)
     chats = [long_chat[:6], long_chat[2:20], long_chat[:1], long_chat]
     together = detector.scan_batch(chats, batch_size=5)
     assert [len(group) for group in together] == [3, 9, 0, 12]
@@ -91,17 +93,6 @@ def test_batched_scans_equal_single_scans(detector, long_chat):
         for one, other in zip(detector.scan(messages), verdicts, strict=True):
             assert one.label == other.label
             assert one.scores == pytest.approx(other.scores, abs=1e-6)
-
-
-def test_windows_are_processed_in_chunks(detector, long_chat, monkeypatch):
-    whole, reads, predict = detector.scan(long_chat), [], detector.classifier.predict
-    monkeypatch.setattr("contradiction.base_detector.CHUNK", 5)
-    monkeypatch.setattr(
-        detector.classifier, "predict", lambda rows, **options: reads.append(len(rows)) or predict(rows, **options)
-    )
-    for one, other in zip(whole, detector.scan(long_chat), strict=True):
-        assert one.scores == pytest.approx(other.scores, abs=1e-6)
-    assert len(reads) > 1
 
 
 def test_chats_are_read_when_the_windows_before_them_are_judged(detector, long_chat, monkeypatch):
@@ -157,12 +148,6 @@ def test_the_first_reply_is_judged_only_for_a_contradiction_within_it(detector):
     assert verdict.checked
 
 
-def test_a_two_class_detector_says_that_it_cannot_judge_the_first_reply(two_class):
-    verdict = two_class(chat("你养猫吗？", "我养猫，我从来没养过猫"))
-    assert (verdict.label, verdict.checked) == (None, False)
-    assert "this is the first reply" in verdict.reason
-
-
 def test_a_chat_without_a_reply_has_nothing_to_judge(detector):
     verdict = detector([{"role": "user", "content": "在吗"}])
     assert (verdict.label, verdict.checked, verdict.reply) == (None, False, ())
@@ -175,11 +160,6 @@ def test_max_turns_limits_the_reading_and_reports_it(detector, long_chat):
     assert all(word in verdict.reason for word in ("of 11 earlier turns", "last 3", "max_turns"))
     assert verdict.scores == pytest.approx(detector(long_chat[-8:]).scores, abs=1e-6)
     assert detector.with_settings(max_turns=11)(long_chat).checked
-
-
-def test_a_history_too_long_for_one_input_is_truncated_and_reported(detector, long_chat):
-    verdict = detector.with_settings(windowing="unstructured")(long_chat)
-    assert "of the history were not read: the model reads at most 64" in verdict.reason
 
 
 def test_a_model_judges_the_language_that_it_was_trained_on(english_model, tmp_path):
@@ -206,9 +186,7 @@ def verdict(label, probability, **others):
     [
         (HISTORY, 0.81, "sure"),
         (HISTORY, 0.79, "likely"),
-        (HISTORY, 0.6, "likely"),
         (HISTORY, 0.59, "unsure"),
-        (NON_CONTRADICTION, 0.19, "sure"),
         (NON_CONTRADICTION, 0.39, "likely"),
         (NON_CONTRADICTION, 0.41, "unsure"),
         (NON_CONTRADICTION, 0.85, "unsure"),  # below a high threshold: not called, but hardly consistent

@@ -23,11 +23,6 @@ def folder(request, random_model):
     return random_model(request.param)
 
 
-@pytest.fixture(scope="module")
-def detector(folder):
-    return ContradictionDetector.from_pretrained(folder)
-
-
 def test_a_model_without_a_view_is_rejected_unless_one_is_named(folder, tmp_path):
     backend = TorchBackend.load(folder)
     backend.config = {key: value for key, value in backend.config.items() if key != VIEW_KEY}
@@ -36,13 +31,6 @@ def test_a_model_without_a_view_is_rejected_unless_one_is_named(folder, tmp_path
     with pytest.raises(InputError, match=r"'flat'.*sentence-pair"):
         CheckpointClassifier(backend, view="flat")
     assert CheckpointClassifier(backend, view="sentence-pair").columns == ("b1", "b2")
-
-
-def test_a_model_with_other_labels_is_rejected(folder):
-    backend = TorchBackend.load(folder)
-    backend.config = {**backend.config, "id2label": {index: f"LABEL_{index}" for index in range(4)}}
-    with pytest.raises(InputError, match="its labels are LABEL_0, LABEL_1"):
-        CheckpointClassifier(backend)
 
 
 def test_numbered_labels_are_those_of_the_task_if_a_view_is_named(folder, run, sample_repo, tmp_path):

@@ -145,16 +145,3 @@ def test_an_array_of_messages_is_a_list(detector):
     for value in (np.array(3), 3, "你好", b"", {"role": "user"}, None):
         with pytest.raises(InputError, match="messages is .*; it must be a list"):
             list_messages(value)
-
-
-def test_a_chat_given_with_its_key_names_what_to_pass(detector):
-    with pytest.raises(InputError, match=r"chat\['messages'\]"):
-        detector({"messages": chat(*CHAT)})
-
-
-def test_arrays_are_invalid_roles_and_count_as_tool_calls_unless_empty():
-    with pytest.raises(InputError, match="role array"):
-        read_turns([{"role": np.array(["user", "bot"]), "content": "我"}])
-    for calls, turns in ((np.array([], dtype=object), 1), (np.array([{"id": 1}, {"id": 2}], dtype=object), 0)):
-        chat = [{"role": "user", "content": "我"}, {"role": "assistant", "content": "", "tool_calls": calls}]
-        assert len(read_turns(chat)) == turns

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from helpers.chats import chat
 from helpers.rules import NAMES, added, decided, macro_f1
 from helpers.runs import CURVE
 from scipy.special import softmax
@@ -47,17 +46,7 @@ def test_a_new_rule_is_in_the_manifest(tmp_path):
     assert load_rule(tmp_path) == Rule(temperature=3.0)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"heat": 3},
-        {"temperature": 0, "curve": []},
-        {"biases": [1], "curve": []},
-        {"prior": 7, "curve": []},
-        {"prior": 0, "curve": []},
-        "warm",
-    ],
-)
+@pytest.mark.parametrize("wrong", [{"heat": 3}, {"temperature": 0, "curve": []}, {"prior": 7, "curve": []}, "warm"])
 def test_a_damaged_rule_raises_one_line_that_names_the_file(tmp_path, wrong):
     write_json(tmp_path / "config.json", {KEY: wrong})
     with pytest.raises(InputError, match=r"config\.json: .*cdconv calibrate"):
@@ -100,14 +89,15 @@ def test_two_classes_are_decided_by_the_threshold(calibrated, sample_repo):
     sure = np.abs(given - rule.threshold) > 1e-5
     assert (np.array(result["predictions"])[sure] == (given >= rule.threshold)[sure]).all()
     assert {*result["predictions"]} == {0, 1}
+    four = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="4-class")
+    np.testing.assert_allclose(given, np.array(four["probabilities"])[:, 1:].sum(1), atol=3e-5)
 
 
 @pytest.mark.parametrize("rule", [Rule(), Rule(threshold=0.2), Rule(1.0, {"intra-sentence": 3.0}, 0.6)])
-def test_a_row_and_a_chat_of_its_utterances_are_decided_alike(detector, sample_rows, rule):
+def test_a_row_and_a_chat_of_its_utterances_are_decided_alike(detector, sample_rows, sample_chats, rule):
     classifier = CheckpointClassifier(detector.classifier.backend, "flatten", rule=rule)
     rows = classifier.classify(sample_rows[:40])
-    chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:40]]
-    verdicts = ContradictionDetector(classifier).batch(chats)
+    verdicts = ContradictionDetector(classifier).batch(sample_chats[:40])
     assert [row.label for row in rows] == [verdict.label for verdict in verdicts]
     assert [row.scores for row in rows] == [pytest.approx(verdict.scores, abs=1e-6) for verdict in verdicts]
 

@@ -1,7 +1,6 @@
 """The façade turns chats into verdicts, reports text that it did not read, and agrees with a plain pipeline."""
 
 import copy
-import math
 import pickle
 import random
 import re
@@ -31,16 +30,8 @@ def detector(folder):
 
 
 @pytest.fixture(scope="module")
-def chats(sample_rows):
-    return [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:100]]
-
-
-def test_a_verdict_gives_the_probability_of_every_label(detector):
-    verdict = detector(chat(*CHAT))
-    assert tuple(verdict.scores) == LABELS[detector.task]
-    assert math.isclose(sum(verdict.scores.values()), 1, abs_tol=1e-6)
-    assert verdict.score == verdict.scores[verdict.label]
-    assert (verdict.checked, verdict.reason) == (True, None)
+def chats(sample_chats):
+    return sample_chats[:100]
 
 
 def test_a_verdict_has_no_truth_value(detector):
@@ -60,44 +51,30 @@ def test_a_detector_can_be_pickled_and_copied(detector):
 
 def test_the_pipeline_agrees_with_the_facade(folder, detector, chats):
     classify = pipeline("text-classification", model=str(folder), top_k=None)
+    long = chat("很" * 50, "好" * 50, *CHAT[2:])
     inputs = [
         detector.classifier.model_input(dict(zip(("u1", "b1", "u2", "b2"), [m["content"] for m in chat], strict=True)))
-        for chat in chats
+        for chat in [*chats, long]
     ]
-    answers = zip(classify(inputs, truncation=True), detector.batch(chats), strict=True)
+    *answers, last = zip(classify(inputs, truncation=True), detector.batch([*chats, long]), strict=True)
     whole = [(scores, verdict) for scores, verdict in answers if verdict.checked]
-    assert len(whole) > len(chats) / 2  # of a long chat, a pipeline reads another part
-    for scores, verdict in whole:
+    assert len(whole) > len(chats) / 2  # where the history and the question are long, a pipeline reads another part
+    for scores, verdict in [*whole, last]:
         assert {score["label"]: score["score"] for score in scores} == pytest.approx(dict(verdict.scores), abs=1e-5)
-
-
-def test_the_pipeline_truncates_like_the_facade(folder, detector):
-    long = chat("很" * 50, "好" * 50, *CHAT[2:])
-    classify = pipeline("text-classification", model=str(folder), top_k=None)
-    texts = dict(zip(("u1", "b1", "u2", "b2"), [message["content"] for message in long], strict=True))
-    scores = classify([detector.classifier.model_input(texts)], truncation=True)[0]
-    verdict = detector(long)
-    assert {score["label"]: score["score"] for score in scores} == pytest.approx(dict(verdict.scores), abs=1e-5)
 
 
 def test_a_chat_gets_the_same_verdict_whatever_batch_it_is_in(detector, chats):
     alone = [detector(chat) for chat in chats[:20]]
-    order = list(range(len(chats)))
-    random.Random(0).shuffle(order)
-    shuffled = dict(zip(order, detector.batch([chats[index] for index in order], batch_size=7), strict=True))
+    order, done = random.Random(0).sample(range(len(chats)), len(chats)), []
+    judged = detector.batch([chats[index] for index in order], batch_size=7, on_batch=done.append)
+    assert sum(done) == len(chats)
+    shuffled = dict(zip(order, judged, strict=True))
     for index, verdict in enumerate(alone):
         assert shuffled[index].label == verdict.label
         assert shuffled[index].scores == pytest.approx(verdict.scores, abs=1e-6)
 
 
-def test_history_names_the_message_that_the_reply_contradicts(detector, chats):
-    verdicts = detector.batch(chats)
-    for verdict in verdicts:
-        assert verdict.evidence == ((1,) if verdict.label == "history" and verdict.checked else ())
-    assert any(verdict.evidence for verdict in verdicts) == (detector.task == "4-class")
-
-
-@pytest.mark.parametrize("reply", ["", "   ", "。。。", "？！…", "\n\t", "\u200d"])
+@pytest.mark.parametrize("reply", ["", "？！…"])
 def test_a_reply_without_words_is_not_judged_and_never_passes(detector, reply):
     verdict = detector(chat(*CHAT[:3], reply))
     assert (verdict.label, verdict.score, dict(verdict.scores)) == (None, None, {})
@@ -120,9 +97,6 @@ def test_the_reply_is_kept_whole_if_it_fits(detector):
     assert "of the history were not read" in verdict.reason
     # A changed first character of the reply has an effect, so it was read.
     assert detector(chat("好" * 60, *CHAT[1:3], "我" + long[1:])).scores != verdict.scores
-
-
-def test_a_reply_that_is_itself_too_long_is_reported_as_truncated(detector):
     assert "of the history and of the reply were not read" in detector(chat(*CHAT[:3], "很" * 100)).reason
 
 
@@ -152,10 +126,10 @@ def test_an_nli_model_is_loaded_only_with_a_view_of_chats(random_model):
 @pytest.mark.parametrize(
     ("chats", "message"),
     [
-        (None, "chats is null"), ("你好", "chats is text"), ({"messages": chat(*CHAT)}, "chats is an object"),
+        ({"messages": chat(*CHAT)}, "chats is an object"),
         (chat(*CHAT), r"chats\[0\]: messages is one message"),
     ],
-)  # fmt: skip
+)
 def test_the_error_names_a_value_that_is_not_a_list_of_chats(detector, chats, message):
     assert detector.batch([]) == []
     for ask in (detector.batch, detector.scan_batch):
@@ -163,18 +137,11 @@ def test_the_error_names_a_value_that_is_not_a_list_of_chats(detector, chats, me
             ask(chats)
 
 
-def test_progress_counts_every_chat_once(detector, chats):
-    done = []
-    detector.batch(chats, batch_size=16, on_batch=done.append)
-    assert sum(done) == len(chats)
-
-
 @pytest.mark.parametrize(
     ("messages", "message"),
     [
         ("你好", "messages is text"),
         ([], "messages is empty"),
-        (["你好"], "messages[0] is text"),
         ([{"role": "user"}], "messages[0] has no 'content'"),
         ([{"content": "你好"}], "messages[0] has no 'role'"),
         ([{"role": "bot", "content": "你好"}], "messages[0]: role 'bot'; allowed are user, assistant, system"),

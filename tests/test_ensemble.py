@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.chats import chat
-from helpers.runs import TINY, train, with_options
+from helpers.runs import train, with_options
 from scipy.special import log_softmax, softmax
 from transformers import pipeline
 
@@ -127,23 +127,6 @@ def test_each_member_is_a_plain_checkpoint_named_in_the_card_and_the_record(both
     ):
         assert line in card
     assert "model soup" not in card
-
-
-def test_an_ensemble_can_teach_and_its_evaluation_updates_its_card(both, sample_repo, tmp_path):
-    from contradiction.evaluation.results import evaluations_of
-
-    student = Recipe.of(
-        name="student", view="flatten", config="4-class", epochs=1, teachers=[str(both)],
-        scratch=TINY,
-    )  # fmt: skip
-    assert train(student, data=sample_repo, out=tmp_path / "student").is_dir()
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    assert not cli.app(
-        ["evaluate", str(both), "--data", str(sample_repo), "--json", str(kept / "both.json")], standalone_mode=False
-    )
-    assert [result["name"] for result in evaluations_of(both, kept)] == ["both"]
-    assert evaluations_of(both / "pair", kept) == []
 
 
 def test_an_invalid_ensemble_is_rejected(members, both, quick_model, random_model, sample_repo, tmp_path):

@@ -25,27 +25,18 @@ from contradiction.training.recipe import Recipe
 from paper.soup import soup
 
 
-def chats(rows):
-    texts = ([row[column] for column in ("u1", "b1", "u2", "b2")] for row in rows[:40])
-    return [[{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(chat)] for chat in texts]
-
-
 @pytest.fixture(scope="module")
 def exported(quick_model, tmp_path_factory):
     return export(quick_model, tmp_path_factory.mktemp("export") / "half")
 
 
-def test_weights_are_halved_and_other_files_are_copied(exported, quick_model):
+def test_weights_are_halved_and_the_facade_judges_the_same(exported, quick_model, sample_chats):
     assert (exported / WEIGHTS).stat().st_size < 0.55 * (quick_model / WEIGHTS).stat().st_size
-    assert {tensor.dtype for tensor in load_file(exported / WEIGHTS).values()} == {torch.float16}
     assert {path.name for path in exported.iterdir()} == {path.name for path in quick_model.iterdir()}
-
-
-def test_the_facade_converts_exported_weights_and_judges_the_same(exported, quick_model, sample_rows):
     detector = ContradictionDetector.from_pretrained(exported)
     assert {parameter.dtype for parameter in detector.classifier.backend.model.parameters()} == {torch.float32}
-    before = ContradictionDetector.from_pretrained(quick_model).batch(chats(sample_rows))
-    for one, other in zip(before, detector.batch(chats(sample_rows)), strict=True):
+    before = ContradictionDetector.from_pretrained(quick_model).batch(sample_chats[:40])
+    for one, other in zip(before, detector.batch(sample_chats[:40]), strict=True):
         assert one.scores == pytest.approx(other.scores, abs=2e-3)
 
 
@@ -72,14 +63,6 @@ def test_with_a_calibrated_head_transformers_gives_the_calibrated_probabilities(
     assert {score["label"]: score["score"] for score in uncalibrated} != pytest.approx(before[0], abs=0.05)
 
 
-def test_a_head_without_a_calibration_to_take_is_refused(quick_model, tmp_path):
-    model = shutil.copytree(quick_model, tmp_path / "model")
-    save_rule(model, Rule(1.0, {INTRA: 0.0}))
-    with pytest.raises(InputError, match=f"{model}: its decision rule has no calibration"):
-        export(model, tmp_path / "out", calibrate_head=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
-
-
 def test_a_model_that_cannot_be_exported_is_rejected(quick_model, exported, tmp_path):
     with pytest.raises(InputError, match="exists already"):
         export(quick_model, exported)
@@ -88,6 +71,11 @@ def test_a_model_that_cannot_be_exported_is_rejected(quick_model, exported, tmp_
     assert not (exported / "half").exists()
     with pytest.raises(InputError, match="holds no finished model"):
         export(tmp_path, tmp_path / "out")
+    model = shutil.copytree(quick_model, tmp_path / "model")
+    save_rule(model, Rule(1.0, {INTRA: 0.0}))
+    with pytest.raises(InputError, match=f"{model}: its decision rule has no calibration"):
+        export(model, tmp_path / "out", calibrate_head=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_a_weight_too_large_for_fp16_is_named_and_nothing_is_left(quick_model, tmp_path):

@@ -15,11 +15,10 @@ from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.inputs.windows import windows
 from contradiction.io.files import read_json
-from contradiction.labels import LABELS, OTHER, STAGES
+from contradiction.labels import OTHER, STAGES
 from contradiction.methods.base import Prediction
 from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.reports.model_card import write_cards
-from contradiction.settings import Settings
 from contradiction.training import record
 from contradiction.training import train as train_module
 from contradiction.training.loop import train_checkpoint
@@ -34,10 +33,6 @@ QUICK = Recipe.of(
     learning_rate=3e-3,
     class_weights="balanced",
 )
-CHAT = [
-    {"role": ("user", "assistant")[index % 2], "content": text}
-    for index, text in enumerate(("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀"))
-]
 
 
 @pytest.fixture(scope="module")
@@ -78,24 +73,6 @@ def test_the_most_probable_stage_names_a_row_and_a_verdict_and_the_first_one_is_
     assert detector.verdict(case, [Prediction(probabilities)]).kind == "history"
 
 
-def test_the_prior_of_the_data_leaves_the_probabilities_unchanged(detector):
-    turns = [Turn(f"u{place}", f"b{place}", (2 * place,), (2 * place + 1,)) for place in range(3)]
-    case = Case(turns, 2, windows(turns, 2))
-    probabilities = [dict(zip(STAGES, values, strict=True)) for values in ((0.45, 0.1, 0.9), (0.45, 0.1, 0.8))]
-    scores = []
-    for prior in (None, 0.37):
-        one = ContradictionDetector(
-            HierarchicalClassifier(detector.classifier.stages, rule=Rule(prior=0.37)),
-            Settings(prior=prior, threshold=0.5),
-        )
-        scores.append(one.verdict(case, [Prediction(probability) for probability in probabilities]))
-    assert scores[0].label == "history"
-    assert scores[0].evidence
-    assert [verdict.score for verdict in scores[0].further] == pytest.approx([0.8])
-    assert [verdict.score for verdict in scores[1].further] == pytest.approx([0.8])
-    assert scores[0].evidence == scores[1].evidence
-
-
 def test_stages_read_the_views_of_the_paper():
     assert [VIEWS[stage.data.view] for stage in QUICK.stages()] == [
         ("u2", "b2"),
@@ -112,13 +89,6 @@ def test_the_folder_contains_a_plain_checkpoint_per_stage(folder):
         classify = pipeline("text-classification", model=str(folder / stage), top_k=None)
         scores = classify([{"text": "它叫什么名字？", "text_pair": "我没养过猫呀"}])[0]
         assert sorted(row["label"] for row in scores) == sorted(labels)
-
-
-def test_from_pretrained_recognises_a_hierarchy_by_its_file(detector):
-    assert isinstance(detector.classifier, HierarchicalClassifier)
-    verdict = detector(CHAT)
-    assert tuple(verdict.scores) == LABELS["4-class"]
-    assert sum(verdict.scores.values()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from contradiction.inference.base import Scores
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods.base import SoftmaxClassifier
-from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.loading import (
     METHODS,
     calibrate,
@@ -84,18 +83,6 @@ def test_a_new_method_can_be_calibrated_and_evaluated(folder, sample_repo):
     assert len(result["predictions"]) == len(load_split(sample_repo, "2-class", "test"))
 
 
-def test_a_new_method_can_be_a_member_of_an_ensemble(folder, random_model, overlap, tmp_path):
-    both = tmp_path / "both"
-    shutil.copytree(random_model("2-class"), both / "checkpoint")
-    (both / "overlap").mkdir()
-    overlap(0.5).save(both / "overlap")
-    write_json(both / "ensemble.json", {"members": ["checkpoint", "overlap"]})
-    classifier = load_classifier(both)
-    assert isinstance(classifier, EnsembleClassifier)
-    assert [type(member).__name__ for member in classifier.members] == ["CheckpointClassifier", "OverlapClassifier"]
-    assert classifier.classify([{"u1": "甲", "b1": "乙", "u2": "丙", "b2": "丁"}])[0].label in LABELS["2-class"]
-
-
 def test_a_new_method_lists_the_files_of_its_folder(folder, overlap):
     assert method_of(folder) is overlap
     assert set(publishing.model(folder).files) == {"overlap.json", "README.md"}
@@ -103,11 +90,6 @@ def test_a_new_method_lists_the_files_of_its_folder(folder, overlap):
     with pytest.raises(InputError, match=r"words\.txt"):
         publishing.model(folder)
     overlap.FILES = ()
-
-
-def test_a_folder_without_a_method_marker_counts_as_a_checkpoint(tmp_path):
-    with pytest.raises(InputError, match=r"config\.json"):
-        load_classifier(tmp_path)
 
 
 def test_a_model_is_identified_by_its_folder_and_its_weights(random_model, tmp_path):

@@ -66,14 +66,6 @@ def test_a_monitor_agrees_with_the_detector_on_all_messages_so_far(detector, win
     assert len(monitor) == len(messages)
 
 
-@QUICKLY
-@given(messages=st.lists(MESSAGES, min_size=1, max_size=14))
-def test_a_monitor_agrees_with_a_detector_that_cannot_judge_first_replies(two_class, messages):
-    monitor = two_class.monitor(2)
-    for index, message in enumerate(messages):
-        assert monitor.add(message) == expected(two_class, messages[: index + 1], 2)
-
-
 def test_tool_calls_get_no_verdict_but_count_as_messages(detector):
     user, reply, *more = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
     messages = [CALL, user, CALL, RESULT, reply, CALL, *more]
@@ -82,28 +74,6 @@ def test_tool_calls_get_no_verdict_but_count_as_messages(detector):
     assert [index for index, verdict in enumerate(verdicts) if verdict is not None] == [4, 7]
     assert verdicts[-1] == detector.with_settings(max_turns=MAX_TURNS)(messages)
     assert (verdicts[-1].reply, len(monitor)) == ((7,), 8)
-
-
-def test_random_chats_cover_the_important_cases(detector):
-    # Otherwise the properties above could not fail: evidence after dropped turns, with indices into the whole chat.
-    judge = detector.with_settings(threshold=0.0, categories=["history"])
-    monitor = judge.monitor(2)
-    *_, last = (monitor.add(message) for message in chat(*["你养猫吗？", "养了一只橘猫"] * 5))
-    assert last.evidence[0] in (5, 7)
-    assert last.reply == (9,)
-    assert all(word in last.reason for word in ("of 4 earlier turns", "last 2", "max_turns"))
-
-
-def test_consecutive_messages_are_one_reply_that_is_judged_again(detector):
-    monitor = detector.monitor()
-    messages = [
-        *chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀"),
-        {"role": "assistant", "content": "真的"},
-    ]
-    verdicts = [monitor.add(message) for message in messages]
-    assert [verdict if verdict is None else verdict.reply for verdict in verdicts] == [None, (1,), None, (3,), (3, 4)]
-    assert verdicts[-1] == detector(messages)
-    assert verdicts[-1].scores != verdicts[-2].scores
 
 
 def test_only_the_windows_of_the_new_reply_are_read(counting):
@@ -134,33 +104,15 @@ def test_the_bound_comes_from_the_settings_or_a_default(detector):
         detector.monitor(0)
 
 
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("你好", "messages[3] is text"),
-        ({"role": "bot", "content": "好"}, "messages[3]: role 'bot'; allowed are user"),
-        ({"role": "assistant", "content": "\ud800"}, "messages[3]: content holds a lone surrogate"),
-    ],
-)
-def test_an_invalid_message_leaves_the_monitor_unchanged(detector, message, expected):
-    messages = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
-    monitor = detector.monitor()
-    for turn in messages[:3]:
-        monitor.add(turn)
-    before = monitor.to_json()
-    with pytest.raises(InputError) as error:
-        monitor.add(message)
-    assert expected in str(error.value)
-    assert monitor.to_json() == before
-    assert monitor.add(messages[3]) == detector.with_settings(max_turns=MAX_TURNS)(messages)
-
-
-def test_a_failing_model_leaves_the_monitor_unchanged(counting):
+def test_an_invalid_message_and_a_failing_model_leave_the_monitor_unchanged(counting):
     messages = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
     monitor = counting.monitor(1)
     for turn in messages[:3]:
         monitor.add(turn)
     before = monitor.to_json()
+    with pytest.raises(InputError, match=r"messages\[3\]: role 'bot'; allowed are user"):
+        monitor.add({"role": "bot", "content": "好"})
+    assert monitor.to_json() == before
     counting.classifier.broken = True
     with pytest.raises(RuntimeError):
         monitor.add(messages[3])
@@ -188,16 +140,11 @@ def test_the_error_names_a_file_that_holds_no_monitor(detector, tmp_path):
     for place in (path, tmp_path):
         with pytest.raises(InputError, match=f"^{re.escape(str(place))}: no saved monitor can be read there"):
             Monitor.load(detector, place)
-    path.write_text(detector.monitor().to_json()[:-9], encoding="utf-8")
-    with pytest.raises(InputError, match=r"chat\.json: not a saved monitor: not JSON"):
-        Monitor.load(detector, path)
-    for text in ('{"messages": []}', "null", "[" * 200_000):
-        path.write_text(text, encoding="utf-8")
-        with pytest.raises(InputError, match=r"chat\.json: .*saved monitor"):
+    half = detector.monitor().to_json()[:-9].encode()
+    for content in (half, b'{"messages": []}', b"null", b"[" * 200_000, b"\xff\xfe"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"chat\.json: .*(saved monitor|UTF-8)"):
             Monitor.load(detector, path)
-    path.write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match=r"chat\.json: .*UTF-8"):
-        Monitor.load(detector, path)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +154,6 @@ def test_the_error_names_a_file_that_holds_no_monitor(detector, tmp_path):
         ({"version": 2}, "the monitor was saved as version 2; this one reads 1"),
         ({"model": "another"}, "saved with the model another; this detector is"),
         ({"turns": "甲"}, "damaged: turns:"),
-        ({"dropped": "1"}, "damaged: dropped:"),
         ({"messages": 2}, "damaged: its counts"),
     ],
 )
@@ -218,12 +164,6 @@ def test_a_text_that_is_not_a_saved_monitor_is_rejected(detector, change, expect
     with pytest.raises(InputError) as error:
         Monitor.from_json(detector, json.dumps({**json.loads(monitor.to_json()), **change}))
     assert expected_message in str(error.value)
-
-
-def test_a_detector_that_judges_no_replies_cannot_monitor(random_model):
-    classifier = CheckpointClassifier.load(random_model("4-class"), view="context-only")
-    with pytest.raises(InputError, match="reads u1, b1, u2; .* not judge"):
-        ContradictionDetector(classifier).monitor()
 
 
 def test_a_saved_monitor_continues_with_a_copy_of_the_model_elsewhere(detector, random_model, tmp_path):

@@ -18,7 +18,6 @@ from contradiction.probing.plan import ALL_TRIGGERS, plan, read_openings
 from contradiction.probing.run import CallLimits, read_transcript, run
 
 QUICK = CallLimits(at_once=4, retries=3, backoff=0.01)
-CHAT = [{"role": "user", "content": "你养猫吗？"}]
 REQUEST = {"seed": 0}
 
 

@@ -1,9 +1,9 @@
 """Candidate replies ordered by increasing probability of a contradiction."""
 
 import itertools
-import random
 
 import pytest
+from helpers.chats import chat
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -12,13 +12,7 @@ from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.rerank import TIE, Ranked, _sort
 from contradiction.verdict import Verdict
 
-CHAT = [
-    {"role": ("user", "assistant")[index % 2], "content": text}
-    for index, text in enumerate(("你养猫吗？", "养了一只橘猫", "你喝茶吗？", "我天天喝茶", "它叫什么名字？"))
-]
-
-
-FACTS = ("我养了一只橘猫", "我天天喝茶", "我住在北京", "我是一名老师")
+CHAT = chat("你养猫吗？", "养了一只橘猫", "你喝茶吗？", "我天天喝茶", "它叫什么名字？")
 
 
 class CountingClassifier(CheckpointClassifier):
@@ -150,13 +144,4 @@ def test_a_model_without_a_contradiction_label_cannot_rank(random_model):
     with pytest.raises(InputError, match="none of them is a contradiction"):
         persona.rerank(CHAT, ["叫小橘"])
     with pytest.raises(InputError, match="a fact is contradicted"):
-        persona.check(FACTS, "叫小橘")
-
-
-def test_the_ranking_does_not_depend_on_the_input_order(detector, replies):
-    shuffled = list(replies)
-    random.Random(0).shuffle(shuffled)
-    first, second = detector.rerank(CHAT, replies), detector.rerank(CHAT, shuffled)
-    assert [candidate.probability for candidate in first] == pytest.approx(
-        [candidate.probability for candidate in second], abs=1e-5
-    )
+        persona.check(["我养了一只橘猫"], "叫小橘")

@@ -1,7 +1,7 @@
 """Locating a contradiction in the replies: clauses, the contradictory pair, and its spans in the messages."""
 
 import math
-from itertools import combinations, permutations, product
+from itertools import combinations, product
 
 import pytest
 from helpers.chats import chat
@@ -49,14 +49,12 @@ def history_probability(detector, *rows):
     [
         ("我养猫，我没养过猫呀。", ["我养猫", "我没养过猫呀"]),
         ("我养猫,真的! 不骗你?嗯", ["我养猫", "真的", "不骗你", "嗯"]),
-        ("我养猫 我没养过", ["我养猫", "我没养过"]),
         ("我养猫\u3000我没养过\n好", ["我养猫", "我没养过", "好"]),
         ("我身高1.75米，8:30起床", ["我身高1.75米", "8:30起床"]),
         ("我喜欢Hello Kitty, 也听A.R. Rahman", ["我喜欢Hello Kitty", "也听A.R", "Rahman"]),
         ("我喜欢猫、狗和阿尔伯特·爱因斯坦", ["我喜欢猫、狗和阿尔伯特·爱因斯坦"]),
         ("“我养猫。”他说……", ["“我养猫", "”他说"]),
         ("，，。！", []),
-        ("", []),
         ("😀！好", ["好"]),
     ],
 )
@@ -156,34 +154,6 @@ def test_by_default_locate_computes_the_verdict(detector):
     assert detector.with_settings(threshold=1.0).locate(messages) is None
     assert sure.locate(messages) == sure.locate(messages, sure(messages))
     assert sure.locate(messages).verdict == sure(messages)
-
-
-def test_a_two_class_detector_locates_clauses_if_it_names_evidence(random_model):
-    two_class = ContradictionDetector.from_pretrained(random_model("2-class"), threshold=0.0)
-    messages = chat("你养猫吗？", "养了一只橘猫，很乖", "它叫什么？", "我没养过猫呀，喝茶")
-    assert two_class.locate(messages) is None
-    assert two_class.with_settings(windowing="structured").locate(messages).earlier.message == 1
-
-
-def test_spans_lie_in_the_message_that_holds_the_clause(detector):
-    places = set()
-    for alone, last in permutations(["嗯", "养橘猫", "没养过", "天天喝茶", "它很乖"], 2):
-        messages = [
-            {"role": "user", "content": "你养猫吗？"},
-            {"role": "assistant", "content": ""},
-            {"role": "assistant", "content": alone},
-            {"role": "system", "content": "请礼貌"},
-            {"role": "assistant", "content": " "},
-            {"role": "assistant", "content": [{"type": "text", "text": "你好，"}, {"type": "text", "text": last}]},
-            {"role": "user", "content": "叫什么？"},
-            {"role": "assistant", "content": "真的，"},
-            {"role": "assistant", "content": "我没养过猫"},
-        ]
-        clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1, 2, 4, 5), reply=(7, 8)))
-        assert (clash.earlier.message, text_at(messages, clash.earlier)) in ((2, alone), (5, "你好"), (5, last))
-        assert (clash.later.message, text_at(messages, clash.later)) in ((7, "真的"), (8, "我没养过猫"))
-        places.add(clash.earlier.message)
-    assert places == {2, 5}, "both places must be tried"
 
 
 def test_spans_point_into_the_text_as_it_was_written(detector):

@@ -110,11 +110,6 @@ def _shuffled(values):
     values["model"]["vocab"] = dict(zip(vocabulary, reversed(vocabulary.values()), strict=True))
 
 
-def _larger(values):
-    vocabulary = values["model"]["vocab"]
-    vocabulary["更大"] = max(vocabulary.values()) + 1
-
-
 def _more_tokens(values):
     token = {"content": "更大", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     values["added_tokens"].append({"id": 100_000, "special": True, **token})
@@ -179,7 +174,6 @@ REFUSED = {
     "view unknown": _set(CONFIG, cdconv_view="aloud"),
     "rule threshold NaN": _rule(threshold=float("nan")),
     "rule bias infinite": _rule(biases={"history": float("inf")}),
-    "rule of unknown labels": _rule(biases={"lie": 1.0}),
     "rule bias of an unknown label": _rule(biases={"lie": 1.0}),
     "rule temperature 0": _rule(temperature=0.0),
     "rule prior 2": _rule(prior=2.0),
