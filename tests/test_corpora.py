@@ -22,18 +22,6 @@ def rows_of(copies, name, config=None, split="validation"):
 
 def test_every_corpus_has_the_metadata_that_a_user_needs():
     known = corpora.all_corpora()
-    assert {
-        "ocnli",
-        "cmnli",
-        "xnli",
-        "cnli",
-        "decode",
-        "dialfact",
-        "mutual",
-        "crossed",
-        "crossed-long",
-        "crossed-en",
-    } <= set(known)
     for corpus in known.values():
         assert corpus.title and corpus.citation and corpus.homepage and corpus.license and corpus.size
         assert corpus.languages
@@ -134,11 +122,9 @@ def test_the_probes_are_read_from_the_authors_tree_and_from_a_flat_copy(tmp_path
     ("name", "file", "row", "message"),
     [
         ("decode", "test.jsonl", {"turns": []}, "test.jsonl:1: not a dialogue"),
-        ("decode", "test.jsonl", {"text": "a"}, "test.jsonl:1: has text"),
         ("decode", "pairs.dev.jsonl", {"earlier": "a", "last": "b", "label": 2}, "pairs.dev.jsonl:1: label is 2"),
         ("dialfact", "testsmall.jsonl", {**CLAIM, "response_label": "?"}, "testsmall.jsonl:1: response_label '?'"),
         ("mutual", "mutual.dev.jsonl", {**ITEM, "answers": "E"}, "mutual.dev.jsonl:1: must have four options"),
-        ("mutual", "mutual.dev.jsonl", {"id": "x"}, "mutual.dev.jsonl:1: the key 'article'"),
         ("ocnli", "dev.json", {"sentence1": "甲"}, "dev.json:1: has sentence1"),
         ("ocnli", "dev.json", ["甲", "乙"], "dev.json:row 1: got text"),
         ("dialfact", "testsmall.jsonl", {**CLAIM, "context": 5}, "testsmall.jsonl: the data after row 0 is not"),
@@ -209,16 +195,6 @@ def test_the_commands_list_show_and_build(run, copies, tmp_path):
     assert code == 0 and "2 lines that held several records" in err and "train" in out
     code, _, err = run("corpora", "build", "cnli", "--folder", copies, "--out", tmp_path / "cnli")
     assert (code, "exists already" in err) == (2, True)
-
-
-def test_the_corpora_folder_option_works_before_the_command(run, copies, tmp_path, monkeypatch):
-    monkeypatch.setenv(corpora.VARIABLE, str(tmp_path))
-    code, _, err = run("corpora", "--folder", copies, "build", "ocnli", "--out", tmp_path / "before")
-    assert code == 0, err
-    assert run("corpora", "build", "ocnli", "--out", tmp_path / "none")[0] == 2
-    monkeypatch.setenv(corpora.VARIABLE, str(copies))
-    code, _, err = run("corpora", "build", "ocnli", "--out", tmp_path / "variable")
-    assert code == 0, err
 
 
 def test_a_file_belongs_to_the_split_that_its_full_path_names(tmp_path):

@@ -8,7 +8,7 @@ from helpers.corpora import READ_ALL
 from contradiction.data.corpora import crossed
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.labels import CROSSED_LONG, INTRA, NON_CONTRADICTION
+from contradiction.labels import INTRA, NON_CONTRADICTION
 from experiments import crossed_gates
 
 ASK, ASK_AGAIN = {"role": "user", "content": "你养宠物吗"}, {"role": "user", "content": "周末一般干嘛"}
@@ -64,21 +64,9 @@ def test_ids_are_unique_and_every_batch_is_in_one_split(published):
     assert len(ids) == len(set(ids))
 
 
-def test_the_evidence_of_a_contradiction_differs_between_the_two_chats(published):
-    for item in (item for items in published.values() for item in items):
-        assert isinstance(item, crossed.Pair) or item.a[item.evidence] != item.b[item.evidence]
-
-
 def test_the_published_corpus_passes_every_gate(corpus):
     failed = [check for check in crossed_gates.check(crossed.FOLDERS[corpus]) if not check.passed]
     assert not failed
-
-
-def test_the_messages_of_the_long_corpus_are_long():
-    for items in READ_ALL(crossed.FOLDERS[CROSSED_LONG]).values():
-        for row in (row for item in items for row in item.judged()):
-            said = [message["content"] for message in row.messages if message["role"] == "assistant"]
-            assert all(60 <= len(text) <= 240 for text in [*said, row.reply])
 
 
 def test_the_crossed_corpus_is_a_config_of_the_built_data_repo(corpus, published, sample_repo):
@@ -93,13 +81,10 @@ def test_the_crossed_corpus_is_a_config_of_the_built_data_repo(corpus, published
     ("changes", "message"),
     [
         ({"label": "other"}, "label 'other'"),
-        ({"phenomenon": "mood"}, "phenomenon 'mood'"),
         ({"evidence": 0}, "evidence 0"),
-        ({"evidence": 9}, "evidence 9"),
         ({"reply_b": "给猫剪指甲1"}, "same"),
         ({"a": [ASK]}, "same number of messages"),
         ({"b": [ASK, ASK, ASK_AGAIN]}, "alternates"),
-        ({"a": [{"role": "user", "content": 3}]}, "content is 3"),
         ({"reply_a": None}, "reply_a is None"),
         ({"clauses": ["养了只橘猫"]}, "clauses must be"),
     ],
@@ -136,18 +121,11 @@ def test_a_corpus_that_overlaps_or_repeats_itself_fails(tmp_path):
     }
 
 
-def test_a_second_annotation_is_compared_with_the_labels(tmp_path):
+def test_a_second_annotation_is_compared_with_the_labels_and_a_reply_in_cdconv_is_found(tmp_path):
     folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
                    b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
     reading = folder / crossed_gates.READINGS
     reading.write_text("id,contradiction\nb1-000-aa,0\nb1-000-ab,1\nb1-000-bb,0\nb1-000-ba,0\n", encoding="utf-8")
-    check = crossed_gates.check(folder)[-1]
-    assert "3 of 4 agree" in check.value and not check.passed
-
-
-def test_a_reply_in_cdconv_is_found(tmp_path):
-    folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
-                   b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
-    rows = [{"b1": "没养，租房不让0", "b2": "给猫剪指甲0"}]
-    check = next(check for check in crossed_gates.check(folder, rows) if "CDConv" in check.name)
-    assert not check.passed
+    checks = crossed_gates.check(folder, [{"b1": "没养，租房不让0", "b2": "给猫剪指甲0"}])
+    assert not next(check for check in checks if "CDConv" in check.name).passed
+    assert not next(check for check in checks if "3 of 4 agree" in check.value).passed

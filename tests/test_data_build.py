@@ -80,11 +80,6 @@ def folder(out):
     (out / "thesis.txt").write_text("mine", encoding="utf-8")
 
 
-def project(out):
-    folder(out)
-    (out / "README.md").write_text("# My project", encoding="utf-8")
-
-
 def thesis(out):
     out.mkdir()
     (out / "README.md").write_text("dataset_info: my thesis", encoding="utf-8")
@@ -95,7 +90,7 @@ def not_text(out):
     (out / "README.md").write_bytes(b"\xff\xfe not UTF-8")
 
 
-@pytest.mark.parametrize("make", [file, folder, project, thesis, not_text])
+@pytest.mark.parametrize("make", [file, folder, thesis, not_text])
 def test_a_folder_that_is_not_a_data_repo_is_never_replaced(make, tmp_path):
     out = tmp_path / "out"
     make(out)

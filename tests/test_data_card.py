@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections import Counter
-from itertools import product
 
 import datasets
 import pytest
@@ -13,10 +11,8 @@ from helpers.data_repo import (
     CONFIGS,
     IN_REPO,
     NAMES,
-    SPLITS,
     UTTERANCES,
     header,
-    table_rows,
     write,
 )
 from huggingface_hub import DatasetCard, DatasetCardData
@@ -28,28 +24,6 @@ from contradiction.data.splits import load_split
 from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("no_default_source", "crossed_once")
-
-
-def test_card_lists_every_config_with_its_files_and_the_default(repo):
-    front, _ = header(repo)
-    assert {config["config_name"]: config["data_files"] for config in front["configs"]} == {
-        config: [
-            {"split": split, "path": str(next((repo / config).glob(f"{split}-*")).relative_to(repo))}
-            for split in SPLITS
-        ]
-        for config in IN_REPO
-    }
-    assert [config["config_name"] for config in front["configs"] if config.get("default")] == ["4-class"]
-
-
-def test_card_has_one_dataset_info_per_config_with_string_class_keys(repo):
-    infos = {info["config_name"]: info for info in header(repo)[0]["dataset_info"]}
-    assert sorted(infos) == sorted(IN_REPO)
-    for config in CONFIGS:
-        features = {feature["name"]: feature["dtype"] for feature in infos[config]["features"]}
-        # Unquoted keys would load as integers here, and raise an error on the Hub.
-        names = dict(enumerate(NAMES[config.removesuffix("-grouped")]))
-        assert features["label"]["class_label"]["names"] == {str(number): name for number, name in names.items()}
 
 
 def test_card_metadata_uses_values_that_the_hub_accepts(repo, kind):
@@ -103,31 +77,6 @@ def test_the_code_on_the_card_runs(sample_repo, tmp_path, monkeypatch, capsys):
     exec(code, {})
     row = load_split(sample_repo, "4-class", "test")[0]
     assert capsys.readouterr().out.split()[-1] == NAMES["4-class"][row["label"]]
-
-
-def test_card_counts_the_leak(repo, lines):
-    official = {split: load_split(repo, "4-class", split)["id"] for split in SPLITS}
-    grouped = {split: load_split(repo, "4-class-grouped", split)["id"] for split in SPLITS}
-    expected_rows = []
-    for name, ids in (("official", official), ("grouped", grouped)):
-        shares = []
-        for columns in (("u1", "b1", "u2"), ("u1",)):
-            sides = {split: [tuple(lines[n - 1][c] for c in columns) for n in number] for split, number in ids.items()}
-            contexts = set(sides["train"])
-            shares.append(f"{100 * sum(context in contexts for context in sides['test']) / len(sides['test']):.1f} %")
-        expected_rows.append(" ".join((name, *shares)))
-    assert set(expected_rows) <= table_rows(header(repo)[1])
-    if len(lines) == 11_660:
-        assert expected_rows == ["official 63.7 % 68.2 %", "grouped 0.0 % 0.0 %"]
-
-
-def test_card_counts_every_split_by_label(repo):
-    rows = table_rows(header(repo)[1])
-    for config, split in product(CONFIGS, SPLITS):
-        side = load_split(repo, config, split)
-        count = Counter(side.features["label"].int2str(side["label"]))
-        labels = ", ".join(f"{name} {count[name]:,}" for name in side.features["label"].names)
-        assert f"{config} {split} {side.num_rows:,} {labels}" in rows
 
 
 def test_card_shows_a_conversation_of_every_category(repo, lines):

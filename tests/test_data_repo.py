@@ -40,11 +40,6 @@ def test_repo_holds_a_card_and_parquet_and_no_code(repo):
     }
 
 
-def test_files_are_named_by_their_content(repo):
-    for file in repo.rglob("*.parquet"):
-        assert file.stem.endswith("-" + hashlib.sha256(file.read_bytes()).hexdigest()[:16])
-
-
 def test_a_rebuilt_repo_never_loads_the_old_rows(tmp_path):
     """`datasets` caches a local folder by its card alone. Here even the sizes of all splits stay the same."""
     rows = SAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -119,16 +114,6 @@ def test_without_a_name_the_config_is_4_class(cache_beside_repo):
     assert loaded["test"].features["label"].names == NAMES["4-class"]
 
 
-def test_streamed_rows_and_types_are_the_loaded_ones(cache_beside_repo):
-    for config in ("4-class", "persona-grouped"):
-        streamed = load_dataset("cdconv", config, streaming=True)
-        loaded = load_dataset("cdconv", config, cache_dir=cache_beside_repo)
-        assert list(streamed) == SPLITS
-        for split in SPLITS:
-            assert streamed[split].features == loaded[split].features
-            assert list(streamed[split]) == loaded[split].to_list()
-
-
 def test_recorded_sizes_are_checked_and_right(repo, tmp_path):
     for info in header(repo)[0]["dataset_info"]:
         config = info["config_name"]
@@ -147,10 +132,7 @@ def test_the_same_source_builds_the_same_bytes(sample_repo, tmp_path):
     ("language", "codes"),
     [
         ("zh-CN", ["zh"]),
-        ("zh_Hans", ["zh"]),
         (["cmn", "yue"], ["zh"]),
-        ("en-GB", ["en"]),
-        (["en", "zh"], ["en", "zh"]),
         ([None], ["zh"]),
         (None, ["zh"]),
     ],

@@ -1,9 +1,7 @@
 """The statistics of the data set: Table 3 of the paper, the leak, and the split sizes."""
 
-from collections import Counter
-
 import pytest
-from helpers.data_repo import COUNTS, NAMES, UTTERANCES, table_rows
+from helpers.data_repo import COUNTS, NAMES, table_rows
 
 from contradiction.data import statistics
 
@@ -51,23 +49,9 @@ def test_table_3_of_the_release(run, release, monkeypatch):
             assert f"{config} {split} {sum(counts):,} {labels}" in rows
 
 
-def test_stats_of_the_sample_are_counted_and_come_with_a_warning(run, sample_rows):
-    code, out, err = run("data", "stats", "--source", "sample")
-    assert code == 0
-    assert "not CDConv" in err
-    labels = Counter(row["label"] for row in sample_rows)
-    eva = sum(row["bot"] == "eva" for row in sample_rows)
-    rows = table_rows(out)
-    assert f"total {eva} {len(sample_rows) - eva} {len(sample_rows)}" in rows
-    share = f" {labels[3]} ({100 * labels[3] / len(sample_rows):.1f} %)"
-    assert any(row.startswith("history ") and row.endswith(share) for row in rows)
-    for column in UTTERANCES:
-        length = sum(len(row[column]) for row in sample_rows) / len(sample_rows)
-        assert any(row.startswith(f"{column} ") and row.endswith(f" {length:.2f}") for row in rows)
-
-
 def test_stats_of_a_built_folder_are_those_of_its_raw_file(run, sample_repo):
-    _, raw, _ = run("data", "stats", "--source", "sample")
+    _, raw, warning = run("data", "stats", "--source", "sample")
+    assert "not CDConv" in warning
     code, built, err = run("data", "stats", sample_repo)
     assert (code, err) == (0, "")
     assert {row for row in table_rows(raw) if "─" not in row} <= table_rows(built)

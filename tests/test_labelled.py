@@ -16,7 +16,6 @@ from contradiction.errors import InputError
 from contradiction.evaluation import chat_calibration
 from contradiction.io.files import locked
 from contradiction.methods.loading import load_rule
-from contradiction.runs import adapt
 from contradiction.serving.review_store import LabelStore
 from contradiction.training import leakage, record
 
@@ -281,24 +280,6 @@ def test_chats_that_begin_alike_are_held_out_together():
         assert all(len(held_out) == 12 for _, held_out in chat_calibration.folds(truth, contexts))
 
 
-def test_adapting_to_long_two_label_chats_and_to_too_few(run, random_model, sample_chats, tmp_path):
-    folder = random_model("4-class")
-    detector = ContradictionDetector.from_pretrained(folder)
-    long = [[*sample_chats[n], *sample_chats[n + 50]] for n in range(60)]
-    probabilities = np.array([verdict.probability for verdict in detector.batch(long)])
-    truth = probabilities > np.median(probabilities)
-    names = np.where(truth, "contradiction", NONE)
-    records = [{"messages": messages, "label": str(label)} for messages, label in zip(long, names, strict=True)]
-    done = adapt(write(tmp_path / "long.jsonl", records), tmp_path / "fitted", model=folder)
-    assert (done.calibration.chats, done.calibration.contradictions) == (60, 30)
-    assert done.after["macro_f1"] > done.before["macro_f1"] + 0.3
-    verdicts = ContradictionDetector.from_pretrained(tmp_path / "fitted").batch(long)
-    assert np.mean([verdict.contradiction for verdict in verdicts] == truth) > 0.75
-    few = write(tmp_path / "few.jsonl", records[:12])
-    code, _, err = run("adapt", few, "--model", folder, "--out", tmp_path / "none")
-    assert code == 2 and "a rule needs at least 10 of each" in err and not list(tmp_path.glob("*none*"))
-
-
 @pytest.mark.parametrize(("chats", "contradictions"), [(24, 12), (60, 24)])
 def test_after_a_calibration_on_few_chats_settings_work_or_say_how_many_chats_they_need(
     run, random_model, sample_chats, tmp_path, chats, contradictions
@@ -313,6 +294,9 @@ def test_after_a_calibration_on_few_chats_settings_work_or_say_how_many_chats_th
     adapted = tmp_path / "adapted"
     code, _, err = run("adapt", file, "--model", folder, "--out", adapted)
     assert code == 0, err
+    few = write(tmp_path / "few.jsonl", records[:12])
+    code, _, few_err = run("adapt", few, "--model", folder, "--out", tmp_path / "none")
+    assert code == 2 and "a rule needs at least 10 of each" in few_err and not list(tmp_path.glob("*none*"))
     base_rate = round(contradictions / chats, 3)
     for prior in (base_rate, 0.4):
         verdicts = ContradictionDetector.from_pretrained(adapted, prior=prior).batch(chosen)

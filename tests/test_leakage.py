@@ -8,7 +8,6 @@ import pytest
 from helpers.runs import TINY, train, with_options
 from huggingface_hub import DatasetCard, constants
 
-from contradiction import cdconv
 from contradiction.data.splits import UNNAMED, name_if_known, name_of
 from contradiction.errors import InputError
 from contradiction.evaluation import results
@@ -33,27 +32,21 @@ def trained(config, *before, data_name="CDConv"):
     ("record", "config", "split", "why"),
     [
         (trained("4-class"), "4-class", "test", None),
-        (trained("4-class"), "4-class", "validation", None),
-        (trained("4-class"), "2-class", "test", None),
         (trained("4-class"), "4-class-a2t", "test", None),
-        (trained("4-class-grouped"), "persona-grouped", "test", None),
+        (trained("4-class-grouped"), "persona-grouped", "validation", None),
         (trained("nli"), "4-class-grouped", "test", None),
-        (trained("nli"), "4-class", "train", None),
         (trained("4-class"), "nli", "validation", None),
         ({}, "4-class", "train", None),
         (trained("4-class"), "2-class", "train", "was trained on 4-class, whose training rows these are"),
-        (trained("nli"), "nli-2-class", "train", "was trained on nli, whose training rows these are"),
         (
             trained("4-class"), "4-class-grouped", "test",
             "was trained on 4-class, whose training split holds rows of the test split of 4-class-grouped",
         ),
-        (trained("persona-grouped"), "2-class", "validation", "was trained on persona-grouped, whose training split"),
         (trained("4-class"), "4-class-rct-grouped", "test", "was trained on 4-class, whose"),
         (
             trained("4-class-grouped", "nli", "2-class"), "4-class-grouped", "test",
             "was made from the 2-class one, which was trained on 2-class, whose training split holds rows of the test ",
         ),
-        (trained("nli", "4-class"), "4-class-grouped", "test", "was made from the 4-class one"),
     ],
 )  # fmt: skip
 def test_rows_are_seen_by_the_other_split_and_in_training(record, config, split, why):
@@ -115,28 +108,12 @@ def test_a_model_folder_whose_record_is_something_else_counts_as_without_one(odd
     assert record.read(tmp_path) == record.of_model(tmp_path) == {}
 
 
-@pytest.mark.parametrize(
-    "invalid",
-    [
-        {"train_fraction": None},
-        {"train_fraction": "half"},
-        {"seed": "3"},
-        {"data_name": 3},
-        {"bot": []},
-    ],
-)
+@pytest.mark.parametrize("invalid", [{"train_fraction": "half"}, {"seed": "3"}, {"bot": []}])
 def test_an_invalid_value_does_not_hide_what_a_model_was_trained_on(invalid):
     expected = leakage.Training(config="4-class", data_name="CDConv", seed=23)
     ancestor = {"config": "4-class", "data_name": "CDConv", "seed": 23, **invalid}
     default = {name: None for name in ("seed", "data_name") if name in invalid}
     assert list(leakage.trainings({"ancestors": [ancestor]})) == [expected.model_copy(update=default)]
-
-
-def test_the_two_splits_share_their_rows(sample_rows):
-    official, grouped = cdconv.official_split(sample_rows), cdconv.grouped_split(sample_rows)
-    for one, other in ((official, grouped), (grouped, official)):
-        train, test = ({row["id"] for row in rows} for rows in (one["train"], other["test"]))
-        assert len(train & test) > len(test) / 3
 
 
 def test_a_figure_on_seen_rows_is_reported_marked_and_never_published(run, quick_model, sample_repo, tmp_path):
@@ -216,7 +193,6 @@ def start(quick_model, tmp_path):
 @pytest.mark.parametrize(
     ("read", "values", "is_allowed"),
     [
-        ({}, {}, True),
         ({"bot": "eva"}, {}, True),
         ({"bot": "eva"}, {"bot": "eva"}, True),
         ({"train_fraction": 0.5}, {"train_fraction": 0.5}, True),

@@ -77,15 +77,6 @@ def test_the_ranking_loss_compares_contradictions_of_a_group_with_its_other_rows
     assert losses.tolist() == pytest.approx([expected.item(), 0, 0, 0, 0], abs=1e-5)
 
 
-def test_the_ranking_loss_ignores_what_the_rows_of_a_group_share():
-    logits = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
-    allowed = torch.nn.functional.one_hot(torch.tensor([3, 0, 1, 0]), 4).bool()
-    groups = torch.zeros(4, dtype=torch.long)
-    shifted = logits + torch.tensor([5.0, 0, 0, 0])  # lowers the odds of a contradiction equally in every row
-    before, after = (ranking_loss(scores, allowed, groups, CONTRADICTIONS) for scores in (logits, shifted))
-    assert torch.allclose(before, after, atol=1e-5)
-
-
 def test_the_objective_adds_the_weighted_ranking_loss(batch):
     logits, targets = batch
     inputs = {"x": logits, GROUP: torch.arange(64) // 8}

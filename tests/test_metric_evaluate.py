@@ -30,25 +30,19 @@ NAMES_4 = "0-3 or 'non-contradiction', 'intra-sentence', 'role-confusion', 'hist
     ("arguments", "message"),
     [
         ({"predictions": [0, 1, 2, "hist"]}, f"predictions[3] is 'hist'; allowed for 4-class are {NAMES_4}"),
-        ({"references": [0, 1, 2, 4]}, f"references[3] is 4; allowed for 4-class are {NAMES_4}"),
         ({"predictions": ["0", 1, 2, 3]}, "predictions[0] is '0'; allowed"),
         ({"predictions": [0, 1, True, 3]}, "predictions[2] is True; allowed"),
-        ({"predictions": [0, 1, 2.0, 3]}, "predictions[2] is 2.0; allowed"),
         ({"predictions": np.array([0.0, 1.0, 2.0, 3.0])}, "predictions[0] is 0.0; allowed"),
         ({"predictions": [[0, 1], [1, 2], [2, 3], [3, 0]]}, "predictions[0] is [0, 1]; allowed"),
         ({"predictions": "history"}, "predictions is 'history'; allowed are lists or arrays"),
-        ({"predictions": 3}, "predictions is 3; allowed are lists or arrays"),
         ({"predictions": [0, 1]}, "lengths differ: 4 references, 2 predictions"),
         ({"references": [], "predictions": []}, "references and predictions are empty; at least one row is needed"),
         (
             {"task": "3-class"},
             "the task is '3-class'; allowed are '2-class', '4-class', 'persona', 'nli', 'response', 'verifiable', each",
         ),
-        ({"task": None}, "the task is None; allowed are"),
         ({"bootstrap": -1}, "bootstrap is -1; allowed are whole numbers from 0"),
-        ({"seed": -3}, "seed is -3; allowed"),
         ({"confidence_level": 0.0}, "confidence_level is 0.0; allowed are fractions above 0 and below 1"),
-        ({"confidence_level": float("nan")}, "confidence_level is nan; allowed"),
         ({"stratified": "yes"}, "stratified is 'yes'; allowed are True and False"),
     ],
 )
@@ -144,11 +138,6 @@ def test_computing_without_rows_says_what_is_missing(metric: CDConvMetric) -> No
         metric.compute()
     with pytest.raises(ValueError, match="predictions and references are empty"):
         metric.compute(predictions=[], references=[])
-
-
-def test_unknown_config_is_rejected_on_loading(tmp_path) -> None:
-    with pytest.raises(ValueError, match="the task is '3-class'; allowed are"):
-        CDConvMetric(config_name="3-class", cache_dir=str(tmp_path))
 
 
 LOADING = """

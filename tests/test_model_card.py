@@ -15,7 +15,6 @@ from contradiction import cli, paths
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import results
 from contradiction.io.files import RECORD, read_json, write_json
-from contradiction.methods.loading import load_rule
 from contradiction.publishing import code_on_the_hub
 from contradiction.reports import card_example, model_card, sources
 from contradiction.training import record
@@ -79,15 +78,6 @@ def test_the_widget_of_the_hub_shows_the_scores_of_the_text_that_it_sends():
     ]
 
 
-def test_a_card_begins_with_the_licence_the_score_and_the_use():
-    places = [CARD.index(part) for part in ("**Not for commercial use:**", "Macro-F1 on the test split", "## Use\n")]
-    assert places == sorted(places) and places[-1] < CARD.index("## Results\n")
-    by_rule, argmax = re.search(
-        r"Macro-F1 on the test split of CDConv, `4-class`: (.+) % with .+, (.+) % by .+", CARD
-    ).groups()
-    assert f"| e5-small-long-replies | 4-class | test | {by_rule} | {argmax} |" in CARD
-
-
 def test_a_card_without_available_weights_claims_no_output(quick_model, tmp_path):
     copy = shutil.copytree(quick_model, tmp_path / "quick")
     (copy / "model.safetensors").unlink()
@@ -138,9 +128,7 @@ def test_a_card_says_how_the_model_was_trained(quick_model, tmp_path):
     for number, (options, said) in enumerate((
         ({"teachers": ["some/teacher"], "ngram_teacher_weight": 0.25}, f"some/teacher (75 %), and {ngrams} (25 %)\n"),
         ({"ngram_teacher_weight": 1.0}, f"{ngrams}\n"),
-        ({"teachers": ["a/b", "c/d"]}, "the mean of 2 trained detectors: a/b, c/d\n"),
         ({"crossed": True, "crossed_batches": ["a1", "a2"]}, "2 batches"),
-        ({"long_replies": 0.5}, "in 50 % of the rows, one to four"),
         ({"long_replies": 0.5, "ranking": 0.5}, "in 50 % of the groups of rows (the rows with one context)"),
     )):  # fmt: skip
         request = with_options(run["request"], **options)
@@ -186,29 +174,6 @@ def test_the_shipped_card_credits_the_sources_of_the_detector():
     assert sources.credits_sentence([run["base_model"]], run["corpora"]) in CARD
     for name, licence in ((E5, "MIT"), ("OCNLI", "cc-by-nc-2.0"), ("CMNLI", "licence not stated")):
         assert re.search(rf"\[{name}\]\(https://\S+\) \({re.escape(licence)}\)", CARD), name
-
-
-def test_a_source_with_an_unknown_licence_is_named_without_one():
-    sentence = sources.credits_sentence
-    assert sentence(["some/encoder"]) == "the encoder [some/encoder](https://huggingface.co/some/encoder)"
-    assert sentence([], ["Mine", "OCNLI"]).startswith("an NLI stage on Mine and [OCNLI](")
-    assert sentence([], ["Crossed chats"]) == "an NLI stage on Crossed chats (cc0-1.0)"
-    assert sentence([]) is None
-
-
-def test_settings_on_other_rows_have_a_separate_table(quick_model):
-    rule = load_rule(quick_model).without_curve()
-    one = {
-        "name": "any", "split": "test", "rule": rule, "ids": [1, 2], "references": [0, 1],
-        "probabilities": [[0.9, 0.1], [0.2, 0.8]],
-    }  # fmt: skip
-    evaluations = [
-        {**one, "config": "2-class"},
-        {**one, "config": "4-class", "probabilities": [[0.9, 0.1, 0.0, 0.0], [0.2, 0.8, 0.0, 0.0]]},
-        {**one, "config": "2-class-grouped", "ids": [3, 4]},
-    ]
-    titles = [table.title for table in model_card._settings(evaluations, load_rule(quick_model))]
-    assert sorted(title.split(", ")[1] for title in titles) == ["on 2-class", "on 2-class-grouped"]
 
 
 def test_code_for_the_hub_names_the_repo_and_leaves_other_models_alone():

@@ -8,15 +8,12 @@ from collections import Counter
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value, load_dataset
 from helpers.chats import write_jsonl
-from helpers.runs import train
-from huggingface_hub import RepoCard
 
 from contradiction.data import corpora, nli
 from contradiction.data.corpora import data_repo, pairs
 from contradiction.data.corpora.corpus import Note, Row
 from contradiction.errors import InputError
 from contradiction.labels import LABELS, merge, merge_id
-from contradiction.training.recipe import Recipe
 
 PAIRS = [
     ("他在吃饭", "他在吃东西", "entailment"),
@@ -172,8 +169,6 @@ UNMARKED = (
     ("text", "message"),
     [
         ('{"sentence1": "甲", "sentence2": "乙", "label": "maybe"}', "a.json:1: label 'maybe'"),
-        ('{"sentence1": "甲", "label": "neutral"}', "a.json:1: has sentence1, label"),
-        ('{"sentence1": "甲", "sentence2": 3, "label": "neutral"}', "a.json:1: sentence2 is 3"),
         ('{"sentence1": null, "sentence2": "乙", "label": "neutral"}', "a.json:1: sentence1 is null"),
         ('{"sentence1": "甲", "sentence2": "乙", "label": "neutral"}\n{', "a.json:2: neither"),
         (UNMARKED, "a.json: the data after row 0 is not in the format of DECODE"),
@@ -211,19 +206,6 @@ def test_the_repo_keeps_three_labels_and_merges_them_to_two(tmp_path):
         nli.build([tmp_path / "train.json"], [tmp_path / "dev.json"], tmp_path / "nli")
 
 
-@pytest.mark.parametrize(
-    ("texts", "languages"),
-    [
-        (("他用 iPhone X Max Pro", "他有手机"), ["zh"]),
-        (("He has a phone", "He has none"), ["en", "zh"]),
-    ],
-)
-def test_the_card_lists_the_languages_of_the_pairs(tmp_path, texts, languages):
-    rows = [*PAIRS, (*texts, "neutral")]
-    nli.build([ocnli(tmp_path / "train.json", rows)], [ocnli(tmp_path / "dev.json", [PAIRS[0]])], tmp_path / "nli")
-    assert RepoCard.load(tmp_path / "nli" / "README.md").data.language == languages
-
-
 def test_an_empty_split_is_rejected_and_leaves_nothing(tmp_path):
     with pytest.raises(InputError, match="training split has no rows"):
         nli.build([tmp_path / "dev.json"], [ocnli(tmp_path / "dev.json")], tmp_path / "nli")
@@ -237,27 +219,6 @@ def test_merging_scores_and_merging_ids_agree():
             merged = merge(task, scores)
             assert max(merged, key=merged.get) == LABELS["2-class"][merge_id(task, index)]
             assert sum(merged.values()) == 1
-
-
-def test_an_nli_checkpoint_can_be_a_backbone(tmp_path, sample_repo):
-    other = [(a + "呢", b, label) for a, b, label in PAIRS]
-    nli.build([ocnli(tmp_path / "train.json")], [ocnli(tmp_path / "dev.json", other)], tmp_path / "nli")
-    stage = Recipe.of(
-        name="stage",
-        view="nli",
-        config="nli-2-class",
-        scratch={"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 200},
-        epochs=1,
-    )
-    backbone = train(stage, data=tmp_path / "nli", out=tmp_path / "stage")
-    recipe = Recipe.of(name="after", view="flatten", config="4-class", backbone=str(backbone), epochs=1)
-    after = train(recipe, data=sample_repo, out=tmp_path / "after")
-    from transformers import AutoConfig
-
-    assert tuple(AutoConfig.from_pretrained(backbone).id2label.values()) == LABELS["2-class"]
-    made = AutoConfig.from_pretrained(after)
-    assert tuple(made.id2label[index] for index in range(4)) == LABELS["4-class"]  # the head is replaced
-    assert made.cdconv_view == "flatten"
 
 
 def test_a_training_repo_accepts_cnli_and_two_way_pairs(copies, tmp_path):

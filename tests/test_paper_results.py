@@ -148,20 +148,6 @@ def test_comparisons_are_the_paired_bootstrap_of_the_metric_with_a_correction_fo
             assert [row[key] for key in ("difference", "low", "high", "p", "p_holm")] == pytest.approx(values, abs=1e-5)
 
 
-def test_merged_labels_are_compared_with_the_stronger_n_grams(evaluations):
-    two = next(result for result in evaluations if result["name"] == NGRAMS and result["config"] == "2-class")
-    better = next(result for result in evaluations if result["name"] == "better")
-    rows = comparisons(evaluations, "4-class", BOOTSTRAP)
-    [row] = [row for row in rows if (row["against"], row["task"], row["detector"]) == (NGRAMS, "2-class", "better")]
-    expected = better["metrics"]["two_class"]["macro_f1"] - two["metrics"]["macro_f1"]
-    assert row["difference"] == pytest.approx(expected, abs=1e-5)
-
-
-def test_without_an_opponent_there_are_no_comparisons(evaluations):
-    assert list(comparisons(evaluations, "4-class-grouped")) == []
-    assert list(comparisons([make("alone", 0.2)], "4-class")) == []
-
-
 @pytest.fixture
 def folder(evaluations, tmp_path):
     for number, result in enumerate(evaluations):

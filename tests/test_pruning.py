@@ -11,7 +11,6 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import (
     AutoConfig,
     AutoModel,
-    AutoModelForMaskedLM,
     AutoTokenizer,
     PreTrainedTokenizerFast,
 )
@@ -142,36 +141,6 @@ def test_the_cost_of_an_unknown_character_is_unchanged(tmp_path):
     assert pieces_of(tokenizer, "xyz") == ["▁", "xy", "z"]
 
 
-def test_output_embeddings_are_pruned_too_and_keep_their_dtype(tmp_path):
-    before = write(tmp_path / "in", unigram(), AutoModelForMaskedLM, torch.float16)
-    prune(before, CORPUS, tmp_path / "out")
-    logits = []
-    for folder in (before, tmp_path / "out"):
-        model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
-        assert model.dtype == torch.float16
-        assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
-        batch = tokenizer("你养<mask>吗", return_tensors="pt")
-        with torch.inference_mode():
-            scores = model.float()(**batch).logits[0]
-        logits.append({piece: scores[:, id] for piece, id in tokenizer.get_vocab().items()})
-    assert 0 < len(logits[1]) < len(logits[0])
-    for piece, scores in logits[1].items():
-        torch.testing.assert_close(scores, logits[0][piece], rtol=0, atol=1e-6)
-
-
-def test_missing_weights_are_not_invented(tmp_path):
-    from safetensors.torch import load_file, save_file
-
-    before = write(tmp_path / "in", unigram())
-    weights = load_file(tmp_path / "in" / "model.safetensors")
-    save_file(
-        {k: v for k, v in weights.items() if "pooler" not in k}, tmp_path / "in" / "model.safetensors", {"format": "pt"}
-    )
-    prune(before, CORPUS, tmp_path / "out")
-    after = load_file(tmp_path / "out" / "model.safetensors")
-    assert set(after) == {name for name in weights if "pooler" not in name}
-
-
 def test_the_most_frequent_pieces_remain(tmp_path):
     before = write(tmp_path / "in", unigram())
     corpus = [*["喝茶喝茶"] * 9, *CORPUS]
@@ -182,27 +151,18 @@ def test_the_most_frequent_pieces_remain(tmp_path):
     assert pieces_of(tokenizers[0], "喝茶喝茶") == pieces_of(tokenizers[1], "喝茶喝茶")
 
 
-def byte_pairs():
-    pieces = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE({piece: id for id, piece in enumerate(["<unk>", *pieces])}, []))
-    return fast(made, {"unk": "<unk>", "pad": "<unk>"})
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"max_pieces": 3}, r"^--keep 3: .* already need \d+ pieces$"),
         ({"corpus": []}, "^the corpus holds no text$"),
         ({"backbone": "no/such"}, "^backbone 'no/such': no tokenizer that can be loaded"),
-        ({"backbone": "bpe"}, "BPE tokenizer; .* Unigram can be pruned$"),
         ({"out": "in"}, "exists already; remove it, or name another folder$"),
     ],
 )
 def test_a_model_that_cannot_be_pruned_raises_one_clear_error(options, message, tmp_path):
     given = {"backbone": "in", "corpus": CORPUS, "out": "out"} | options
     folder = write(tmp_path / "in", unigram())
-    if given["backbone"] == "bpe":
-        folder = write(tmp_path / "bpe", byte_pairs())
     backbone = folder if given.pop("backbone") != "no/such" else "no/such"
     with pytest.raises(InputError, match=message):
         prune(backbone, given.pop("corpus"), tmp_path / given.pop("out"), **given)

@@ -66,32 +66,18 @@ def test_no_two_options_share_a_name():
     [
         ("epoch = 3\n" + GOOD, "epoch is not an option; a recipe has name, seed, precision, [data]"),
         (GOOD + "[optimizer]\nepoch = 3", "optimizer.epoch is not an option; [optimizer] has epochs, batch_size"),
-        (GOOD + "[optimizer]\ndropout = 0.1", "optimizer.dropout is not an option; [optimizer] has"),
         (GOOD + "[optimizer]\nepochs = 0", "optimizer.epochs is 0"),
-        (GOOD + "[optimizer]\nepochs = 2.5", "optimizer.epochs is 2.5"),
         (GOOD + "[optimizer]\nepochs = true", "optimizer.epochs is True"),
-        (GOOD + '[optimizer]\nlearning_rate = "fast"', "optimizer.learning_rate is 'fast'"),
         (GOOD + "[optimizer]\nlearning_rate = nan", "optimizer.learning_rate is nan"),
-        (GOOD + "[optimizer]\nlearning_rate = -1e-4", "optimizer.learning_rate is -0.0001"),
-        (GOOD + "[optimizer]\nwarmup_ratio = 1.0", "optimizer.warmup_ratio is 1.0"),
-        (GOOD + "[optimizer]\nweight_decay = -1.0", "optimizer.weight_decay is -1.0"),
         ('precision = "int8"\n' + GOOD, "precision is 'int8'"),
         (GOOD.replace("flatten", "layered"), "data.view is 'layered': allowed are"),
-        (GOOD.replace("4-class", "5-class"), "data.config is '5-class': allowed are"),
         (GOOD.replace('view = "flatten"\n', ""), "data.view is missing"),
-        (MODEL, "data is missing"),
         (DATA, "model is missing"),
         (GOOD + "[model.scratch]\nlayers = 2", "[model]: needs either"),
-        (DATA + "[model]\n", "[model]: needs either"),
         (DATA + "[model.scratch]\nheads = 3", "[model.scratch]: hidden_size 128 must be a multiple of heads 3"),
-        (DATA + "[model.scratch]\ndepth = 3", "model.scratch.depth is not an option"),
-        (DATA + "[model.scratch]\nvocabulary = 4", "model.scratch.vocabulary is 4"),
         (DATA + '[model]\nbackbone = "a/b"\nbase_model = "a folder"', "model.base_model is 'a folder': must be"),
         ("view = flatten", "not a TOML file"),
-        (
-            GOOD + 'method = "kernel"',
-            "model.method is 'kernel': it should be 'checkpoint', 'hierarchical' or 'decoder'",
-        ),
+        (GOOD + 'method = "kernel"', "model.method is 'kernel': it should be 'checkpoint', 'hierarchical' or"),
     ],
 )
 def test_the_error_for_a_wrong_recipe_names_file_key_and_remedy(tmp_path, text, message):
@@ -117,20 +103,14 @@ STAGES = {"method": "hierarchical", "view": "hierarchical"}
         ({"num_layers": 2}, "model.num_layers has no effect with the method 'checkpoint'"),
         ({"method": "decoder", "config": "2-class"}, "needs data.view 'flatten', four classes"),
         ({"view": "nli"}, "goes with nli configs"),
-        ({"config": "nli"}, "goes with nli configs"),
         ({"view": "chat"}, "chat goes with chat configs"),
         (NLI | {"bot": "eva"}, "data.bot is for conversations"),
         (NLI | {"long_replies": 0.5}, "long_replies is for conversations"),
-        (NLI | {"transfer_per_row": 1, "teachers": ["x"]}, "transfer_per_row is for conversations"),
-        (NLI | {"ngram_teacher_weight": 1.0}, "ngram_teacher_weight is for conversations"),
-        (NLI | {"nli": "nli"}, "augmentation.nli is for conversations"),
         (STAGES | {"teachers": ["x"]}, "teachers is for one checkpoint"),
         (STAGES | {"context_negatives": 1}, "context_negatives is for one checkpoint"),
         ({"config": "2-class", "context_negatives": 1}, "context_negatives needs the labels of 4-class"),
         ({"config": "persona", "nli": "nli"}, "augmentation.nli needs the labels of 2-class or 4-class"),
-        ({"config": "persona", "nli_head": True}, "model.nli_head needs the labels of"),
         (CHAT | {"nli_head": True}, "model.nli_head needs the labels of"),
-        (CHAT | {"ranking": 1.0}, "loss.ranking needs the labels of"),
         (NLI | {"choice": True}, "loss.choice needs the labels of response"),
         (CHAT | {"choice": True}, 'set optimizer.checkpoint to "last"'),
         (CHAT | {"choice": True, "checkpoint": "last", "class_weights": "balanced"}, "is the whole loss"),
@@ -187,20 +167,11 @@ def test_changes_are_checked_and_none_keeps_a_value():
         tiny.with_changes(seed=-1)
 
 
-@pytest.mark.parametrize(
-    ("key", "full"),
-    [("epochs", "optimizer.epochs"), ("optimizer.epochs", "optimizer.epochs"), ("seed", "seed")],
-)
-def test_an_option_can_be_named_with_or_without_its_table(key, full):
-    assert option_named(key) == full
-
-
-@pytest.mark.parametrize(
-    ("key", "message"), [("epoch", "are name, seed"), ("loss.epochs", "mean optimizer.epochs"), ("data", "no such")]
-)
-def test_the_error_for_an_unknown_option_lists_the_known_ones(key, message):
-    with pytest.raises(InputError, match=message):
-        option_named(key)
+def test_an_option_can_be_named_with_or_without_its_table():
+    assert option_named("epochs") == option_named("optimizer.epochs") == "optimizer.epochs"
+    for key, message in (("epoch", "are name, seed"), ("loss.epochs", "mean optimizer.epochs"), ("data", "no such")):
+        with pytest.raises(InputError, match=message):
+            option_named(key)
 
 
 def test_defaults_equal_a_recipe_that_sets_nothing(tmp_path):
@@ -209,11 +180,6 @@ def test_defaults_equal_a_recipe_that_sets_nothing(tmp_path):
     assert {key for key in options if key not in standard or options[key] != standard[key]} == {
         "name", "view", "config", "backbone"
     }  # fmt: skip
-
-
-def recorded(folder, **request):
-    (folder / "run.json").write_text(json.dumps({"base_model": "some/encoder", "request": request}), encoding="utf-8")
-    return folder
 
 
 @pytest.mark.parametrize("file", ["", "run.json"], ids=["folder", "file"])
@@ -234,15 +200,6 @@ def test_the_record_of_a_run_is_its_recipe_and_needs_the_paths_of_its_folders(fi
     require_folders(again, str(tmp_path))
     assert again == own
     assert recipe.model.base_model == own.model.base_model
-
-
-def test_a_record_with_teacher_digests_needs_their_paths(tmp_path):
-    teachers = ["some/teacher", "one@0123456789ab"]
-    own = Recipe.of(name="any", view="flatten", config="4-class", backbone="some/encoder", teachers=teachers)
-    recipe = load_recipe(recorded(tmp_path, recipe=own.recorded()))
-    with pytest.raises(InputError, match="distilled from one@0123456789ab, .*name all 2 by --teacher"):
-        require_folders(recipe, "")
-    require_folders(recipe.with_changes(teachers=["some/teacher", "runs/one"]), "")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from contradiction.decision import Point, Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.evaluation.figures import wilson
-from contradiction.evaluation.thresholds import NOT_REACHED, missing_reason, outcomes, table
+from contradiction.evaluation.thresholds import missing_reason, outcomes
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.loading import load_rule, save_rule
 from evaluate_metric.evaluate_metric import calibration_error
@@ -92,22 +92,13 @@ def test_the_interval_of_precision_combines_those_of_both_rates():
     assert eighty.precision_interval[0] < eighty.precision < eighty.precision_interval[1]
 
 
-def test_the_table_shows_unreached_precisions_and_settings_that_call_nothing():
-    rows = table(RESULT, RULE).rows
-    assert rows[3] == ("precision>=0.9", "50.0 %, validation's", NOT_REACHED, "", "", "")
-    assert rows[4][:4] == ("0.5", "3.0 %", "0.500", "nothing called")
-    assert rows[2][2:5] == ("0.600", "71.4 (19.4–95.9)", "50.0 (15.0–85.0)")
-
-
 @pytest.mark.parametrize(
     ("change", "rule", "message"),
     [
         ({"split": "validation"}, RULE, "settings are chosen on validation and measured on test"),
         ({"config": "persona"}, RULE, "config 'persona' has no contradictions"),
-        ({"config": "nli-2-class"}, RULE, "config 'nli-2-class' has no contradictions"),
         ({}, Rule(temperature=2.0, prior=0.5), "case: its rule has no precisions"),
         ({"rule": Rule().without_curve()}, RULE, "case was evaluated with an older decision rule"),
-        ({"references": [0] * 9}, RULE, "are all contradictions, or none is one"),
     ],
 )
 def test_unavailable_outcomes_are_reported(change, rule, message):
