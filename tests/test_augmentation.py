@@ -91,12 +91,6 @@ def test_training_reads_made_rows_after_the_rows_that_teachers_judge(rows):
     assert len(training_rows(rows, QUICK.with_changes(context_negatives=1)).rows) == len(rows) + len(made)
 
 
-def test_a_card_says_that_rows_were_made(sample_repo, tmp_path):
-    folder = train(QUICK.with_changes(context_negatives=2), data=sample_repo, out=tmp_path / "run")
-    card = model_card(folder).text
-    assert "- context negatives: for each training row labelled history, 2 copies get the first turn" in card
-
-
 def test_rows_without_a_bot_count_as_one_bot(rows):
     unnamed, alone = rows.remove_columns("bot"), of_bot(rows, "eva")
     both = QUICK.with_changes(context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])

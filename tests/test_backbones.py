@@ -14,7 +14,6 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import (
     AutoConfig,
     AutoModel,
-    AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
     PreTrainedTokenizerFast,
     pipeline,
@@ -253,20 +252,6 @@ def changed(folder, change):
     file = f"{folder}/model.safetensors"
     save_file(change(load_file(file)), file, metadata={"format": "pt"})
     return folder
-
-
-@pytest.mark.parametrize(
-    ("family", "classes"),
-    [("bert", None), ("roberta", None), ("deberta-v2", None), ("bert", "abc"), ("electra", "abc"), ("gpt2", "abc")],
-)
-def test_there_is_no_warning_about_a_head_that_is_replaced(family, classes, texts, tmp_path, caplog):
-    folder = backbone(family, texts, tmp_path, classes)
-    if (family, classes) == ("bert", None):  # a masked language model has no pooler
-        AutoModelForMaskedLM.from_pretrained(folder).save_pretrained(folder)
-        assert not any("pooler" in name for name in load_file(tmp_path / "model.safetensors"))
-    caplog.clear()
-    initialize_model(recipe(folder))
-    assert caplog.messages == []
 
 
 def test_a_layer_missing_from_the_checkpoint_is_reported_in_one_line(texts, tmp_path, caplog):

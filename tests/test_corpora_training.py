@@ -22,7 +22,6 @@ from contradiction.training.recipe import Recipe, load_recipe
 TINY = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 400}
 SPLITS = {"train": 48, "validation": 16}
 ANIMALS = ("cat", "dog", "horse", "fish")
-CHOICE = {"config": "chat-response", "view": "chat", "choice": True}
 
 
 def turn(agent, text):
@@ -120,6 +119,10 @@ def test_a_recipe_trains_and_its_model_is_scored_on_its_corpus(run, copies, repo
     assert (classifier.columns == ("hypothesis",)) == name.endswith("hypothesis-only")
     assert 0 <= metrics[wanted] <= 1
     assert not (name == "decode-unstructured" and "evidence_f1" in metrics)  # a whole chat names no evidence
+    if name == "mutual-choice":
+        assert classifier.labels == LABELS["response"]
+        code, _, err = run("evaluate", model, "decode", "--data", copies / "decode")
+        assert code == 2 and "has other labels" in err
 
 
 def test_a_whole_chat_holds_the_speakers_and_all_messages(repos):
@@ -170,16 +173,6 @@ def test_a_batch_that_splits_the_replies_to_a_chat_is_rejected_before_the_run_st
     with pytest.raises(InputError, match="batch_size 30 .* the 4 replies of an item"):
         train(choice(1.0).with_changes(batch_size=30), data=repos / "mutual", out=tmp_path / "model")
     assert not any(tmp_path.iterdir())
-
-
-def test_response_and_claim_models_cannot_judge_contradictions(run, copies, repos, tmp_path):
-    model = tmp_path / "model"
-    code, _, err = run("train", tiny("mutual-choice", tmp_path), "--data", repos / "mutual", "--out", model)
-    assert code == 0, err
-    assert load_classifier(model).labels == LABELS["response"]
-    for corpus in ("decode", "ocnli"):
-        code, _, err = run("evaluate", model, corpus, "--data", copies / corpus)
-        assert code == 2 and "has other labels" in err
 
 
 def test_the_transfer_table_saves_its_cells_and_runs(copies, sample_repo, random_model, tmp_path, monkeypatch, capsys):

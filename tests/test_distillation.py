@@ -12,7 +12,7 @@ from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.reports.model_card import model_card
 from contradiction.training import loop, record
 from contradiction.training.distillation import soft_labels
-from contradiction.training.losses import SOFT, divergence, objective
+from contradiction.training.losses import divergence
 from contradiction.training.recipe import Recipe
 from contradiction.training.run import Run
 from contradiction.training.run_folder import TEACHER_PROBABILITIES
@@ -55,24 +55,6 @@ def test_the_divergence_is_zero_at_the_teacher_and_equals_scipys_elsewhere():
         for one, other in zip(soft.numpy(), logits.numpy(), strict=True)
     ]
     assert divergence(logits, soft, 2.0).tolist() == pytest.approx(cooled, abs=1e-6)
-
-
-def test_soft_labels_have_the_requested_weight():
-    logits, soft = torch.tensor([[1.0, 0.0, -1.0, 0.5]]), torch.tensor([[0.1, 0.2, 0.3, 0.4]])
-    targets = torch.tensor([2])
-
-    def model(x):
-        return type("Output", (), {"logits": x})
-
-    losses = {
-        share: objective(recipe(teachers=["teacher"], weight=share), [4, 3, 2, 1])(
-            model, {"x": logits, SOFT: soft}, targets
-        )
-        for share in (0.0, 0.25, 1.0)
-    }
-    torch.testing.assert_close(losses[1.0], divergence(logits, soft))
-    torch.testing.assert_close(losses[0.0], torch.nn.functional.cross_entropy(logits, targets, reduction="none"))
-    torch.testing.assert_close(losses[0.25], 0.75 * losses[0.0] + 0.25 * losses[1.0])
 
 
 def test_teachers_run_once_even_if_the_run_is_killed_before_its_first_epoch(

@@ -13,14 +13,13 @@ from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_sc
 
 from contradiction import evaluate
 from contradiction.data import build, corpora, labelled
-from contradiction.data.corpora import contrast, crossed
+from contradiction.data.corpora import crossed
 from contradiction.data.corpora.corpus import Row, pair_texts, read_split
 from contradiction.data.splits import SPLITS, load_split
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.baselines import NgramPairs, baselines
 from contradiction.evaluation.evaluate import score
-from contradiction.evaluation.judging import two_class_verdict
 from contradiction.evaluation.sets import load, spread
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import CATEGORIES, LABELS, is_contradiction
@@ -95,21 +94,6 @@ def test_replies_alone_and_after_another_chat_contradict_nothing():
         rows = read_split(crossed.CORPUS, None, name, "validation").rows
         assert {row.label for row in rows} == {NONE} and len(rows) > 800
         assert all((not row.messages) if name == "alone" else by_chat[row.context] != row.source for row in rows)
-
-
-def test_the_contrast_pairs_are_complete_unique_and_not_in_the_sample(sample_rows):
-    rows = read_split(contrast.CORPUS, None, None, "test").rows
-    assert len(rows) == 168 and {row.label for row in rows} == {NONE, *CATEGORIES}
-    assert len({(*row.context, row.reply) for row in rows}) == len(rows)
-    assert not {row.context[1:3] for row in rows} & {(row["u1"], row["b1"]) for row in sample_rows}
-
-
-def test_neither_length_nor_overlap_reveals_the_contradiction_of_a_contrast_pair():
-    rows = read_split(contrast.CORPUS, None, None, "test").rows
-    for measure in (lambda row: len(row.reply), lambda row: len({*row.reply} & {*row.messages[1]["content"]})):
-        longest = max(map(measure, rows))
-        figures = score(rows, [two_class_verdict(measure(row) / longest) for row in rows], "2-class")
-        assert figures["in_order"] == pytest.approx(0.5, abs=0.05)
 
 
 def test_the_command_scores_contrast_pairs_by_phenomenon(run, quick_model, tmp_path):

@@ -18,7 +18,6 @@ from contradiction.io.files import read_json
 from contradiction.labels import OTHER, STAGES
 from contradiction.methods.base import Prediction
 from contradiction.methods.hierarchical import HierarchicalClassifier
-from contradiction.reports.model_card import write_cards
 from contradiction.training import record
 from contradiction.training import train as train_module
 from contradiction.training.loop import train_checkpoint
@@ -168,15 +167,6 @@ def test_two_processes_train_each_stage_also_after_they_were_killed(sample_repo,
         assert double[stage]["processes"] == 2, "each stage is trained separately"
         losses = [run[stage]["epochs"][0]["train_loss"] for run in (single, double)]
         assert losses[1] == pytest.approx(losses[0], abs=1e-5)
-
-
-def test_the_card_says_that_there_are_three_stages(folder):
-    write_cards(folder)
-    card = (folder / "README.md").read_text(encoding="utf-8")
-    assert "hierarchical: the stages intra-sentence, role-confusion, history" in card
-    stage = (folder / "history" / "README.md").read_text(encoding="utf-8")
-    assert "Tells history from all other replies" in stage
-    assert "the output is one of `other`, `history`." in stage
 
 
 def test_wrong_stages_are_rejected(folder, tmp_path):
