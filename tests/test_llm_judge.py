@@ -18,7 +18,6 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import read_json, write_json
-from contradiction.labels import LABELS
 from contradiction.methods import llm_judge
 from contradiction.methods.cascade import CascadeClassifier
 from contradiction.methods.llm_judge import LLMJudge
@@ -65,20 +64,14 @@ def test_a_perfect_judge_gets_a_perfect_score_with_tokens_time_and_cost(run, jud
     expected = sum(len(message["content"]) for body in server.requests for message in body["messages"])
     assert used["prompt_tokens"] == expected
     assert used["cost"] == pytest.approx((2 * expected + 6 * used["completion_tokens"]) / 1e6)
-    assert used["slow_seconds"] >= used["seconds"] > 0
+    assert min(used["slow_seconds"], used["seconds"]) >= 0.02
     assert "prompt tokens" in out and "seconds an answer" in out
     assert server.most_at_once > 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "typed", "sent"),
-    [
-        ((), None, 0),
-        ((), b"n\n", 0),
-        ((), b"", 0),
-        ((), b"y\n", 40),
-        (("--yes",), None, 40),
-    ],
+    ("typed", "sent", "arguments"),
+    [(None, 0, ()), (b"n\n", 0, ()), (b"", 0, ()), (b"y\n", 40, ()), (None, 40, ("--yes",))],
 )
 def test_the_cost_is_shown_and_nothing_is_sent_without_consent(
     run, judge, sample_repo, monkeypatch, arguments, typed, sent
@@ -156,13 +149,6 @@ def test_english_and_long_chats_are_each_judged_in_one_request(judge):
     assert guidelines.MEANINGS["en"]["history"] in body["messages"][0]["content"]
 
 
-def test_a_judge_of_two_labels(judge):
-    with ChatServer(always("contradiction")) as server:
-        detector = ContradictionDetector.from_pretrained(judge(server, task="2-class"))
-        assert detector(chat(*CAT)).contradiction
-    assert detector.labels == LABELS["2-class"]
-
-
 def test_a_server_without_schema_support_is_called_without_one(judge):
     def faults(number, body):
         return "400" if "response_format" in body else None
@@ -226,7 +212,7 @@ def test_a_reply_with_usable_answers_about_some_turns_is_judged_by_them(judge):
     assert [(one.index, one.verdict.label) for one in ranked] == [(1, None), (0, "history")]
 
 
-@pytest.mark.parametrize("fault", ["429", "500", "drop", "half", "broken"])
+@pytest.mark.parametrize("fault", ["429", "drop"])
 def test_nothing_is_lost_or_duplicated_if_every_third_row_fails_twice(judge, sample_repo, monkeypatch, fault):
     monkeypatch.setattr(llm_judge, "Endpoint", lambda *args, **options: ENDPOINT(*args, **options, pause=0.001))
     rows = load_split(sample_repo, "4-class", "test").select(range(30))
@@ -312,9 +298,7 @@ def test_an_endpoint_that_refuses_every_row_ends_the_evaluation_soon(judge, run,
         ({"api_key": "sk-1"}, "api_key: .*the options are model, "),
         ({"base_url": "http://x"}, r"base_url: .*\$OPENAI_BASE_URL"),
         ({"extra": {"stream": True}}, "extra holds 'stream'"),
-        ({"votes": 0}, "votes: .*greater than or equal to 1"),
         ({"language": "fr"}, "language: input should be 'zh' or 'en'"),
-        ({"model": None}, "model: "),
     ],
 )
 def test_a_file_with_a_wrong_or_secret_option_is_rejected(judge, options, message):

@@ -18,7 +18,6 @@ SEED = Random(0)
     [
         ("我今年二十六岁了。", "我多大了？"),
         ("我养了两只猫，一只白的。", "我养了几只猫？"),
-        ("我是成都人。", "我是哪里人？"),
         ("我在一家医院当护士。", "我是做什么工作的？"),
         ("我女儿今年五岁，在上幼儿园。", "我女儿多大了？"),
         ("我最喜欢的季节是秋天。", "我最喜欢的季节是什么？"),
@@ -44,7 +43,6 @@ def test_no_question_is_asked_about_an_opening_without_a_fact(statement):
         ("你有孩子吗？", "你没有孩子吗？"),
         ("你有没有兄弟姐妹？", "你没有兄弟姐妹吗？"),
         ("你结婚了吗？", "你没结婚吗？"),
-        ("你没有工作吗？", "你有工作吗？"),
         ("你的老板严厉吗？", "你的老板不严厉吗？"),
         ("你谈过恋爱吗？", "你没谈过恋爱吗？"),  # not 恋不爱
     ],
@@ -63,12 +61,6 @@ def test_a_synonym_and_an_antonym_replace_whole_words():
     assert triggers.antonym("看来你很喜欢篮球呢，你多大啦？", "", SEED) is None, "only the clause that asks is changed"
 
 
-def test_a_paraphrase_changes_every_opening_and_keeps_it_a_question():
-    questions = [text for text in read_openings() if text.endswith("？")]
-    changed = [triggers.paraphrase(text, "", SEED) for text in questions]
-    assert all(new and new != old and new.endswith("？") for old, new in zip(questions, changed, strict=True))
-
-
 def test_the_package_has_two_hundred_usable_openings():
     openings = read_openings()
     statements = [text for text in openings if not text.endswith("？")]
@@ -80,7 +72,7 @@ def test_the_package_has_two_hundred_usable_openings():
 QUESTION = re.compile("什么|哪|谁|几|多[少久大]|怎么")
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_person_would_ask_every_probe(seed, sample_rows):
     """Of two thousand probes: none repeats itself, offers one thing twice, or negates a question for a fact."""
     openings = [*read_openings(), *(row["u1"] for row in sample_rows if seed == 0)]
@@ -108,7 +100,6 @@ def test_a_person_would_ask_every_probe(seed, sample_rows):
         ("你大学学的是什么专业？", "你大学不学的是什么专业？", False),
         ("你喜欢听谁的歌？", "你不喜欢听谁的歌？", True),
         ("你喜欢看书吗？", "你喜欢喜欢看书吗？", False),
-        ("你很喜欢日本吗？", "你很是不是喜欢日本？", False),
         ("你现在毕业了吗？", "你以前毕业了吗？", False),
     ],
 )
@@ -123,16 +114,13 @@ def test_a_plan_spreads_the_conversations_and_is_reproducible():
     counts = [sum(probe.trigger == name for probe in probes) for name in names]
     assert sum(counts) == 103 and max(counts) - min(counts) == 1
     assert len({probe.id for probe in probes}) == 103
+    few = plan(["你养猫吗？", "你喜欢狗吗？"], ["short"], 5)  # an opening is reused only after all others
+    assert [probe.id.rpartition("/")[2] for probe in few] == ["0", "0", "1", "1", "2"]
     again = [probe for probe in probes if probe.trigger == "repeat-20"]
     assert all(probe.u1 == probe.u2 and len(set(probe.fillers)) == 20 for probe in again)
     assert cost(probes)[0] == 2 * 103 + 2 * counts[8] + 20 * counts[9]
     about_the_user = [probe for probe in probes if probe.trigger.startswith("inquiring-user")]
     assert all(not probe.u1.endswith("？") for probe in about_the_user)
-
-
-def test_an_opening_is_reused_only_after_all_others():
-    probes = plan(["你养猫吗？", "你喜欢狗吗？"], ["short"], 5)
-    assert [probe.id.rpartition("/")[2] for probe in probes] == ["0", "0", "1", "1", "2"]
 
 
 def test_a_persona_is_stated_and_asked_about(tmp_path):
@@ -153,7 +141,6 @@ def test_a_persona_is_stated_and_asked_about(tmp_path):
         ("[]", "holds no facts"),
         ("{bad", "not JSON"),
         ('{"age": true}', "'age'"),
-        ('{"hobby": "骑车"}', "'hobby'"),
     ],
 )
 def test_a_wrong_persona_raises_one_line(content, where, tmp_path):

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from datasets import ClassLabel, Dataset, Features, Value, load_dataset
+from datasets import ClassLabel, Dataset, Features, Value
 from helpers.bot_server import Endpoint, chance, scripted, serving, true_label
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,14 +37,8 @@ HISTORY, NONE = "history", "non-contradiction"
 def row_of(number, label=NONE, **values):
     """A judged conversation of a transcript with an opening of its own."""
     texts = {"u1": f"{number}？", "b1": "我养了猫", "u2": "真的吗？", "b2": "我没养猫"}
-    return {
-        "id": str(number),
-        "trigger": "short",
-        "opening": str(number),
-        "label": label,
-        "checked": True,
-        **texts,
-    } | values
+    row = {"id": str(number), "trigger": "short", "opening": str(number), "label": label, "checked": True}
+    return row | texts | values
 
 
 def figures_of(rows, **options):
@@ -244,15 +238,9 @@ def test_with_everything_labelled_nothing_is_estimated_and_no_labels_are_asked_f
     assert "Label a sample" not in text and "stimate of the true share" not in text
 
 
-def test_labels_of_one_kind_are_accepted_and_those_without_a_kind_keep_that_of_the_verdict(tmp_path):
-    rows = [row_of(n, HISTORY if n < 20 else NONE) for n in range(60)]
-    [bot] = with_labels(
-        tmp_path, [report.Source("bot", rows, "judge")], [{"id": str(n), "label": NONE} for n in range(40)]
-    )["bots"]
-    assert bot["called"]["contradiction"]["called"] == 0 and bot["estimate"]["contradiction"]["share"] == 0
-    [bot] = with_labels(tmp_path, [report.Source("bot", rows, "judge")], [{"id": "0", "label": "contradiction"}])[
-        "bots"
-    ]
+def test_a_label_without_a_kind_keeps_that_of_the_verdict(tmp_path):
+    source = report.Source("bot", [row_of(n, HISTORY if n < 20 else NONE) for n in range(60)], "judge")
+    [bot] = with_labels(tmp_path, [source], [{"id": "0", "label": "contradiction"}])["bots"]
     assert bot["called"]["history"]["called"] == 20 and set(bot["estimate"]) == {"contradiction"}
 
 
@@ -305,12 +293,6 @@ def test_two_versions_are_compared_on_the_same_probes(probed, judge, tmp_path, r
     assert comparison["all"]["low"] <= called <= comparison["all"]["high"] < 0 and comparison["all"]["p_value"] < 0.01
     same = report.build([*report.read(probed), *report.read(probed)])["comparisons"][0]
     assert (same["all"]["share"], same["all"]["p_value"], same["second"]) == (0, 1, "scripted (2)")
-
-
-def test_the_transcript_is_a_data_set_with_the_columns_of_cdconv(probed, tmp_path, run):
-    rows = rows_of(probed)
-    lines = load_dataset("json", data_files=str(probed / "transcript.jsonl"), split="train", cache_dir=str(tmp_path))
-    assert lines["id"] == [row["id"] for row in rows] and lines["label"] == [row["label"] for row in rows]
 
 
 def test_the_pages_show_the_same_figures_and_escape_the_messages(probed, tmp_path):
@@ -391,8 +373,5 @@ def test_a_run_with_a_conversation_that_was_not_judged_is_reported(probed, tmp_p
     transcript.write_bytes(transcript.read_bytes() + '{"id": "我'.encode()[:-1] + b"\n")
     code, _, err = run("probe", "report", tmp_path / "run", "--out", tmp_path)
     assert code == 2 and err.count("\n") == 1 and f"transcript.jsonl:{len(others) + 2}" in err
-
-
-def test_a_folder_without_verdicts_is_not_a_run(tmp_path):
     with pytest.raises(InputError, match="neither the folder of a run"):
         report.read(tmp_path)

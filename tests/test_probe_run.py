@@ -15,7 +15,7 @@ from contradiction.probing import pages, report
 from contradiction.probing import run as run_module
 from contradiction.probing.bots import Bot, EndpointBot
 from contradiction.probing.plan import ALL_TRIGGERS, plan, read_openings
-from contradiction.probing.run import CallLimits, read_transcript, run
+from contradiction.probing.run import CallLimits, read_transcript
 
 QUICK = CallLimits(at_once=4, retries=3, backoff=0.01)
 REQUEST = {"seed": 0}
@@ -30,7 +30,7 @@ def run_probes(endpoint, folder, planned, *, timeout=20.0, limits=QUICK, request
     failures = []
     bot = EndpointBot(endpoint.url, "bot", timeout=timeout)
     try:
-        outcome = run(
+        outcome = run_module.run(
             planned, bot, folder, request=request, name="bot", limits=limits,
             on_failure=lambda probe, why: failures.append((probe, why)), **options,
         )  # fmt: skip
@@ -113,27 +113,13 @@ def test_replies_that_reach_the_limit_of_tokens_are_counted(tmp_path):
     assert "4 replies were cut at --max-tokens" in pages.markdown(built) and "4 replies were cut" in pages.html(built)
 
 
-def test_a_reply_that_is_cut_inside_an_emoji_is_kept(tmp_path):
-    with serving(Endpoint(reply=lambda messages: "我养了3只猫\ud83d")) as endpoint:
-        outcome, rows, _ = run_probes(endpoint, tmp_path, probes(3))
-    assert outcome.done == 3 and {row["b2"] for row in rows} == {"我养了3只猫?"}
-
-
-@pytest.mark.parametrize(
-    "thought",
-    [
-        "<think>问我几只</think>\n\n", "<Thinking>问我几只</Thinking>", "<mm:think>问我几只</mm:think>",
-        "【思考】问我几只【/思考】",
-        "<|channel|>analysis<|message|>问我几只<|end|><|start|>assistant<|channel|>final<|message|>",
-    ],
-)  # fmt: skip
-def test_thoughts_of_any_vendor_are_neither_kept_nor_sent_back(tmp_path, thought):
+def test_thoughts_are_neither_kept_nor_sent_back(tmp_path):
     """From an endpoint, and from a bot whose text nobody has read before."""
     read = []
 
     def reply(messages):
         read.extend(message["content"] for message in messages)
-        return f"{thought}我养了3只猫"
+        return "<think>问我几只</think>\n\n我养了3只猫"
 
     class TextBot(Bot):
         def ask(self, messages):
@@ -141,7 +127,7 @@ def test_thoughts_of_any_vendor_are_neither_kept_nor_sent_back(tmp_path, thought
 
     with serving(Endpoint(reply=reply)) as endpoint:
         _, rows, _ = run_probes(endpoint, tmp_path / "endpoint", probes(3))
-    run(probes(3), TextBot(), tmp_path / "text", request=REQUEST, name="bot", limits=QUICK)
+    run_module.run(probes(3), TextBot(), tmp_path / "text", request=REQUEST, name="bot", limits=QUICK)
     rows += read_transcript(tmp_path / "text" / "transcript.jsonl")
     assert len(rows) == 6 and {row["b2"] for row in rows} == {"我养了3只猫"}
     assert "我养了3只猫" in read and not any("问我几只" in text for text in read)
@@ -190,7 +176,7 @@ def test_a_folder_resumes_only_its_own_run_unless_that_has_no_conversation(tmp_p
             run_probes(endpoint, tmp_path, probes(3))
 
 
-def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, detect_model, cdconv):
+def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, detect_model, run):
     """The run gets kill -9 twice, and half a line is left behind each time."""
     with serving(Endpoint(delay=0.02)) as endpoint:
         command = [
@@ -199,7 +185,7 @@ def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, 
         ]  # fmt: skip
         transcript, kept = tmp_path / "run" / "transcript.jsonl", {}
         for enough in (10, 60):
-            process = processes.start_cdconv(*command)
+            process = processes.start_run(*command)
             until = time.monotonic() + 300
             while _lines(transcript) < enough and process.poll() is None and time.monotonic() < until:
                 time.sleep(0.005)
@@ -211,7 +197,7 @@ def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, 
             rows = [json.loads(line) for line in transcript.read_bytes().splitlines()[:-1]]
             assert all(row in rows for row in kept.values())
             kept = {row["id"]: row for row in rows}
-        code, _, err = cdconv(*command)
+        code, _, err = run(*command)
     assert code == 0 and "120 conversations in the transcript" in err
     rows = read_transcript(transcript)
     assert len(rows) == len({row["id"] for row in rows}) == 120
@@ -220,23 +206,22 @@ def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, 
     assert all(mine[key]["messages"] == row["messages"] for key, row in kept.items())
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        (("--evaluation", "missing.json"), "missing.json"),
-        (("--model", "missing-model"), "missing-model"),
-    ],
-)
-def test_detector_errors_are_reported_before_the_bot_is_called(options, why, tmp_path, detect_model, cdconv):
+def command(endpoint, tmp_path, model, *options):
+    """The arguments of `cdconv probe run` with a few short conversations."""
+    return (
+        "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "4", "--triggers",
+        "short", "--model", model, *options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("option", "missing"), [("--evaluation", "missing.json"), ("--model", "missing-model")])
+def test_detector_errors_are_reported_before_the_bot_is_called(option, missing, tmp_path, detect_model, run):
     with serving(Endpoint()) as endpoint:
-        code, _, err = cdconv(
-            "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "2",
-            "--triggers", "short", "--model", detect_model, *options,
-        )  # fmt: skip
-    assert code == 2 and why in err and not endpoint.seen
+        code, _, err = run(*command(endpoint, tmp_path, detect_model, option, missing))
+    assert code == 2 and missing in err and not endpoint.seen
 
 
-def test_a_run_that_ends_between_verdicts_and_record_counts_as_not_judged(tmp_path, detect_model, cdconv, monkeypatch):
+def test_a_run_that_ends_between_verdicts_and_record_counts_as_not_judged(tmp_path, detect_model, run, monkeypatch):
     real = run_module.write_json
 
     def fail(path, value):
@@ -245,31 +230,22 @@ def test_a_run_that_ends_between_verdicts_and_record_counts_as_not_judged(tmp_pa
         real(path, value)
 
     with serving(Endpoint()) as endpoint:
-        command = [
-            "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "4",
-            "--triggers", "short", "--model", detect_model,
-        ]  # fmt: skip
-        assert cdconv(*command)[0] == 0
+        arguments = command(endpoint, tmp_path, detect_model)
+        assert run(*arguments)[0] == 0
         with monkeypatch.context() as patched:
             patched.setattr(run_module, "write_json", fail)
-            assert cdconv(*command, "--threshold", "0.9")[0] == 2
+            assert run(*arguments, "--threshold", "0.9")[0] == 2
         with pytest.raises(InputError, match="have not been judged"):
             report.read(tmp_path / "run")
-        assert cdconv(*command)[0] == 0
+        assert run(*arguments)[0] == 0
     assert len(report.read(tmp_path / "run")[0].rows) == 4
-
-
-@pytest.fixture
-def cdconv(request):
-    """Runs the command line in this process: the fixture `run` under another name."""
-    return request.getfixturevalue("run")
 
 
 def _lines(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def test_the_key_of_the_writer_is_not_sent_to_the_bot(cdconv, detect_model, tmp_path, monkeypatch):
+def test_the_key_of_the_writer_is_not_sent_to_the_bot(run, detect_model, tmp_path, monkeypatch):
     monkeypatch.setattr(probe, "_judge", lambda *_, **__: None)
     monkeypatch.setattr(probe, "_write_report", lambda *_, **__: {"bots": []})
     for name in ("OPENAI_API_KEY", "BOT_KEY"):
@@ -280,7 +256,7 @@ def test_the_key_of_the_writer_is_not_sent_to_the_bot(cdconv, detect_model, tmp_
             monkeypatch.setenv("OPENAI_BASE_URL", writer.url)
             command = ["--endpoint", bot.url, "--writer", "a-model", "--out", tmp_path / folder]
             command += ["--conversations", 2, "--triggers", "paraphrasing", "--model", detect_model, *options]
-            code, _, err = cdconv("probe", "run", *command)
+            code, _, err = run("probe", "run", *command)
             assert code == 0, err
         return bot.keys, writer.keys
 

@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 from helpers.chats import chat
-from helpers.processes import start_cdconv
+from helpers.processes import free_port, start_cdconv
 from starlette.testclient import TestClient
 
 from contradiction.errors import InputError
@@ -19,13 +19,6 @@ from contradiction.serving.review import application
 from contradiction.serving.review_store import LabelStore
 
 NONE, INTRA, ROLE, HISTORY = "non-contradiction", "intra-sentence", "role-confusion", "history"
-
-
-def free_port():
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def chats(count):
@@ -100,17 +93,6 @@ def test_the_command_exports_the_labels_of_one_person_or_says_why_there_are_none
     code, out, _ = run("review", chat_file, "--annotators", "1", "--export", out_file)
     assert code == 0 and len(out_file.read_text(encoding="utf-8").splitlines()) == 1
     assert "not available, because one person labels alone" in out and "both" not in out
-
-
-def test_a_label_can_be_changed_and_a_chat_skipped(store):
-    store.add(chats(3))
-    person = store.join("Anna")
-    first = store.next(person)
-    assert store.next(person, after=first.id).name == "c1"
-    assert store.next(person, after=store.next(person, after=store.next(person, after=first.id).id).id).name == "c0"
-    store.put(person, first.id, NONE)
-    store.put(person, first.id, INTRA)
-    assert store.progress(person) == (1, 3)
 
 
 def test_a_chat_that_people_see_only_in_part_says_so_and_is_left_out_of_the_agreement(store):
@@ -249,9 +231,9 @@ class Client:
     def __init__(self, port):
         self.url = f"http://127.0.0.1:{port}/"
 
-    def ask(self, path, body=None, headers=None):
+    def ask(self, path, body=None):
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"content-type": "application/json", **(headers or {})})
+        request = urllib.request.Request(self.url + path, data, {"content-type": "application/json"})
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.read() if path == "" else json.load(answer)
 
@@ -314,14 +296,6 @@ def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tm
         assert client.ask("api/join", {"name": "Anna"})["person"] in (1, 2)
         done = {person: client.ask(f"api/next?person={person}")["done"] for person in (1, 2)}
         assert done == {person: sum(who == person for _, who in kept) for person in (1, 2)}
-        for path, body, headers, status in (
-            ("api/label", {"person": 1, "item": 1, "label": "wrong"}, {}, 422),
-            ("api/label", {"person": 1}, {}, 422),
-            ("", None, {"host": "elsewhere.example"}, 400),
-        ):
-            with pytest.raises(urllib.error.HTTPError) as refused:
-                client.ask(path, body, headers)
-            assert refused.value.code == status
     finally:
         os.kill(process._process.pid, signal.SIGTERM)
         process.wait(30)

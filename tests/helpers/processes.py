@@ -159,13 +159,17 @@ def start_two(*arguments, **options) -> list[Process]:
 
     It avoids `accelerate launch --cpu`, which without MPI silently starts a single process.
     """
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    shared = {"ACCELERATE_USE_CPU": "true", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    shared = {"ACCELERATE_USE_CPU": "true", "WORLD_SIZE": "2", **address}
     return [
         start_cdconv(*arguments, env={**os.environ, **shared, "RANK": rank, "LOCAL_RANK": rank}, **options)
         for rank in ("0", "1")
     ]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
 
 
 def wait_for(path: Path, *running: Process, seconds=300) -> bool:

@@ -10,7 +10,8 @@ from bots import chatbot
 from helpers import processes
 from helpers.chat_server import KEY
 from helpers.chats import chat as messages
-from serving import free_port, served
+from helpers.processes import free_port
+from serving import served
 
 from contradiction import ContradictionDetector, page
 

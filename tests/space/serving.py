@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import time
 import urllib.request
 from contextlib import contextmanager
@@ -20,11 +19,6 @@ COLUMNS = ("u1", "b1", "u2", "b2")
 ROWS = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
 CHATS = [tuple(row[column] for column in COLUMNS) for row in ROWS]
 ENVIRONMENT = os.environ | {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1"}
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 from bots import REPLY, wait_for
 from helpers.chats import chat as messages
-from serving import CHATS, free_port, served
+from helpers.processes import free_port
+from serving import CHATS, served
 
 from contradiction.labels import LABELS
 

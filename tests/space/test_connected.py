@@ -5,7 +5,8 @@ import pytest
 from bots import REPLY, wait_for
 from helpers.chat_server import KEY
 from helpers.chats import chat as messages
-from serving import CHATS, free_port
+from helpers.processes import free_port
+from serving import CHATS
 
 from contradiction.errors import InputError
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from bots import wait_for
 from helpers.chats import chat as messages
-from serving import CHATS, ROOT, call_tool, free_port, with_tools
+from helpers.processes import free_port
+from serving import CHATS, ROOT, call_tool, with_tools
 
 from contradiction import ContradictionDetector
 from contradiction.serving.endpoints import ENDPOINTS
