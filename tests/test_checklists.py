@@ -16,7 +16,7 @@ from helpers.data_repo import contents
 from contradiction import cdconv
 from contradiction.conversation import read_turns
 from contradiction.data import build, checklists
-from contradiction.data.splits import fingerprint
+from contradiction.data.splits import fingerprint, load_split
 from contradiction.errors import InputError
 from contradiction.paths import SAMPLE
 from contradiction.reports.tables import baseline_table
@@ -27,13 +27,6 @@ ROOT = Path(__file__).parents[1]
 NONE, INTRA, ROLE, HISTORY = range(4)
 A2T, RCT = ["4-class-a2t", "4-class-a2t-grouped"], ["4-class-rct", "4-class-rct-grouped"]
 CONFIGS = [*A2T, *RCT]
-# Rows of the release by config and label: the test split five times, or twice without role confusion.
-COUNTS = {
-    "4-class-a2t": [5 * 1484, 5 * 106, 5 * 153, 5 * 589],
-    "4-class-a2t-grouped": [5 * 1462, 5 * 106, 5 * 153, 5 * 612],
-    "4-class-rct": [2 * (1484 + 589), 2 * 106, 0, 0],
-    "4-class-rct-grouped": [2 * (1462 + 612), 2 * 106, 0, 0],
-}
 # Digests of all cells: a published test set must not change with the version of Python or of a library.
 DIGESTS = {
     "4-class-a2t": "46917f3fa4b54c4e",
@@ -43,36 +36,16 @@ DIGESTS = {
 }
 
 
-def only_for(kind):
-    """Runs a test on only one of the two repos."""
-    marks = pytest.mark.real_data if kind == "release" else ()
-    return pytest.mark.parametrize("kind", [pytest.param(kind, marks=marks)], indirect=True, scope="module")
-
-
 @pytest.fixture(scope="module")
-def plain(kind, request):
-    """The data repo without checklists."""
-    return request.getfixturevalue(f"{kind}_repo")
-
-
-@pytest.fixture(scope="module")
-def repo(kind, tmp_path_factory):
+def repo(tmp_path_factory):
     """The data repo of the sample with checklists. Copy it before you change it."""
-    assert kind == "sample"  # building all configs of the release again would take half a minute
     folder = tmp_path_factory.mktemp("checklists") / "cdconv"
     return build.build(build.find("sample"), folder, with_checklists=True, baselines=baseline_table())
 
 
 @pytest.fixture(scope="module")
-def loaded(kind, request, tmp_path_factory):
-    """All checklists by config. Those of the sample load from its data repo, which checks the recorded sizes.
-
-    Those of the release are used as they are made, before they are written.
-    """
-    if kind == "release":
-        rows = cdconv.read_rows(request.getfixturevalue("release"))
-        return checklists.build({"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)})
-    repo = request.getfixturevalue("repo")
+def loaded(repo, tmp_path_factory):
+    """All checklists by config."""
     cache = str(tmp_path_factory.mktemp("cache"))
     splits = {
         config: load_dataset(str(repo), config, cache_dir=cache, verification_mode="all_checks") for config in CONFIGS
@@ -88,13 +61,14 @@ def rows(loaded):
 
 
 @pytest.fixture(scope="module")
-def tests(plain, tmp_path_factory):
-    """The test split that each checklist is made from: the lines of the raw file by id, in order."""
-    cache = str(tmp_path_factory.mktemp("cache"))
-    return {
-        config: list(load_dataset(str(plain), re.sub("-a2t|-rct", "", config), split="test", cache_dir=cache)["id"][:])
-        for config in CONFIGS
-    }
+def tests(sample_repo):
+    """The ids of the test split that each checklist is made from, in order."""
+    return {config: load_split(sample_repo, re.sub("-a2t|-rct", "", config), "test")["id"][:] for config in CONFIGS}
+
+
+@pytest.fixture(scope="module")
+def lines():
+    return [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
 
 
 def texts_of(row):
@@ -187,23 +161,19 @@ def test_the_replacement_turn_is_the_first_of_those_inserted(config, rows):
 # --- as published ---------------------------------------------------------------------------------------------------
 
 
-@only_for("release")
-@pytest.mark.parametrize("config", CONFIGS)
-def test_release_counts_and_rows_of(config, loaded):
-    counted = Counter(loaded[config]["label"][:])
-    assert [counted[label] for label in range(4)] == COUNTS[config]
-    assert fingerprint(loaded[config]) == DIGESTS[config]
+def test_the_checklists_of_the_release_are_pinned(release):
+    rows = cdconv.read_rows(release)
+    made = checklists.build({"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)})
+    assert {config: fingerprint(part) for config, part in made.items()} == DIGESTS
 
 
-@only_for("sample")
-def test_the_other_configs_equal_those_of_a_build_without_checklists(repo, plain):
+def test_the_other_configs_equal_those_of_a_build_without_checklists(repo, sample_repo):
     kept = {name: content for name, content in contents(repo).items() if name.split("/")[0] not in CONFIGS}
-    without = contents(plain)
+    without = contents(sample_repo)
     del kept["README.md"], without["README.md"]
     assert kept == without
 
 
-@only_for("sample")
 def test_the_command_builds_the_same_bytes_in_another_process(repo, tmp_path):
     """The other process orders sets and dicts by another hash seed."""
     done = subprocess.run(

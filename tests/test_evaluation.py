@@ -18,11 +18,11 @@ from contradiction.data.corpora.corpus import Row, pair_texts, read_split
 from contradiction.data.splits import SPLITS, load_split
 from contradiction.errors import InputError
 from contradiction.evaluation import results
-from contradiction.evaluation.baselines import NgramPairs, baselines
+from contradiction.evaluation.baselines import baselines
 from contradiction.evaluation.evaluate import score
 from contradiction.evaluation.sets import load, spread
 from contradiction.io.files import read_json, write_json
-from contradiction.labels import CATEGORIES, LABELS, is_contradiction
+from contradiction.labels import CATEGORIES, LABELS
 from contradiction.methods.loading import load_classifier
 from contradiction.probing.shares import find_accuracy
 from contradiction.reports.tables import evaluation_notes as notes
@@ -174,12 +174,6 @@ def test_a_detector_of_two_classes_is_scored_on_two(two_class, checklists):
         evaluate(two_class, checklists, "4-class")
 
 
-def test_without_the_contradicted_turn_all_called_contradictions_of_history_are_wrong(detector, checklists):
-    result = evaluate(detector, checklists, "4-class-rct", limit=60)
-    assert set(result["parts"]) == {"form", "origin"} and HISTORY in result["parts"]["origin"]
-    assert NAMES.index(HISTORY) not in result["references"]
-
-
 def test_the_baselines_of_conversations_read_the_reply_the_context_or_both(run, sample_repo, tmp_path):
     code, out, err = run("evaluate", "baselines", sample_repo, "--config", "4-class", "--json", tmp_path / "it.json")
     assert code == 0, err
@@ -244,19 +238,6 @@ def test_a_detectors_own_verdicts_are_no_labels(detector, records, tmp_path):
     for data in (judged, tmp_path / "verdicts.jsonl"):
         with pytest.raises(InputError, match="its label is a detector's verdict"):
             evaluate(detector, data)
-
-
-def test_the_reply_alone_is_a_baseline_of_labelled_chats(records):
-    revealing = [
-        {**record, "messages": [*record["messages"][:-1], {"role": "assistant", "content": f"{words}{n}"}]}
-        for n, record in enumerate(records)
-        for words in ["我从来没有说过" if record["label"] != NONE else "今天天气很好"]
-    ]
-    found = evaluate(None, revealing)["baselines"]
-    assert found[f"always {NONE}"]["accuracy"] == 0.5
-    [alone] = [name for name in found if "reply only" in name]
-    assert found[alone]["accuracy"] == 1
-    assert len(evaluate(None, [record for record in revealing if record["label"] == NONE])["baselines"]) == 1
 
 
 def test_the_command_writes_an_evaluation_that_others_read(run, calibrated, records, file, tmp_path):
@@ -325,15 +306,8 @@ def copies(tmp_path_factory):
     ]
     write_jsonl(folder / "decode" / "dialogues.dev.jsonl", dialogues)
     options = ["f : red .", "f : no .", "f : a house .", "f : tea ."]
-    items = [
-        {
-            "id": f"dev_{n}",
-            "answers": "ABCD"[n % 4],
-            "article": "f : i like tea . m : which house ?",
-            "options": options,
-        }
-        for n in range(8)
-    ]
+    item = {"article": "f : i like tea . m : which house ?", "options": options}
+    items = [{**item, "id": f"dev_{n}", "answers": "ABCD"[n % 4]} for n in range(8)]
     write_jsonl(folder / "mutual" / "mutual.dev.jsonl", items)
     names = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
     facts = [
@@ -386,18 +360,6 @@ def test_a_model_of_pairs_compares_the_reply_with_each_earlier_message_of_its_sp
     pairs = [pair_texts(row.messages[0]["content"], row.reply) for row in rows]
     expected = [row.scores["contradiction"] for row in classifier.classify(pairs)]
     assert [row[1] for row in result["probabilities"]] == pytest.approx(expected, abs=1e-6)
-
-
-def test_pair_n_grams_learn_overlap_and_reply_n_grams_cannot():
-    words = [f"word{number}" for number in range(8)]
-    rows = [pair_texts(a, b) for a in words for b in words] * 3
-    labels = ["contradiction" if row["premise"] == row["hypothesis"] else NONE for row in rows]
-    truth = list(map(is_contradiction, labels))
-    both, alone = (
-        [verdict.probability for verdict in NgramPairs(reads).fit(rows, labels).judge(rows)] for reads in (True, False)
-    )
-    assert roc_auc_score(truth, both) == 1
-    assert roc_auc_score(truth, alone) == pytest.approx(0.5)
 
 
 def test_no_baseline_is_fitted_to_the_rows_that_it_judges(copies):

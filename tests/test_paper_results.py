@@ -194,17 +194,6 @@ def test_the_script_adds_evaluations_and_writes_the_page_and_the_comparisons(run
     assert "| cell |" not in page and "of 1 more runs" in page
 
 
-def test_an_evaluation_of_crossed_chats_adds_a_column(run, folder, tmp_path):
-    out = tmp_path / "kept"
-    assert run(folder, "--folder", out, script=script.results)[0] == 0
-    metrics = {"in_order": 0.7, "interval": {"in_order": [0.6, 0.8]}}
-    write_json(tmp_path / "crossed.json", {"name": "worse", "config": "crossed", "split": "test", "metrics": metrics})
-    code, _, err = run(tmp_path / "crossed.json", "--folder", out, script=script.results)
-    assert code == 0, err
-    [line] = [line for line in (out / "README.md").read_text(encoding="utf-8").splitlines() if "| worse |" in line]
-    assert line.endswith("| 70.0 (60.0–80.0) |")
-
-
 def test_tests_that_are_not_shown_count_in_the_correction(evaluations):
     few, many = (list(comparisons(evaluations, "4-class", BOOTSTRAP, made)) for made in (0, 50))
     assert [row["p"] for row in few] == [row["p"] for row in many]

@@ -130,17 +130,6 @@ def test_texts_of_any_corpus_keep_their_pieces(tmp_path_factory, data):
     assert [pieces_of(before, text) for text in corpus] == [pieces_of(after, text) for text in corpus]
 
 
-def test_the_cost_of_an_unknown_character_is_unchanged(tmp_path):
-    # x has no piece of its own: "xy", "z" costs 40, unknown and "yz" 46. Without the least probable piece, 31.
-    scored = [("▁", -2.0), ("y", -20.0), ("z", -20.0), ("xy", -20.0), ("yz", -1.0), ("жж", -35.0)]
-    made = Tokenizer(models.Unigram([*((token, 0.0) for token in SPECIAL), *scored], unk_id=3))
-    made.pre_tokenizer = pre_tokenizers.Metaspace()
-    before = write(tmp_path / "in", fast(made, {"pad": "<pad>", "unk": "<unk>"}))
-    prune(before, ["xyz", "yz"], tmp_path / "out")
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
-    assert pieces_of(tokenizer, "xyz") == ["▁", "xy", "z"]
-
-
 def test_the_most_frequent_pieces_remain(tmp_path):
     before = write(tmp_path / "in", unigram())
     corpus = [*["喝茶喝茶"] * 9, *CORPUS]

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 import torch
+from accelerate import Accelerator
 from datasets import load_dataset
 from helpers import processes
 from helpers.runs import TINY, TINY_TOML, scalars, train
@@ -17,9 +18,10 @@ from transformers import AutoModelForSequenceClassification, BertConfig
 from contradiction import runs as train_module
 from contradiction.data import splits as data_splits
 from contradiction.errors import InputError
-from contradiction.training import accelerators
+from contradiction.training import accelerators, loop
 from contradiction.training import loop as training
 from contradiction.training import run as run_module
+from contradiction.training.accelerators import check_tracker
 from contradiction.training.recipe import Recipe, load_recipe
 from contradiction.training.run import load_splits
 
@@ -88,33 +90,6 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(finished, 
     assert (again / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
     other = train(QUICK.with_changes(seed=42), data=sample_repo, out=tmp_path / "other")
     assert (other / "model.safetensors").read_bytes() != (finished / "model.safetensors").read_bytes()
-
-
-def test_a_run_that_fails_resumes_to_the_weights_of_its_last_epoch(sample_repo, tmp_path, monkeypatch):
-    real = training.evaluate_epoch
-    calls = []
-
-    def better_each_time(*arguments):
-        # The saved weights are then those of the last epoch, long after the failure.
-        calls.append(1)
-        if len(calls) == fails_at:
-            raise OSError(28, "No space left on device")
-        return {**real(*arguments), "macro_f1": len(calls) / 10}
-
-    monkeypatch.setattr(training, "evaluate_epoch", better_each_time)
-    fails_at = 0
-    whole = train(QUICK, data=sample_repo, out=tmp_path / "whole")
-    assert record(whole)["best_epoch"] == 3
-    for fails_at in (2, 3):
-        calls.clear()
-        out = tmp_path / f"failed-{fails_at}"
-        with pytest.raises(OSError, match="No space left"):
-            train(QUICK, data=sample_repo, out=out)
-        assert not out.exists()
-        train(QUICK, data=sample_repo, out=out, resume=True)
-        assert len(calls) == 4, "finished epochs must not be run again"
-        assert record(out)["best_epoch"] == 3
-        assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
 def test_resume_leaves_a_finished_run_alone_and_nothing_overwrites_it(finished, sample_repo):
@@ -293,3 +268,79 @@ def test_all_parameters_share_the_learning_rate_and_only_matrices_decay():
 def test_the_pooler_and_the_head_can_have_a_higher_learning_rate():
     fast = {name for name, (rate, _) in optimizer_settings(head_learning_rate=5.0).items() if rate == 5.0}
     assert fast == {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight", "classifier.bias"}
+
+
+# Trackers: a real event file that is read back, and a clear line if a tracker is missing.
+
+
+TRACKED = QUICK.with_changes(epochs=2, learning_rate=5e-5, batch_size=16)
+
+
+def test_the_tracker_file_contains_the_curves_of_a_run(sample_repo, tmp_path):
+    from contradiction.training import record
+
+    out = train(TRACKED, data=sample_repo, out=tmp_path / "run", track="tensorboard")
+    curves = scalars(tmp_path / "run.tracking")
+    epochs = record.read(out)["epochs"]
+    steps = 18  # per epoch: 288 rows in batches of 16
+    for tag, values in (
+        ("train/epoch_loss", [epoch["train_loss"] for epoch in epochs]),
+        ("validation/macro_f1", [epoch["validation"]["macro_f1"] for epoch in epochs]),
+        ("validation/accuracy", [epoch["validation"]["accuracy"] for epoch in epochs]),
+    ):
+        assert [step for step, _ in curves[tag]] == [steps, 2 * steps]
+        assert [value for _, value in curves[tag]] == pytest.approx(values, rel=1e-5)
+    assert [step for step, _ in curves["train/loss"]] == list(range(1, 2 * steps + 1))
+    means = [sum(value for _, value in curves["train/loss"][start : start + steps]) / steps for start in (0, steps)]
+    assert means == pytest.approx([epoch["train_loss"] for epoch in epochs], rel=1e-5)
+    # The linear schedule: 4 of 36 steps of warm-up, then down to zero.
+    expected = [5e-5 * min(step / 4, (36 - step) / 32) for step in range(1, 37)]
+    assert [value for _, value in curves["train/learning_rate"]] == pytest.approx(expected, rel=1e-4, abs=1e-12)
+    assert not list(out.rglob("events.*")), "the model folder is published unchanged"
+
+
+def test_a_run_has_a_name_and_a_resumed_run_keeps_it(sample_repo, tmp_path, monkeypatch):
+    opened = []
+    real = Accelerator.init_trackers
+
+    def opening(self, project, config, init_kwargs):
+        opened.append((init_kwargs["trackio"], init_kwargs["wandb"]["name"]))
+        real(self, project, config, init_kwargs)
+
+    def stopping(_, number, *rest):
+        if number > 12:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Accelerator, "init_trackers", opening)
+    options = {"data": sample_repo, "out": tmp_path / "run", "track": "tensorboard"}
+    recipe = TRACKED.with_changes(method="hierarchical", epochs=1)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop, "log_step", stopping)
+        train(recipe, **options, save_steps=5)
+    train(recipe, **options, resume=True)
+    names = ["run-intra-sentence", "run-intra-sentence", "run-role-confusion", "run-history"]
+    assert [name for _, name in opened] == [trackio["name"] for trackio, _ in opened] == names
+    assert [trackio["resume"] for trackio, _ in opened] == ["never", "allow", "never", "never"]
+
+
+def test_a_tracker_that_does_not_start_prints_one_clear_line(sample_repo, tmp_path):
+    (tmp_path / "run.tracking").write_text("in the way", encoding="utf-8")
+    with pytest.raises(InputError, match=r"^--track tensorboard: cannot be started \(.*run\.tracking"):
+        train(TRACKED, data=sample_repo, out=tmp_path / "run", track="tensorboard")
+
+
+def test_an_unknown_tracker_is_rejected_before_any_work(sample_repo, tmp_path):
+    with pytest.raises(InputError, match="--track notebook: no such tracker; .*tensorboard.*wandb"):
+        train(TRACKED, data=sample_repo, out=tmp_path / "run", track="notebook")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_error_for_a_missing_tracker_names_its_package():
+    from accelerate.tracking import get_available_trackers
+
+    missing = [name for name in ("comet_ml", "clearml", "swanlab") if name not in map(str, get_available_trackers())]
+    assert missing
+    for name in missing:
+        package = name.replace("_", "-")
+        with pytest.raises(InputError, match=f"--track {name}: .*; pip install {package}$"):
+            check_tracker(name)
