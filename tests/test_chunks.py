@@ -2,7 +2,7 @@
 
 import re
 
-from helpers.chats import CHAT, chat, line
+from helpers.chats import CHAT, line
 
 from contradiction.chats import chunks
 from contradiction.chats.entries import Chats, Entry
@@ -51,14 +51,6 @@ def test_decisions_use_exact_probabilities_and_output_is_rounded(detect, detect_
     for threshold in (sure - 1e-9, sure + 1e-9):
         [first, *_] = detect(file, "--threshold", repr(threshold))[1]
         assert (first["label"] != "non-contradiction") == (sure >= threshold)
-
-
-def test_further_contradictions_are_rounded_too(detect):
-    messages = [*CHAT, *chat("狗呢？", "养了两条"), *chat("鱼呢？", "没有鱼")]
-    [answer] = detect("--threshold", "0", "--category", "history", stdin=line(messages).encode())[1]
-    scores = [verdict["score"] for verdict in answer["further"]]
-    assert len(scores) == 2
-    assert scores == [round(score, 6) for score in scores]
 
 
 def test_chunks_depend_on_the_input_alone_and_are_bounded(monkeypatch):

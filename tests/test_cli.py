@@ -8,29 +8,16 @@ import subprocess
 import sys
 import time
 from importlib.metadata import version
-from types import SimpleNamespace
 
 import pytest
-from datasets import ClassLabel, Dataset, Features, Value
 from helpers import processes
 from helpers.chats import line
 from helpers.runs import train
 
 from contradiction.commands.common import show
-from contradiction.data import splits
-from contradiction.errors import InputError
-from contradiction.evaluation import evaluate
 from contradiction.io.hub import model_name
 from contradiction.io.tables import Table
-from contradiction.labels import LABELS
 from contradiction.training.recipe import Recipe
-
-CHAT = [
-    {"role": "user", "content": "你养猫吗？"},
-    {"role": "assistant", "content": "养了一只橘猫"},
-    {"role": "user", "content": "它叫什么名字？"},
-    {"role": "assistant", "content": "我没养过猫呀"},
-]
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +49,7 @@ def test_help_and_version_import_nothing_heavy():
     [
         (["train", "no-such-recipe"], "no-such-recipe: no such recipe"),
         (["train", "tiny", "--precision", "int8"], "precision is 'int8'"),
-        (["train", "tiny", "--data", "no/such/folder"], "no/such/folder: no such folder"),
         (["evaluate", "no/model"], "no/model: neither a model folder nor a model on the Hub"),
-        (["space", "--model", "no/model", "--port", "17860"], "no/model: neither"),
-        (["card", "no/such/model"], "no/such/model: no run.json"),
         (["evaluate", "no/such/model", "--json", "."], ".: is a folder; name a file in it"),
         (["calibrate", "user/model"], "user/model: no such folder; `hf download"),
         (["detect", "--scaan"], "No such option: --scaan (Possible options: --scan)"),
@@ -73,11 +57,6 @@ def test_help_and_version_import_nothing_heavy():
         (["detect", "--batch-size", "0"], "'--batch-size': Input should be greater than or equal to 1; it is '0'"),
         (["detect", "--fail-on", "lies"], "'--fail-on': 'lies' is not one of 'contradiction', 'unchecked'\n"),
         (["train"], "Missing argument 'recipe'"),
-        (
-            ["evaluate", "baselines", "/no-such-folder"],
-            "/no-such-folder: no such folder; `cdconv data build --out /no-such",
-        ),
-        (["data", "nli", "--train", "no.json", "--validation", "no.json"], "no.json: no such file"),
     ],
 )
 def test_a_user_error_prints_one_line_on_stderr_and_exits_with_2(run, arguments, message, tmp_path, monkeypatch):
@@ -90,7 +69,7 @@ def test_a_user_error_prints_one_line_on_stderr_and_exits_with_2(run, arguments,
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", [[], ["detect"], ["probe"], ["probe", "run"], ["push", "model"], ["demo"]])
+@pytest.mark.parametrize("command", [[], ["detect"], ["probe", "run"]])
 def test_help_shows_choices_and_no_type_for_flags(run, command):
     code, out, _ = run(*command, "--help")
     assert code == 0
@@ -115,46 +94,12 @@ def test_evaluate_prints_the_table_and_saves_the_predictions(run, model, sample_
     assert result["metrics"]["macro_f1"] == pytest.approx(expected)
 
 
-def test_a_4_class_detector_is_evaluated_on_2_classes_by_summing(run, model, sample_repo, tmp_path):
-    four, two = tmp_path / "four.json", tmp_path / "two.json"
-    run("evaluate", model, "--data", sample_repo, "--json", four)
-    run("evaluate", model, "--data", sample_repo, "--config", "2-class", "--json", two)
-    fine = json.loads(four.read_text(encoding="utf-8"))["probabilities"]
-    merged = json.loads(two.read_text(encoding="utf-8"))["probabilities"]
-    for (none, *rest), (no, yes) in zip(fine, merged, strict=True):
-        assert (no, yes) == pytest.approx((none, sum(rest)), abs=3e-5)
-
-
 def test_evaluate_rejects_a_config_with_other_labels(run, model, sample_repo):
     code, _, err = run("evaluate", model, "--data", sample_repo, "--config", "persona")
     assert code == 2
     assert "config 'persona' has other labels" in err
     code, _, err = run("evaluate", model, "--data", sample_repo, "--config", "4class")
     assert (code, err.startswith("cdconv: config '4class'") and "2-class, 4-class, " in err) == (2, True)
-
-
-@pytest.mark.parametrize("missing", [None, -1])
-def test_evaluate_rejects_unlabelled_rows_before_it_judges_any(monkeypatch, missing):
-    labels = ClassLabel(names=list(LABELS["response"]))
-    features = Features(id=Value("int32"), chat=Value("string"), reply=Value("string"), label=labels)
-    row = {"id": 1, "chat": "hi", "reply": "hello"}
-    rows = Dataset.from_list([row | {"label": 0}, row | {"label": missing}], features=features)
-    monkeypatch.setattr(splits, "load_split", lambda *place: rows)
-    detector = SimpleNamespace(name="m", task="response", columns=("chat", "reply"), classify=lambda *_: 1 / 0)
-    with pytest.raises(InputError, match=r"some/data: 1 of the 2 rows .*test.* 'chat-response' .*no label"):
-        evaluate.evaluate(detector, data="some/data", config="chat-response")
-
-
-def test_baselines_are_saved_and_shown_beside_a_detector_on_the_same_rows(run, sample_repo, tmp_path):
-    from contradiction.evaluation import results
-    from paper import baselines
-
-    code, out, _ = run("--data", sample_repo, "--config", "4-class", "--out", tmp_path, script=baselines.run)
-    assert code == 0
-    names = {"TF-IDF, reply only", "TF-IDF, context only", "TF-IDF, all"}
-    assert all(name in out for name in names)
-    assert {result["name"] for result in results.baselines("4-class", "test", tmp_path)} == names
-    assert results.baselines("4-class", "test", tmp_path, data="other rows") == []
 
 
 def test_a_broken_record_prints_one_line(run, model, sample_repo, tmp_path):
@@ -171,14 +116,6 @@ def test_a_model_is_named_after_the_current_folder(run, model, tmp_path, monkeyp
     assert run("card", ".")[0] == 0
     assert "\n# mine\n" in (tmp_path / "mine" / "README.md").read_text(encoding="utf-8")
     assert model_name(".") == "mine"
-
-
-def test_a_folder_that_is_not_only_a_data_repo_is_never_replaced(run, sample_repo, tmp_path):
-    mine = shutil.copytree(sample_repo, tmp_path / "mine")
-    (mine / "notes.txt").write_text("years of work", encoding="utf-8")
-    code, _, err = run("data", "build", "--source", "sample", "--out", mine)
-    assert (code, "not a data repo" in err) == (2, True)
-    assert (mine / "notes.txt").read_text(encoding="utf-8") == "years of work"
 
 
 def test_an_nli_model_needs_a_view_to_judge_conversations(run, sample_repo, tmp_path):
@@ -199,7 +136,7 @@ def test_an_nli_model_needs_a_view_to_judge_conversations(run, sample_repo, tmp_
     assert (code, "needs the column 'premise'" in err) == (2, True)
     code, out, _ = run("evaluate", stage, "--data", sample_repo, "--config", "2-class", "--view", "sentence-pair")
     assert (code, "non-contradiction" in out) == (0, True)
-    code, out, err = run("detect", "--model", stage, stdin=line(CHAT).encode())
+    code, out, err = run("detect", "--model", stage, stdin=line().encode())
     assert (code, out) == (2, "")
     assert f"`cdconv train RECIPE --backbone {stage}` trains a detector from it" in err
 

@@ -74,9 +74,7 @@ def test_a_terminal_is_told_that_chats_are_read_from_it(detect_model):
     ("arguments", "message"),
     [
         (["no.jsonl"], "no.jsonl: no such file"),
-        (["--format", "xml"], "'xml' is not one of"),
         (["--format", "parquet"], "cannot come through a pipe"),
-        (["--text", "[{1"], "--text: not JSON"),
         (["--device", "nowhere"], "device 'nowhere'"),
         (["x.jsonl", "--text", "[]"], "x.jsonl; give only one"),
         (["--resume"], "--out; name that file"),
@@ -86,8 +84,6 @@ def test_a_terminal_is_told_that_chats_are_read_from_it(detect_model):
         (["."], ".: is a folder; name a file of chats"),
         (["--out", "/dev/null"], "--out /dev/null: is not a regular file"),
         (["--out", "v.csv"], "--out v.csv: the verdicts are JSON lines; give it a name that ends in .jsonl"),
-        (["--threshold", "2"], "threshold '2'"),
-        (["--prior", "0.03"], "can only correct calibrated probabilities"),
     ],
 )
 def test_misuse_prints_one_line_and_exits_with_2(detect, arguments, message, tmp_path, monkeypatch):
@@ -113,13 +109,8 @@ def test_fail_on_exits_with_1_and_prints_the_count(detect):
     every = ("--threshold", "0")
     assert detect(*every, stdin=both)[0] == 0
     code, _, err = detect(*every, "--fail-on", "contradiction", "--fail-on", "unchecked", "--quiet", stdin=both)
-    assert (code, err) == (
-        1,
-        [
-            "cdconv: 2 × contradiction; --fail-on allows none",
-            "cdconv: 1 × unchecked; --fail-on allows none",
-        ],
-    )
+    said = [f"cdconv: {what}; --fail-on allows none" for what in ("2 × contradiction", "1 × unchecked")]
+    assert (code, err) == (1, said)
     assert detect("--threshold", "1", "--fail-on", "contradiction", stdin=both)[0] == 0
 
 
@@ -268,10 +259,7 @@ def test_empty_input_does_not_count_as_free_of_contradictions(detect, stdin):
     [
         ("a.jsonl", "", "a.jsonl: holds no chat"),
         ("a.csv", "u1,b1,u2,b2\n", "a.csv: holds no chat"),
-        ("a.json", "[]", "a.json: holds no chat"),
-        ("a.txt", "\n\n", "a.txt: holds no chat"),
         ("a.csv", "text\n你好\n", "a.csv: it has the column text; a chat must be"),
-        ("a.jsonl", "u1,b1,u2,b2\n", "--format csv reads it"),
         ("done.jsonl", line(), "verdicts.jsonl: it exists already; --resume continues it"),
     ],
 )

@@ -1,13 +1,11 @@
 """The examples run unchanged against a real server on loopback."""
 
-import json
 import os
 import socket
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 from helpers import processes
+from helpers.chat_server import ChatServer
 
 from contradiction.paths import CHECKOUT
 
@@ -23,28 +21,9 @@ def test_the_example_chats_are_read_and_judged(run, detect_model):
 
 @pytest.fixture
 def endpoint():
-    """An endpoint in the OpenAI chat format that gives one reply per call and keeps the requests."""
-    requests = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            text = REPLIES[len(requests) % len(REPLIES)]
-            requests.append((self.path, body, self.headers.get("Authorization")))
-            answer = json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1", requests
-    server.shutdown()
-    server.server_close()
+    """A server that gives the replies in turn."""
+    with ChatServer(lambda body: REPLIES[(len(server.requests) - 1) % len(REPLIES)]) as server:
+        yield server
 
 
 def guard(url, model):
@@ -55,20 +34,15 @@ def guard(url, model):
 
 
 def test_the_most_consistent_of_several_replies_is_printed(endpoint, quick_model):
-    url, requests = endpoint
-    done = guard(url, quick_model)
+    done = guard(endpoint.url, quick_model)
     assert done.returncode == 0, done.stderr
     printed = [line for line in done.stdout.splitlines() if not line.startswith("  not said: ")]
     assert len(printed) == 2
     assert set(printed) <= set(REPLIES[:3]), "unjudged replies are not preferred"
-    assert len(requests) == 8
-    assert {(path, key) for path, _, key in requests} == {("/v1/chat/completions", "Bearer k")}
+    assert (len(endpoint.requests), {*endpoint.keys}) == (8, {"k"})
     # The second question is sent with the first and with the chosen reply.
-    assert [message["content"] for message in requests[-1][1]["messages"]] == [
-        "你养猫吗？",
-        printed[0],
-        "它叫什么名字？",
-    ]
+    sent = [message["content"] for message in endpoint.requests[-1]["messages"]]
+    assert sent == ["你养猫吗？", printed[0], "它叫什么名字？"]
 
 
 def test_a_missing_endpoint_prints_one_line(random_model):
@@ -82,10 +56,10 @@ def test_a_missing_endpoint_prints_one_line(random_model):
 
 
 def test_a_reply_without_text_prints_one_line(endpoint, random_model, monkeypatch):
-    monkeypatch.setitem(globals(), "REPLIES", [None])
-    done = guard(endpoint[0], random_model("4-class"))
+    monkeypatch.setattr(endpoint, "faults", lambda number, body: b'{"choices": [{"message": {"content": null}}]}')
+    done = guard(endpoint.url, random_model("4-class"))
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.splitlines()[-1].startswith(f"guard_a_bot: {endpoint[0]}: ")
+    assert done.stderr.splitlines()[-1].startswith(f"guard_a_bot: {endpoint.url}: ")
     assert "Traceback" not in done.stderr
 
 

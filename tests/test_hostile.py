@@ -144,11 +144,6 @@ def test_no_load_opens_a_socket(good, sample_repo, tmp_path, monkeypatch):
     assert calls == []
 
 
-def test_rules_survive_a_round_trip(folder):
-    rule = json.loads((folder / "config.json").read_text(encoding="utf-8"))["cdconv_decision"]
-    assert load_classifier(folder).rule.biases == rule["biases"] == {"history": 0.1}
-
-
 def test_a_missing_rule_is_rejected_until_a_new_one_is_written(folder, run, sample_repo):
     (folder / manifest.NAME).unlink()
     REFUSED["rule absent"](folder)

@@ -38,16 +38,11 @@ REPOS = {
 
 
 @pytest.fixture(scope="module")
-def model(quick_model):
-    return quick_model
-
-
-@pytest.fixture(scope="module")
-def hierarchy(model, tmp_path_factory):
+def hierarchy(quick_model, tmp_path_factory):
     """A hierarchical model whose stages are the tiny model with other labels."""
     folder = tmp_path_factory.mktemp("models") / "hierarchy"
     for stage, labels in STAGES.items():
-        place = shutil.copytree(model, folder / stage)
+        place = shutil.copytree(quick_model, folder / stage)
         stand_in = BertForSequenceClassification.from_pretrained(place, num_labels=2, ignore_mismatched_sizes=True)
         stand_in.config.id2label = dict(enumerate(labels))
         stand_in.save_pretrained(place)
@@ -73,13 +68,13 @@ def hub():
 
 
 @pytest.fixture(scope="module")
-def published(model, hierarchy, sample_repo, tmp_path_factory):
+def published(quick_model, hierarchy, sample_repo, tmp_path_factory):
     """A Hub with one repo of each of the four kinds, and the output of the pushes. Tests do not change it."""
     with Hub() as hub:
         home = tmp_path_factory.mktemp("home")
         printed = {
             "user/cdconv": push(hub, home, "dataset", "--folder", sample_repo, "--any-data", repo="user/cdconv"),
-            "user/tiny": push(hub, home, "model", model, "--dataset", "user/cdconv", repo="user/tiny"),
+            "user/tiny": push(hub, home, "model", quick_model, "--dataset", "user/cdconv", repo="user/tiny"),
             "user/stages": push(hub, home, "model", hierarchy, repo="user/stages"),
             "user/evaluate_metric": push(hub, home, "metric", repo="user/evaluate_metric"),
             "user/page": push(hub, home, "space", "--model", "user/tiny", repo="user/page"),
@@ -127,7 +122,7 @@ print(json.dumps({
     assert result["streamed"] == list(load_dataset(str(sample_repo), "persona", split="test"))
 
 
-def test_pipeline_and_detector_give_the_same_scores_from_the_hub_as_from_the_folder(client, model):
+def test_pipeline_and_detector_give_the_same_scores_from_the_hub_as_from_the_folder(client, quick_model):
     scores = client(f"""
 import json
 from transformers import pipeline
@@ -135,7 +130,7 @@ from contradiction import ContradictionDetector
 texts = ["你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀"]
 chat = [{{"role": ("user", "assistant")[i % 2], "content": text}} for i, text in enumerate(texts)]
 scores, verdicts = [], []
-for name in ("user/tiny", {str(model)!r}):
+for name in ("user/tiny", {str(quick_model)!r}):
     classify = pipeline("text-classification", model=name, top_k=None)
     before = classify.tokenizer.sep_token.join(texts[:3])
     scores.append(classify([{{"text": before, "text_pair": texts[3]}}], truncation=True))
@@ -210,9 +205,9 @@ def loaded(name="user/tiny", view=None):
     return LOADED.replace("NAME", repr(name)).replace("VIEW", repr(view))
 
 
-def test_a_detector_cached_by_transformers_loads_offline_with_its_rule(client, model):
+def test_a_detector_cached_by_transformers_loads_offline_with_its_rule(client, quick_model):
     client(IN_PART)
-    rule = load_rule(model)
+    rule = load_rule(quick_model)
     assert rule.biases
     assert client(loaded(), HF_HUB_OFFLINE="1") == rule.biases
 
@@ -227,8 +222,8 @@ def test_a_busy_hub_does_not_drop_the_rule_of_a_detector(published, client):
     assert "(the Hub answers 429)" in refused
 
 
-def test_a_foreign_checkpoint_loads_offline_from_the_cache_as_it_is(hub, model, tmp_path):
-    files = {path.name: path.read_bytes() for path in model.iterdir() if path.name != RECORD}
+def test_a_foreign_checkpoint_loads_offline_from_the_cache_as_it_is(hub, quick_model, tmp_path):
+    files = {path.name: path.read_bytes() for path in quick_model.iterdir() if path.name != RECORD}
     config = json.loads(files["config.json"])
     del config["cdconv_view"], config["cdconv_decision"]
     hub.repos["model", "user/tiny"] = Repo(
@@ -245,12 +240,8 @@ def test_a_foreign_checkpoint_loads_offline_from_the_cache_as_it_is(hub, model, 
     assert sum("its record cannot be fetched" in line for line in lines) == 1, "the record is fetched once"
 
 
-def test_an_uncached_name_is_not_a_model_offline(client):
-    assert "neither a model folder nor a model on the Hub" in client(loaded("user/other"), HF_HUB_OFFLINE="1")
-
-
-def test_a_revision_loads_its_own_files_and_a_changed_file_is_named(hub, model, tmp_path):
-    files = {path.name: path.read_bytes() for path in model.iterdir() if path.is_file()}
+def test_a_revision_loads_its_own_files_and_a_changed_file_is_named(hub, quick_model, tmp_path):
+    files = {path.name: path.read_bytes() for path in quick_model.iterdir() if path.is_file()}
     config = json.loads(files["config.json"])
     config["cdconv_decision"]["biases"] = {"history": 2.0}
     first, changed = (
@@ -259,7 +250,7 @@ def test_a_revision_loads_its_own_files_and_a_changed_file_is_named(hub, model, 
     )
     unlisted = Commit("unlisted", {name: file for name, file in changed.files.items() if name != manifest.NAME})
     hub.repos["model", "user/tiny"] = Repo(False, [first, changed, unlisted])
-    rule = load_rule(model).biases
+    rule = load_rule(quick_model).biases
     revisions = f"@{first.sha}", "", f"@{changed.sha}", "@v9"
     code = "".join(loaded(f"user/tiny{revision}") for revision in revisions)
     code += LOADED.replace("view=VIEW", f"revision={first.sha!r}").replace("NAME", "'user/tiny'")
@@ -270,8 +261,8 @@ def test_a_revision_loads_its_own_files_and_a_changed_file_is_named(hub, model, 
     assert python(hub, tmp_path, loaded(f"user/tiny@{first.sha}"), HF_HUB_OFFLINE="1") == rule
 
 
-def test_an_exported_file_is_pushed_with_the_model_and_runs_from_the_hub(hub, model, sample_rows, tmp_path):
-    folder = shutil.copytree(model, tmp_path / "exported")
+def test_an_exported_file_is_pushed_with_the_model_and_runs_from_the_hub(hub, quick_model, sample_rows, tmp_path):
+    folder = shutil.copytree(quick_model, tmp_path / "exported")
     export_onnx(folder, "onnx", sample_rows[:8])
     push(hub, tmp_path, "model", folder, repo="user/fast")
     scores = """
@@ -284,7 +275,7 @@ print(json.dumps([type(detector.classifier.backend).NAME, detector(chat).probabi
 """
     [(kind, fast), (torch, exact)] = [
         python(hub, tmp_path, scores.replace("MODEL", repr(name)).replace("WAY", repr(backend)))
-        for name, backend in (("user/fast", "onnx"), (str(model), "torch"))
+        for name, backend in (("user/fast", "onnx"), (str(quick_model), "torch"))
     ]
     assert (kind, torch) == ("onnx", "torch")
     assert fast == pytest.approx(exact, abs=1e-4)

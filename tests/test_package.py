@@ -65,13 +65,6 @@ def test_the_wheel_contains_every_part_of_the_checkout(environment):
                 assert inside.read_bytes() == file.read_bytes()
 
 
-def test_the_command_line_runs_and_prints_its_version(call):
-    from contradiction import __version__
-
-    assert "Usage: cdconv" in call("cdconv", "--help", check=True).stdout
-    assert f"cdconv {__version__} " in call("cdconv", "--version", check=True).stdout
-
-
 def test_recipes_are_found_by_name_and_the_package_contains_the_page_and_the_metric(call, environment):
     code = (
         "from importlib.util import find_spec\n"

@@ -51,7 +51,6 @@ def test_a_part_of_a_file_holds_its_rows(folder):
     ("arguments", "message"),
     [
         ([], "--engine ray writes a folder of Parquet files; name it with --out"),
-        (["--out", "o", "--format", "csv"], "leave --text, --format and --encoding out"),
         (["--out", "o"], "no/folder: is not a folder"),
         (["--out", "o", "--device", "cuda:1"], "--device cuda:1: with --engine ray"),
     ],
@@ -83,13 +82,6 @@ def test_a_gpu_that_does_not_exist_prints_one_line_and_starts_no_run(detect, fol
         folder, "--engine", "ray", "--workers", "1", "--device", "cuda", "--out", tmp_path / "out"
     )
     assert (code, "finds no GPU" in message) == (2, True)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_error_for_missing_ray_names_the_extra(detect, folder, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    code, _, [message] = detect(folder, "--engine", "ray", "--out", tmp_path / "out")
-    assert (code, "--engine ray needs ray, " in message and 'pip install ".[ray]"' in message) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -45,12 +45,6 @@ def test_the_options_of_the_command_are_the_defaults_of_requests(run, random_mod
     assert (verdict["kind"], verdict["evidence"], verdict["checked"]) == ("history", [9], False)
 
 
-def test_a_device_that_does_not_exist_prints_one_line(run, random_model):
-    for command in (["serve", "--model"], ["space", "--port", "17861", "--model"], ["evaluate"]):
-        code, _, error = run(*command, random_model("4-class"), "--device", "nowhere")
-        assert (code, error.count("\n"), "device 'nowhere'" in error) == (2, 1, True), error
-
-
 @pytest.mark.parametrize(
     ("host", "options", "warned"),
     [("0.0.0.0", [], True), ("0.0.0.0", ["--token", "geheim"], False), ("127.0.0.1", [], False)],

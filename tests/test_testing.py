@@ -38,11 +38,6 @@ def test_a_contradictory_chat_fails_and_is_shown_with_marks(history_only):
     ]
 
 
-def test_an_unreachable_threshold_passes_a_chat_that_fails_otherwise(detector):
-    assert_consistent(CHAT, detector=detector, threshold=1.0)
-    assert "contradictory" in failure(CHAT, detector=detector, threshold=0.0)
-
-
 def test_scan_judges_every_reply_and_the_default_only_the_last(history_only):
     long = [*CHAT, *chat("那狗呢？", "养了两条狗")]
     for scan, judged in ((True, ["[1]", "[3]", "[5]"]), (False, ["[5]"])):
@@ -56,11 +51,6 @@ def test_an_unjudged_reply_fails_with_its_reason_unless_allowed(detector):
     assert report.splitlines()[0] == "1 of 2 replies unchecked"
     assert re.search(r"^! \[3\] .* <- not checked: the reply is not in Chinese", report, flags=re.MULTILINE)
     assert_consistent(english, detector=detector, threshold=1.0, allow_unchecked=True)
-
-
-def test_truncated_text_fails_too(detector):
-    cut = chat("很" * 100, *[message["content"] for message in CHAT[1:]])
-    assert "tokens of the history were not read" in failure(cut, detector=detector, threshold=1.0)
 
 
 def test_a_chat_without_a_reply_does_not_pass(detector):

@@ -9,22 +9,19 @@ from contextlib import contextmanager
 import pytest
 from helpers.chats import line
 from helpers.data_repo import contents
+from helpers.runs import TINY_RECIPE
 
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 
 # Command -> the maximum file size in bytes on the full disk. Each command writes something before it reaches that.
 LIMITS = {"build": 200_000, "training": 20_000, "evaluation": 2_000, "export": 20_000, "rule": 300, "card": 500}
-TOML = (
-    'view = "flatten"\nconfig = "4-class"\nepochs = 1\nlearning_rate = 3e-3\n'
-    "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
-)
 
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory):
     path = tmp_path_factory.mktemp("recipes") / "tiny.toml"
-    path.write_text(TOML, encoding="utf-8")
+    path.write_text(TINY_RECIPE, encoding="utf-8")
     return path
 
 

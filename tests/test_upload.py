@@ -11,11 +11,6 @@ from contradiction import publishing
 REPO = "user/evaluate_metric"
 
 
-@pytest.fixture(scope="module")
-def model(quick_model):
-    return quick_model
-
-
 @pytest.fixture
 def hub():
     with Hub() as hub:
@@ -37,8 +32,8 @@ def test_a_hub_without_variables_gets_the_space_and_the_output_says_what_to_set(
     assert len(hub.repos["space", "user/name"].commits) == 2
 
 
-def test_a_second_push_commits_only_changes(hub, model, tmp_path):
-    folder = shutil.copytree(model, tmp_path / "model")
+def test_a_second_push_commits_only_changes(hub, quick_model, tmp_path):
+    folder = shutil.copytree(quick_model, tmp_path / "model")
     push(hub, tmp_path, "model", folder)
     again = push(hub, tmp_path, "model", folder)
     repo = hub.repos["model", "user/name"]
@@ -66,36 +61,36 @@ def push_to_hub(hub, home, folder, options="", **variables):
     return python(hub, home, PUSH_TO_HUB.replace("FOLDER", repr(str(folder))).replace("OPTIONS", options), **variables)
 
 
-def test_push_to_hub_sends_what_the_command_sends(hub, model, tmp_path):
-    push(hub, tmp_path, "model", model, "--dataset", "user/cdconv")
-    assert push_to_hub(hub, tmp_path, model, 'dataset="user/cdconv"') == f"{hub.url}/user/other"
+def test_push_to_hub_sends_what_the_command_sends(hub, quick_model, tmp_path):
+    push(hub, tmp_path, "model", quick_model, "--dataset", "user/cdconv")
+    assert push_to_hub(hub, tmp_path, quick_model, 'dataset="user/cdconv"') == f"{hub.url}/user/other"
     [name, other] = [hub.repos["model", f"user/{name}"] for name in ("name", "other")]
     assert {path: content.replace(b"user/other", b"user/name") for path, content in other.files.items()} == name.files
     assert [commit.title for commit in other.commits] == [commit.title for commit in name.commits]
     assert not other.private
 
 
-def test_push_to_hub_takes_a_token_a_message_and_private(hub, model, tmp_path):
-    assert "no token to publish with" in push_to_hub(hub, tmp_path, model, HF_TOKEN="")
+def test_push_to_hub_takes_a_token_a_message_and_private(hub, quick_model, tmp_path):
+    assert "no token to publish with" in push_to_hub(hub, tmp_path, quick_model, HF_TOKEN="")
     options = f"private=True, commit_message='First try', token={TOKEN!r}"
-    assert push_to_hub(hub, tmp_path, model, options, HF_TOKEN="") == f"{hub.url}/user/other"
+    assert push_to_hub(hub, tmp_path, quick_model, options, HF_TOKEN="") == f"{hub.url}/user/other"
     repo = hub.repos["model", "user/other"]
     assert (repo.private, repo.commits[-1].title) == (True, "First try")
 
 
-def test_a_push_deletes_files_of_an_earlier_one_and_reports_it(hub, model, tmp_path):
-    push(hub, tmp_path, "model", model)
+def test_a_push_deletes_files_of_an_earlier_one_and_reports_it(hub, quick_model, tmp_path):
+    push(hub, tmp_path, "model", quick_model)
     repo = hub.repos["model", "user/name"]
     stale = {"stages.json": b"{}", "history/model.safetensors": b"weights"}
     own = {"picture.png": b"a user's own"}
     repo.commits.append(Commit("an earlier push", repo.files | stale | own))
-    answer = push(hub, tmp_path, "model", model)
+    answer = push(hub, tmp_path, "model", quick_model)
     assert answer.returncode == 0
     for name in stale:
         assert name in answer.stderr
-    assert set(repo.files) == {".gitattributes", *own, *publishing.model(model).files}
+    assert set(repo.files) == {".gitattributes", *own, *publishing.model(quick_model).files}
     assert len(repo.commits) == 4
-    assert "deleted" not in push(hub, tmp_path, "model", model).stderr
+    assert "deleted" not in push(hub, tmp_path, "model", quick_model).stderr
     assert len(repo.commits) == 4
 
 
@@ -126,8 +121,8 @@ def test_missing_permission_prints_one_line_that_says_what_to_do(hub, tmp_path, 
     assert hub.repos == {}
 
 
-def test_a_card_that_the_hub_rejects_creates_no_repo(hub, model, tmp_path):
-    folder = shutil.copytree(model, tmp_path / "model")
+def test_a_card_that_the_hub_rejects_creates_no_repo(hub, quick_model, tmp_path):
+    folder = shutil.copytree(quick_model, tmp_path / "model")
     card = folder / "README.md"
     card.write_text(card.read_text("utf-8").replace("cc0-1.0", "mine"), encoding="utf-8")
     assert_refused(push(hub, tmp_path, "model", folder), "user/name", '"license" is not valid')
@@ -135,20 +130,20 @@ def test_a_card_that_the_hub_rejects_creates_no_repo(hub, model, tmp_path):
 
 
 @pytest.mark.parametrize("drop", ["/commit/", "/large/"])
-def test_a_broken_connection_during_an_upload_leaves_no_commit(hub, model, tmp_path, drop):
+def test_a_broken_connection_during_an_upload_leaves_no_commit(hub, quick_model, tmp_path, drop):
     hub.drop = drop
     assert_refused(
-        push(hub, tmp_path, "model", model, before=NO_WAITING), "the connection to the Hub failed", "push again"
+        push(hub, tmp_path, "model", quick_model, before=NO_WAITING), "the connection to the Hub failed", "push again"
     )
     assert [commit.title for commit in hub.repos["model", "user/name"].commits] == ["initial commit"]
     hub.drop = r"(?!)"
-    assert push(hub, tmp_path, "model", model).returncode == 0
+    assert push(hub, tmp_path, "model", quick_model).returncode == 0
     assert len(hub.repos["model", "user/name"].commits) == 2
 
 
-def test_a_dry_run_lists_the_files_with_sizes_and_sends_no_requests(hub, model, sample_repo, tmp_path):
+def test_a_dry_run_lists_the_files_with_sizes_and_sends_no_requests(hub, quick_model, sample_repo, tmp_path):
     for kind, arguments, upload in [
-        ("model", [model], publishing.model(model, REPO)),
+        ("model", [quick_model], publishing.model(quick_model, REPO)),
         ("dataset", ["--folder", sample_repo, "--any-data"], publishing.dataset(sample_repo, REPO, any_data=True)),
         ("metric", [], publishing.metric(REPO)),
         ("space", ["--model", "user/tiny"], publishing.space("user/tiny", REPO)),
