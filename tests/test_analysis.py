@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation import figures, results
+from contradiction.evaluation import figures
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import write_json
 from experiments import analysis_plots, analyze
-from experiments.analyze import ALL, ScoredRows, analyse, quartiles, slices
-from paper import saved_results
+from experiments.analyze import ALL, ScoredRows, analyse, slices
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -39,36 +38,6 @@ def test_a_slice_is_scored_on_its_own_rows():
     assert by_name["plato"]["macro_f1"] == 0
     assert by_name[ALL]["macro_f1"] == pytest.approx((2 * 1 / (3 + 2) + 2 * 2 / (3 + 4)) / 2)
     assert by_name["eva"]["low"] <= by_name["eva"]["macro_f1"] <= by_name["eva"]["high"]
-
-
-def test_slices_are_in_the_order_of_the_paper_or_of_their_length():
-    rows = ScoredRows("4-class", np.array([0, 1, 2, 3]), np.array([0, 1, 2, 0]), np.empty((4, 4)))
-    triggers = ["perturb-negative", "short", "short", "paraphrasing"]
-    parts = slices(rows, {"trigger": triggers, "length": quartiles([3, 9, 12, 5])})
-    assert [part["slice"] for part in parts[1:]] == ["short", "paraphrasing", "perturb-negative", "3", "5", "9", "12"]
-    assert parts[1]["absent"] == "non-contradiction, history"
-    assert quartiles([4, 4, 4, 4, 4, 9]) == ["4"] * 5 + ["9"]
-
-
-def test_contexts_of_the_training_split_are_seen(kept, sample_repo):
-    from contradiction.data.splits import load_split
-
-    train, test = (load_split(sample_repo, "4-class", split) for split in ("train", "test"))
-    known = set(train["u1"][:])
-    parts = {(part["by"], part["slice"]): part["n"] for part in analyse(kept, sample_repo).slices}
-    assert parts["u1 in training", "seen"] == sum(u1 in known for u1 in test["u1"])
-
-
-def test_baselines_on_the_same_rows_stand_beside_the_detector(kept, sample_repo, monkeypatch):
-    perfect = saved_results.evaluation(**{**kept, "predictions": kept["references"], "argmax": None, "metrics": None})
-    wrong = [1] * len(kept["ids"])
-    base = saved_results.evaluation(**{**kept, "name": "always", "predictions": wrong, "argmax": None, "metrics": None})
-    monkeypatch.setattr(results, "baselines", lambda *_, **__: [base])
-    detector, beside = analyse(perfect, sample_repo).comparison
-    assert (detector["name"], beside["name"]) == (kept["name"], "always")
-    assert beside["difference"] == pytest.approx(1 - base["metrics"]["macro_f1"])
-    assert beside["p_value"] < 0.01
-    assert (detector["recall"], detector["false_alarm_rate"], beside["false_alarm_rate"]) == (1, 0, 1)
 
 
 @pytest.mark.parametrize("probabilities", ["perfect", "constant"])

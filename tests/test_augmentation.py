@@ -97,16 +97,6 @@ def test_each_history_row_gets_another_first_turn_of_its_bot_and_becomes_consist
     assert made_rows == list(context_negative_rows(rows, 2, 23)) != list(context_negative_rows(rows, 2, 42))
 
 
-def test_training_reads_made_rows_after_the_rows_that_teachers_judge(rows):
-    both = QUICK.with_changes(context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
-    made_rows = training_rows(rows, both)
-    made = context_negative_rows(rows, 1, both.seed)
-    assert made_rows.rows["id"][: len(rows)] == rows["id"][:]
-    assert set(made_rows.rows["label"][len(rows) : made_rows.teacher_rows]) == {None}
-    assert made_rows.rows["b1"][made_rows.teacher_rows :] == made["b1"][:]
-    assert len(training_rows(rows, QUICK.with_changes(context_negatives=1)).rows) == len(rows) + len(made)
-
-
 def test_rows_without_a_bot_count_as_one_bot(rows):
     unnamed, alone = rows.remove_columns("bot"), of_bot(rows, "eva")
     both = QUICK.with_changes(context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
@@ -253,15 +243,6 @@ def test_a_pair_becomes_the_two_replies_of_a_row_and_only_a_contradiction_is_his
     user_turns = {row["id"]: (row["u1"], row["u2"]) for row in rows}
     assert all(user_turns[row["id"]] == (row["u1"], row["u2"]) for row in conversations)
     assert conversations["b2"][:] == nli_rows(rows, read, 2, 23)["b2"][:] != nli_rows(rows, read, 2, 42)["b2"][:]
-
-
-def test_with_two_labels_a_contradictory_pair_is_a_contradiction(sample_repo, pairs):
-    two = load_split(sample_repo, "2-class", "train")
-    conversations = nli_rows(two, load_split(pairs, "nli", "train"), 1, 23)
-    assert {two.features["label"].int2str(label) for label in conversations["label"]} == {
-        "non-contradiction",
-        "contradiction",
-    }
 
 
 def test_teachers_do_not_judge_rows_with_a_certain_label(rows, pairs):

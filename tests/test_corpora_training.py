@@ -7,12 +7,10 @@ import pytest
 import torch
 from datasets import load_dataset
 from helpers.chats import write_jsonl
-from helpers.runs import train
 
 from contradiction.conversation import is_chinese
 from contradiction.data import corpora
 from contradiction.data.corpora import data_repo
-from contradiction.errors import InputError
 from contradiction.labels import LABELS
 from contradiction.methods.loading import load_classifier
 from contradiction.training.augmentation import training_rows
@@ -167,12 +165,6 @@ def test_replies_to_one_chat_form_a_group_that_a_fraction_never_splits(repos):
             groups.setdefault(group, []).append(source)
         assert all(len(sources) == 4 and len(set(sources)) == 1 for sources in groups.values())
     assert set(half["id"]) <= set(whole["id"])
-
-
-def test_a_batch_that_splits_the_replies_to_a_chat_is_rejected_before_the_run_starts(repos, tmp_path):
-    with pytest.raises(InputError, match="batch_size 30 .* the 4 replies of an item"):
-        train(choice(1.0).with_changes(batch_size=30), data=repos / "mutual", out=tmp_path / "model")
-    assert not any(tmp_path.iterdir())
 
 
 def test_the_transfer_table_saves_its_cells_and_runs(copies, sample_repo, random_model, tmp_path, monkeypatch, capsys):

@@ -3,15 +3,11 @@
 import errno
 import json
 import os
-import re
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from datasets import Dataset
 from helpers import processes
 from helpers.data_repo import contents, write
 
@@ -22,29 +18,6 @@ from contradiction.errors import InputError
 from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("no_default_source", "crossed_once")
-
-
-@pytest.fixture
-def broken_disk(monkeypatch):
-    """Writing the fourth Parquet file fails."""
-    to_parquet, written = Dataset.to_parquet, []
-
-    def write(self, path, *args, **kwargs):
-        if len(written) == 3:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        written.append(path)
-        return to_parquet(self, path, *args, **kwargs)
-
-    monkeypatch.setattr(Dataset, "to_parquet", write)
-    return written
-
-
-def test_a_crash_in_a_build_leaves_the_earlier_repo_unchanged(sample_repo, broken_disk, tmp_path):
-    out = shutil.copytree(sample_repo, tmp_path / "cdconv")
-    with pytest.raises(OSError, match="No space left"):
-        build.build(Source(SAMPLE, "sample"), out)
-    assert contents(out) == contents(sample_repo)
-    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_a_failed_rename_restores_the_earlier_repo(sample_repo, tmp_path, monkeypatch):
@@ -59,14 +32,6 @@ def test_a_failed_rename_restores_the_earlier_repo(sample_repo, tmp_path, monkey
     monkeypatch.setattr(Path, "rename", fail)
     with pytest.raises(OSError, match="Input/output"):
         build.build(Source(SAMPLE, "sample"), out)
-    assert contents(out) == contents(sample_repo)
-    assert list(tmp_path.iterdir()) == [out]
-
-
-def test_a_build_replaces_an_earlier_one_completely(sample_repo, tmp_path):
-    out = shutil.copytree(sample_repo, tmp_path / "cdconv")
-    (out / "4-class" / "test-00001-of-00002.parquet").write_bytes(b"from an earlier build")
-    build.build(Source(SAMPLE, "sample"), out)
     assert contents(out) == contents(sample_repo)
     assert list(tmp_path.iterdir()) == [out]
 
@@ -128,9 +93,10 @@ def test_a_killed_build_leaves_nothing_under_the_final_name_and_the_next_one_cle
     assert list(temporary.iterdir()) == []
 
 
-def test_a_link_to_a_repo_stays_a_link(sample_repo, tmp_path):
+def test_a_link_to_a_repo_stays_a_link_and_the_repo_is_replaced_completely(sample_repo, tmp_path):
     real = shutil.copytree(sample_repo, tmp_path / "real")
     (tmp_path / "cdconv").symlink_to(real)
+    (real / "4-class" / "test-00001-of-00002.parquet").write_bytes(b"from an earlier build")
     build.build(Source(SAMPLE, "sample"), tmp_path / "cdconv")
     assert (tmp_path / "cdconv").is_symlink()
     assert contents(real) == contents(sample_repo)
@@ -150,16 +116,6 @@ def test_a_source_that_leaves_a_split_empty_is_rejected_with_a_reason(tmp_path):
     with pytest.raises((InputError, cdconv.InvalidSourceError), match="persona"):
         build.build(build.find(str(path)), tmp_path / "out")
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_build_reports_its_output_and_that_the_sample_is_not_cdconv(run, sample_repo, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code, out, err = run("data", "build", "--source", "sample")
-    assert code == 0
-    assert re.fullmatch(rf"cdconv: .*{re.escape(str(SAMPLE))}.*crossed, crossed-long and crossed-en\n", out)
-    assert "the embedded sample" in err
-    assert "not CDConv" in err
-    assert contents(tmp_path / "cdconv") == contents(sample_repo)  # `cdconv` is the default
 
 
 @pytest.mark.parametrize(
@@ -193,18 +149,3 @@ def test_a_bad_out_folder_prints_one_line_and_exits_with_2(run, out, tmp_path):
     assert line.startswith("cdconv: ")
     assert str(tmp_path / "thesis") in line
     assert contents(tmp_path) == {"thesis/text.txt": b"mine"}
-
-
-def test_the_installed_command_prints_an_error_as_one_line(tmp_path):
-    """A separate process: there is no traceback from a warning, a hook or interpreter shutdown either."""
-    done = subprocess.run(
-        [Path(sys.executable).with_name("cdconv"), "data", "build"],
-        cwd=tmp_path,
-        env=os.environ | {"CDCONV_FILE": str(SAMPLE)},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-    )
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert re.match(rf"cdconv: {re.escape(str(SAMPLE))}: SHA-256 is [0-9a-f]{{64}}, but the released", done.stderr)
-    assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from sklearn.metrics import (
 )
 
 from contradiction.data.corpora.crossed import Quadruple, read
-from evaluate_metric.evaluate_metric import CDConvMetric, calibration_error, in_order, score, score_replies, score_rows
+from evaluate_metric.evaluate_metric import CDConvMetric, calibration_error, score, score_replies, score_rows
 
 MESSAGES = 6
 
@@ -97,10 +97,6 @@ def test_crossed_figures_are_those_of_replies_to_one_chat():
     assert figures["n"] == 60 and [figures[name] for name in names] == pytest.approx([expected[n] for n in names])
     for name in names:
         assert figures["interval"][name] == pytest.approx(expected["interval"][name], abs=0.03)
-
-
-def test_a_tie_is_half_in_order():
-    assert in_order([0.9, 0.1, 0.4], [0.1, 0.9, 0.4]).tolist() == [1, 0, 0.5]
 
 
 def test_replies_to_one_context_are_compared_in_pairs():

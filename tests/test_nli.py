@@ -159,29 +159,6 @@ def test_xnlis_translated_training_file_is_read(tmp_path):
     assert nli.read(path) == PAIRS
 
 
-UNMARKED = (
-    '{"record_id": 1, "is_contradiction": true, "aggregated_contradiction_indices": null, '
-    '"turns": [{"agent_id": 0, "text": "hi"}, {"agent_id": 1, "text": "hey"}]}'
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"sentence1": "甲", "sentence2": "乙", "label": "maybe"}', "a.json:1: label 'maybe'"),
-        ('{"sentence1": null, "sentence2": "乙", "label": "neutral"}', "a.json:1: sentence1 is null"),
-        ('{"sentence1": "甲", "sentence2": "乙", "label": "neutral"}\n{', "a.json:2: neither"),
-        (UNMARKED, "a.json: the data after row 0 is not in the format of DECODE"),
-    ],
-)
-def test_the_error_for_a_wrong_row_names_its_place(tmp_path, text, message):
-    path = tmp_path / "a.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError) as error:
-        nli.read(path)
-    assert message in str(error.value)
-
-
 def test_a_validation_pair_is_never_trained_on(tmp_path):
     more = [("她在跑步", "她在动", "entailment"), ("她在跑步", "她在动", "entailment")]
     rows = nli.build(

@@ -173,16 +173,6 @@ def test_the_table_matches_the_predictions(grid):
         assert row[-1] == "2 of 2"
 
 
-def test_merged_lines_are_four_class_labels_merged(grid):
-    kept = [evaluation(grid, f"hierarchical-4-class-tiny-seed{seed}") for seed in (23, 42)]
-    merged = [
-        100 * f1_score([x > 0 for x in one["references"]], [x > 0 for x in one["predictions"]], average="macro")
-        for one in kept
-    ]
-    row = markdown_row(grid, "2-class", "hierarchical, 4-class merged")
-    assert row[1] == f"{statistics.mean(merged):.1f} ± {statistics.stdev(merged):.1f}"
-
-
 def test_a_learning_curve_tests_adjacent_shares(grid, reproduce, options, tmp_path):
     out = shutil.copytree(grid, tmp_path / "curve")
     few = ["--seeds", "23", "--methods", "flatten", "--configs", "4-class", "--out", out]

@@ -21,7 +21,6 @@ from contradiction.errors import InputError
 from contradiction.training import accelerators, loop
 from contradiction.training import loop as training
 from contradiction.training import run as run_module
-from contradiction.training.accelerators import check_tracker
 from contradiction.training.recipe import Recipe, load_recipe
 from contradiction.training.run import load_splits
 
@@ -333,14 +332,3 @@ def test_an_unknown_tracker_is_rejected_before_any_work(sample_repo, tmp_path):
     with pytest.raises(InputError, match="--track notebook: no such tracker; .*tensorboard.*wandb"):
         train(TRACKED, data=sample_repo, out=tmp_path / "run", track="notebook")
     assert not list(tmp_path.iterdir())
-
-
-def test_the_error_for_a_missing_tracker_names_its_package():
-    from accelerate.tracking import get_available_trackers
-
-    missing = [name for name in ("comet_ml", "clearml", "swanlab") if name not in map(str, get_available_trackers())]
-    assert missing
-    for name in missing:
-        package = name.replace("_", "-")
-        with pytest.raises(InputError, match=f"--track {name}: .*; pip install {package}$"):
-            check_tracker(name)
