@@ -193,7 +193,7 @@ def test_the_commands_list_show_and_build(run, copies, tmp_path):
     assert re.search(r"mutual .*  validation\*, test\*", out)  # of two configs each
     code, out, _ = run("corpora", "show", "decode", "--folder", copies)
     assert code == 0 and "decode_v0.1.zip" in out and "dialogues.dev.jsonl" in out
-    code, out, err = run("corpora", "build", "cnli", "--folder", copies, "--out", tmp_path / "cnli")
+    code, out, err = run("corpora", "--folder", copies, "build", "cnli", "--out", tmp_path / "cnli")
     assert code == 0 and "2 lines that held several records" in err and "train" in out
     code, _, err = run("corpora", "build", "cnli", "--folder", copies, "--out", tmp_path / "cnli")
     assert (code, "exists already" in err) == (2, True)

@@ -6,13 +6,12 @@ import shutil
 
 import numpy as np
 import pytest
-from datasets import load_dataset
 from helpers.chats import chat, write_jsonl
 from helpers.corpora import sharing_crossed
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score, roc_auc_score
 
 from contradiction import evaluate
-from contradiction.data import build, corpora, labelled
+from contradiction.data import build, labelled
 from contradiction.data.corpora import crossed
 from contradiction.data.corpora.corpus import Row, pair_texts, read_split
 from contradiction.data.splits import SPLITS, load_split
@@ -394,9 +393,3 @@ def test_one_label_gives_macro_f1_of_that_label_and_a_note():
     assert any("macro-F1" in note for note in notes(result))
     assert re.search(r"0\.0 \(0\.0–\d+\.\d\) % are called one", " ".join(notes(result)))
     assert [table.rows[0][0] for table in tables(result)] == [NONE, "x"]
-
-
-def test_a_part_of_a_data_set_on_disk_is_scored_like_the_repo(detector, sample_repo):
-    part = load_dataset(str(sample_repo), "4-class", split="test[:20]")
-    assert evaluate(detector, part)["ids"] == evaluate(detector, sample_repo, "4-class")["ids"][:20]
-    assert corpora.find("contrast").config().labels == NAMES

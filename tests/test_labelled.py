@@ -12,7 +12,7 @@ from huggingface_hub import ModelCard
 
 from contradiction import train
 from contradiction.data import labelled
-from contradiction.data.splits import SPLITS, load_split
+from contradiction.data.splits import SPLITS, languages_of, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import chat_calibration
@@ -87,6 +87,7 @@ def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_other_ro
     file = write(tmp_path / "labels.jsonl", records)
     built = labelled.build(file)
     assert built.folder == tmp_path / "labels.data" and not built.left_out
+    assert languages_of(built.folder) == ["zh"]
     splits = {split: load_split(built.folder, "4-class", split) for split in ("train", "validation", "test")}
     train, validation, test = (len(rows) / 80 for rows in splits.values())
     assert train == pytest.approx(0.6, abs=0.15) and validation + test == pytest.approx(0.4, abs=0.15)

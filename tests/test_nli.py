@@ -12,6 +12,7 @@ from helpers.chats import write_jsonl
 from contradiction.data import corpora, nli
 from contradiction.data.corpora import data_repo, pairs
 from contradiction.data.corpora.corpus import Note, Row
+from contradiction.data.splits import languages_of
 from contradiction.errors import InputError
 from contradiction.labels import LABELS, merge, merge_id
 
@@ -204,6 +205,7 @@ def test_a_training_repo_accepts_cnli_and_two_way_pairs(copies, tmp_path):
     built = nli.build(train, dev, tmp_path / "nli")
     assert (built.train, built.validation, built.two_way) == (8, 4, 1)
     assert built.notes[pairs.JOINED] == 2
+    assert languages_of(tmp_path / "nli") == ["en", "zh"]
     rows = load_dataset(str(tmp_path / "nli"), "nli", split="train")
     assert rows["label"][-2:] == [2, nli.UNKNOWN]
     assert rows["contradiction"][-2:] == [True, False]

@@ -86,6 +86,7 @@ def test_a_second_run_trains_nothing_and_writes_the_same_table(grid, reproduce, 
     assert (code, times(grid)) == (0, before)
     assert (grid / "table4.md").read_bytes() == table
     assert "written, 10 of 10 cells" in out
+    assert reproduce("table4", *options, "--seeds", "23,42", "--out", grid, "--only-table")[0] == 0
     code, out, _ = reproduce("table4", *options, "--seeds", "23,133", "--out", grid, "--dry-run")
     assert (code, "10 cells, 5 finished" in out, times(grid)) == (0, True, before)
 
