@@ -46,22 +46,17 @@ def test_attempts_without_a_uuid_stay_separate(tmp_path):
     assert [(entry.id, entry.messages[-1]["content"]) for entry in chats] == [("1/0", "养了"), ("3/0", "没养")]
 
 
-@pytest.mark.parametrize(("name", "value", "kind"), [("conversations", 5, "a number"), ("outputs", "养了", "text")])
-def test_the_error_for_an_attempt_without_a_list_names_its_line(name, value, kind, tmp_path):
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ({"entry_type": "attempt", "prompt": TEXTS[0], "outputs": "养了"}, r":2: outputs .*text; .*list"),
+        ({"entry_type": "eval"}, "holds no attempt with an output"),
+    ],
+)
+def test_a_file_that_is_no_report_raises_one_line(lines, message, tmp_path):
     file = tmp_path / "garak.report.jsonl"
-    attempt = {"entry_type": "attempt", "uuid": "1", "prompt": TEXTS[0], name: value}
-    file.write_text(f'{{"entry_type": "init"}}\n{json.dumps(attempt)}', encoding="utf-8")
-    with pytest.raises(InputError, match=rf"garak\.report\.jsonl:2: {name} .*{kind}; .*list"):
-        open_file(file, "garak")
-
-
-def test_an_unknown_format_raises_one_line(tmp_path):
-    file = tmp_path / "x.jsonl"
-    file.write_text('{"entry_type": "init"}\n', encoding="utf-8")
-    with pytest.raises(InputError, match="holds no attempt with an output"):
-        open_file(file, "garak")
-    file.write_text("{broken\n", encoding="utf-8")
-    with pytest.raises(InputError, match="x.jsonl:1: not JSON"):
+    file.write_text(f'{{"entry_type": "init"}}\n{json.dumps(lines)}', encoding="utf-8")
+    with pytest.raises(InputError, match=message):
         open_file(file, "garak")
     with pytest.raises(InputError, match="is read from a file"):
         open_stream(file.open("rb"), "<stdin>", "garak")

@@ -11,16 +11,19 @@ import subprocess
 import sys
 import sysconfig
 from functools import partial
+from threading import Event, Thread
 
 import pytest
 from helpers.hub_client import NO_WAITING, environment, new_python, push, python, run
 from helpers.hub_server import Commit, Hub, Repo
 from helpers.runs import with_options
+from huggingface_hub import constants
 from transformers import BertForSequenceClassification
 
 from contradiction import paths, publishing
 from contradiction.decision import Rule
 from contradiction.export import export_onnx
+from contradiction.io import hub as hub_module
 from contradiction.io import manifest
 from contradiction.io.files import RECORD, write_json
 from contradiction.labels import LABELS, STAGES
@@ -337,3 +340,24 @@ def test_the_space_finds_its_detector_by_variable_and_by_card(published):
     assert repo.variables == {"CDCONV_MODEL": "user/tiny"}
     assert card.data.to_dict() == own.data.to_dict() | {"models": ["user/tiny"]}
     assert card.text == own.text.replace('Client("http://127.0.0.1:7860/")', 'Client("user/page")')
+
+
+def test_without_the_hub_overlapping_blocks_stay_offline_until_the_last_one_ends(monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nothing answers there
+    monkeypatch.setattr(hub_module, "_last_check", None)
+    entered, may_end = Event(), Event()
+
+    def first():
+        with hub_module.quick_hub():
+            entered.set()
+            may_end.wait(30)
+
+    thread = Thread(target=first)
+    thread.start()
+    assert entered.wait(30)
+    with hub_module.quick_hub():
+        may_end.set()
+        thread.join()
+        assert constants.HF_HUB_OFFLINE
+    assert not constants.HF_HUB_OFFLINE

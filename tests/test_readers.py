@@ -20,35 +20,22 @@ def chat_files(folder, chats):
     """The same chats in every readable format."""
     rows = [{"id": f"c{index}", "messages": chat} for index, chat in enumerate(chats)]
     texts = [[message["content"] for message in chat] for chat in chats]
-    columns = [[*column] for column in zip(*texts, strict=True)]
     (folder / "a.json").write_text(json.dumps(rows), encoding="utf-8")
     (folder / "a.ndjson").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    write_csv(
-        folder / "a.csv", ["id", *CONVERSATION], [[row["id"], *text] for row, text in zip(rows, texts, strict=True)]
-    )
     cells = [[json.dumps(row["messages"], ensure_ascii=False), row["id"]] for row in rows]
     write_csv(folder / "b.csv", ["messages", "id"], cells, encoding="utf-8-sig")
-    named = [
-        dict(zip(("id", *CONVERSATION), (row["id"], *text), strict=True)) for row, text in zip(rows, texts, strict=True)
-    ]
+    header = ("id", *CONVERSATION)
+    named = [dict(zip(header, (row["id"], *text), strict=True)) for row, text in zip(rows, texts, strict=True)]
     (folder / "b.jsonl").write_text("\n".join(map(json.dumps, named)), encoding="utf-8")
-    write_csv(folder / "a.tsv", named[0], [row.values() for row in named], delimiter="\t")
+    write_csv(folder / "a.csv", header, [row.values() for row in named])
+    write_csv(folder / "a.tsv", header, [row.values() for row in named], delimiter="\t")
     conversations = [{"id": row["id"], "conversations": sharegpt(row["messages"])} for row in rows]
     (folder / "c.jsonl").write_text("\n".join(map(json.dumps, conversations)), encoding="utf-8")
     parquet.write_table(pyarrow.Table.from_pylist(conversations), folder / "d.parquet")
     parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "a.parquet", row_group_size=7)
     text = pyarrow.table({"messages": [cell for cell, _ in cells], "id": [row["id"] for row in rows]})
     parquet.write_table(text, folder / "b.parquet")
-    parquet.write_table(
-        pyarrow.table(
-            {
-                **dict(zip(CONVERSATION, columns, strict=True)),
-                "label": [0] * len(rows),
-                "id": [row["id"] for row in rows],
-            }
-        ),
-        folder / "c.parquet",
-    )
+    parquet.write_table(pyarrow.Table.from_pylist([{**row, "label": 0} for row in named]), folder / "c.parquet")
     return sorted(folder.iterdir())
 
 
@@ -68,16 +55,10 @@ def test_all_formats_of_the_same_chats_give_the_same_verdicts(detect, sample_cha
 
 BAD = {
     b"{": "not JSON (Expecting property name enclosed in double quotes, column 2)",
-    b"[]": "messages is empty",
     b'{"text": "", "lang": "zh"}': 'an object with the keys text, lang; a chat must be {"messages": [...]}, ',
     b"{}": "an object with no keys; a chat must be",
-    b"3": "a number; a chat must be",
-    b"null": "null; a chat must be",
-    b'{"messages": null}': "messages is null; it must be a list",
-    '{"messages": "你好"}'.encode(): "messages: neither JSON",
     b'{"messages": [{"role": "user", "content": 3}]}': "content is a number",
     b'{"conversations": [{"from": "narrator", "value": ""}]}': "messages[0]: from 'narrator' is no known speaker",
-    b'{"conversations": [{"from": "human"}]}': "messages[0] has no 'content'",
     '{"id": "\u554a\xff"}'.encode("gb18030"): "not in UTF-8 (from byte 8 on)",
     b'{"messages": [{"role": "user", "content": "\\ud800"}]}': "lone surrogate",
     line(id=[1]).encode(): "its id is a list; it must be text or a number",
@@ -109,21 +90,11 @@ def test_a_bad_line_is_reported_by_number_and_saved_and_the_rest_is_judged(detec
         ("a.csv", "u1,b1,u2,b2\n你,好,吗,好\n".encode("gb18030"), "a.csv:2: not in UTF-8"),
         ("a.csv", b"", "a.csv: no CSV with a header"),
         ("a.jsonl", "\n".join([line()] * 3).encode("gb18030"), "a.jsonl:1: not in UTF-8; save it as UTF-8"),
-        ("a.json", line().encode("gb18030"), "a.json: not in UTF-8; save it as UTF-8"),
-        (
-            "a.jsonl",
-            json.dumps({"messages": CHAT}, indent=1).encode(),
-            "its first line is { alone, as of JSON over many",
-        ),
+        ("a.jsonl", json.dumps({"messages": CHAT}, indent=1).encode(), "its first line is { alone, as of JSON over"),
         ("a.jsonl", b'"u1","b1","u2","b2"\na,b,c,d\n', "names columns (u1, b1, u2, b2); --format csv reads it"),
         ("a.json", line().encode() + b"\n" + line().encode(), "--format jsonl reads it"),
-        (
-            "a.jsonl",
-            "用户：你好\n客服：在的\n".encode(),
-            "begins with a speaker, as of a transcript; --format text reads it",
-        ),
+        ("a.jsonl", "用户：你好\n客服：在的\n".encode(), "as of a transcript; --format text reads it"),
         ("a.parquet", b"PAR1", "a.parquet: no Parquet file"),
-        ("a.jsonl.gz", b"{}", "a.jsonl.gz: is no gzip file"),
         ("a.jsonl.gz", gzip.compress(line().encode())[:-9], "a.jsonl.gz: is no gzip file, or is damaged"),
         ("a.xls", b"", ".xls is no known type of file; "),
     ],
@@ -142,10 +113,9 @@ def test_a_file_of_another_format_prints_one_line(detect, name, content, message
         "u1;b1;u2;b2\n你;好;吗;好\n",
         "sep=;\nu1;b1;u2;b2\n你;好;吗;好\n",
         "\ufeffsep=,\r\nu1,b1,u2,b2\r\n你,好,吗,好\r\n",
-        "u1\tb1\tu2\tb2\n你\t好\t吗\t好\n",
+        "u1\tb1\tu2 \t b2\n你\t好\t吗\t好\n",
         "u1,b1,u2,b2\r你,好,吗,好\r",
         "会话ID,发送者,内容\r1,使用者,你\r1,機器人,好\r1,用戶,吗\r1,聊天機器人,好",
-        "会话编号,用户问题,机器人回复\n1,你,好\n1,吗,好\n",
         "session_id,query,response,label\n1,你,好,\n1,吗,好,history\n",
     ],
 )
@@ -166,11 +136,9 @@ def test_a_table_may_have_another_delimiter_line_ends_or_columns(text, tmp_path)
             ["2024年5月1日 下午1:03", "2024年5月1日 下午1:02", "2024年5月1日 上午11:01", "2024年5月1日 上午11:00"],
             "4321",
         ),
-        (["1714557783", "1714557782", "1714557782", "1714557780"], "4321"),
         (["2", "2", "1", "1"], "3412"),  # turns: the newest first, and in each the user first
         (["5/1/2024 10:03 AM", "5/1/2024 10:02 AM", "5/1/2024 10:01 AM", "5/1/2024 10:00 AM"], "4321"),
         (["23:58", "23:59", "00:00", "00:01"], "1234"),  # past midnight
-        (["10:00", "10:01", "10:02", "10:03"], "1234"),
         (["", "10:02", "10:01", "10:00"], "1234"),
     ],
 )
@@ -182,12 +150,6 @@ def test_messages_are_sorted_by_their_times(times, wanted, tmp_path):
     [entry] = chats
     assert "".join(message["content"] for message in entry.messages) == wanted
     assert len(chats.notes) == (wanted != "1234")
-
-
-def test_a_column_that_may_hold_replies_and_is_not_read_is_named(tmp_path):
-    write_csv(tmp_path / "a.csv", ["session_id", "sender", "message", "bot_reply"], [[1, "user", "你", "好"]])
-    [entry] = readers.open_file(tmp_path / "a.csv")
-    assert "bot_reply in data row 1 may hold a reply" in entry.error
 
 
 @pytest.mark.parametrize("name", ["a.json.gz", "a.jsonl.gz", "a.csv.gz", "a.txt.gz", "packed.jsonl"])
@@ -300,14 +262,11 @@ def test_a_byte_order_mark_does_not_lose_the_first_line(detect, tmp_path):
     [
         (CHAT, 1),
         ([{"messages": CHAT, "id": None}], 1),
-        (sharegpt(CHAT), 1),
         ({"conversations": sharegpt(CHAT)}, 1),
         ({"data": [{"messages": CHAT}, CHAT]}, 2),
-        ({"data": CHAT}, 1),
         ({"version": 1, "conversations": [{"conversations": sharegpt(CHAT)}, {"messages": CHAT}]}, 2),
         ({"conversations": [CHAT, CHAT, CHAT]}, 3),
         ({"conversations": sharegpt(CHAT), "data": [CHAT, CHAT]}, 1),  # one chat of ShareGPT
-        ({"messages": CHAT, "conversations": [CHAT, CHAT]}, 1),
     ],
 )
 def test_json_is_one_chat_or_a_list_of_chats_perhaps_in_an_object(detect, content, count):

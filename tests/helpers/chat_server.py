@@ -7,6 +7,7 @@ with ChatServer(lambda body: "你好") as server:
 
 import json
 import socket
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,8 +40,7 @@ class ChatServer:
         self.at_work = self.most_at_once = 0
         self.lock = threading.Lock()
         self.ended = threading.Event()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.server.chat = self
         self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
         self.environment = {"OPENAI_BASE_URL": self.url, "OPENAI_API_KEY": KEY}
@@ -55,6 +55,14 @@ class ChatServer:
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *arguments):
+        if not isinstance(sys.exc_info()[1], OSError):  # the client has disconnected
+            super().handle_error(*arguments)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -116,10 +124,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, text)
         self.send_header("content-length", str(len(content)))
         self.end_headers()
-        try:
-            self.wfile.write(content[: len(content) // 2] if half else content)
-        except OSError:  # the client has disconnected
-            self.close_connection = True
+        self.wfile.write(content[: len(content) // 2] if half else content)
         if half:
             self.close_connection = True
 
