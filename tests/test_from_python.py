@@ -149,23 +149,17 @@ def test_training_on_rows_in_memory_gives_the_weights_of_training_on_their_folde
 
 
 @pytest.mark.parametrize(
-    ("recipe", "options", "said"),
+    ("recipe", "options", "rows", "said"),
     [
-        ("no-such-recipe", {}, "no-such-recipe: no such recipe"),
-        ("tiny", {"epoch": 3}, "'epoch': a recipe has no such option"),
-        ({"config": "4-class"}, {}, "recipe run: .* is missing"),
+        ("tiny", {"epoch": 3}, dict, "'epoch': a recipe has no such option"),
+        ({"config": "4-class"}, {}, dict, "recipe run: .* is missing"),
+        (RECIPE, {}, lambda data: {"train": data["train"]}, "there is no split 'validation', only train"),
+        (RECIPE, {}, lambda data: data["train"], "rows by split: a DatasetDict"),
     ],
 )
-def test_a_wrong_recipe_raises_one_clear_line(data, tmp_path, recipe, options, said):
+def test_a_wrong_recipe_and_wrong_rows_raise_one_clear_line(data, tmp_path, recipe, options, rows, said):
     with pytest.raises(InputError, match=said):
-        train(recipe, data, out=tmp_path / "run", **options)
-
-
-def test_training_needs_two_splits(data, tmp_path):
-    with pytest.raises(InputError, match="there is no split 'validation', only train"):
-        train(RECIPE, {"train": data["train"]}, out=tmp_path / "run")
-    with pytest.raises(InputError, match="rows by split: a DatasetDict"):
-        train(RECIPE, data["train"], out=tmp_path / "run")
+        train(recipe, rows(data), out=tmp_path / "run", **options)
 
 
 def test_a_saved_detector_is_a_complete_folder_with_the_same_verdicts(detector, quick_model, tmp_path):

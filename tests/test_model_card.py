@@ -112,27 +112,17 @@ def test_the_command_on_a_card_reproduces_the_training(quick_model, sample_repo,
     assert (out / "model.safetensors").read_bytes() == (quick_model / "model.safetensors").read_bytes()
 
 
-def test_a_card_has_placeholders_for_folders_that_its_record_names_by_digest(quick_model, tmp_path):
-    request = record.read(quick_model)["request"]
-    start, teachers = "nli@0123456789ab", ["one@0123456789ab", "some/teacher"]
-    taught = with_options(request, backbone=start, teachers=teachers)
-    text = model_card.model_card(changed(quick_model, tmp_path / "copy", request=taught)).text
-    assert "`cdconv train run.json --backbone FOLDER --teacher FOLDER --teacher FOLDER`" in text
-    assert "holds the backbone `nli@0123456789ab`" in text
-    pairs = with_options(request, backbone=start, nli="pairs@0123456789ab")
-    text = model_card.model_card(changed(quick_model, tmp_path / "pairs", request=pairs)).text
-    assert "`cdconv train run.json --backbone FOLDER --nli FOLDER`" in text
-    assert "after `--nli` holds the NLI pairs `pairs@0123456789ab`" in text
-
-
 def test_a_card_says_how_the_model_was_trained(quick_model, tmp_path):
-    run = record.read(quick_model)
+    run, start, teachers = record.read(quick_model), "nli@0123456789ab", ["one@0123456789ab", "some/teacher"]
     ngrams = "a cross-fitted linear model of character n-grams"
     for number, (options, said) in enumerate((
         ({"teachers": ["some/teacher"], "ngram_teacher_weight": 0.25}, f"some/teacher (75 %), and {ngrams} (25 %)\n"),
         ({"ngram_teacher_weight": 1.0}, f"{ngrams}\n"),
         ({"crossed": True, "crossed_batches": ["a1", "a2"]}, "2 batches"),
         ({"long_replies": 0.5, "ranking": 0.5}, "in 50 % of the groups of rows (the rows with one context)"),
+        ({"backbone": start, "teachers": teachers}, "--backbone FOLDER --teacher FOLDER --teacher FOLDER`"),
+        ({"backbone": start}, "holds the backbone `nli@0123456789ab`"),
+        ({"nli": "pairs@0123456789ab"}, "after `--nli` holds the NLI pairs `pairs@0123456789ab`"),
     )):  # fmt: skip
         request = with_options(run["request"], **options)
         assert said in model_card.model_card(changed(quick_model, tmp_path / str(number), request=request)).text

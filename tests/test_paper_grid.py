@@ -16,24 +16,8 @@ from contradiction.data.splits import load_split, of_bot
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import read_json
 from contradiction.labels import BOTS
-from contradiction.training.recipe import load_recipe
 from paper.cells import cells_of
 from paper.grid import finished, zero_shot
-
-
-def test_the_grid_has_each_method_on_the_labels_it_is_trained_on(cells, encoders):
-    assert [cell.name for cell in cells] == [
-        f"{method}-{config}-tiny-seed{seed}"
-        for config, methods in (
-            ("4-class", ("sentence-pair", "flatten", "hierarchical")),
-            ("2-class", ("sentence-pair", "flatten")),
-        )
-        for method in methods
-        for seed in (23, 42)
-    ]
-    for cell in cells:
-        recipe = load_recipe(f"{cell.method}-{cell.config}")
-        assert cell.recipe == recipe.with_changes(backbone=str(encoders / "tiny"), seed=cell.seed, **VALUES)
 
 
 def test_a_learning_curve_takes_equal_steps_on_each_share_and_reuses_the_cells_of_table_4(cells, encoders, sample_repo):

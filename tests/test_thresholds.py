@@ -13,18 +13,7 @@ from contradiction.evaluation.figures import wilson
 from contradiction.evaluation.thresholds import missing_reason, outcomes
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.loading import save_rule
-from evaluate_metric.evaluate_metric import calibration_error
-from experiments.operating_points import operating_points, reliability, threshold_curve
-
-
-def test_bins_are_weighted_by_their_rows():
-    # Five rows have 0.2 and two have 0.9. The median is 0.2, so the bins hold five rows and two.
-    truth = np.array([True, False, False, False, False, True, False])
-    given = np.array([0.2] * 5 + [0.9] * 2)
-    bins = reliability(truth, given, bins=2)
-    assert [bin_["n"] for bin_ in bins] == [5, 2]
-    assert calibration_error(truth, given, bins=2) == pytest.approx(2 / 7 * abs(0.9 - 0.5))
-
+from experiments.operating_points import operating_points, threshold_curve
 
 # By decreasing probability: c c n c n n n n (c is a contradiction): precision 1, 1, 2/3, 3/4, 3/5, ...
 TRUTH = np.array([True, True, False, True, False, False, False, False])
