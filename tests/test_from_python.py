@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from datasets import ClassLabel, Dataset, load_dataset
-from helpers.chats import chat
+from helpers.chats import CHAT
 from huggingface_hub import DatasetCardData, ModelCard
 from transformers import pipeline
 
@@ -20,7 +20,6 @@ from contradiction.methods.loading import load_rule
 from contradiction.training import record
 from contradiction.training.merging import ensemble
 
-CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 SIZE = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 300}
 RECIPE = {"config": "4-class", "view": "flatten", "scratch": SIZE, "epochs": 1}
 
