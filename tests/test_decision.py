@@ -1,21 +1,34 @@
-"""Decision rules: how they are stored and applied."""
+"""Decision rules: how they are fitted on validation, stored and applied."""
+
+import shutil
 
 import numpy as np
 import pytest
+from helpers.models import with_new_head
 from helpers.rules import NAMES, added, decided, macro_f1
 from helpers.runs import CURVE
-from scipy.special import softmax
+from scipy.special import expit, logit, softmax
 
 from contradiction.data.splits import load_split
 from contradiction.decision import KEY, Point, Rule, decide
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
+from contradiction.inputs.views import VIEWS
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
-from contradiction.labels import CATEGORIES
+from contradiction.io.hub import CONFIG
+from contradiction.labels import CATEGORIES, NON_CONTRADICTION, STAGES
+from contradiction.methods.calibration import (
+    curve_of,
+    fit,
+    fit_calibration,
+    fit_kinds,
+    fit_threshold,
+    with_curve,
+)
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.loading import load_rule, save_rule
+from contradiction.methods.loading import calibrate, load_rule, save_rule
 from contradiction.training.initialize import initialize_model
 from contradiction.training.recipe import Recipe
 
@@ -123,3 +136,126 @@ def test_labels_without_contradictions_are_decided_by_the_most_probable():
 def test_a_view_set_by_the_caller_disables_the_rule(calibrated):
     assert CheckpointClassifier.load(calibrated[0], view="sentence-pair").rule == Rule()
     assert CheckpointClassifier.load(calibrated[0], view="flatten").rule == calibrated[1]
+
+
+def draw_logits(rows=4000, scale=2.0, seed=0):
+    """Logits that are `scale` times too confident, and labels drawn from the correct probabilities."""
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(size=(rows, 4)) * 1.5 + np.array([1.5, -1.5, -1.0, 0.5])
+    shares = softmax(logits, axis=1)
+    references = np.array([generator.choice(4, p=share) for share in shares])
+    return logits * scale, references
+
+
+def test_calibration_undoes_the_overconfidence_and_skew_of_the_logits():
+    logits, references = draw_logits(scale=2.0)
+    skew = np.array([0.0, 2.0, 1.0, 0.5])
+    temperature, biases = fit_calibration(logits + 2.0 * skew, references)
+    assert temperature == pytest.approx(2.0, rel=0.08)
+    assert biases == pytest.approx(-skew, abs=0.2)
+
+
+def test_a_class_without_rows_keeps_a_finite_bias():
+    logits, references = draw_logits()
+    present = references != 1
+    temperature, biases = fit_calibration(logits[present], references[present])
+    assert 1 < temperature < 4
+    assert -8 <= biases[1] < -1
+
+
+def test_a_rule_raises_macro_f1_by_rare_kinds_and_its_probability_of_a_contradiction_is_calibrated():
+    logits, references = draw_logits(rows=8000)
+    rule = fit(logits, references, NAMES)
+    assert macro_f1(references, decided(rule, logits)) > macro_f1(references, logits.argmax(1)) + 0.02
+    assert rule.biases[NON_CONTRADICTION] == 0
+    given = 1 - rule.calibrate(logits, NAMES)[:, 0]
+    assert rule.biases["intra-sentence"] - rule.biases["history"] > 0.3
+    for low in (0.2, 0.4, 0.6, 0.8):
+        part = (given >= low - 0.1) & (given < low + 0.1)
+        assert (references[part] > 0).mean() == pytest.approx(given[part].mean(), abs=0.04)
+
+
+def test_kinds_get_biases_in_their_order():
+    # The first stage fires slightly on everything. Only shifting it gives the others a chance.
+    references = np.repeat([0, 1, 2, 3], 50)
+    probabilities = np.full((200, 3), 0.1)
+    probabilities[:, 0] = 0.6
+    probabilities[references == 1, 0] = 0.9
+    probabilities[references == 2, 1] = 0.9
+    probabilities[references == 3, 2] = 0.9
+    biases, threshold = fit_kinds(logit(probabilities), references, np.max)
+    assert biases[1] == biases[2] > biases[0] + 0.4
+    called = expit(logit(probabilities) + biases).max(1) >= threshold
+    assert called.tolist() == (references > 0).tolist()
+
+
+def test_the_threshold_maximises_2_class_macro_f1():
+    given = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.6])
+    assert 0.3 < fit_threshold(given, given > 0.32) <= 0.35
+    assert fit_threshold(given, given > 0.5) == 0.5  # of equally good thresholds the one nearest to one half
+
+
+def test_a_curve_counts_recall_and_false_alarms_and_is_empty_on_few_rows():
+    generator = np.random.default_rng(0)
+    given = generator.random(2000).round(3)
+    truth = generator.random(2000) < given
+    curve = curve_of(given, truth)
+    assert len(curve) == 200
+    assert [outcome.threshold for outcome in curve] == sorted((outcome.threshold for outcome in curve), reverse=True)
+    for point in curve[::20]:
+        called = given >= point.threshold
+        assert called.sum() >= 20
+        assert point.recall == pytest.approx((called & truth).sum() / truth.sum(), abs=1e-5)
+        assert point.false_alarms == pytest.approx(((called & ~truth).sum() + 0.5) / ((~truth).sum() + 1), abs=1e-5)
+    for contradictions, others in ((19, 400), (400, 19), (20, 20)):
+        truth = np.arange(contradictions + others) < contradictions
+        assert bool(curve_of(np.where(truth, 0.9, 0.1), truth)) == (min(contradictions, others) == 20)
+    assert with_curve(Rule(), np.array([0.1, 0.9]), np.array([False, False])) == Rule()
+
+
+def test_a_stage_is_not_calibrated_on_rows_without_its_category(random_model, sample_repo, tmp_path):
+    folder = shutil.copytree(random_model("4-class"), tmp_path / "history")
+    with_new_head(folder, STAGES["history"]).save_pretrained(folder)
+    save_rule(folder, Rule(0.7))
+    with pytest.raises(InputError, match="predicts other, history; the data has"):
+        calibrate(folder, load_split(sample_repo, "2-class", "validation"))
+    assert load_rule(folder) == Rule(0.7)
+    assert calibrate(folder, load_split(sample_repo, "4-class", "validation")).prior
+
+
+def test_an_external_checkpoint_gets_a_view_and_a_rule(run, random_model, sample_repo, sample_rows, tmp_path):
+    folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
+    config = read_json(folder / "config.json")
+    del config["cdconv_view"]
+    write_json(folder / "config.json", config)
+    code, _, err = run("calibrate", folder, "--data", sample_repo)
+    assert (code, err.startswith(f"cdconv: {folder}: "), ", ".join(VIEWS) in err) == (2, True, True)
+    before = (folder / "config.json").read_bytes()
+    for view, message in (("all", "there is no view 'all'"), ("nli", "the data has no premise, hypothesis")):
+        code, _, err = run("calibrate", folder, "--data", sample_repo, "--view", view)
+        assert (code, message in err) == (2, True)
+    assert (folder / "config.json").read_bytes() == before
+    copy, arguments = tmp_path / "copy", ("calibrate", folder, "--data", sample_repo, "--out", tmp_path / "copy")
+    code, _, err = run(*arguments)
+    assert (code, copy.exists(), err.startswith(f"cdconv: {folder}: ")) == (2, False, True)
+    assert run(*arguments, "--view", "sentence-pair")[0] == 0
+    assert (folder / "config.json").read_bytes() == before
+    assert CheckpointClassifier.load(copy).columns == ("b1", "b2")
+    code, out, _ = run("calibrate", folder, "--data", sample_repo, "--view", "sentence-pair")
+    assert code == 0 and "temperature" in out
+    assert load_rule(folder) == load_rule(copy)
+    classifier = CheckpointClassifier.load(folder)
+    assert (classifier.columns, classifier.rule == Rule()) == (("b1", "b2"), False)
+    code, _, err = run("calibrate", folder, "--data", sample_repo, "--view", "flatten")
+    assert code == 2 and err.startswith(f"cdconv: {folder}/config.json: ") and err.endswith("leave the view out\n")
+
+
+def test_a_rule_is_not_fitted_on_rows_that_the_model_has_seen(run, quick_model, sample_repo, tmp_path):
+    folder = shutil.copytree(quick_model, tmp_path / "quick")
+    before = (folder / CONFIG).read_bytes()
+    code, _, err = run("calibrate", folder, "--data", sample_repo, "--config", "4-class-grouped")
+    assert code == 2
+    assert err.startswith(f"cdconv: {folder} was trained on 4-class, ") and err.count("\n") == 1
+    assert "validation split of 4-class-grouped" in err
+    assert "choose data that it was not trained on" in err
+    assert (folder / CONFIG).read_bytes() == before

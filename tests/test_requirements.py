@@ -1,13 +1,17 @@
-"""The lock file that `make setup` installs: hashes of all packages except torch, and no package index address."""
+"""The lock file that `make setup` installs: hashes of all packages but torch. The error for a missing package."""
 
 import re
+import sys
 from importlib.metadata import distributions
 from itertools import pairwise
 from sysconfig import get_path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from contradiction.errors import InputError
+from contradiction.io.environment import check_installed
 from contradiction.paths import CHECKOUT
 
 HASH = re.compile(r" {4}--hash=sha256:[0-9a-f]{64}( \\)?")
@@ -63,3 +67,14 @@ def _installed(name):
 def _version(name):
     package = _installed(name)
     return package and package.version
+
+
+def test_missing_packages_are_named_with_the_extras_that_install_them_from_a_checkout(monkeypatch):
+    packages = {"onnx": "onnx", "numpy": "onnx", "onnxruntime": "onnx", "openvino": "openvino"}
+    for name in packages.keys() - {"numpy"}:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(
+        InputError, match=r'the export needs onnx, onnxruntime and openvino, .* `pip install "\.\[onnx,openvino\]"`'
+    ):
+        check_installed("the export", packages)
+    check_installed("an array", {"numpy": "onnx"})

@@ -55,6 +55,7 @@ def post(client, path, **body):
 
 
 def refusal(answer):
+    assert [*answer.json()] == ["error"]
     return answer.status_code, answer.json()["error"]
 
 
@@ -110,10 +111,8 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
         ("judge", {}, "messages: is missing; Messages with `role` and `content`."),
         ("judge", {"chat": CHAT}, "'chat' is no field of this request; messages is probably meant"),
         ("rerank", {"messages": CHAT[:3], "replies": ["好"]}, "'replies' is no field of this request; candidates is"),
-        ("judge", {"messages": [{"role": "user"}]}, "messages[0] has no 'content'; it must be"),
         ("judge", {"messages": CHAT[:3], "model_answer": "没养过"}, "'model_answer' may hold the reply"),
         ("judge", {"messages": CHAT[:3], "chosen": "它叫橘子", "rejected": "没养过"}, "2 answers (chosen, rejected)"),
-        ("judge", {"messages": CHAT, "threshold": True}, "threshold"),
         ("judge", {"messages": CHAT, "max_turns": "3"}, "max_turns"),
         ("scan", {"messages": CHAT * 200}, "the chat has 800 messages; at most 400 are allowed"),
         ("scan", {"messages": chat(*[f"{n}" + "好" * 99 for n in range(100)])}, "the chat is too long to be judged"),
@@ -202,7 +201,10 @@ def test_a_token_is_required_in_a_scheme_of_any_case_but_not_for_the_description
     assert needing == set(PATHS) - {"/healthz", "/mcp"}
 
 
-def test_a_token_may_contain_any_characters(detector):
+def test_a_token_may_contain_any_characters_and_an_empty_one_lets_nobody_in(detector):
+    with bounded(detector, token="") as client:
+        for headers in ({}, {"authorization": "Bearer"}, {"authorization": "Bearer "}):
+            assert client.get("/metrics", headers=headers).status_code == 401
     with bounded(detector, token="秘密é") as client:
         for token, status in (("秘密é", 200), ("秘密e", 401)):
             assert client.get("/metrics", headers={"authorization": f"Bearer {token}".encode()}).status_code == status
@@ -224,26 +226,6 @@ def test_the_api_description_covers_every_path_and_field_and_loads_nothing_exter
     assert links and links <= places == set(document["components"]["schemas"])
     assert "我没养过猫呀" in answer.text  # from the example
     assert client.get("/redoc").status_code == 404  # it would load scripts from another host
-
-
-@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer"}, {"authorization": "Bearer "}])
-def test_an_empty_token_lets_nobody_in(detector, headers):
-    with bounded(detector, token="") as client:
-        assert client.get("/metrics", headers=headers).status_code == 401
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "content", "status"),
-    [
-        ("POST", "/v1/judge", b'{"messages": "\xff"}', 400),
-        ("GET", "/v1/judge", b"", 405),
-        ("GET", "/nowhere", b"", 404),
-    ],
-)
-def test_every_error_has_the_same_form(client, method, path, content, status):
-    answer = client.request(method, path, content=content, headers={"content-type": "application/json"})
-    assert answer.status_code == status
-    assert list(answer.json()) == ["error"]
 
 
 @dataclass

@@ -35,8 +35,6 @@ def service(app, model):
         ({}, "ENGLISH"),
         ({"accept-language": "en-US,en;q=0.9,zh-CN;q=0.8"}, "ENGLISH"),
         ({"accept-language": "zh-CN,zh;q=0.9,en;q=0.8"}, "CHINESE"),
-        ({"accept-language": "ZH-hk"}, "CHINESE"),
-        ({"accept-language": "zha"}, "ENGLISH"),
         ({"accept-language": "zh-CN", "cookie": "cdconv-language=en"}, "ENGLISH"),
         ({"accept-language": "en", "cookie": "a=b; cdconv-language=zh"}, "CHINESE"),
         ({"accept-language": "en", "cookie": "cdconv-language=<script>"}, "ENGLISH"),
@@ -65,7 +63,6 @@ def test_both_languages_have_the_same_texts(part):
         ("你好", "你好", "再见", "hello"),
         ("你好", "你好", "再见", "龘"),
         ("你好", "hello", "再见", "你好"),
-        ("好" * 2000, "hello", "再见", "你好"),
         ("你好", "你好", "再见", "好" * 2000),
     ],
 )
@@ -80,7 +77,6 @@ def test_unread_text_is_reported_in_chinese_too(part, facade, utterances):
         "something that nobody has translated",
         "the reply holds no words; something that nobody has translated",
         "messages[2]: role 'bot'; allowed are user, assistant",
-        "chats.jsonl:5: something else; save the file as UTF-8",
     ],
 )
 def test_a_chinese_message_is_chinese_or_gives_the_whole_english_one_as_such(part, reason):
@@ -202,19 +198,16 @@ def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, k
     assert written[0]["verdicts"][1]["label"] == expected[1].label
 
 
-@pytest.mark.parametrize(("name", "separator"), [("chats.jsonl", None), ("chats.csv", ","), ("chats.txt", "：")])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("chats.csv", "u1,b1,u2,b2\n你养猫吗？,养了,叫什么？,没养"), ("chats.txt", "用户：你养猫吗？\n机器人：养了")],
+)
 @pytest.mark.parametrize(
     ("words", "advice"), [("ENGLISH", "not in UTF-8; save the file as UTF-8"), ("CHINESE", "请将文件另存为 UTF-8")]
 )
-def test_a_file_in_another_encoding_gets_advice_for_the_page(part, service, tmp_path, name, separator, words, advice):
+def test_a_file_in_another_encoding_gets_advice_for_the_page(part, service, tmp_path, name, text, words, advice):
     path = tmp_path / name
-    chat = messages("你养猫吗？", "养了一只橘猫")
-    lines = [json.dumps({"messages": chat}, ensure_ascii=False)]
-    if separator == ",":
-        lines = ["u1,b1,u2,b2", "你养猫吗？,养了,叫什么？,没养"]
-    elif separator:
-        lines = [f"用户{separator}你养猫吗？", f"机器人{separator}养了"]
-    path.write_text("\n".join(lines), encoding="gb18030")
+    path.write_text(text, encoding="gb18030")
     try:
         *_, rows, out, _ = judged(part, service, path, words)
         said = rows[0][6]
