@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from helpers.chats import chat
+from helpers.chats import CHAT, chat
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from contradiction import export as exporting
@@ -26,7 +26,6 @@ from contradiction.inference.torch_backend import has_bf16
 from contradiction.io import manifest
 from contradiction.io.files import read_json
 
-CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 FILE = "onnx/model.onnx"
 # Backend, precision -> the allowed difference from the probabilities of PyTorch in float32.
 TOLERANCE = {

@@ -2,18 +2,10 @@
 
 import numpy as np
 import pytest
-from helpers.chats import chat
+from helpers.chats import TEXTS, chat
 
 from contradiction.conversation import is_blank, is_chinese, is_foreign, list_messages, read_turns
 from contradiction.errors import InputError
-
-CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
-
-
-def test_turns_know_their_indices():
-    [first, second] = read_turns(chat(*CHAT))
-    assert (first.user, first.reply, first.user_messages, first.reply_messages) == (*CHAT[:2], (0,), (1,))
-    assert (second.user, second.reply, second.user_messages, second.reply_messages) == (*CHAT[2:], (2,), (3,))
 
 
 def test_blank_texts_are_recognised():
@@ -137,8 +129,8 @@ def test_three_words_that_outnumber_han_characters_are_foreign(text):
 
 
 def test_an_array_of_messages_is_a_list(detector):
-    messages = chat(*CHAT)
-    parts = np.array([{"type": "text", "text": CHAT[-1]}], dtype=object)
+    messages = chat(*TEXTS)
+    parts = np.array([{"type": "text", "text": TEXTS[-1]}], dtype=object)
     array = np.array([*messages[:3], {**messages[3], "content": parts}], dtype=object)
     assert detector(array) == detector(iter(messages)) == detector(messages)
     assert detector.rerank(array[:3], np.array(["它叫橘子"])) == detector.rerank(messages[:3], ["它叫橘子"])

@@ -40,16 +40,6 @@ def test_precision_at_a_prior_follows_bayes_rule():
     assert Point(1.0, 0.0, 0.0).precision(0.4) == 0, "not NaN, which never compares equal"
 
 
-def test_a_rule_is_stored_in_the_config_of_the_model(tmp_path):
-    file = tmp_path / "config.json"
-    write_json(file, {"cdconv_view": "flatten"})
-    assert Rule.load(file) == Rule.load(tmp_path / "none") == Rule()
-    rule = Rule(1.5, {"history": 0.2}, 0.45, 0.4, CURVE)
-    rule.save(file)
-    assert Rule.load(file) == rule
-    assert read_json(file)["cdconv_view"] == "flatten"
-
-
 def test_a_new_rule_is_in_the_manifest(tmp_path):
     write_json(tmp_path / "config.json", {})
     manifest.write(tmp_path)
@@ -64,14 +54,6 @@ def test_a_damaged_rule_raises_one_line_that_names_the_file(tmp_path, wrong):
     write_json(tmp_path / "config.json", {KEY: wrong})
     with pytest.raises(InputError, match=r"config\.json: .*cdconv calibrate"):
         Rule.load(tmp_path / "config.json")
-
-
-def test_training_saves_a_rule_with_the_weights(quick_model, sample_repo):
-    rule = load_rule(quick_model)
-    labels = load_split(sample_repo, "4-class", "validation")["label"]
-    assert rule.prior == pytest.approx(np.mean([label != 0 for label in labels]), abs=1e-4)
-    assert rule.curve
-    assert rule.temperature != 1
 
 
 def test_a_model_started_from_a_detector_has_no_rule_until_one_is_fitted(quick_model):

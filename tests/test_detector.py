@@ -8,7 +8,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from helpers.chats import chat
+from helpers.chats import TEXTS, chat
 from transformers import pipeline
 
 from contradiction.decision import KEY
@@ -19,10 +19,7 @@ from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import OPENINGS_KEY, VIEW_KEY
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
-from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
-
-CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
 
 @pytest.fixture(scope="module", params=["4-class", "2-class"])
@@ -42,22 +39,22 @@ def chats(sample_chats):
 
 def test_a_verdict_has_no_truth_value(detector):
     with pytest.raises(TypeError, match=r"\.contradiction"):
-        bool(detector(chat(*CHAT)))
+        bool(detector(chat(*TEXTS)))
 
 
 def test_a_detector_can_be_pickled_and_copied(detector):
     judge = detector.with_settings(threshold=0.3)
-    expected = judge(chat(*CHAT))
+    expected = judge(chat(*TEXTS))
     for again in (pickle.loads(pickle.dumps(judge)), copy.deepcopy(judge), copy.copy(judge)):
         assert again.settings == judge.settings
-        verdict = again(chat(*CHAT))
+        verdict = again(chat(*TEXTS))
         assert verdict.label == expected.label
         assert verdict.scores == pytest.approx(expected.scores, abs=1e-6)
 
 
 def test_the_pipeline_agrees_with_the_facade(folder, detector, chats):
     classify = pipeline("text-classification", model=str(folder), top_k=None)
-    long = chat("很" * 50, "好" * 50, *CHAT[2:])
+    long = chat("很" * 50, "好" * 50, *TEXTS[2:])
     inputs = [
         detector.classifier.model_input(dict(zip(("u1", "b1", "u2", "b2"), [m["content"] for m in chat], strict=True)))
         for chat in [*chats, long]
@@ -82,7 +79,7 @@ def test_a_chat_gets_the_same_verdict_whatever_batch_it_is_in(detector, chats):
 
 @pytest.mark.parametrize("reply", ["", "？！…"])
 def test_a_reply_without_words_is_not_judged_and_never_passes(detector, reply):
-    verdict = detector(chat(*CHAT[:3], reply))
+    verdict = detector(chat(*TEXTS[:3], reply))
     assert (verdict.label, verdict.score, dict(verdict.scores)) == (None, None, {})
     assert not verdict.checked
     assert verdict.contradiction is None
@@ -90,24 +87,24 @@ def test_a_reply_without_words_is_not_judged_and_never_passes(detector, reply):
 
 
 def test_unread_text_is_reported(detector):
-    verdict = detector(chat("很" * 100, *CHAT[1:]))
+    verdict = detector(chat("很" * 100, *TEXTS[1:]))
     assert not verdict.checked
     assert re.fullmatch(r"\d+ tokens of the history were not read: the model reads at most 64", verdict.reason)
     # The oldest text was cut, so another beginning changes nothing.
-    assert detector(chat("好" + "很" * 99, *CHAT[1:])).scores == verdict.scores
+    assert detector(chat("好" + "很" * 99, *TEXTS[1:])).scores == verdict.scores
 
 
 def test_the_reply_is_kept_whole_if_it_fits(detector):
     long = "很" * 50
-    verdict = detector(chat("好" * 60, *CHAT[1:3], long))
+    verdict = detector(chat("好" * 60, *TEXTS[1:3], long))
     assert "of the history were not read" in verdict.reason
     # A changed first character of the reply has an effect, so it was read.
-    assert detector(chat("好" * 60, *CHAT[1:3], "我" + long[1:])).scores != verdict.scores
-    assert "of the history and of the reply were not read" in detector(chat(*CHAT[:3], "很" * 100)).reason
+    assert detector(chat("好" * 60, *TEXTS[1:3], "我" + long[1:])).scores != verdict.scores
+    assert "of the history and of the reply were not read" in detector(chat(*TEXTS[:3], "很" * 100)).reason
 
 
 def test_threads_do_not_truncate_each_others_texts(detector, chats):
-    work = [chat("很" * (50 + index), *CHAT[1:]) if index % 2 else chats[index] for index in range(40)]
+    work = [chat("很" * (50 + index), *TEXTS[1:]) if index % 2 else chats[index] for index in range(40)]
     alone = [detector(chat) for chat in work]
     with ThreadPoolExecutor(4) as pool:
         for verdict, expected in zip(pool.map(detector, work * 3), alone * 3, strict=True):
@@ -115,25 +112,17 @@ def test_threads_do_not_truncate_each_others_texts(detector, chats):
             assert verdict.scores == pytest.approx(expected.scores, abs=1e-6)
 
 
-@pytest.mark.parametrize("view", ["context-only", "nli"])
-def test_a_view_without_the_reply_cannot_judge_chats(folder, view):
-    detector = ContradictionDetector(CheckpointClassifier(TorchBackend.load(folder), view))
+def test_a_view_without_the_reply_cannot_judge_chats(folder):
+    detector = ContradictionDetector(CheckpointClassifier(TorchBackend.load(folder), "context-only"))
     with pytest.raises(InputError, match="reads .*; .* not judge"):
-        detector(chat(*CHAT))
-
-
-def test_an_nli_model_is_loaded_only_with_a_view_of_chats(random_model):
-    model = random_model("nli")
-    with pytest.raises(InputError, match="reads premise, hypothesis; .* not chats.* --backbone .*`cdconv evaluate`"):
-        ContradictionDetector.from_pretrained(model)
-    assert ContradictionDetector.from_pretrained(model, view="sentence-pair")(chat(*CHAT)).label in LABELS["nli"]
+        detector(chat(*TEXTS))
 
 
 @pytest.mark.parametrize(
     ("chats", "message"),
     [
-        ({"messages": chat(*CHAT)}, "chats is an object"),
-        (chat(*CHAT), r"chats\[0\]: messages is one message"),
+        ({"messages": chat(*TEXTS)}, "chats is an object"),
+        (chat(*TEXTS), r"chats\[0\]: messages is one message"),
     ],
 )
 def test_the_error_names_a_value_that_is_not_a_list_of_chats(detector, chats, message):
@@ -153,7 +142,7 @@ def test_the_error_names_a_value_that_is_not_a_list_of_chats(detector, chats, me
         ([{"role": "bot", "content": "你好"}], "messages[0]: role 'bot'; allowed are user, assistant, system"),
         ([{"role": "user", "content": 3}], "messages[0]: content is a number"),
         ([{"role": "user", "content": "\ud800"}], "messages[0]: content holds a lone surrogate at character 0"),
-        ([*chat(*CHAT), 7], "messages[4] is a number"),
+        ([*chat(*TEXTS), 7], "messages[4] is a number"),
         ([{"role": "user", "content": [3]}], "messages[0]: content[0] is 3; a part must be"),
         ([{"role": "user", "content": [{"type": "text"}]}], "messages[0]: content[0]: its text is null"),
     ],
@@ -163,7 +152,7 @@ def test_the_error_for_a_wrong_chat_names_its_place_and_value(detector, messages
         detector(messages)
     assert message in str(error.value)
     with pytest.raises(InputError, match=r"^chats\[1\]: "):
-        detector.batch([chat(*CHAT), messages])
+        detector.batch([chat(*TEXTS), messages])
 
 
 def test_a_model_without_a_view_is_rejected_unless_one_is_named(folder, tmp_path):
@@ -187,8 +176,8 @@ def test_numbered_labels_are_those_of_the_task_if_a_view_is_named(folder, run, s
     write_json(foreign / "config.json", numbered)
     manifest.write(foreign)
     view = config[VIEW_KEY]
-    assert ContradictionDetector.from_pretrained(foreign, view=view)(chat(*CHAT)).scores == pytest.approx(
-        ContradictionDetector(CheckpointClassifier(TorchBackend.load(folder)))(chat(*CHAT)).scores
+    assert ContradictionDetector.from_pretrained(foreign, view=view)(chat(*TEXTS)).scores == pytest.approx(
+        ContradictionDetector(CheckpointClassifier(TorchBackend.load(folder)))(chat(*TEXTS)).scores
     )
     with pytest.raises(InputError, match="labels.*numbers.*view"):
         ContradictionDetector.from_pretrained(foreign)
@@ -199,21 +188,14 @@ def test_numbered_labels_are_those_of_the_task_if_a_view_is_named(folder, run, s
 
 def test_labels_are_matched_by_name_not_by_index(folder):
     backend = TorchBackend.load(folder)
-    straight = ContradictionDetector(CheckpointClassifier(backend))(chat(*CHAT))
+    straight = ContradictionDetector(CheckpointClassifier(backend))(chat(*TEXTS))
     for parameter in (backend.model.classifier.weight, backend.model.classifier.bias):
         parameter.data = parameter.data.flip(0)
     names = [name for _, name in sorted(backend.config["id2label"].items())]
     backend.config = {**backend.config, "id2label": dict(enumerate(reversed(names)))}
-    assert ContradictionDetector(CheckpointClassifier(backend))(chat(*CHAT)).scores == pytest.approx(
+    assert ContradictionDetector(CheckpointClassifier(backend))(chat(*TEXTS)).scores == pytest.approx(
         straight.scores, abs=1e-6
     )
-
-
-def test_a_folder_without_a_model_is_rejected(tmp_path):
-    with pytest.raises(InputError, match="holds no model"):
-        ContradictionDetector.from_pretrained(tmp_path)
-    with pytest.raises(InputError, match="nowhere: no such folder in "):
-        ContradictionDetector.from_pretrained(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "toaster", "meta"])

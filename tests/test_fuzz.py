@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow
 import pytest
-from helpers.chats import chat
+from helpers.chats import CHAT
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -25,7 +25,6 @@ from contradiction.training.recipe import load_recipe, recipe_files
 
 COUNT = int(os.environ.get("CDCONV_FUZZ", "0"))
 ROWS = 30
-CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 RECIPES = [*recipe_files().values()]
 
 

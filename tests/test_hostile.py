@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from helpers import processes
-from helpers.chats import chat, line
+from helpers.chats import CHAT, line
 from helpers.hostile_models import ONLY_BY_MANIFEST, OUTSIDE, REFUSED, ensemble
 
 from contradiction.data.splits import load_split
@@ -15,8 +15,6 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io import manifest
 from contradiction.methods.loading import load_classifier, save_rule, write_manifests
-
-CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,12 @@ import importlib.util
 import sys
 
 import pytest
-from helpers.chats import chat
+from helpers.chats import TEXTS, chat
 
 from contradiction.labels import HISTORY
 from contradiction.paths import PACKAGE
 
-CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
-ENGLISH = (*CHAT[:3], "I never had a cat, 呀")
+ENGLISH = (*TEXTS[:3], "I never had a cat, 呀")
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +38,13 @@ def conversation(*texts):
 @pytest.mark.parametrize(
     ("texts", "options", "score", "success"),
     [
-        (CHAT, {}, 0.5, False),
-        (CHAT, {"threshold": 0.5}, 0.5, True),
-        (CHAT[:2], {}, 1.0, True),
+        (TEXTS, {}, 0.5, False),
+        (TEXTS, {"threshold": 0.5}, 0.5, True),
+        (TEXTS[:2], {}, 1.0, True),
         (ENGLISH, {}, 1.0, False),
         (ENGLISH, {"allow_unchecked": True}, 1.0, True),
-        (CHAT[:1], {}, None, False),
-        (CHAT[:1], {"allow_unchecked": True}, None, True),
+        (TEXTS[:1], {}, None, False),
+        (TEXTS[:1], {"allow_unchecked": True}, None, True),
     ],
 )
 def test_the_score_is_the_share_of_consistent_replies(metric, history_only, texts, options, score, success):
@@ -60,7 +59,7 @@ def test_deepeval_evaluates_conversations_with_the_metric(metric, history_only):
     from deepeval.evaluate import DisplayConfig
 
     shown = DisplayConfig(show_indicator=False, print_results=False)
-    cases = [conversation(*CHAT), conversation(*CHAT[:2])]
+    cases = [conversation(*TEXTS), conversation(*TEXTS[:2])]
     results = evaluate(test_cases=cases, metrics=[metric(history_only)], display_config=shown).test_results
     measured = {len(result.turns): result.metrics_data[0] for result in results}
     assert {turns: (data.name, data.score, data.success) for turns, data in measured.items()} == {
@@ -90,12 +89,12 @@ def garak_detector(history_only, monkeypatch):
 def test_garak_gets_a_score_for_each_output_of_an_attempt(garak_detector):
     from garak.attempt import Attempt, Conversation, Message, Turn
 
-    turns = [Turn(message["role"], Message(message["content"], lang="zh")) for message in chat(*CHAT[:3])]
+    turns = [Turn(message["role"], Message(message["content"], lang="zh")) for message in chat(*TEXTS[:3])]
     attempt = Attempt(prompt=Conversation(turns))
-    attempt.outputs = [Message(CHAT[3]), Message(ENGLISH[3]), None, Message("它叫咪咪")]
+    attempt.outputs = [Message(TEXTS[3]), Message(ENGLISH[3]), None, Message("它叫咪咪")]
     assert garak_detector.detect(attempt) == [1.0, None, None, 1.0]
     assert len(attempt.outputs) == 4
-    first = Attempt(prompt=Message(CHAT[0], lang="zh"))
-    first.outputs = [Message(CHAT[1])]
+    first = Attempt(prompt=Message(TEXTS[0], lang="zh"))
+    first.outputs = [Message(TEXTS[1])]
     assert garak_detector.detect(first) == [0.0]
-    assert garak_detector.detect(Attempt(prompt=Message(CHAT[0], lang="zh"))) == []
+    assert garak_detector.detect(Attempt(prompt=Message(TEXTS[0], lang="zh"))) == []

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 from helpers.chat_server import ChatServer
-from helpers.chats import chat
+from helpers.chats import TEXTS, chat
 from helpers.processes import start
 from helpers.scripted_judge import NAMES, question_of, scripted
 
@@ -23,8 +23,6 @@ from contradiction.methods.cascade import CascadeClassifier
 from contradiction.methods.llm_judge import LLMJudge
 from contradiction.methods.loading import calibrate, load_classifier, load_rule, name_with_digest
 from contradiction.verdict import NO_ANSWER
-
-CAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
 
 @pytest.fixture
@@ -93,9 +91,9 @@ def test_the_cost_is_shown_and_nothing_is_sent_without_consent(
 
 def test_the_prompt_contains_the_guidelines_and_asks_for_one_of_the_labels(judge):
     with ChatServer(always("history")) as server:
-        verdict = ContradictionDetector.from_pretrained(judge(server))(chat(*CAT))
+        verdict = ContradictionDetector.from_pretrained(judge(server))(chat(*TEXTS))
     [body] = server.requests
-    assert question_of(body) == CAT
+    assert question_of(body) == TEXTS
     system = body["messages"][0]["content"]
     assert all(meaning in system for meaning in guidelines.MEANINGS["zh"].values())
     assert body["response_format"]["json_schema"]["schema"]["properties"]["label"]["enum"] == list(NAMES)
@@ -105,7 +103,7 @@ def test_the_prompt_contains_the_guidelines_and_asks_for_one_of_the_labels(judge
 
 def test_examples_are_training_rows_of_the_sample_with_each_label_in_turn(judge, sample_repo):
     with ChatServer(always("non-contradiction")) as server:
-        ContradictionDetector.from_pretrained(judge(server, shots=8))(chat(*CAT))
+        ContradictionDetector.from_pretrained(judge(server, shots=8))(chat(*TEXTS))
     [body] = server.requests
     shown = [json.loads(message["content"]) for message in body["messages"][1:-1]]
     assert [answer["label"] for answer in shown[1::2]] == [*NAMES, *NAMES]
@@ -122,8 +120,8 @@ def test_several_votes_are_a_majority_and_its_share_is_the_probability(judge):
     with ChatServer(lambda body: json.dumps({"label": next(votes)})) as server:
         folder = judge(server, votes=3, concurrency=1)
         detector = ContradictionDetector.from_pretrained(folder)
-        verdict = detector(chat(*CAT))
-        assert detector(chat(*CAT)) == verdict, "answers are cached"
+        verdict = detector(chat(*TEXTS))
+        assert detector(chat(*TEXTS)) == verdict, "answers are cached"
     assert len(server.requests) == 3 and {body["temperature"] for body in server.requests} == {0.7}
     assert verdict.label == "history"
     assert verdict.probability == pytest.approx(2.3 / 3.4)
@@ -134,7 +132,7 @@ def test_cached_answers_are_separate_for_each_server(judge):
     labels = []
     for label in ("history", "non-contradiction"):
         with ChatServer(always(label)) as server:
-            labels.append(ContradictionDetector.from_pretrained(judge(server))(chat(*CAT)).label)
+            labels.append(ContradictionDetector.from_pretrained(judge(server))(chat(*TEXTS)).label)
     assert labels == ["history", "non-contradiction"]
 
 
@@ -155,18 +153,18 @@ def test_a_server_without_schema_support_is_called_without_one(judge):
 
     with ChatServer(always("history"), faults) as server:
         detector = ContradictionDetector.from_pretrained(judge(server, concurrency=1))
-        assert detector.scan(chat(*CAT, "真的吗？", "真的"))[-1].label == "history"
+        assert detector.scan(chat(*TEXTS, "真的吗？", "真的"))[-1].label == "history"
     refused = [body for body in server.requests if "response_format" in body]
     assert len(refused) == 1 < len(server.requests)
 
 
 def test_an_answer_without_a_label_leaves_only_its_reply_unchecked(judge, sample_chats, caplog):
     def answer(body):
-        return "我不知道" if question_of(body) == CAT else '{"label": "history"}'
+        return "我不知道" if question_of(body) == TEXTS else '{"label": "history"}'
 
     with ChatServer(answer) as server:
         detector = ContradictionDetector.from_pretrained(judge(server))
-        one, other = detector.batch([chat(*CAT), sample_chats[0]])
+        one, other = detector.batch([chat(*TEXTS), sample_chats[0]])
     assert (one.label, one.contradiction, one.checked, one.reason) == (None, None, False, NO_ANSWER)
     assert other.label == "history" and other.checked
     assert detector.classifier.usage()["unusable"] == 1
@@ -184,25 +182,25 @@ def test_a_reply_without_a_usable_answer_is_never_called_a_contradiction(judge):
         SHIFTED.save(folder / "judge.json")
         detector = ContradictionDetector.from_pretrained(folder)
         for settings in ({}, {"threshold": 0.0}, {"prior": 0.9}, {"windowing": "unstructured"}):
-            verdict = detector.with_settings(**settings)(chat(*CAT))
+            verdict = detector.with_settings(**settings)(chat(*TEXTS))
             assert (verdict.label, verdict.checked) == (None, False), settings
-        assert detector.check(["我没有养宠物"], CAT[1], "你养宠物吗？").reason == NO_ANSWER
-        row = dict(zip(("u1", "b1", "u2", "b2"), CAT, strict=True))
+        assert detector.check(["我没有养宠物"], TEXTS[1], "你养宠物吗？").reason == NO_ANSWER
+        row = dict(zip(("u1", "b1", "u2", "b2"), TEXTS, strict=True))
         [one] = detector.classifier.classify([row])
         assert {one.label, one.argmax} == {"non-contradiction"} and one.scores["non-contradiction"] == 1
         cascade = CascadeClassifier(load_classifier(folder), load_classifier(folder), 0.0, 1.0)
-        assert ContradictionDetector(cascade)(chat(*CAT)).reason == NO_ANSWER
+        assert ContradictionDetector(cascade)(chat(*TEXTS)).reason == NO_ANSWER
         labels = folder / "labels.jsonl"
-        labels.write_text(json.dumps({"messages": chat(*CAT), "label": "history"}) + "\n", encoding="utf-8")
+        labels.write_text(json.dumps({"messages": chat(*TEXTS), "label": "history"}) + "\n", encoding="utf-8")
         result = evaluate(detector, labels)
     assert (result["predictions"], result["unjudged"], result["probabilities"]) == ([0], 0, [[1, 0, 0, 0]])
 
 
 def test_a_reply_with_usable_answers_about_some_turns_is_judged_by_them(judge):
-    messages = chat(*CAT[:2], "天气好吗？", "晴天", *CAT[2:])
+    messages = chat(*TEXTS[:2], "天气好吗？", "晴天", *TEXTS[2:])
 
     def answer(body):
-        return '{"label": "history"}' if question_of(body) == CAT else "我不知道"
+        return '{"label": "history"}' if question_of(body) == TEXTS else "我不知道"
 
     with ChatServer(answer) as server:
         detector = ContradictionDetector.from_pretrained(judge(server))

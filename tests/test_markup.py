@@ -2,13 +2,11 @@
 
 import pytest
 from cases.wrapped import FORMS, MORE_FORMS
-from helpers.chats import chat
+from helpers.chats import TEXTS, chat
 from hypothesis import given
 from hypothesis import strategies as st
 
 from contradiction.markup import plain, words
-
-CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
 
 @pytest.mark.parametrize("reply", ["我没养过猫呀", "会，开了十年。", "I have no cat.", "我今年18"])
@@ -19,20 +17,20 @@ def test_every_form_of_a_reply_has_the_same_words(reply):
 
 @pytest.mark.parametrize("form", ["<p>{}</p>", "{}<|im_end|>", "&nbsp;{}", "*微笑着看向你* {}", "小智：{}"])
 def test_a_form_changes_no_verdict_of_either_side(detector, form):
-    *earlier, reply = CHAT
-    wrapped = [form.format(text) for text in CHAT]
+    *earlier, reply = TEXTS
+    wrapped = [form.format(text) for text in TEXTS]
     monitors = detector.monitor(), detector.monitor()
     checks = [
         (
-            [monitors[0].add(message) for message in chat(*CHAT)][-1],
+            [monitors[0].add(message) for message in chat(*TEXTS)][-1],
             [monitors[1].add(message) for message in chat(*wrapped)][-1],
         ),
-        (detector(chat(*CHAT)), detector(chat(*wrapped))),
+        (detector(chat(*TEXTS)), detector(chat(*wrapped))),
         (
             detector.rerank(chat(*earlier), [reply])[0].verdict,
             detector.rerank(chat(*wrapped[:3]), wrapped[3:])[0].verdict,
         ),
-        (detector.check([CHAT[1]], reply), detector.check([wrapped[1]], wrapped[3])),
+        (detector.check([TEXTS[1]], reply), detector.check([wrapped[1]], wrapped[3])),
     ]
     for verdict, other in checks:
         assert (other.label, other.evidence, other.checked) == (verdict.label, verdict.evidence, verdict.checked)
@@ -41,7 +39,7 @@ def test_a_form_changes_no_verdict_of_either_side(detector, form):
 
 @pytest.mark.parametrize("text", ["<br/>", "[微笑]", "（笑）", "*微笑着看向你*", "<|im_end|>", "---", "😀", "\u200b"])
 def test_a_reply_that_is_only_markup_holds_no_words(detector, text):
-    verdict = detector(chat(*CHAT[:3], text))
+    verdict = detector(chat(*TEXTS[:3], text))
     assert not verdict.checked and "no words" in verdict.reason
 
 

@@ -67,14 +67,6 @@ def folder(overlap, tmp_path):
     return tmp_path
 
 
-def test_a_new_method_judges_chats(folder):
-    detector = ContradictionDetector.from_pretrained(folder)
-    verdict = detector(chat("你养猫吗？", "我养了一只猫", "它叫什么？", "我没有猫"))
-    assert (verdict.label, verdict.checked) == ("non-contradiction", True)
-    assert verdict.scores["contradiction"] == pytest.approx(1 / (1 + np.exp(2)))
-    assert detector(chat("甲", "乙乙", "丙", "丁丁")).scores["contradiction"] == 0.5
-
-
 def test_a_new_method_can_be_calibrated_and_evaluated(folder, sample_repo):
     rule = calibrate(folder, load_split(sample_repo, "2-class", "validation"))
     assert load_rule(folder) == rule == load_classifier(folder).rule != Rule()

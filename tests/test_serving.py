@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 from fastapi import FastAPI
-from helpers.chats import chat
+from helpers.chats import CHAT, chat
 from starlette.testclient import TestClient
 
 from contradiction import conversation
@@ -29,8 +29,6 @@ from contradiction.serving.middleware import SERVICE_PATHS, Metrics
 from contradiction.serving.predictions import BusyError, JoinedPredictions, TooLongError
 from contradiction.serving.service import Service
 from contradiction.settings import Limits
-
-CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
 
 @pytest.fixture(scope="module")

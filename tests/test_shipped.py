@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers.chats import chat
+from helpers.chats import TEXTS, chat
 from transformers import pipeline
 
 from contradiction import cdconv
@@ -15,7 +15,6 @@ from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.labels import LABELS
 
-CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 BALL = ("动作这么溜，你打篮球多少年了？", "十年了，从小学打到大学", "动作这么溜，你玩篮球多少年了？")
 
 
@@ -32,13 +31,13 @@ def test_the_shipped_folder_is_small_and_complete():
 
 def test_the_pipeline_gives_the_calibrated_probabilities_of_the_facade(detector):
     classify = pipeline("text-classification", model=SHIPPED, top_k=None)
-    texts = dict(zip(("u1", "b1", "u2", "b2"), CHAT, strict=True))
+    texts = dict(zip(("u1", "b1", "u2", "b2"), TEXTS, strict=True))
     probabilities = {
         classification["label"]: classification["score"]
         for classification in classify([detector.classifier.model_input(texts)])[0]
     }
     assert not detector.classifier.rule.calibrates
-    assert detector(chat(*CHAT)).scores == pytest.approx(probabilities, abs=1e-4)
+    assert detector(chat(*TEXTS)).scores == pytest.approx(probabilities, abs=1e-4)
 
 
 def test_a_detector_of_the_repository_has_its_name_in_every_folder(detector, tmp_path, monkeypatch):
@@ -79,7 +78,7 @@ def test_the_earlier_reply_counts_also_before_a_long_question(detector):
     [
         (("你会开车吗？", "我会开车，开了十年", "带我去兜风吧", "我不会开车"), "history", 0.9999),
         # Contradictions of the wrong kind: the first two are of the history, the third reply contradicts itself.
-        (CHAT, "intra-sentence", 0.3131),
+        (TEXTS, "intra-sentence", 0.3131),
         (("你好", "我是北京人", "北京好玩吗？", "我是上海人，没去过北京"), "intra-sentence", 0.7182),
         ((*BALL, "打了十年，上个月才第一次摸篮球"), "history", 0.3358),
         ((*BALL, "你从小学打到大学，这还用问我呀"), "role-confusion", 0.4515),
@@ -96,7 +95,7 @@ def test_verdicts_on_a_few_chats_have_not_changed(detector, texts, label, score)
 
 
 def test_a_precision_can_be_requested(detector):
-    assert detector.with_settings(threshold="precision>=0.7")(chat(*CHAT)).contradiction
+    assert detector.with_settings(threshold="precision>=0.7")(chat(*TEXTS)).contradiction
     with pytest.raises(InputError, match="precision 0.5 was not reached at a prior of 0.03"):
         detector.with_settings(threshold="precision>=0.5", prior=0.03)
     with pytest.raises(InputError, match=r"precision 0\.9 .*prior of 0\.03; the best was 0\.44"):

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers.chats import chat
+from helpers.chats import TEXTS, chat
 from starlette.testclient import TestClient
 
 from contradiction.conversation import read_turns, spoken_messages
@@ -15,7 +15,6 @@ from contradiction.serving.service import Service
 from contradiction.spoken import said
 
 CASES = Path(__file__).parent / "cases"
-CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
 
 @pytest.mark.parametrize(
@@ -65,11 +64,11 @@ def test_thoughts_and_calls_in_a_text_are_not_said(text, answer):
 @pytest.mark.parametrize("text", ["<thinking>猫？</thinking>我没养过猫呀", "<Think>我没", "想</think>我没养过猫呀"])
 def test_what_is_not_said_is_not_judged(detector, text):
     reply = said(text).text
-    thought, plain = (detector(chat(*CHAT[:3], content)) for content in (text, reply))
+    thought, plain = (detector(chat(*TEXTS[:3], content)) for content in (text, reply))
     assert (thought, thought.checked) == (plain, bool(reply))
-    [ranked] = detector.rerank(chat(*CHAT[:3]), [text])
+    [ranked] = detector.rerank(chat(*TEXTS[:3]), [text])
     assert (ranked.reply, ranked.verdict) == (text, plain)
-    assert detector.check(CHAT[1:2], text, CHAT[2]) == detector.check(CHAT[1:2], reply, CHAT[2])
+    assert detector.check(TEXTS[1:2], text, TEXTS[2]) == detector.check(TEXTS[1:2], reply, TEXTS[2])
 
 
 def test_only_the_assistant_thinks():
@@ -97,7 +96,7 @@ NOTHING_SAID = [
 
 @pytest.mark.parametrize("item", NOTHING_SAID, ids=lambda item: " ".join(item))
 def test_a_message_that_says_nothing_changes_only_the_indices(detector, item):
-    messages = chat(*CHAT)
+    messages = chat(*TEXTS)
     verdict, plain = detector([*messages[:3], item, messages[3]]), detector(messages)
     assert (verdict.scores, verdict.evidence, verdict.checked) == (plain.scores, plain.evidence, True)
     assert verdict.reply == (4,)

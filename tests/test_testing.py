@@ -4,15 +4,13 @@ import re
 from dataclasses import replace
 
 import pytest
-from helpers.chats import chat
+from helpers.chats import CHAT, chat
 
 from contradiction import testing
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import HISTORY
 from contradiction.testing import assert_consistent
-
-CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
 
 @pytest.fixture(scope="module")
