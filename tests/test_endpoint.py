@@ -1,10 +1,9 @@
 """The client of OpenAI-compatible endpoints, against a server with faults."""
 
-import json
 import time
 
 import pytest
-from helpers.chat_server import KEY, ChatServer
+from helpers.chat_server import KEY, ChatServer, answer_with
 
 from contradiction.errors import InputError
 from contradiction.io.endpoint import Endpoint, NoAnswerError, RefusedError, in_threads
@@ -82,10 +81,6 @@ def test_a_key_that_no_header_can_hold_is_rejected_and_not_shown(secret):
     assert "sk-" not in str(raised.value)
 
 
-def completion(message, finish="stop"):
-    return json.dumps({"choices": [{"message": message, "finish_reason": finish}]}).encode()
-
-
 @pytest.mark.parametrize(
     ("message", "text"),
     [
@@ -97,7 +92,7 @@ def completion(message, finish="stop"):
     ],
 )
 def test_an_answer_is_what_the_model_says_to_the_user(message, text):
-    with ChatServer(lambda body: "", lambda number, body: completion(message)) as server, endpoint(server) as model:
+    with ChatServer(lambda body: "", lambda number, body: answer_with(message)) as server, endpoint(server) as model:
         assert (model.ask(ASKED).text, model.ask(ASKED).instead) == (text, None)
 
 
@@ -106,7 +101,7 @@ def test_an_answer_is_what_the_model_says_to_the_user(message, text):
     [{"content": None, "refusal": "我不能说"}, {"content": [{"type": "refusal", "refusal": "我不能说"}]}],
 )
 def test_a_refusal_is_an_answer_that_is_marked(message):
-    with ChatServer(lambda body: "", lambda number, body: completion(message)) as server, endpoint(server) as model:
+    with ChatServer(lambda body: "", lambda number, body: answer_with(message)) as server, endpoint(server) as model:
         answer = model.ask(ASKED)
     assert (answer.text, answer.instead) == ("我不能说", "a refusal")
 
@@ -121,7 +116,7 @@ def test_a_refusal_is_an_answer_that_is_marked(message):
     ],
 )
 def test_an_answer_without_text_says_what_it_holds(message, finish, found):
-    with ChatServer(lambda body: "", lambda number, body: completion(message, finish)) as server:
+    with ChatServer(lambda body: "", lambda number, body: answer_with(message, finish)) as server:
         with endpoint(server) as model:
             answer = model.ask(ASKED)
     assert answer.text == "" and all(part in answer.instead for part in found)
@@ -134,7 +129,7 @@ def test_an_answer_without_text_says_what_it_holds(message, finish, found):
         (b"[" * 100_000, "not a chat completion"),
         (b'{"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": 1e999}}', "not a chat completion"),
         (b'{"error": {"message": "no such model"}}', "no such model"),
-        (completion({"content": 3}), "content is a number"),
+        (answer_with({"content": 3}), "content is a number"),
     ],
 )
 def test_an_unreadable_answer_is_an_error_that_shows_it(content, named):

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 from helpers import processes
-from helpers.chat_server import ChatServer
+from helpers.chat_server import ChatServer, answer_with
 
 from contradiction.paths import CHECKOUT
 
@@ -56,7 +56,7 @@ def test_a_missing_endpoint_prints_one_line(random_model):
 
 
 def test_a_reply_without_text_prints_one_line(endpoint, random_model, monkeypatch):
-    monkeypatch.setattr(endpoint, "faults", lambda number, body: b'{"choices": [{"message": {"content": null}}]}')
+    monkeypatch.setattr(endpoint, "faults", lambda number, body: answer_with({"content": None}))
     done = guard(endpoint.url, random_model("4-class"))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1].startswith(f"guard_a_bot: {endpoint.url}: ")

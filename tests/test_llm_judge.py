@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers.chat_server import ChatServer
 from helpers.chats import TEXTS, chat
-from helpers.processes import start
+from helpers.processes import start, wait_for
 from helpers.scripted_judge import NAMES, question_of, scripted
 
 from contradiction import guidelines
@@ -245,9 +245,7 @@ def test_a_resumed_evaluation_requests_only_missing_answers(judge, sample_rows, 
     with ChatServer(scripted(sample_rows), seconds=0.02) as server:
         folder = judge(server, concurrency=2)
         process = start(CLASSIFY.format(folder=str(folder), rows=str(file)))
-        until = time.monotonic() + 120
-        while len(server.requests) < 40 and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_for(lambda: len(server.requests) >= 40, process)
         process.send_signal(signal.SIGKILL)
         process.wait()
         time.sleep(0.1)  # until the requests in progress have been counted

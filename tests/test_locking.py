@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 from helpers import processes
@@ -30,13 +29,6 @@ def recipe(folder, view, epochs):
     path = folder / f"{view}-{epochs}.toml"
     path.write_text(TOML.format(METHODS[view], epochs), encoding="utf-8")
     return path
-
-
-def wait_for(condition, process):
-    until = time.monotonic() + 300  # the machine may be busy
-    while not condition() and process.poll() is None and time.monotonic() < until:
-        time.sleep(0.01)
-    assert condition(), process.communicate()[1][-2000:]
 
 
 def holds_state(folder):
@@ -74,7 +66,7 @@ def test_a_second_process_is_rejected_and_a_killed_one_leaves_no_lock(view, samp
 
     first = processes.start_cdconv("train", recipe(tmp_path, view, MANY), "--data", sample_repo, "--out", out)
     try:
-        wait_for(lambda: holds_state(tmp_path / "run.partial"), first)
+        assert processes.wait_for(lambda: holds_state(tmp_path / "run.partial"), first), first.communicate()[1]
         with pytest.raises(LockedError, match=f"^{out}: another process .*another place$"):
             second()
         assert first.poll() is None

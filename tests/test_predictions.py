@@ -3,8 +3,10 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
+from helpers import processes
 
 from contradiction.inputs.windows import MAX_TURNS
 from contradiction.methods.base import Prediction
@@ -30,8 +32,10 @@ class Slow:
 
     columns = ("b2",)
 
-    def __init__(self):
+    def __init__(self, released=False):
         self.batches, self.go = [], threading.Event()
+        if released:
+            self.go.set()
 
     def predict(self, rows, **_):
         self.go.wait(10)
@@ -53,10 +57,19 @@ def ask(predictions, texts, own_ticket):
 
 
 def wait_for(condition):
-    until = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.005)
+    assert processes.wait_for(condition, seconds=10)
+
+
+@contextmanager
+def occupied(threads=3):
+    """A predictor whose first pass runs until its event is set, its predictions, and threads."""
+    slow = Slow()
+    predictions = JoinedPredictions(slow)
+    with ThreadPoolExecutor(threads) as pool:
+        first = pool.submit(ask, predictions, ["first"], ticket())
+        wait_for(lambda: predictions._thread and not predictions.waiting)
+        yield slow, predictions, pool
+        assert first.result() == [5.0]
 
 
 def test_a_light_request_does_not_wait_for_heavy_ones():
@@ -77,11 +90,7 @@ def test_a_light_request_does_not_wait_for_heavy_ones():
 
 @pytest.mark.parametrize(("requests", "rows"), [(150, 1), (6, 500)])
 def test_a_caller_with_many_requests_delays_no_other(requests, rows):
-    slow = Slow()
-    predictions = JoinedPredictions(slow)
-    with ThreadPoolExecutor(requests + 2) as pool:
-        first = pool.submit(ask, predictions, ["first"], ticket())
-        wait_for(lambda: predictions._thread and not predictions.waiting)
+    with occupied(requests + 2) as (slow, predictions, pool):
         many = [
             pool.submit(ask, predictions, [f"many-{number}-{n}" for n in range(rows)], ticket(caller="one"))
             for number in range(requests)
@@ -90,7 +99,7 @@ def test_a_caller_with_many_requests_delays_no_other(requests, rows):
         other = pool.submit(ask, predictions, [f"other-{n}" for n in range(rows)], ticket(caller="other"))
         wait_for(lambda: predictions.waiting == (requests + 1) * rows)
         slow.go.set()
-        assert all(len(answer.result()) == rows for answer in (other, *many)) and first.result()
+        assert all(len(answer.result()) == rows for answer in (other, *many))
     last = max(number for number, texts in enumerate(slow.batches) if any(text.startswith("other") for text in texts))
     of_other = sum(text.startswith("other") for texts in slow.batches[1 : last + 1] for text in texts)
     # Until the other caller is answered, that caller has half of all rows, or is in the next pass.
@@ -98,12 +107,8 @@ def test_a_caller_with_many_requests_delays_no_other(requests, rows):
 
 
 def test_an_abandoned_request_is_not_computed():
-    slow = Slow()
-    predictions = JoinedPredictions(slow)
     abandoned, late = ticket(), ticket()
-    with ThreadPoolExecutor(3) as pool:
-        first = pool.submit(ask, predictions, ["first"], ticket())
-        wait_for(lambda: predictions._thread and not predictions.waiting)
+    with occupied() as (slow, predictions, pool):
         others = [
             pool.submit(ask, predictions, [f"{name}-{n}" for n in range(300)], ticket)
             for name, ticket in (("gone", abandoned), ("late", late))
@@ -111,7 +116,6 @@ def test_an_abandoned_request_is_not_computed():
         wait_for(lambda: predictions.waiting == 600)
         abandoned.cancelled, late.until = True, 0.0
         slow.go.set()
-        assert first.result() == [5.0]
         for other, error in zip(others, (CallerGoneError, LateError), strict=True):
             with pytest.raises(error):
                 other.result()
@@ -119,16 +123,11 @@ def test_an_abandoned_request_is_not_computed():
 
 
 def test_a_failed_request_does_not_fail_others_in_its_pass():
-    slow = Slow()
-    predictions = JoinedPredictions(slow)
-    with ThreadPoolExecutor(3) as pool:
-        first = pool.submit(ask, predictions, ["first"], ticket())
-        wait_for(lambda: predictions._thread and not predictions.waiting)
+    with occupied() as (slow, predictions, pool):
         bad = pool.submit(ask, predictions, ["bad", "well"], ticket())
         good = pool.submit(ask, predictions, ["good", "well"], ticket())
         wait_for(lambda: predictions.waiting == 4)
         slow.go.set()
-        assert first.result() == [5.0]
         assert good.result() == [4.0, 4.0]
         with pytest.raises(FailedError) as failed:
             bad.result()
@@ -137,11 +136,7 @@ def test_a_failed_request_does_not_fail_others_in_its_pass():
 
 
 def test_after_a_failed_pass_only_requests_that_still_wait_are_tried_again():
-    slow = Slow()
-    predictions = JoinedPredictions(slow)
-    with ThreadPoolExecutor(4) as pool:
-        first = pool.submit(ask, predictions, ["first"], ticket())
-        wait_for(lambda: predictions._jobs == {} and predictions._thread is not None)
+    with occupied() as (slow, predictions, pool):
         bad = pool.submit(ask, predictions, ["bad"], ticket())
         gone = ticket()
         impatient = pool.submit(ask, predictions, ["impatient"], gone)
@@ -155,7 +150,6 @@ def test_after_a_failed_pass_only_requests_that_still_wait_are_tried_again():
 
         predictions._predict = leave
         slow.go.set()
-        assert first.result() == [5.0]
         with pytest.raises(FailedError) as failed:
             bad.result()
         assert isinstance(failed.value.__cause__, ValueError)
@@ -165,9 +159,7 @@ def test_after_a_failed_pass_only_requests_that_still_wait_are_tried_again():
 
 
 def test_a_tokenizer_panic_ends_one_request_and_not_the_service():
-    slow = Slow()
-    slow.go.set()
-    predictions = JoinedPredictions(slow)
+    predictions = JoinedPredictions(Slow(released=True))
     with pytest.raises(FailedError) as failed:
         ask(predictions, ["panic"], ticket())
     assert isinstance(failed.value.__cause__, Panic)
@@ -184,9 +176,7 @@ def test_a_request_times_out_even_while_its_pass_is_running():
 
 
 def test_cached_results_cost_a_request_nothing():
-    slow = Slow()
-    slow.go.set()
-    predictions = JoinedPredictions(slow)
+    predictions = JoinedPredictions(Slow(released=True))
     for turns in range(1, 20):
         own_ticket = ticket(cost=10)
         ask(predictions, [f"turn {n:04}" for n in range(turns)], own_ticket)
@@ -196,10 +186,9 @@ def test_cached_results_cost_a_request_nothing():
 
 
 def test_by_default_a_reply_can_be_judged_against_all_turns_that_are_read():
-    slow = Slow()
-    slow.go.set()
+    predictions = JoinedPredictions(Slow(released=True))
     rows = [f"{n:04}" + "x" * 2000 for n in range(MAX_TURNS)]
-    assert len(ask(JoinedPredictions(slow), rows, ticket(cost=Limits().cost))) == MAX_TURNS
+    assert len(ask(predictions, rows, ticket(cost=Limits().cost))) == MAX_TURNS
 
 
 def test_more_requests_than_can_be_answered_soon_are_rejected():
@@ -216,9 +205,7 @@ def test_more_requests_than_can_be_answered_soon_are_rejected():
 
 
 def test_the_cache_is_bounded():
-    slow = Slow()
-    slow.go.set()
-    predictions = JoinedPredictions(slow, remembered=10)
+    predictions = JoinedPredictions(Slow(released=True), remembered=10)
     for number in range(50):
         ask(predictions, [str(number)], ticket())
     ask(predictions, ["49"], ticket())

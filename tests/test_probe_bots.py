@@ -1,6 +1,5 @@
 """Bots to probe: functions, programs and chat models, also malicious and damaged ones."""
 
-import json
 import os
 import shutil
 import signal
@@ -13,6 +12,7 @@ import psutil
 import pytest
 from helpers import processes
 from helpers.bot_server import Endpoint, serving
+from helpers.chat_server import answer_with
 from helpers.hostile_models import REFUSED, WEIGHTS
 
 from contradiction.errors import InputError
@@ -69,7 +69,7 @@ for line in sys.stdin:
 def test_a_refusal_is_a_reply_and_an_answer_without_text_is_an_error_that_names_what_it_holds():
     def answer(messages, before):
         message = {"refusal": "我不能说"} if messages == CHAT else {"content": None, "reasoning_content": "嗯"}
-        return json.dumps({"choices": [{"message": message, "finish_reason": "length"}]}).encode()
+        return answer_with(message, "length")
 
     with serving(Endpoint(fault=answer)) as endpoint:
         bot = EndpointBot(endpoint.url, "tiny")
@@ -99,10 +99,8 @@ def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):
             with pytest.raises(NoAnswerError, match="ended with code 3"):
                 bot.ask([{"role": "user", "content": "end"}])
             bot.ask(CHAT)
-        until = time.monotonic() + 20
-        while _open_files() > files and time.monotonic() < until:  # a thread closes the output of an ended program
-            time.sleep(0.05)
-        assert _open_files() <= files
+        # A thread closes the output of an ended program.
+        assert processes.wait_for(lambda: _open_files() <= files, seconds=20)
         with pytest.raises(NoAnswerError, match=r"no answer within 0.2 s"):
             quick.ask([{"role": "user", "content": "hang"}])
     finally:
@@ -125,9 +123,7 @@ def test_a_line_that_nobody_asked_for_is_never_taken_for_an_answer(tmp_path):
     try:
         assert bot.ask(CHAT).text == "first 0"
         _, lines = bot._process()
-        until = time.monotonic() + 20
-        while lines.empty() and time.monotonic() < until:
-            time.sleep(0.01)
+        assert processes.wait_for(lambda: not lines.empty(), seconds=20)
         with pytest.raises(NoAnswerError, match="wrote a line that nobody asked for, .*second 0"):
             bot.ask(CHAT)
         assert bot.ask(CHAT).text == "first 0", "it was started again"
@@ -153,10 +149,7 @@ def test_a_program_ends_together_with_the_processes_that_it_started(tmp_path):
         assert _runs(child)
     finally:
         bot.close()
-    until = time.monotonic() + 10
-    while _runs(child) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not _runs(child)
+    assert processes.wait_for(lambda: not _runs(child), seconds=10)
 
 
 def _runs(process):

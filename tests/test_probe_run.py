@@ -186,9 +186,7 @@ def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, 
         transcript, kept = tmp_path / "run" / "transcript.jsonl", {}
         for enough in (10, 60):
             process = processes.start_cdconv(*command)
-            until = time.monotonic() + 300
-            while _lines(transcript) < enough and process.poll() is None and time.monotonic() < until:
-                time.sleep(0.005)
+            processes.wait_for(lambda enough=enough: _lines(transcript) >= enough, process)
             process.kill()
             process.wait()
             assert enough <= _lines(transcript) < 120

@@ -1,7 +1,6 @@
 """`cdconv detect --workers` gives the bytes of a single process, whatever is killed."""
 
 import os
-import time
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -76,17 +75,13 @@ def test_a_run_killed_with_its_workers_resumes_to_the_bytes_of_one_process(
     run("detect", *exported_model, file, "--out", whole)
     arguments = ("detect", file, *exported_model, "--out", cut)
     process = processes.start_cdconv(*arguments, "--workers", "2", before=SMALL_CHUNKS)
-    while process.poll() is None and (not cut.exists() or cut.stat().st_size < 1000):
-        time.sleep(0.001)
+    processes.wait_for(lambda: cut.exists() and cut.stat().st_size >= 1000, process)
     workers = children(process._process.pid)
     process.kill()
     process.wait()
     assert 0 < cut.stat().st_size < whole.stat().st_size
     assert len(workers) == 2
-    until = time.monotonic() + 300
-    while any(map(running, workers)) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not any(map(running, workers)), "they end with their parent"
+    assert processes.wait_for(lambda: not any(map(running, workers))), "they end with their parent"
     code, _, err = run(*arguments, "--resume")
     assert kept(cut) == kept(whole)
     assert (code, err.splitlines()[-1].split(", ")[0]) == (1, "cdconv: 150 chats")

@@ -129,6 +129,11 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
 
+def answer_with(message, finish="stop"):
+    """The bytes of an answer that holds nothing but a message."""
+    return json.dumps({"choices": [{"message": message, "finish_reason": finish}]}).encode()
+
+
 def completion(body, text, finish="stop"):
     """An answer in the format of OpenAI to the body of a request."""
     return {

@@ -172,12 +172,16 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def wait_for(path: Path, *running: Process, seconds=300) -> bool:
-    """Waits until a path exists or a process ends, and returns whether it exists. The machine may be busy."""
+def wait_for(condition, *running: Process, seconds=300) -> bool:
+    """Waits until a condition holds, or a path exists, or a process ends, and returns whether it holds.
+
+    It waits long, because the machine may be busy.
+    """
+    holds = condition.exists if isinstance(condition, Path) else condition
     until = time.monotonic() + seconds
-    while not path.exists() and all(process.poll() is None for process in running) and time.monotonic() < until:
+    while not (held := holds()) and all(process.poll() is None for process in running) and time.monotonic() < until:
         time.sleep(0.002)
-    return path.exists()
+    return bool(held or holds())
 
 
 def read_at_import(env) -> frozenset:

@@ -8,9 +8,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from bots import REPLY, wait_for
+from bots import REPLY
 from helpers.chats import chat as messages
-from helpers.processes import free_port
+from helpers.processes import free_port, wait_for
 from serving import CHATS, served
 
 from contradiction.labels import LABELS
@@ -210,11 +210,11 @@ def test_one_file_is_judged_at_a_time_and_stop_cancels_it(open_tab, url, tmp_pat
         tab.wait_for_timeout(2000)
         return predicted() == before
 
-    wait_for(stands_still, seconds=60)  # until the started chats are done
+    assert wait_for(stands_still, seconds=60)  # until the started chats are done
     before = predicted()
     # The visitor can continue with another file. Had this one been judged completely, all its rows would be known.
     tab.locator("#run").click()
-    wait_for(lambda: predicted() > before, seconds=60)
+    assert wait_for(lambda: predicted() > before, seconds=60)
 
 
 def test_copied_code_gives_the_same_verdicts(open_tab, url, facade):

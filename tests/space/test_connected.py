@@ -2,10 +2,10 @@
 
 import httpx
 import pytest
-from bots import REPLY, wait_for
+from bots import REPLY
 from helpers.chat_server import KEY
 from helpers.chats import chat as messages
-from helpers.processes import free_port
+from helpers.processes import free_port, wait_for
 from serving import CHATS
 
 from contradiction.errors import InputError
@@ -127,7 +127,7 @@ def test_each_visitor_waits_for_one_reply_at_a_time(web, bot_server):
     with ThreadPoolExecutor(2) as pool:
         before = len(bot_server.requests)
         first = pool.submit(reply, web, "hang")
-        wait_for(lambda: len(bot_server.requests) > before)
+        assert wait_for(lambda: len(bot_server.requests) > before)
         assert reply(web, "你好") == (503, {"error": "the service is busy; try again soon"})
         assert first.result()[0] == 502
     assert reply(web, "你好")[0] == 200

@@ -10,9 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from bots import wait_for
 from helpers.chats import chat as messages
-from helpers.processes import free_port
+from helpers.processes import free_port, wait_for
 from serving import CHATS, ROOT, call_tool, with_tools
 
 from contradiction import ContradictionDetector
@@ -121,7 +120,7 @@ def test_an_uploaded_file_is_deleted_whatever_its_name(connected):
     names = ("chats.jsonl", "../../up.jsonl", "<img src=x>.jsonl", "x" * 300 + ".jsonl")
     paths = [upload(connected, name, b"{}") for name in names]
     assert all(path.is_relative_to(get_upload_folder()) for path in paths)
-    wait_for(lambda: not any(path.exists() for path in paths), seconds=120)
+    assert wait_for(lambda: not any(path.exists() for path in paths), seconds=120)
 
 
 def test_no_server_file_can_be_read(connected):
