@@ -90,19 +90,17 @@ def test_a_refusal_is_the_text_of_the_assistant(refused):
     assert (turn.reply, turn.unread) == ("我不能说", None)
 
 
-@pytest.mark.parametrize(
-    ("text", "chinese"),
-    [
-        ("我没养过猫", True),
-        ("我用Python写API", True),
-        ("18", True),
-        ("I have no cat", False),
-        ("私は猫を飼っていません", False),
-        ("고양이를 키우지 않아요", False),
-    ],
-)
-def test_language_is_detected_by_words(text, chinese):
-    assert is_chinese(text) == chinese
+def test_three_words_that_outnumber_han_characters_are_foreign():
+    foreign = (
+        "I have no cat",
+        "no cat at all, 我",
+        "私は猫を飼っていません",
+        "고양이를 키우지 않아요",
+        "Is it https://a.cn/b there",
+    )
+    assert all(map(is_foreign, foreign)) and not any(map(is_chinese, foreign))
+    chinese = "我没养过猫", "我用Python写API", "18"
+    assert all(map(is_chinese, chinese)) and not any(map(is_foreign, chinese))
 
 
 @pytest.mark.parametrize(
@@ -119,13 +117,6 @@ def test_names_short_answers_and_urls_are_not_foreign(detector, text):
     assert not is_foreign(text)
     verdict = detector(chat("你用什么？", text, "它叫什么名字？", "我没养过猫呀"))
     assert "not in Chinese" not in (verdict.reason or "")
-
-
-@pytest.mark.parametrize(
-    "text", ["I have no cat", "no cat at all, 我", "私は猫を飼っていません", "고양이를", "Is it https://a.cn/b there"]
-)
-def test_three_words_that_outnumber_han_characters_are_foreign(text):
-    assert is_foreign(text)
 
 
 def test_an_array_of_messages_is_a_list(detector):

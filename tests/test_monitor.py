@@ -8,13 +8,13 @@ import shutil
 
 import pytest
 from helpers.chats import chat
+from helpers.recording import recording
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inputs.windows import MAX_TURNS
-from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.monitor import Monitor
 
 TEXTS = ("你养猫吗？", "养了一只橘猫", "我没养过猫呀", "我喜欢喝茶", "", " ", "……", "hello there", "很" * 80)
@@ -31,19 +31,9 @@ MESSAGES = st.fixed_dictionaries(
 QUICKLY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-class CountingClassifier(CheckpointClassifier):
-    """Records how many windows each call reads, and fails on request."""
-
-    def predict(self, rows, **options):
-        if getattr(self, "broken", False):
-            raise RuntimeError("out of memory")
-        self.reads = [*getattr(self, "reads", []), len(rows)]
-        return super().predict(rows, **options)
-
-
 @pytest.fixture
 def counting(random_model):
-    return ContradictionDetector(CountingClassifier.load(random_model("4-class")))
+    return recording(random_model("4-class"))
 
 
 def expected(detector, messages, max_turns):
@@ -81,7 +71,7 @@ def test_only_the_windows_of_the_new_reply_are_read(counting):
     for message in chat(*["你养猫吗？", "养了一只橘猫"] * 6):
         monitor.add(message)
     # The first reply is read alone, and later ones with each earlier turn, but never with more than three.
-    assert counting.classifier.reads == [1, 1, 2, 3, 3, 3]
+    assert counting.classifier.counts() == [1, 1, 2, 3, 3, 3]
 
 
 def test_memory_is_bounded_for_any_chat_length(counting):

@@ -92,21 +92,6 @@ def test_a_person_would_ask_every_probe(seed, sample_rows):
         assert not re.search("[A-Za-z]", u2) or re.search("[A-Za-z]", probe.u1), u2
 
 
-@pytest.mark.parametrize(
-    ("u1", "u2", "askable"),
-    [
-        ("你住在市区还是郊区？", "你住在郊区还是郊区？", False),
-        ("你住在市区还是郊区？", "你住在城区还是城郊？", True),
-        ("你大学学的是什么专业？", "你大学不学的是什么专业？", False),
-        ("你喜欢听谁的歌？", "你不喜欢听谁的歌？", True),
-        ("你喜欢看书吗？", "你喜欢喜欢看书吗？", False),
-        ("你现在毕业了吗？", "你以前毕业了吗？", False),
-    ],
-)
-def test_the_check_refuses_what_nobody_would_ask(u1, u2, askable):
-    assert triggers.is_askable(u1, u2) == askable
-
-
 def test_a_plan_spreads_the_conversations_and_is_reproducible():
     names = [*ALL_TRIGGERS[:9], "repeat-20"]
     probes = plan(read_openings(), names, 103)

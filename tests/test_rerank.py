@@ -4,23 +4,15 @@ import itertools
 
 import pytest
 from helpers.chats import chat
+from helpers.recording import recording
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, NON_CONTRADICTION
-from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.rerank import TIE, Ranked, _sort
 from contradiction.verdict import Verdict
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "你喝茶吗？", "我天天喝茶", "它叫什么名字？")
-
-
-class CountingClassifier(CheckpointClassifier):
-    """Records how many windows each call reads."""
-
-    def predict(self, rows, **options):
-        self.reads = [*getattr(self, "reads", []), len(rows)]
-        return super().predict(rows, **options)
 
 
 def answered(reply):
@@ -51,12 +43,12 @@ def test_candidates_are_ordered_by_the_probability_of_a_contradiction(kind, requ
 
 
 def test_equal_texts_keep_their_order_and_are_judged_once(random_model):
-    counting = ContradictionDetector(CountingClassifier.load(random_model("4-class")))
+    counting = recording(random_model("4-class"))
     ranked = counting.rerank(CHAT, ["我没养过猫呀", "叫小橘", "我没养过猫呀", "叫小橘", "我没养过猫呀"])
     order = [candidate.index for candidate in ranked]
     assert order in ([0, 2, 4, 1, 3], [1, 3, 0, 2, 4])
     # Two texts against two earlier turns, all in one stream.
-    assert counting.classifier.reads == [4]
+    assert counting.classifier.counts() == [4]
 
 
 def test_differences_below_the_tie_tolerance_keep_the_order():

@@ -5,6 +5,7 @@ from itertools import combinations, product
 
 import pytest
 from helpers.chats import chat
+from helpers.recording import recording
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,17 +19,9 @@ from contradiction.spans import MAX_CLAUSES, clauses
 from contradiction.verdict import Verdict
 
 
-class RecordingClassifier(CheckpointClassifier):
-    """Keeps the rows that each call reads."""
-
-    def predict(self, rows, **options):
-        self.rows = list(rows)
-        return super().predict(rows, **options)
-
-
 @pytest.fixture(scope="module")
 def detector(random_model):
-    return ContradictionDetector(RecordingClassifier.load(random_model("4-class")))
+    return recording(random_model("4-class"))
 
 
 def text_at(messages, span):
@@ -82,10 +75,10 @@ def test_the_model_decides_among_pairs_with_equally_many_common_characters(detec
     assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == pairs[scores.index(max(scores))]
     assert abs(scores[0] - scores[1]) > 1e-4, "otherwise the pairs are a tie for the model too"
     messages = chat("你养猫吗？", "我养了一只橘猫，它很乖，我没养过猫呀，天天喝茶")
-    detector.classifier.rows = None
+    detector.classifier.calls.clear()
     clash = detector.locate(messages, Verdict(INTRA, 0.9, {}, reply=(1,)))
     assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == ("我养了一只橘猫", "我没养过猫呀")
-    assert detector.classifier.rows is None, "one pair has the most common characters"
+    assert not detector.classifier.calls, "one pair has the most common characters"
 
 
 def log_odds(probability):
@@ -116,7 +109,7 @@ def best_pair(detector, old, new, u1, u2):
 def test_for_history_the_pair_with_the_highest_score_is_located(detector, old, new):
     messages = chat("你养猫吗？", "，".join(old), "它叫什么？", "，".join(new))
     clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
-    assert len(detector.classifier.rows) == len(old) * len(new) + len(old) + len(new)
+    assert detector.classifier.counts()[-1] == len(old) * len(new) + len(old) + len(new)
     found = (text_at(messages, clash.earlier), text_at(messages, clash.later))
     assert found == best_pair(detector, old, new, "你养猫吗？", "它叫什么？")
     assert (clash.earlier.message, clash.later.message) == (1, 3)

@@ -160,7 +160,10 @@ def test_on_the_hub_a_visitor_cannot_take_the_address_of_another(app, peer, head
 # Files and pasted chats
 
 
-def judged(part, service, path, words="ENGLISH"):
+def judged(part, service, path, content=None, words="ENGLISH"):
+    """What the page shows of a file with this content."""
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
     progress = []
     batch, locales = part("batch"), part("locales")
     *_, last = batch.judge_file(service, path, getattr(locales, words), progress.append)
@@ -178,9 +181,7 @@ def kept():
 
 
 def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, kept, tmp_path):
-    path = tmp_path / "chats.jsonl"
-    path.write_text(kept, encoding="utf-8")
-    summary, grouped, rows, out, progress = judged(part, service, path)
+    summary, grouped, rows, out, progress = judged(part, service, tmp_path / "chats.jsonl", kept)
     expected = [verdict for chat in CHATS[:3] for verdict in service.detector.scan(messages(*chat))]
     contradictions = sum(bool(verdict.contradiction) for verdict in expected)
     # Six replies were read, none in part, one holds no words, and one line holds no chat.
@@ -207,9 +208,8 @@ def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, k
 )
 def test_a_file_in_another_encoding_gets_advice_for_the_page(part, service, tmp_path, name, text, words, advice):
     path = tmp_path / name
-    path.write_text(text, encoding="gb18030")
     try:
-        *_, rows, out, _ = judged(part, service, path, words)
+        *_, rows, out, _ = judged(part, service, path, text.encode("gb18030"), words)
         said = rows[0][6]
     except InputError as error:
         locales = part("locales")
@@ -252,14 +252,11 @@ def test_two_simultaneous_clicks_start_one_run(part, service, kept, tmp_path):
 
 
 def test_a_file_with_too_many_chats_is_judged_partly_with_a_notice(part, service, tmp_path, monkeypatch):
-    path = tmp_path / "chats.jsonl"
-    path.write_text("\n".join([json.dumps(messages("你好", "你好"))] * 40), encoding="utf-8")
+    path, chat = tmp_path / "chats.jsonl", json.dumps(messages("你好", "你好"))
     monkeypatch.setattr(part("batch"), "CHATS", 20)
-    summary = judged(part, service, path)[0]
-    assert summary.startswith("20 chats")
-    assert "more than 20 chats" in summary
-    path.write_text("\n".join(["x", json.dumps(messages("你好", "你好"))] * 20), encoding="utf-8")
-    summary = judged(part, service, path)[0]
+    summary = judged(part, service, path, "\n".join([chat] * 40))[0]
+    assert summary.startswith("20 chats") and "more than 20 chats" in summary
+    summary = judged(part, service, path, "\n".join(["x", chat] * 20))[0]
     assert summary.startswith("10 chats")
     assert "No chat: 10 lines" in summary and "more than 20 chats" in summary
 
@@ -279,9 +276,8 @@ def test_a_parquet_file_that_is_large_when_unpacked_is_rejected(part, tmp_path):
 def test_a_chat_that_is_too_long_does_not_affect_the_others(part, model, tmp_path):
     service = Service(ContradictionDetector.from_pretrained(model), Limits(cost=100))
     chats = [CHATS[0], [f"{n}" + "好" * 40 for n in range(20)], CHATS[1]]
-    path = tmp_path / "chats.jsonl"
-    path.write_text("\n".join(json.dumps(messages(*chat)) for chat in chats), encoding="utf-8")
-    summary, grouped, rows, out, _ = judged(part, service, path)
+    content = "\n".join(json.dumps(messages(*chat)) for chat in chats)
+    summary, grouped, rows, out, _ = judged(part, service, tmp_path / "chats.jsonl", content)
     assert summary.startswith("3 chats, 4 replies read completely")
     assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
     assert rows[2][2:] == ["Not judged", "", "", "", part("locales").ENGLISH["tooLong"]]
@@ -296,18 +292,15 @@ def test_a_model_that_fails_is_reported_beside_the_chat_without_its_files(part, 
 
     service = Service(ContradictionDetector.from_pretrained(model))
     service.predictions._predict = fail
-    path = tmp_path / "chats.jsonl"
-    path.write_text(kept, encoding="utf-8")
-    *_, rows, out, _ = judged(part, service, path, "CHINESE")
+    *_, rows, out, _ = judged(part, service, tmp_path / "chats.jsonl", kept, "CHINESE")
     assert [row[0] for row in rows] == ["c0", "c1", "c2", "4", "5"] and "日志" in rows[0][6]
     assert "/srv" not in str(rows) + Path(out).read_text(encoding="utf-8")
 
 
 def test_a_file_damaged_further_on_keeps_the_verdicts_before(part, service, tmp_path):
     lines = [",".join(COLUMNS), *[",".join(CHATS[n]) for n in range(3)]]
-    path = tmp_path / "chats.csv"
-    path.write_bytes("\n".join(lines).encode() + b"\n\xff,a,b,c\n")
-    summary, _, rows, out, _ = judged(part, service, path)
+    content = "\n".join(lines).encode() + b"\n\xff,a,b,c\n"
+    summary, _, rows, out, _ = judged(part, service, tmp_path / "chats.csv", content)
     assert summary.startswith("3 chats")
     assert "cannot be read further: chats.csv:5: not in UTF-8" in summary
     assert len(rows) == 6
@@ -322,10 +315,8 @@ def test_a_deleted_file_is_reported_in_the_language_of_the_visitor(part, service
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"PK\x03\x04" * 10, b"x" * 5_000_001])
 def test_a_file_without_chats_is_rejected_with_a_reason(part, service, tmp_path, content):
-    path = tmp_path / "chats.parquet"
-    path.write_bytes(content)
     with pytest.raises(InputError):
-        judged(part, service, path)
+        judged(part, service, tmp_path / "chats.parquet", content)
 
 
 def test_replies_read_in_part_are_counted_apart_and_the_settings_of_the_visitor_count(part, service, tmp_path):
