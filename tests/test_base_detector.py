@@ -74,15 +74,6 @@ def test_a_two_class_detector_names_evidence_only_if_it_reads_pairs(two_class, l
     assert index % 2 == 1
 
 
-def test_scan_judges_every_reply_as_if_it_were_the_last(detector, long_chat):
-    verdicts = detector.scan(long_chat)
-    assert [verdict.reply for verdict in verdicts] == [(index,) for index in range(1, 24, 2)]
-    for index, verdict in zip(range(1, 24, 2), verdicts, strict=True):
-        alone = detector(long_chat[: index + 1])
-        assert (verdict.label, verdict.evidence, verdict.reply) == (alone.label, alone.evidence, alone.reply)
-        assert verdict.scores == pytest.approx(alone.scores, abs=1e-6)
-
-
 @pytest.mark.parametrize("chunk", [5, base_detector.CHUNK])
 def test_batched_scans_equal_single_scans(detector, long_chat, monkeypatch, chunk):
     monkeypatch.setattr(base_detector, "CHUNK", chunk)

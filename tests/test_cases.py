@@ -9,7 +9,6 @@ from helpers.chats import CHAT, TEXTS, objects, write_csv
 
 from contradiction.chats.messages import Speakers
 from contradiction.chats.readers import open_file
-from contradiction.conversation import spoken_messages
 from contradiction.data import labelled
 from contradiction.errors import InputError
 from contradiction.serving.review_store import LabelStore
@@ -92,16 +91,6 @@ def test_an_unknown_speaker_is_refused_by_name_until_an_option_says_who_it_is(de
         code, verdicts, _ = detect(CASES / name, option, stranger)
         assert (code, len(verdicts)) == (0, 1)
         assert reviewed(CASES / name, option, stranger)[0] == 0
-
-
-@pytest.mark.parametrize("name", ["thoughts.jsonl", "responses_items.jsonl", "gradio_thought.jsonl"])
-def test_thoughts_and_items_that_are_no_messages_are_skipped_in_files_too(detect, reviewed, name):
-    code, verdicts, _ = detect(CASES / name, "--scan")
-    assert code == 0
-    said = [text for entry in open_file(CASES / name) for text in (spoken_messages(entry.messages)[-1]["content"],)]
-    assert said == (["它叫橘子。"] * 4 if name == "thoughts.jsonl" else ["会，开了十年"])
-    assert reviewed(CASES / name)[0] == 0
-    assert len(verdicts) == len(said)
 
 
 def test_names_of_ones_own_are_known_in_every_format(tmp_path):

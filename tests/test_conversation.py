@@ -9,7 +9,8 @@ from contradiction.errors import InputError
 
 
 def test_blank_texts_are_recognised():
-    assert all(is_blank(text) for text in ("", " ", "……", "!?", "\u3000", "😀", "<br/>", "[微笑]", "\u200b"))
+    markup = ("<br/>", "[微笑]", "（笑）", "*微笑着看向你*", "<|im_end|>", "---")
+    assert all(is_blank(text) for text in ("", " ", "……", "!?", "\u3000", "😀", "\u200b", *markup))
     assert not any(is_blank(text) for text in ("好", "a", "1", "+", "[我]"))
 
 

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import random
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -64,17 +63,6 @@ def test_the_pipeline_agrees_with_the_facade(folder, detector, chats):
     assert len(whole) > len(chats) / 2  # where the history and the question are long, a pipeline reads another part
     for scores, verdict in [*whole, last]:
         assert {score["label"]: score["score"] for score in scores} == pytest.approx(dict(verdict.scores), abs=1e-5)
-
-
-def test_a_chat_gets_the_same_verdict_whatever_batch_it_is_in(detector, chats):
-    alone = [detector(chat) for chat in chats[:20]]
-    order, done = random.Random(0).sample(range(len(chats)), len(chats)), []
-    judged = detector.batch([chats[index] for index in order], batch_size=7, on_batch=done.append)
-    assert sum(done) == len(chats)
-    shuffled = dict(zip(order, judged, strict=True))
-    for index, verdict in enumerate(alone):
-        assert shuffled[index].label == verdict.label
-        assert shuffled[index].scores == pytest.approx(verdict.scores, abs=1e-6)
 
 
 @pytest.mark.parametrize("reply", ["", "？！…"])

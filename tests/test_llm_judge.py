@@ -20,8 +20,7 @@ from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import read_json, write_json
 from contradiction.methods import llm_judge
 from contradiction.methods.cascade import CascadeClassifier
-from contradiction.methods.llm_judge import LLMJudge
-from contradiction.methods.loading import calibrate, load_classifier, load_rule, name_with_digest
+from contradiction.methods.loading import load_classifier
 from contradiction.verdict import NO_ANSWER
 
 
@@ -300,19 +299,3 @@ def test_an_endpoint_that_refuses_every_row_ends_the_evaluation_soon(judge, run,
 def test_a_file_with_a_wrong_or_secret_option_is_rejected(judge, options, message):
     with ChatServer(always("history")) as server, pytest.raises(InputError, match=message):
         load_classifier(judge(server, **options))
-
-
-def test_a_judge_can_be_calibrated_like_every_method(judge, sample_repo):
-    rows = load_split(sample_repo, "4-class", "validation")
-    with ChatServer(scripted(rows, right=0.7)) as server:
-        folder = judge(server)
-        before = name_with_digest(str(folder))
-        rule = calibrate(folder, rows)
-        predictions = load_classifier(folder).classify(list(rows))
-    assert rule == load_rule(folder) and rule.prior == pytest.approx(
-        np.mean([label > 0 for label in rows["label"]]), abs=1e-4
-    )
-    assert name_with_digest(str(folder)) == before
-    assert len(server.requests) == len(rows), "the second time all answers are known"
-    assert LLMJudge.load(folder).rule.temperature == rule.temperature
-    assert {name for one in predictions for name in one.scores} == set(NAMES)

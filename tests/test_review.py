@@ -195,21 +195,6 @@ def test_a_file_of_labels_that_cannot_be_opened_makes_the_page_send_the_label_ag
     assert web.post("/api/label", json=label).json() == {"saved": True}
 
 
-def test_concurrent_writers_lose_nothing(store):
-    store.add(chats(40))
-    people = [store.join(name) for name in ("Anna", "Ben")]
-
-    def label(person):
-        own = LabelStore(store.path)
-        while item := own.next(person):
-            own.put(person, item.id, NONE)
-
-    threads = [threading.Thread(target=label, args=(person,)) for person in people]
-    [thread.start() for thread in threads]
-    [thread.join(120) for thread in threads]
-    assert store.report().same == 40
-
-
 def test_a_person_who_joins_and_labels_during_a_report_or_an_export_is_in_it(store, monkeypatch):
     store.add(chats(2))
     anna, read = store.join("Anna"), LabelStore._reviewed

@@ -2,7 +2,6 @@
 
 import re
 
-import numpy as np
 import pytest
 from helpers.chats import chat
 from helpers.models import with_new_head
@@ -67,20 +66,6 @@ def test_probabilities_of_0_and_1_stay_at_any_prior():
     for sure in ((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)):
         scores = dict(zip(NAMES, sure, strict=True))
         assert Settings(prior=0.03).correct(scores, "4-class", RULE) == pytest.approx(scores)
-
-
-def test_an_operator_threshold_replaces_the_rule(calibrated, sample_chats):
-    folder, chats = calibrated[0], sample_chats[:60]
-    plain = ContradictionDetector.from_pretrained(folder).batch(chats)
-    middle = float(np.median([1 - verdict.scores[NON_CONTRADICTION] for verdict in plain]))
-    detector = ContradictionDetector.from_pretrained(folder, threshold=middle)
-    verdicts = detector.batch(chats)
-    for verdict in verdicts:
-        assert verdict.contradiction == (1 - verdict.scores[NON_CONTRADICTION] >= middle)
-    assert len({verdict.contradiction for verdict in verdicts}) == 2
-    corrected = detector.with_settings(threshold=None, prior=0.3).batch(chats)
-    for before, after in zip(verdicts, corrected, strict=True):
-        assert after.scores[NON_CONTRADICTION] > before.scores[NON_CONTRADICTION]
 
 
 @pytest.mark.parametrize("prior", [0.03, 0.6])
