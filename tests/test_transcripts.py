@@ -175,13 +175,6 @@ def test_without_speakers_lines_alternate_and_empty_ones_are_skipped():
     assert [turn["role"] for turn in read_pasted("a\nb\nc")] == ["user", "assistant", "user"]
 
 
-@pytest.mark.parametrize(
-    ("user", "bot"), [("顾客:", "客服："), ("u1:", "b1:"), ("Q：", "A："), ("**用户**：", "**助手**: ")]
-)
-def test_speakers_are_recognised_by_many_names(user, bot):
-    assert read_pasted(f"{user}你好\n{bot} 在的") == MESSAGES
-
-
 def test_a_bot_may_begin_and_a_line_without_a_speaker_continues_the_message_above():
     assert read_pasted("机器人：在的\n随时，时间：全天\n用户：你好\n用户：有人吗") == [
         {"role": "assistant", "content": "在的\n随时，时间：全天"},
