@@ -63,7 +63,7 @@ def test_a_perfect_judge_gets_a_perfect_score_with_tokens_time_and_cost(run, jud
     assert used["cost"] == pytest.approx((2 * expected + 6 * used["completion_tokens"]) / 1e6)
     assert min(used["slow_seconds"], used["seconds"]) >= 0.02
     assert "prompt tokens" in out and "seconds an answer" in out
-    assert server.most_at_once > 1
+    assert 1 < server.most_at_once <= 8
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_spot_checks_are_mixed_in_and_scored_but_not_exported(store):
     assert {one["id"] for one in store.export()} == {f"c{n}" for n in range(6)}
 
 
-def test_wrong_labels_evidence_people_and_files_are_rejected(store, tmp_path):
+def test_a_label_can_be_changed_and_wrong_labels_evidence_people_and_files_are_rejected(store, tmp_path):
     store.add(chats(1))
     store.join("Anna")
     for arguments, message in (
@@ -140,6 +140,9 @@ def test_wrong_labels_evidence_people_and_files_are_rejected(store, tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             store.put(*arguments)
+    for label in (NONE, INTRA):  # a label can be changed
+        store.put(1, 1, label)
+    assert store.progress(1) == (1, 1) and store.report().people == {"Anna": 1}
     with pytest.raises(InputError, match="1 to 40 characters"):
         store.join(" ")
     other = tmp_path / "other.sqlite"
