@@ -49,13 +49,6 @@ def test_a_new_rule_is_in_the_manifest(tmp_path):
     assert load_rule(tmp_path) == Rule(temperature=3.0)
 
 
-@pytest.mark.parametrize("wrong", [{"heat": 3}, {"temperature": 0, "curve": []}, {"prior": 7, "curve": []}, "warm"])
-def test_a_damaged_rule_raises_one_line_that_names_the_file(tmp_path, wrong):
-    write_json(tmp_path / "config.json", {KEY: wrong})
-    with pytest.raises(InputError, match=r"config\.json: .*cdconv calibrate"):
-        Rule.load(tmp_path / "config.json")
-
-
 def test_a_model_started_from_a_detector_has_no_rule_until_one_is_fitted(quick_model):
     assert load_rule(quick_model) != Rule()
     recipe = Recipe.of(name="next", view="flatten", config="4-class", backbone=str(quick_model))

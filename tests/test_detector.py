@@ -143,16 +143,6 @@ def test_the_error_for_a_wrong_chat_names_its_place_and_value(detector, messages
         detector.batch([chat(*TEXTS), messages])
 
 
-def test_a_model_without_a_view_is_rejected_unless_one_is_named(folder, tmp_path):
-    backend = TorchBackend.load(folder)
-    backend.config = {key: value for key, value in backend.config.items() if key != VIEW_KEY}
-    with pytest.raises(InputError, match=r"names no view.*sentence-pair"):
-        CheckpointClassifier(backend)
-    with pytest.raises(InputError, match=r"'flat'.*sentence-pair"):
-        CheckpointClassifier(backend, view="flat")
-    assert CheckpointClassifier(backend, view="sentence-pair").columns == ("b1", "b2")
-
-
 def test_numbered_labels_are_those_of_the_task_if_a_view_is_named(folder, run, sample_repo, tmp_path):
     named = ContradictionDetector.from_pretrained(folder)
     foreign = shutil.copytree(folder, tmp_path / "foreign")  # a checkpoint of another project
