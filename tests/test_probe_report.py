@@ -11,7 +11,6 @@ from helpers.bot_server import Endpoint, chance, scripted, serving, true_label
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contradiction.data.splits import write_split
 from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -88,12 +87,7 @@ def judge(tmp_path_factory):
     text = Value("string")
     columns = {"id": Value("int32"), "u1": text, "b1": text, "u2": text, "b2": text, "label": ClassLabel(names=FOUR)}
     data = Dataset.from_list(rows, features=Features(columns))
-    repo = folder / "labelled"
-    file = write_split(data, repo / "4-class", "test")
-    config = f"- config_name: 4-class\n  data_files:\n  - split: test\n    path: 4-class/{file}\n"
-    (repo / "README.md").write_text(f"---\nconfigs:\n{config}---\n", encoding="utf-8")
-    result = evaluate(ContradictionDetector.from_pretrained(folder), data=repo, config="4-class")
-    write_json(folder / "evaluation.json", result)
+    write_json(folder / "evaluation.json", evaluate(ContradictionDetector.from_pretrained(folder), data))
     yield folder, folder / "evaluation.json"
     loading.METHODS.remove(NumbersClassifier)
 

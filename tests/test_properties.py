@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from helpers.generated_chats import (
     HOSTILE,
-    LIMIT,
     PLAIN,
     assert_alike,
     chats_of,
@@ -18,18 +17,12 @@ from helpers.generated_chats import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import set_seed
 
 from contradiction.conversation import read_turns
-from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
-from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import CONVERSATION, model_input
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.hierarchical import HierarchicalClassifier
-from contradiction.training.initialize import initialize_model
-from contradiction.training.recipe import Recipe
 
 texts = st.lists(st.text(st.characters(exclude_categories=()), max_size=12), min_size=4, max_size=12)
 
@@ -46,41 +39,21 @@ def calibrated(detector, random_model):
     return {task: load(task) for task in ("2-class", "4-class")}
 
 
-@pytest.fixture(scope="module")
-def hierarchy(sample_rows):
-    recipe = Recipe.of(
-        name="random",
-        method="hierarchical",
-        config="4-class",
-        scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 800},
-        max_length=LIMIT,
-    )
-    words = [row[column] for row in sample_rows for column in CONVERSATION]
-    stages = []
-    for number, stage in enumerate(recipe.stages()):
-        set_seed(number)
-        model, tokenizer = initialize_model(stage, words)
-        for parameter in model.parameters():
-            parameter.data.mul_(5)
-        stages.append(CheckpointClassifier(TorchBackend(model, tokenizer), rule=Rule()))
-    return ContradictionDetector(HierarchicalClassifier(stages))
-
-
 @settings(max_examples=80, **many)
 @given(seeds, texts)
-def test_every_chat_gives_a_verdict_or_raises_one_clear_line(detector, hierarchy, seed, drawn):
-    for judges, count in ((detector, 150), (hierarchy, 10)):
+def test_every_chat_gives_a_verdict_or_raises_one_clear_line(detector, hierarchical, seed, drawn):
+    for judges, count in ((detector, 150), (hierarchical, 10)):
         chats = chats_of(seed, drawn, count)
         for messages, result in zip(chats, judge(judges, chats), strict=True):
             if not isinstance(result, str):
                 check(result, messages, judges.labels)
 
 
-@pytest.mark.parametrize("which", ["detector", "hierarchy"])
+@pytest.mark.parametrize("which", ["detector", "hierarchical"])
 @settings(max_examples=6, **many)
 @given(seed=seeds, drawn=texts)
-def test_a_verdict_depends_on_its_chat_alone(which, detector, hierarchy, seed, drawn):
-    judges = {"detector": detector, "hierarchy": hierarchy}[which]
+def test_a_verdict_depends_on_its_chat_alone(which, detector, hierarchical, seed, drawn):
+    judges = {"detector": detector, "hierarchical": hierarchical}[which]
     chats = chats_of(seed, drawn, 40, sound=True)
     together = judge(judges, chats)
     order = random.Random(seed).sample(range(len(chats)), len(chats))
@@ -91,11 +64,11 @@ def test_a_verdict_depends_on_its_chat_alone(which, detector, hierarchy, seed, d
         assert_alike(judges(messages), verdict)
 
 
-@pytest.mark.parametrize("which", ["detector", "hierarchy"])
+@pytest.mark.parametrize("which", ["detector", "hierarchical"])
 @settings(max_examples=6, **many)
 @given(seed=seeds, drawn=texts)
-def test_a_scan_gives_each_reply_the_verdict_of_the_chat_up_to_it(which, detector, hierarchy, seed, drawn):
-    judges = {"detector": detector, "hierarchy": hierarchy}[which]
+def test_a_scan_gives_each_reply_the_verdict_of_the_chat_up_to_it(which, detector, hierarchical, seed, drawn):
+    judges = {"detector": detector, "hierarchical": hierarchical}[which]
     chats = chats_of(seed, drawn, 20, sound=True)
     scanned = judges.scan_batch(chats)
     pairs = [
