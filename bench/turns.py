@@ -35,6 +35,8 @@ def main() -> None:
     if options.whole:
         whole_chats(options.models, options.rounds)
         return
+    if len(options.models) > 1:
+        parser.error("several models are only for --whole")
     [model] = options.models
     detector = ContradictionDetector.from_pretrained(model, device="cpu")
     ways = {}

@@ -51,14 +51,14 @@ def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) 
             folder, a weight is out of the range of fp16, or there is no head to calibrate.
     """
     model, out = Path(model), Path(out)
-    if method_of(model) is DecoderClassifier and not calibrate_head:
+    if calibrate_head and method_of(model) is not CheckpointClassifier:
+        raise InputError(f"{model}: --calibrate-head is only for a single checkpoint")
+    if method_of(model) is DecoderClassifier:
         return _merge(model, out)
     files = [part / name for part in parts_of(model) for name in method_of(part).WEIGHTS if (part / name).is_file()]
     if not files or not record.read(model).get("parameters"):
         raise InputError(f"{model}: holds no finished model; `cdconv train` writes one")
     check_new(out, [model])
-    if calibrate_head and method_of(model) is not CheckpointClassifier:
-        raise InputError(f"{model}: --calibrate-head is only for a single checkpoint")
     for part in parts_of(model):
         manifest.check(part)  # the copy gets a manifest of its own
     with new_folder(out) as folder:
@@ -73,11 +73,14 @@ def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) 
 
 def _merge(model: Path, out: Path) -> Path:
     check_new(out, [model])
+    manifest.check(model)
     detector = DecoderClassifier.load(model)
     merged, tokenizer = detector.network.as_classifier(), detector.reader.tokenizer
     merged.config.id2label = dict(enumerate(detector.labels))
     merged.config.label2id = {label: number for number, label in enumerate(detector.labels)}
     merged.config.pad_token_id = tokenizer.pad_token_id
+    if not all(weight.half().isfinite().all() for weight in merged.parameters()):
+        raise InputError(f"{model}: its weights do not fit fp16")
     tokenizer.chat_template = CHAT_TEMPLATE
     with new_folder(out) as folder:
         merged.half().save_pretrained(folder)

@@ -16,7 +16,7 @@ from contradiction.evaluation.chat_calibration import Calibrated, fit
 from contradiction.inference.base import OnBatch
 from contradiction.io.files import check_new, new_folder
 from contradiction.labels import CONTRADICTION, NON_CONTRADICTION
-from contradiction.methods.loading import load_classifier, save_rule
+from contradiction.methods.loading import fetch, find_model, load_classifier, save_rule
 from contradiction.paths import SHIPPED
 from contradiction.reports.model_card import model_card, write_cards
 from contradiction.training import leakage, record
@@ -127,7 +127,7 @@ def adapt(
     Args:
         labels: a file of labelled chats, see :mod:`contradiction.data.labelled`.
         out: the folder to write, by default ``runs/LABELS``.
-        model: the folder of the detector to start from.
+        model: the folder or Hub id of the detector to start from.
         speakers: the names of speakers in the file.
         on_batch: called with the number of rows done, after each forward pass.
 
@@ -135,7 +135,7 @@ def adapt(
         InputError: the file is not valid, it has too few contradictions or other chats, the detector was trained on it
             or fitted to it, or ``out`` exists.
     """
-    labels, model = Path(labels), Path(model)
+    labels, model = Path(labels), fetch(find_model(model))
     out = Path("runs") / labels.name.partition(".")[0] if out is None else Path(out)
     check_new(out, [model])
     chats, name = labelled.read(labels, speakers), labelled.name_of_file(labels)

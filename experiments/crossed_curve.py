@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from contradiction import ContradictionDetector, train
+from contradiction import train
 from contradiction.data.corpora.crossed import Quadruple, batches, read
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
@@ -68,7 +68,7 @@ def main() -> None:
         number = sum(sizes[name] for name in names)
         recipe = fast_precision(load_recipe(options.recipe)).with_changes(crossed_batches=names, seed=options.seed)
         model = train(recipe, data=options.data, out=options.out / str(number), resume=True, save_steps=200)
-        figures = evaluate(ContradictionDetector.from_pretrained(model), "crossed", split=options.split)["metrics"]
+        figures = evaluate(load_classifier(model), "crossed", split=options.split)["metrics"]
         cells = (with_interval(figures[key], figures["interval"][key]) for key in ("in_order", "both_right"))
         rows.append((f"{number:,}", *cells, percent(figures["auc"])))
     header = ("quadruples", "in order, %", "both right, %", "AUC, %")

@@ -59,7 +59,7 @@ def main() -> None:
         raise InputError(f"--items {options.items}: must be at least 1")
 
     splits: dict[str, Sequence] = {"training": trained_items(options.model), "validation": read("validation")}
-    detector = ContradictionDetector.from_pretrained(options.model)
+    detector = ContradictionDetector.from_pretrained(options.model, precision="fp32")
     rows = []
     for split, items in splits.items():
         order = np.random.default_rng(options.seed).permutation(len(items))[: options.items]

@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--chats", type=int, default=100, help="how many chats to draw from each file")
     options = parser.parse_args()
 
-    detector = ContradictionDetector.from_pretrained(options.model)
+    detector = ContradictionDetector.from_pretrained(options.model, precision="fp32")
     by_length, by_threshold = [], []
     for path in options.files:
         chats = read_chats(path, options.chats)

@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=150, help="at most, of each config")
     options = parser.parse_args()
 
-    detector = ContradictionDetector.from_pretrained(options.model)
+    detector = ContradictionDetector.from_pretrained(options.model, precision="fp32")
     body = []
     for config, label in product(CROSSED_CONFIGS, PLACES):
         split = load_split(options.data, config, options.split)

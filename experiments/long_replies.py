@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--before", action="store_true", help="put them before the first reply")
     options = parser.parse_args()
 
-    detector = ContradictionDetector.from_pretrained(options.model)
+    detector = ContradictionDetector.from_pretrained(options.model, precision="fp32")
     split = load_split(options.data, "2-class", "validation")
     split = split.select(range(0, len(split), EVERY))
     truth = np.array(split["label"]) > 0

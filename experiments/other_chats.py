@@ -42,7 +42,7 @@ def main() -> None:
     truth = np.array([row["label"] for row in rows])
     lines = []
     for model in options.models:
-        verdicts = ContradictionDetector.from_pretrained(model).batch(chats)
+        verdicts = ContradictionDetector.from_pretrained(model, precision="fp32").batch(chats)
         probabilities = np.array([1 - verdict.scores[NON_CONTRADICTION] for verdict in verdicts])
         predictions = np.array([LABELS["4-class"].index(verdict.label) for verdict in verdicts])
         cells = (

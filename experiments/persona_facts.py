@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--threshold", type=float, help="by default the model's")
     options = parser.parse_args()
 
-    detector = ContradictionDetector.from_pretrained(options.model, threshold=options.threshold)
+    detector = ContradictionDetector.from_pretrained(options.model, precision="fp32", threshold=options.threshold)
     split = load_split(options.data, options.config, options.split)
     generator = np.random.default_rng(0)
     name = split.features["label"].int2str

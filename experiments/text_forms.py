@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
 
-    detector = ContradictionDetector.from_pretrained(options.model)
+    detector = ContradictionDetector.from_pretrained(options.model, precision="fp32")
     rows = random.Random(options.seed).sample(
         load_split(options.data, "4-class", "validation").to_list(), options.replies
     )

@@ -67,7 +67,7 @@ def run(cell: Cell, *, data: str | Path, out: Path) -> str:
                 )
             if cell.trained:
                 train(cell.recipe, data, out=cell.model(out), resume=True)
-                detector = ContradictionDetector.from_pretrained(cell.model(out))
+                detector = ContradictionDetector.from_pretrained(cell.model(out), precision="fp32")
             else:
                 detector = zero_shot(str(cell.recipe.model.backbone), cell.recipe.data.view)
             for split in SPLITS:

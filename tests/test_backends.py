@@ -275,7 +275,8 @@ def test_a_precision_that_makes_a_cpu_slower_is_rejected(quick_model, monkeypatc
     ("cpu", "backend", "given", "chosen"),
     [
         ({"architecture": "x86_64", "avx512_bf16": True}, "torch", "auto", "bf16"),
-        ({"architecture": "x86_64", "amx_bf16": True}, "openvino", "auto", "bf16"),
+        ({"architecture": "x86_64", "amx_bf16": True}, "torch", "auto", "bf16"),
+        ({"architecture": "x86_64", "amx_bf16": True}, "openvino", "auto", "fp32"),
         ({"architecture": "x86_64", "avx512_bf16": True}, "onnx", "auto", "fp32"),
         ({"architecture": "x86_64"}, "torch", "auto", "fp32"),
         ({"architecture": "aarch64"}, "torch", "auto", "fp32"),

@@ -37,7 +37,7 @@ def open_parquet(path: Path, rows: range | None = None, speakers: Speakers = USU
     grouping = columns_of(schema.names, where) if rows is None else None
     columns = [*grouping.read] if grouping else names.read_among(schema.names)
     for name in columns:
-        if (times := [*map(names.plain, columns)].count(names.plain(name))) > 1:
+        if (times := [*map(names.plain, schema.names)].count(names.plain(name))) > 1:
             raise InputError(f"{where}: {times} columns are called {name}; rename all but one")
     chats = Chats(where, "parquet", [], footer.num_rows if rows is None else len(rows))
     found = _rows(path, columns, rows or range(1, footer.num_rows + 1))

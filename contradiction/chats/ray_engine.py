@@ -102,13 +102,14 @@ def parts_of(folder: Path) -> list[Part]:
     """The parts of a folder of Parquet files, which depend on the names of the files and their rows alone.
 
     Raises:
-        InputError: there is no such folder, no Parquet file in it, or one that holds no chats.
+        InputError: there is no such folder, no Parquet file in it, or one without a chat in each row.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: is not a folder; --engine ray reads a folder of Parquet files")
     parts: list[Part] = []
     for file in sorted(folder.rglob("*.parquet")):
         rows = open_parquet(file).total or 0
+        open_parquet(file, range(1, rows + 1))  # refuses messages or turns in rows, which a part cannot put together
         for first in range(1, rows + 1, PART_ROWS):
             name = file.relative_to(folder).as_posix()
             parts.append(Part(len(parts), name, first, min(first + PART_ROWS - 1, rows)))

@@ -272,7 +272,8 @@ def _json(content: bytes, chats: Chats, speakers: Speakers) -> Iterator[Entry]:
             raise InputError(f"{where}: {error}; a file with one chat per line has the format jsonl") from None
         raise InputError(f"{where}: has a chat in each line; --format jsonl reads it") from None
     # An id of its own names a message of one chat.
-    if isinstance(value, list) and value and (keys := message_keys(value[0])) and keys.chat.lower() != "id":
+    keys = message_keys(value[0]) if isinstance(value, list) and value else None
+    if keys and keys.chat.lower() != "id" and all(isinstance(one, Mapping) and keys.chat in one for one in value):
         rows = ((number, one, _checked(one), number) for number, one in enumerate(value, 1))
         yield from grouped(rows, keys, chats, speakers, whole=True)
         return

@@ -1,7 +1,7 @@
 """Tables with named columns: a chat in each row, a message in each row, or a turn in each row."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -42,14 +42,20 @@ class Columns:
         """All columns that are read, or looked into."""
         return {self.chat, *self.texts, *self.times, *self.unread, *filter(None, (self.speaker, self.label))}
 
+    def of(self, keys: Sequence[str]) -> "Columns":
+        """The same columns where objects of JSON have these keys, of which the first object may have only some."""
+        others = [key for key in keys if key not in (self.chat, self.speaker, *self.texts)]
+        unread = tuple(key for key in others if names.could_answer(key))
+        return replace(self, times=_time_columns(others), label=names.first(keys, [names.LABEL]), unread=unread)
+
     def said(self, row: Values, whole: bool) -> list[dict[str, Any]]:
         """The messages of a row; of an object of JSON (``whole``), also with the keys that no column is known for."""
         if self.speaker is None:
             sides = zip((USER, ASSISTANT), self.texts, strict=True)
             return [{"role": role, "content": row[name]} for role, name in sides if _text(row[name]).strip()]
         others = {self.chat, *self.times, self.label}
-        names = [name for name in row if name not in others] if whole else [self.speaker, *self.texts]
-        return [{name: row[name] for name in names}]
+        keys = [name for name in row if name not in others] if whole else [self.speaker, *self.texts]
+        return [{name: row[name] for name in keys}]
 
 
 def read_table(cells: Iterator[Cells], chats: Chats, speakers: Speakers = USUAL) -> Iterator[Entry]:
@@ -114,6 +120,8 @@ def message_keys(value: object) -> Columns | None:
     """The keys of an object of JSON that is one message of a chat which it names; None for any other value."""
     if not isinstance(value, Mapping) or names.first(value, (*names.CHATS, "id")) is None:
         return None
+    if names.first(value, names.QUESTIONS) and names.first(value, names.ANSWERS):
+        return None
     columns = columns_of([*map(str, value)], "")
     return columns if columns and columns.speaker else None
 
@@ -164,6 +172,8 @@ def grouped(
             f"{chats.where}: each row has an {columns.chat} of its own, so it names the message; a column "
             f"{names.CHATS[0]} must say which chat the row belongs to"
         )
+    if whole:
+        columns = columns.of([*dict.fromkeys(key for group in groups.values() for _, row in group for key in row)])
     reordered = 0
     for name, group in groups.items():
         read = partial(_chat, name, columns, speakers, whole, chats.unit)

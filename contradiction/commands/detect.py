@@ -154,12 +154,10 @@ def detect(
     from contradiction.chats.detection import Detection
 
     speakers = Speakers(tuple(user_name or ()), tuple(bot_name or ()))
-    detection = Detection(model, settings, backend, precision, device, speakers, scan, batch_size, workers)
-    if not quiet:
-        say_precision(detection.precision, precision)
+    detection_of = partial(Detection, model, settings, backend, precision, device, speakers, scan, batch_size, workers)
     if engine == "ray":
         folder = _check_ray(out, text, format, encoding, device)
-        tally = _judge_folder(detection, Path(file), folder, resume, address, quiet)
+        tally = _judge_folder(detection_of(), Path(file), folder, resume, address, quiet)
         return _end(tally, fail_on or [], quiet, folder)
     # Loading a model takes seconds, so what is wrong with the files is found before it.
     path = Path(file) if text is None and Path(file).is_file() else None
@@ -173,6 +171,9 @@ def detect(
             )
         source = None if text is not None else os.fstat(0) if file == "-" else Path(file).stat()
         writers.check_output(out, source, resume)
+    detection = detection_of()
+    if not quiet:
+        say_precision(detection.precision, precision)
     verdicts = writers.VerdictTable() if table else None
 
     def begin() -> "writers.ResumableOutput | writers.ShownOutput":

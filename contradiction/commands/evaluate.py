@@ -12,7 +12,6 @@ from contradiction.commands.common import (
     BotNameOption,
     ConfigOption,
     DeviceOption,
-    PrecisionOption,
     RevisionOption,
     UserNameOption,
     WindowingOption,
@@ -55,7 +54,9 @@ def evaluate(
     windowing: WindowingOption = None,
     view: ViewOption = None,
     revision: RevisionOption = None,
-    precision: PrecisionOption = "fp32",
+    precision: Annotated[
+        str, typer.Option(metavar="<auto|fp32|bf16|fp16>", help="auto: the fastest on this CPU; fp32 is exact.")
+    ] = "fp32",
     backend: BackendOption = "torch",
     device: DeviceOption = None,
     json: Annotated[Path | None, typer.Option(help="Also write metrics and predictions to this file.")] = None,

@@ -55,6 +55,7 @@ def export(
     """
     if backend == "torch":
         from contradiction.export import export as run
+        from contradiction.methods.loading import method_of
 
         if out is None:
             raise InputError("--out is missing; it names the folder to write")
@@ -63,7 +64,9 @@ def export(
         files = run(model, out, calibrate_head=calibrate_head).rglob("*")
         size = sum(file.stat().st_size for file in files if file.is_file())
         card = f", then cdconv card {out}" if calibrate_head else ""  # the copied card describes the model as it was
-        typer.echo(f"{out}: {size / 1e6:.1f} MB; next: cdconv evaluate {out}{card}")
+        merged = method_of(model).MARKER != method_of(out).MARKER
+        following = "`pipeline` of transformers loads it" if merged else f"next: cdconv evaluate {out}{card}"
+        typer.echo(f"{out}: {size / 1e6:.1f} MB; {following}")
         return
     if out is not None:
         raise InputError(f"--out is only for --backend torch; {backend} writes its file beside the weights")

@@ -233,4 +233,4 @@ def _export(export: Path, file: Path, labels: Path, spot_checks: Path | None, an
     if not (records := list(store.export())):
         raise InputError(f"{labels}: nothing to export yet, because no chat has a final label; {_NEEDED[annotators]}")
     write_lines(export, records)
-    typer.echo(f"{export}: {len(records):,} labelled chats; next: cdconv calibrate MODEL --on {export} --out FOLDER")
+    typer.echo(f"{export}: {len(records):,} labelled chats; next: cdconv adapt {export}")

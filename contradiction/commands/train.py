@@ -199,13 +199,14 @@ def adapt(
     out: Annotated[Path | None, typer.Option(help="The model folder to write. By default runs/LABELS.")] = None,
     user_name: UserNameOption = None,
     bot_name: BotNameOption = None,
+    yes: YesOption = False,
 ) -> None:
     """Adapts the detector to your own labelled chats, if that makes it better on chats that were held out."""
     from contradiction.decision import MIN_FOR_CURVE
     from contradiction.io.tables import Table, percent
     from contradiction.runs import adapt
 
-    with counting("adapting") as bar:
+    with counting("adapting") as bar, asking(bar, yes):
         speakers = speakers_of(user_name, bot_name)
         done = adapt(labels, out, model=existing_model(model), speakers=speakers, on_batch=bar.advance)
 

@@ -127,7 +127,7 @@ def _pairs_of(rows: Iterable[Row | Note], notes: Counter[str]) -> list[MaybeLabe
 
 
 def _by_name(corpus: str, split: str) -> list[Split] | None:
-    """The splits of a corpus ; None where there is none of that name, or there is such a file or folder.
+    """The splits of a corpus; None where there is none of that name, or there is such a file or folder.
 
     Raises:
         InputError: no copy of it is here, or the copy has no such split of pairs.

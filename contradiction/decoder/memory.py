@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import torch
@@ -35,6 +36,7 @@ class Memory:
     def __init__(self, network: "Network") -> None:
         self._network = network
         self._chats: list[_Chat] = []  # the last one read is last
+        self._lock = Lock()
 
     def read(self, tree: Tree) -> torch.Tensor:
         """The states of the nodes of a tree, float32, shape (nodes, hidden)."""
@@ -42,7 +44,8 @@ class Memory:
 
         # The first sequence of a tree, which is kept afterwards, is a chain of nodes from 0 on.
         trunk = tree.tokens[: _count(parent == node - 1 for node, parent in enumerate(tree.parents))]
-        known, chat = self._take(trunk)
+        with self._lock:
+            known, chat = self._take(trunk)
         cache = chat.cache if chat else DynamicCache()
         _keep(cache, known)
         packed = pack([[tree]])
@@ -50,7 +53,9 @@ class Memory:
         if chat:
             states = torch.cat([chat.states[:known], states])
         _keep(cache, len(trunk))
-        self._chats = [*self._chats, _Chat(trunk, cache, states[: len(trunk)])][-CHATS:]
+        with self._lock:
+            # A copy, because a slice would keep the states of the whole tree.
+            self._chats = [*self._chats, _Chat(trunk, cache, states[: len(trunk)].clone())][-CHATS:]
         return states
 
     def _take(self, tokens: list[int]) -> tuple[int, _Chat | None]:

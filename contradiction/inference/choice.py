@@ -30,14 +30,15 @@ INPUTS = [
 def chosen_precision(precision: str, backend: str, device: str | None) -> str:
     """A precision, where ``auto`` is the value of ``CDCONV_PRECISION``, or else the fastest that is close to fp32.
 
-    That is ``bf16`` on a CPU with the instructions (avx512_bf16 or amx_bf16), where it takes about half the time and
-    changes at most one label in 600, and ``fp32`` elsewhere. So it depends on the machine alone.
+    That is ``bf16`` for PyTorch on a CPU with the instructions (avx512_bf16 or amx_bf16), where it takes about half the
+    time and changes at most one label in 600, and ``fp32`` elsewhere. So it depends on the machine alone.
     """
     if precision != AUTO:
         return precision
-    if given := os.environ.get(PRECISION_VARIABLE):
+    given = os.environ.get(PRECISION_VARIABLE, AUTO)
+    if given != AUTO:
         return check_precision(given)
-    if backend == OnnxBackend.NAME or util.find_spec("torch") is None or (device or best_device()) != "cpu":
+    if backend != TorchBackend.NAME or util.find_spec("torch") is None or (device or best_device()) != "cpu":
         return "fp32"
     import torch
 

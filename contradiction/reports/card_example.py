@@ -101,7 +101,7 @@ def detector_verdict(folder: Path, example: Mapping[str, str]) -> Verdict | None
     from contradiction.detector import ContradictionDetector
 
     try:
-        verdict = ContradictionDetector.from_pretrained(folder, device="cpu")(chat_of(example))
+        verdict = ContradictionDetector.from_pretrained(folder, device="cpu", precision="fp32")(chat_of(example))
     except InputError:
         return None
     return verdict if verdict.label else None

@@ -169,11 +169,11 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Recipe, texts:
     plain = [member for member in ensemble if method_of(folder / member).TRANSFORMERS]
     checkpoint = stages[-1] if stages else plain[0] if plain else ""
     columns = VIEWS[stages[-1] if stages else recipe.data.view]
-    alone = bool(plain or not ensemble)
+    alone = bool(stages or plain or method_of(folder).TRANSFORMERS)  # whether transformers loads it
     separator = separator_of(folder / checkpoint) if alone else ""
     example = text_pair(columns, separator, texts) if alone else None
     examples = [example, text_pair(columns, separator, consistent(texts))] if example else []
-    answers = pipeline_answers(folder / checkpoint, examples)
+    answers = pipeline_answers(folder / checkpoint, examples) if alone else []
     judges = columns[-1:] == CONVERSATION[-1:]
     verdict = detector_verdict(folder, texts) if judges else None
     return {

@@ -13,7 +13,7 @@ import torch
 from tqdm.auto import tqdm
 
 from contradiction.data.corpora.crossed import read_batch
-from contradiction.data.splits import CHINESE, load_split
+from contradiction.data.splits import CHINESE, labelled, load_split
 from contradiction.decoder.network import Network, Shape
 from contradiction.decoder.trees import fill_rows, pack
 from contradiction.errors import InputError
@@ -21,7 +21,7 @@ from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION
 from contradiction.io import files
 from contradiction.methods.decoder import DecoderClassifier, load_reader, shape_of
 from contradiction.training import decoder_examples as examples
-from contradiction.training.accelerators import processes
+from contradiction.training.accelerators import deterministic, processes
 from contradiction.training.decoder_examples import Example
 from contradiction.training.decoder_objective import WEIGHTS, losses
 from contradiction.training.recipe_options import OptimizerOptions
@@ -43,44 +43,73 @@ def train_decoder(run: Run) -> Trained:
     backbone is a chat model, or a detector of this method to continue from.
 
     Raises:
-        InputError: there are several processes, the backbone is no chat model, or the disk is full.
+        InputError: there are several processes, the recipe asks for fp16 or a tracker, the backbone is no chat model or
+            has other adapters, no row has a label, or the disk is full.
     """
-    if processes().num_processes > 1:
-        raise InputError(f"{run.recipe.name}: the method decoder trains in one process")
-    recipe, started = run.recipe, time.perf_counter()
-    backbone = Path(str(recipe.model.backbone))
-    continues = (backbone / DecoderClassifier.MARKER).is_file()
-    if continues:
-        shape = shape_of(DecoderClassifier.describe(backbone), backbone)
-    else:
-        shape = Shape(str(recipe.model.backbone), recipe.model.num_layers, recipe.model.lora_rank, len(recipe.labels))
-    torch.manual_seed(recipe.seed)
-    dtype = torch.float32 if recipe.precision == "fp32" else torch.bfloat16
-    network = Network.load(backbone, shape, dtype, merged=False) if continues else Network(shape, dtype)
+    recipe = run.recipe
+    _check(run)
+    network, description = _start(run)
     network.to(processes().device)
-    chosen = examples_of(run, shape.base)
+    chosen = examples_of(run, network.shape.base)
     bar = tqdm(desc=f"training {recipe.name}", unit="step", dynamic_ncols=True, mininterval=1)
 
     def show(step: int, total: int, loss: float) -> None:
         bar.total, bar.n = total, step
         bar.set_postfix(loss=f"{loss:.3f}")
 
-    with bar, explain_write_errors(run.work):
-        train_steps(network, chosen, run.work / STATE, recipe.optimizer, seed=recipe.seed,
-                    save_steps=run.save_steps or SAVE_STEPS, on_step=show)  # fmt: skip
+    with bar, deterministic(run.deterministic), explain_write_errors(run.work):
+        seconds = train_steps(
+            network, chosen, run.work / STATE, recipe.optimizer, seed=recipe.seed,
+            save_steps=run.save_steps or SAVE_STEPS, on_step=show,
+        )  # fmt: skip
         with files.new_folder(run.model) as folder:
             network.save(folder)
-            chinese_only = run.languages == [CHINESE]
-            description = {**asdict(shape), "labels": list(recipe.labels), CHINESE_ONLY_KEY: chinese_only}
             files.write_json(folder / DecoderClassifier.MARKER, description)
     parameters = sum(weight.numel() for weight in network.parameters())
-    return Trained(parameters, (time.perf_counter() - started) / 60, str(network.score.weight.device))
+    return Trained(parameters, seconds / 60, str(network.score.weight.device))
+
+
+def _check(run: Run) -> None:
+    """Raises InputError for what a run of this method cannot do."""
+    name = run.recipe.name
+    if processes().num_processes > 1:
+        raise InputError(f"{name}: the method 'decoder' trains in one process")
+    if run.recipe.precision == "fp16":
+        raise InputError(f"{name}: precision 'fp16' is not for the method 'decoder'; bf16 is the fast one")
+    if run.track:
+        raise InputError(f"{name}: --track is not for the method 'decoder'; leave it out")
+
+
+def _start(run: Run) -> tuple[Network, dict[str, Any]]:
+    """The network to train, and the description of the detector that it becomes."""
+    recipe, backbone = run.recipe, Path(str(run.recipe.model.backbone))
+    dtype = torch.float32 if recipe.precision == "fp32" else torch.bfloat16
+    torch.manual_seed(recipe.seed)
+    before = DecoderClassifier.describe(backbone) if (backbone / DecoderClassifier.MARKER).is_file() else {}
+    layers, rank = recipe.model.num_layers, recipe.model.lora_rank
+    if before:
+        shape = shape_of(before, backbone)
+        if (layers or shape.layers, rank) != (shape.layers, shape.rank):
+            raise InputError(
+                f"{backbone}: has adapters of rank {shape.rank} on {shape.layers} layers; set model.lora_rank and "
+                "model.num_layers to these"
+            )
+        network = Network.load(backbone, shape, dtype, merged=False)
+    else:
+        # The detector names its base, which must be found from any directory.
+        base = str(backbone.resolve()) if backbone.is_dir() else str(recipe.model.backbone)
+        shape = Shape(base, layers, rank, len(recipe.labels))
+        network = Network(shape, dtype)
+    chinese_only = run.languages == [CHINESE] and before.get(CHINESE_ONLY_KEY, True)
+    return network, {**asdict(shape), "labels": list(recipe.labels), CHINESE_ONLY_KEY: chinese_only}
 
 
 def examples_of(run: Run, base: str) -> list[Example]:
     """What a run reads, with the tokens of a base model."""
     recipe, reader = run.recipe, load_reader(base)
-    options, rows = recipe.augmentation, run.labelled
+    options, rows = recipe.augmentation, labelled(run.labelled)
+    if not len(rows):
+        raise InputError(f"{recipe.name}: no training row has a label")
     contexts: dict[tuple[str, ...], list[dict[str, str]]] = {}
     for row in rows.to_list():
         context = tuple(row[column] for column in CONVERSATION[:-1])
@@ -128,7 +157,7 @@ def train_steps(
     seed: int = 0,
     save_steps: int = SAVE_STEPS,
     on_step: OnStep | None = None,
-) -> None:
+) -> float:
     """Trains a network on one pass over examples, and saves its state in a file.
 
     A run that was interrupted continues from the file if the examples, the options and the seed are the same. The
@@ -143,16 +172,20 @@ def train_steps(
         save_steps: the state is saved after so many steps.
         on_step: called after each step.
 
+    Returns:
+        The seconds of all steps, also of those before an interruption.
+
     Raises:
         InputError: the loss is not finite.
     """
     order = passes(chosen, seed)
     accumulation = max(1, round(options.batch_size * TOKENS / max(LENGTHS)))
-    total = len(order) // accumulation
+    total = math.ceil(len(order) / accumulation)
     warmup = math.ceil(options.warmup_ratio * total)
     state = _State(network, options)
     network.train()
     for step in range(state.load(file), total):
+        begun = time.perf_counter()
         # As in transformers' linear schedule.
         state.set_rates(min(1.0, (step + 1) / (warmup + 1), (total - step) / max(1, total - warmup)))
         loss = 0.0
@@ -166,16 +199,19 @@ def train_steps(
         if not math.isfinite(loss):
             raise InputError(f"step {step + 1}: the loss is {loss}; a lower learning_rate may help")
         state.step()
+        state.seconds += time.perf_counter() - begun
         if on_step:
             on_step(step + 1, total, loss)
         if (step + 1) % save_steps == 0 or step + 1 == total:
             state.save(file, step + 1)
+    return state.seconds
 
 
 class _State:
-    """The trained weights in float32, and their optimizer."""
+    """The trained weights in float32, their optimizer, and the seconds that they have been trained."""
 
     def __init__(self, network: Network, options: OptimizerOptions) -> None:
+        self.seconds = 0.0
         for name, weight in network.named_parameters():
             weight.requires_grad_("lora_" in name or not name.startswith("body."))
         self._weights = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
@@ -206,16 +242,18 @@ class _State:
         """Continues from a file; returns the number of steps done, 0 where there is none."""
         if not file.is_file():
             return 0
-        saved = torch.load(file, weights_only=True)
+        saved = torch.load(file, map_location="cpu", weights_only=True)
         for name, weight in saved["weights"].items():
             self._masters[name].copy_(weight)
         self._optimizer.load_state_dict(saved["optimizer"])
         self._copy()
+        self.seconds = float(saved["seconds"])
         return int(saved["step"])
 
     def save(self, file: Path, step: int) -> None:
         with files.new_file(file) as partial:
-            torch.save({"weights": self._masters, "optimizer": self._optimizer.state_dict(), "step": step}, partial)
+            values = {"weights": self._masters, "optimizer": self._optimizer.state_dict()}
+            torch.save({**values, "step": step, "seconds": self.seconds}, partial)
 
     def _copy(self) -> None:
         with torch.no_grad():

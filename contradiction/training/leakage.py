@@ -208,7 +208,9 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
                 f"{recipe.data.config}; take one that was trained on {right}, or not on CDConv"
             )
         for training in _of_these_rows(run, recipe.data.config, data_name) if part != (None, 1.0) else ():
-            if (training.bot, training.train_fraction, training.seed) != (*part, recipe.seed):
+            # The seed draws the rows of a fraction.
+            same_rows = part[1] == 1 or training.seed == recipe.seed
+            if (training.bot, training.train_fraction) != part or not same_rows:
                 raise InputError(
                     f"{kind} {name}: {_made_from(training)}trained on {training.config}, and the recipe reads another "
                     "part of these rows; take one that was not trained on them"

@@ -41,7 +41,7 @@ FOR_LABELS: Mapping[str, Sequence[str]] = {
     "augmentation.nli": MERGED,
 }
 FOR_ENCODERS = (
-    "data.target", "model.dropout", "model.freeze_embeddings", "model.nli_head", "model.max_length",
+    "data.target", "model.base_model", "model.dropout", "model.freeze_embeddings", "model.nli_head", "model.max_length",
     "optimizer.checkpoint", "loss.class_weights", "loss.logit_adjustment", "loss.ranking", "loss.choice", "teachers",
     "augmentation.context_negatives", "augmentation.other_endings", "augmentation.long_replies",
 )  # fmt: skip

@@ -44,6 +44,7 @@ from contradiction.training.recipe import Recipe, validated
 
 CALIBRATED_ON, RULE_KEPT = "calibrated_on", "rule_kept"
 MERGED = ("soup", "ensemble")  # keys with the records of the members, and in a request with their recipes
+DECODER = "decoder.json"  # the description of a causal detector
 PRUNED = "prune.json"  # the record of a backbone with a pruned vocabulary
 PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
 
@@ -205,7 +206,7 @@ def commit() -> str | None:
 def base_model_of_recipe(recipe: Recipe) -> str | None:
     """The Hub id of a recipe's backbone, or of the model that the backbone was made from; None where it is unknown.
 
-    A folder that training or pruning wrote has a record, which names its base model. The ``base_model`` of the recipe
+    A folder that training or pruning wrote has a record, which names its base model. So does a causal detector. The ``base_model`` of the recipe
     is used only for other folders.
     """
     if not recipe.model.backbone:
@@ -213,8 +214,8 @@ def base_model_of_recipe(recipe: Recipe) -> str | None:
     folder = Path(recipe.model.backbone)
     if not folder.is_dir():
         return _hub_id(recipe.model.backbone)
-    pruned = read(folder, PRUNED).get("backbone")
-    return base_model_of_run(read(folder)) or _hub_id(pruned) or recipe.model.base_model
+    named = read(folder, PRUNED).get("backbone") or read(folder, DECODER).get("base")
+    return base_model_of_run(read(folder)) or _hub_id(named) or recipe.model.base_model
 
 
 def base_model_of_run(run: Mapping[str, Any]) -> str | None:

@@ -64,7 +64,8 @@ def open_run(work: Path, request: dict[str, Any], resume: bool, provenance: dict
     """Creates the working folder of a run, or checks that an existing one belongs to this run.
 
     Raises:
-        InputError: the folder holds an unfinished run, and ``resume`` is false, or the run has another request.
+        InputError: the folder holds an unfinished run, and ``resume`` is false, or the run has another request or other
+            conditions.
     """
     files.restore_folders(work)
     if has_progress(work):
@@ -74,9 +75,24 @@ def open_run(work: Path, request: dict[str, Any], resume: bool, provenance: dict
             raise InputError(
                 f"{work}: the unfinished run is of another recipe or other data; remove it, or name another folder"
             )
+        _check_conditions(work, provenance)
         return
     with files.new_folder(work) as folder:
         files.write_json(folder / files.RECORD, {"request": request, **provenance})
+
+
+def _check_conditions(work: Path, provenance: dict[str, Any]) -> None:
+    """Raises InputError where an unfinished run began under other conditions; unrecorded conditions match any value."""
+    begun = record.read(work)
+    if begun.get("deterministic", provenance["deterministic"]) != provenance["deterministic"]:
+        began = "with" if begun["deterministic"] else "without"
+        raise InputError(f"{work}: the unfinished run began {began} --deterministic; resume it so, or remove it")
+    for name, now in provenance["revisions"].items():
+        if (was := begun.get("revisions", {}).get(name, now)) != now:
+            raise InputError(
+                f"{work}: the unfinished run began with {name} at commit {was[:12]}, and the Hub has {now[:12]} now; "
+                "remove the run, or fetch that commit into a folder and train from there"
+            )
 
 
 def has_progress(work: Path) -> bool:

@@ -86,7 +86,7 @@ def _train_stages(run: Run) -> Trained:
     if processes().is_main_process:
         write_json(run.work / HierarchicalClassifier.MARKER, {"stages": list(STAGES)})
     minutes, parameters = (sum(of_stage[key] for of_stage in runs.values()) for key in ("minutes", "parameters"))
-    return Trained(parameters, minutes, result={"stages": runs}, folder=run.work)
+    return Trained(parameters, minutes, str(processes().device), {"stages": runs}, run.work)
 
 
 TRAINERS: dict[str, Callable[[Run], Trained]] = {
