@@ -20,6 +20,7 @@ from contradiction.data.corpora.crossed import Quadruple, batches, read
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.tables import Table, percent, with_interval
+from contradiction.methods.loading import load_classifier
 from contradiction.training.accelerators import fast_precision
 from contradiction.training.recipe import load_recipe
 

@@ -8,6 +8,7 @@ from helpers.chats import CHAT, TEXTS, chat, line, objects, write_csv
 from pyarrow import parquet
 
 from contradiction.chats import parquet_files, readers
+from contradiction.data import labelled as labels
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION
 
@@ -289,3 +290,13 @@ def test_column_names_and_keys_may_differ_in_case(tmp_path):
     parquet.write_table(both, tmp_path / "b.parquet")
     with pytest.raises(InputError, match="2 columns are called Messages"):
         entries_of(tmp_path / "b.parquet")
+
+
+def test_keys_that_only_later_messages_have_are_read_too(tmp_path, detect):
+    said = [{"session_id": "s", **message} for message in CHAT]
+    file, labelled = tmp_path / "a.jsonl", {**said[-1], "label": "history"}
+    file.write_text("\n".join(map(json.dumps, [*said[:-1], labelled])), encoding="utf-8")
+    [row] = labels.read(file)
+    assert (row.label, len(row.messages)) == ("history", len(CHAT))
+    file.write_text("\n".join(map(json.dumps, [*said[:-1], {**labelled, "response": "养了"}])), encoding="utf-8")
+    assert "response in line 4 may hold a reply" in detect(file)[2][0]

@@ -6,6 +6,7 @@ from helpers.chats import chat
 from helpers.decoders import base_model
 from helpers.runs import train
 
+import contradiction
 from contradiction.data.corpora.crossed import FOLDERS, Pair, Quadruple, read_batch
 from contradiction.decoder.chats import ChatReader
 from contradiction.decoder.network import Network, Shape
@@ -149,7 +150,9 @@ def recipe(base):
 
 
 def test_a_recipe_trains_a_detector_with_a_rule_and_another_run_continues_from_it(recipe, sample_repo, tmp_path):
-    first = train(recipe, sample_repo, tmp_path / "first")
+    first = contradiction.train(recipe, sample_repo, tmp_path / "first")
+    card = (first / "README.md").read_text(encoding="utf-8")
+    assert "low-rank adapters of rank 4 on the first 2 layers" in card and "`transformers` alone cannot load it" in card
     verdict = ContradictionDetector.from_pretrained(first)(chat("养猫吗", "养了", "周末呢", "家里没动物"))
     record = read_json(first / "run.json")
     assert verdict.label and record["request"]["crossed"] and record["parameters"] > 0

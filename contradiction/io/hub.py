@@ -13,7 +13,6 @@ from contradiction.errors import InputError
 from contradiction.io.environment import no_hub_warnings
 
 if TYPE_CHECKING:
-
     from huggingface_hub import HfApi, RepoCard
 
 CONFIG = "config.json"

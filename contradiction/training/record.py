@@ -206,8 +206,8 @@ def commit() -> str | None:
 def base_model_of_recipe(recipe: Recipe) -> str | None:
     """The Hub id of a recipe's backbone, or of the model that the backbone was made from; None where it is unknown.
 
-    A folder that training or pruning wrote has a record, which names its base model. So does a causal detector. The ``base_model`` of the recipe
-    is used only for other folders.
+    A folder that training or pruning wrote has a record, which names its base model. So does a causal detector.
+    The ``base_model`` of the recipe is used only for other folders.
     """
     if not recipe.model.backbone:
         return None
