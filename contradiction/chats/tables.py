@@ -45,7 +45,8 @@ class Columns:
     def of(self, keys: Sequence[str]) -> "Columns":
         """The same columns where objects of JSON have these keys, of which the first object may have only some."""
         others = [key for key in keys if key not in (self.chat, self.speaker, *self.texts)]
-        unread = tuple(key for key in others if names.could_answer(key))
+        answer = names.first(others, names.ANSWERS)
+        unread = tuple(key for key in others if key == answer or names.could_answer(key))
         return replace(self, times=_time_columns(others), label=names.first(keys, [names.LABEL]), unread=unread)
 
     def said(self, row: Values, whole: bool) -> list[dict[str, Any]]:
