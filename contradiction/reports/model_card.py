@@ -137,7 +137,7 @@ def _front_matter(
         model_name=name,
         language=languages if len(languages) > 1 else languages[0],
         license=sources.licence_of(run),
-        library_name="transformers",
+        library_name="peft" if _leading(run).model.method == "decoder" else "transformers",
         pipeline_tag="text-classification",
         base_model=list(bases) if len(bases) > 1 else next(iter(bases), None),
         datasets=["cdconv"] if data_name == RELEASE else None,
