@@ -83,10 +83,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("files", nargs="+", type=Path, help="text files of chats")
     parser.add_argument("--model", default="models/e5-small-long-replies", help="a model folder or Hub id")
+    parser.add_argument("--precision", default="fp32", help="fp32 is exact")
     parser.add_argument("--chats", type=int, default=100, help="how many chats to draw from each file")
     options = parser.parse_args()
 
-    detector = ContradictionDetector.from_pretrained(options.model, precision="fp32")
+    detector = ContradictionDetector.from_pretrained(options.model, precision=options.precision)
     by_length, by_threshold = [], []
     for path in options.files:
         chats = read_chats(path, options.chats)
