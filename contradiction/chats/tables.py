@@ -164,7 +164,7 @@ def grouped(
     for number, source, row, end in rows:
         size = end
         try:
-            groups.setdefault(_chat_of(row, columns), []).append((number, row))  # type: ignore[arg-type]
+            groups.setdefault(_chat_of(row, columns), []).append((number, row))  # type: ignore[arg-type]  # no error by now
         except InputError as error:
             refusal = InputError(f"{error}; its chat is judged without this row")
             entries.append((number, partial(_record, refusal, speakers), source))
