@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contradiction.decision import Rule, decide
-from contradiction.decoder.chats import CHAT_TEMPLATE
+from contradiction.decoder.trees import CHAT_TEMPLATE
 from contradiction.errors import InputError
 from contradiction.inference.base import Backend
 from contradiction.inference.onnx_backend import MADE_FROM, MAX_LENGTH, OnnxBackend, OpenVinoBackend

@@ -8,7 +8,7 @@ from helpers.decoders import base_model, detector_folder
 from transformers import pipeline
 
 from contradiction.decision import Rule, softmax
-from contradiction.decoder import memory as decoder_memory
+from contradiction.decoder import network as decoder_network
 from contradiction.decoder.trees import Tree, fill_rows, pack
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -104,9 +104,9 @@ def test_a_chat_that_goes_on_pays_only_for_its_new_messages(folder):
             assert sum(size[text] for text in new) <= read[-2] <= sum(size[text] for text in new) + 12
     read.clear()
     texts = [f"{text}！" for text in TEXTS]
-    for number in range(decoder_memory.CHATS + 2):
+    for number in range(decoder_network.CHATS + 2):
         detector(chat(f"第{number}次", *texts[1:]))
-    assert len(classifier.memory._chats) == decoder_memory.CHATS and len({*read}) == 1, "other chats share nothing"
+    assert len(classifier.memory._chats) == decoder_network.CHATS and len({*read}) == 1, "other chats share nothing"
 
 
 def test_the_evidence_is_the_earlier_reply_that_the_pointer_names(detector):
@@ -163,3 +163,24 @@ def test_a_saved_detector_is_the_same_and_one_for_another_base_is_refused(detect
     (copy / "SHA256SUMS").unlink(missing_ok=True)
     with pytest.raises(InputError, match="does not fit"):
         ContradictionDetector.from_pretrained(copy)
+
+
+def test_two_detectors_with_bases_of_other_sizes_find_them_in_one_folder(tmp_path, monkeypatch):
+    messages, scores = chat(*TEXTS), {}
+    for name, size in (("Small-0.5B", 32), ("Large-1.5B", 48)):
+        base = base_model(tmp_path / "bases" / name.lower(), size=size)
+        (tmp_path / name).mkdir()
+        detector_folder(tmp_path / name, base)
+        scores[name] = ContradictionDetector.from_pretrained(tmp_path / name)(messages).scores
+        file = tmp_path / name / "decoder.json"
+        write_json(file, {**read_json(file), "base": f"somebody/{name}"})
+    monkeypatch.setenv("CDCONV_BASE", str(tmp_path / "bases"))
+    detectors = {name: ContradictionDetector.from_pretrained(tmp_path / name) for name in scores}
+    assert {name: detector(messages).scores for name, detector in detectors.items()} == scores
+    monkeypatch.setenv("CDCONV_BASE", str(tmp_path / "bases" / "small-0.5b"))  # of the base of one detector
+    assert ContradictionDetector.from_pretrained(tmp_path / "Small-0.5B")(messages).scores == scores["Small-0.5B"]
+    with pytest.raises(InputError, match="does not fit"):
+        ContradictionDetector.from_pretrained(tmp_path / "Large-1.5B")
+    monkeypatch.setenv("CDCONV_BASE", str(tmp_path / "none"))
+    with pytest.raises(InputError, match=f"{tmp_path}/none/Large-1.5B: neither a model folder"):
+        ContradictionDetector.from_pretrained(tmp_path / "Large-1.5B")

@@ -8,9 +8,8 @@ from helpers.runs import train
 
 import contradiction
 from contradiction.data.corpora.crossed import FOLDERS, Pair, Quadruple, read_batch
-from contradiction.decoder.chats import ChatReader
 from contradiction.decoder.network import Network, Shape
-from contradiction.decoder.trees import pack
+from contradiction.decoder.trees import ChatReader, pack
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io.files import read_json

@@ -1,25 +1,47 @@
 """The network: a causal language model with low-rank adapters, and heads on the state at the end of each message."""
 
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import nn
 
-from contradiction.decoder.chats import base_of
-from contradiction.decoder.trees import Packed
+from contradiction.decoder.trees import Packed, Tree, pack
 from contradiction.errors import InputError
 from contradiction.io.environment import check_installed
+from contradiction.io.hub import CONFIG
 from contradiction.io.pretrained import load_config, load_model, load_weights, loading
 
 if TYPE_CHECKING:
-    from transformers import Cache, PreTrainedModel
+    from transformers import Cache, DynamicCache, PreTrainedModel
 
 ADAPTER, HEADS = "adapter_model.safetensors", "heads.safetensors"
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 POINTER = 128  # the size of the vectors whose product points to the contradicted message
 NLI_LABELS = 3
+# Chats that are kept. One of 2,000 tokens takes about 40 MB with 16 layers of a 0.5 B base in float32, and about three
+# times as much with a 1.5 B base.
+CHATS = 8
+BASE_VARIABLE = "CDCONV_BASE"
+
+
+def base_of(name: str) -> str:
+    """Where a base is loaded from: its name, or a folder if the environment variable ``CDCONV_BASE`` is set.
+
+    The variable names a folder with the base itself, or one with a sub-folder for each of several bases. A sub-folder
+    is called like the last part of the name of its base, in upper or lower case.
+    """
+    folder = os.environ.get(BASE_VARIABLE)
+    if not folder or (Path(folder) / CONFIG).is_file():
+        return folder or name
+    own = Path(name).name
+    bases = Path(folder).iterdir() if Path(folder).is_dir() else ()
+    return str(next((base for base in bases if base.name.lower() == own.lower()), Path(folder) / own))
 
 
 @dataclass(frozen=True)
@@ -27,7 +49,7 @@ class Shape:
     """What a network is made of.
 
     Attributes:
-        base: the causal language model, a Hub id or a folder. ``CDCONV_BASE`` may name another folder with it.
+        base: the causal language model, a Hub id or a folder; see :func:`base_of`.
         layers: how many of its layers are used, from the first; None uses all.
         rank: the rank of the adapters (LoRA, Hu et al., 2022).
         labels: the number of labels.
@@ -161,3 +183,64 @@ class Network(nn.Module):
         model.model.load_state_dict(self.body.state_dict())
         model.score.weight.data.copy_(self.score.weight * self._scale)
         return model.eval()
+
+
+@dataclass(frozen=True)
+class _Chat:
+    """A chat that was read: its tokens, their keys and values in every layer, and their states."""
+
+    tokens: list[int]
+    cache: "DynamicCache"
+    states: torch.Tensor
+
+
+class Memory:
+    """Reads trees, and goes on from the chat that begins alike, if there is one.
+
+    A chat that is being read is out of the memory, so several threads may read at once.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._chats: list[_Chat] = []  # the last one read is last
+        self._lock = Lock()
+
+    def read(self, tree: Tree) -> torch.Tensor:
+        """The states of the nodes of a tree, float32, shape (nodes, hidden)."""
+        from transformers import DynamicCache
+
+        # The first sequence of a tree, which is kept afterwards, is a chain of nodes from 0 on.
+        trunk = tree.tokens[: _count(parent == node - 1 for node, parent in enumerate(tree.parents))]
+        with self._lock:
+            known, chat = self._take(trunk)
+        cache = chat.cache if chat else DynamicCache()
+        _keep(cache, known)
+        packed = pack([[tree]])
+        states = self._network(packed, cache)
+        if chat:
+            states = torch.cat([chat.states[:known], states])
+        _keep(cache, len(trunk))
+        with self._lock:
+            # A copy, because a slice would keep the states of the whole tree.
+            self._chats = [*self._chats, _Chat(trunk, cache, states[: len(trunk)].clone())][-CHATS:]
+        return states
+
+    def _take(self, tokens: list[int]) -> tuple[int, _Chat | None]:
+        """Takes out the chat that shares most of its tokens with a beginning, and how many; it must share half."""
+        shared = [_count(map(int.__eq__, chat.tokens, tokens)) for chat in self._chats]
+        best = max(range(len(shared)), key=lambda index: shared[index], default=-1)
+        # The last token is read again, because a pass needs one.
+        if best < 0 or 2 * shared[best] < len(self._chats[best].tokens):
+            return 0, None
+        return min(shared[best], len(tokens) - 1), self._chats.pop(best)
+
+
+def _keep(cache: "DynamicCache", tokens: int) -> None:
+    """Removes all but the first tokens from a cache."""
+    if more := cache.get_seq_length() - tokens:
+        cache.crop(-more)
+
+
+def _count(values: Iterable[bool]) -> int:
+    """How many values are true before the first that is not."""
+    return sum(1 for _ in takewhile(bool, values))

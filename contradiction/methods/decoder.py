@@ -21,9 +21,8 @@ from contradiction.methods.loading import register
 if TYPE_CHECKING:
     import torch
 
-    from contradiction.decoder.chats import ChatReader
     from contradiction.decoder.network import Network, Shape
-    from contradiction.decoder.trees import Tree
+    from contradiction.decoder.trees import ChatReader, Tree
 
 MAX_TOKENS = 2048  # of a chat; earlier messages are left out
 ROW = 512  # tokens of a row of chats; a longer chat has a row of its own
@@ -70,7 +69,7 @@ class DecoderClassifier(SoftmaxClassifier):
         rule: Rule | None = None,
     ) -> None:  # fmt: skip
         super().__init__(labels, CONVERSATION, name, rule)
-        from contradiction.decoder.memory import Memory
+        from contradiction.decoder.network import Memory
 
         self.network, self.reader, self.memory = network, reader, Memory(network)
 
@@ -81,7 +80,7 @@ class DecoderClassifier(SoftmaxClassifier):
     ) -> Self:  # fmt: skip
         """Loads the base model, merges the adapter, and loads the heads and the decision rule.
 
-        The base comes from the Hub, or from the folder that the environment variable ``CDCONV_BASE`` names.
+        The base comes from where :func:`contradiction.decoder.network.base_of` says.
 
         Raises:
             InputError: the base or the adapter is missing or damaged, or the backend is not PyTorch.
@@ -213,8 +212,9 @@ class DecoderClassifier(SoftmaxClassifier):
 
 
 def load_reader(base: str) -> "ChatReader":
-    """The reader of the chats of a base model, or of the folder of it that ``CDCONV_BASE`` names."""
-    from contradiction.decoder.chats import ChatReader, base_of
+    """The reader of the chats of a base model."""
+    from contradiction.decoder.network import base_of
+    from contradiction.decoder.trees import ChatReader
 
     base = base_of(base)
     with loading(base, f"{base}: its tokenizer cannot be loaded"):

@@ -6,8 +6,7 @@ from typing import Any
 
 from contradiction.conversation import ASSISTANT, alternating
 from contradiction.data.corpora.crossed import Pair, Quadruple
-from contradiction.decoder.chats import ChatReader
-from contradiction.decoder.trees import Tree
+from contradiction.decoder.trees import ChatReader, Tree
 from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, is_contradiction
 

@@ -4,15 +4,15 @@ import torch
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import Qwen2Config, Qwen2Model, Qwen2Tokenizer
 
-from contradiction.decoder.chats import END, START
 from contradiction.decoder.network import Network, Shape
+from contradiction.decoder.trees import END, START
 from contradiction.io.files import write_json
 from contradiction.labels import LABELS
 
 PAD = "<|endoftext|>"
 
 
-def base_model(folder, layers=3):
+def base_model(folder, layers=3, size=32):
     """A folder with a random Qwen2 and its tokenizer."""
     vocabulary = {token: index for index, token in enumerate([*sorted(ByteLevel.alphabet()), PAD, START, END])}
     tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[], unk_token=PAD, pad_token=PAD, eos_token=END)
@@ -20,7 +20,7 @@ def base_model(folder, layers=3):
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
     config = Qwen2Config(
-        vocab_size=len(vocabulary), hidden_size=32, intermediate_size=64, num_hidden_layers=layers,
+        vocab_size=len(vocabulary), hidden_size=size, intermediate_size=64, num_hidden_layers=layers,
         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=4096, pad_token_id=vocabulary[PAD],
     )  # fmt: skip
     Qwen2Model(config).save_pretrained(folder)
