@@ -25,7 +25,7 @@ from contradiction.serving.review_store import LabelStore
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
 SIZE = {"width": 1180, "height": 1070}
 CHAT = ("你养宠物吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子", "能带来给我看看吗？", "我从来没养过猫")
-LANGUAGES = {"page.png": "en-US", "page.zh.png": "zh-CN"}  # of the browser
+LANGUAGES = {"chat.png": "en-US", "chat.zh.png": "zh-CN"}  # of the browser
 
 
 def main() -> None:
@@ -59,16 +59,18 @@ def take_report(browser: Any, file: Path, path: Path) -> None:
 
 
 def take_page(browser: Any, url: str, path: Path, language: str) -> None:
-    """Takes the screenshot of the demo page in one language."""
-    tab = browser.new_page(viewport=SIZE, locale=language)
+    """Takes the screenshot of the chat on the demo page in one language."""
+    tab = browser.new_page(viewport=SIZE, locale=language, device_scale_factor=2)
     tab.set_default_timeout(300_000)  # of a busy machine
     messages = [[index % 2, text] for index, text in enumerate(CHAT)]
     chat = base64.urlsafe_b64encode(json.dumps({"m": messages}).encode()).decode().rstrip("=")
     tab.goto(f"{url}?__theme=light#chat={chat}")
     tab.locator(".cd-messages[aria-busy=false] .cd-mark").nth(2).wait_for()
     tab.wait_for_timeout(1500)  # until the fonts are there
+    card, thread = (tab.locator(name).bounding_box() for name in (".cd-chat", ".cd-messages"))
+    height = thread["y"] + thread["height"] - card["y"]  # without the field for the next message
     with files.new_file(path) as partial:
-        tab.screenshot(path=partial, type="png")
+        tab.screenshot(path=partial, type="png", clip={**card, "height": height})
     tab.close()
 
 
