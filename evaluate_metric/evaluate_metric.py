@@ -1,11 +1,12 @@
 """The metric of CDConv: accuracy, macro-F1 and the figures of every class, with bootstrap intervals and paired tests.
 
 `score` and `compare` are plain functions. `score_replies` adds the figures of probabilities, of replies to one chat and
-of evidence, and `score_rows` gives those of the crossed chats, of DECODE and of response selection.
+of evidence, and `score_rows` gives those of the crossed chats and of response selection.
 `CDConvMetric` makes them available to `evaluate.load`. The file is a Hub Space of its own: it imports nothing of this
 project, and one module per line, which `evaluate` needs.
 """
 
+from collections import Counter
 from collections import abc
 from dataclasses import dataclass
 from reprlib import repr as short
@@ -28,7 +29,7 @@ LABELS: dict[str, tuple[str, ...]] = {
     "verifiable": ("not verifiable", "verifiable"),
 }
 # Tasks whose rows are more than a label, see `score_rows`.
-CROSSED, DECODE, SELECTION = "crossed", "decode", "selection"
+CROSSED, SELECTION = "crossed", "selection"
 # Each config of the data set has a twin with this ending; the labels are the same.
 GROUPED = "-grouped"
 # Configs of the data set that are scored as another config.
@@ -265,14 +266,7 @@ def score_replies(
     if probabilities is not None and truth.any() and not truth.all():
         result["auc"] = _auc(truth, np.asarray(probabilities))
         result["calibration_error"] = calibration_error(truth, np.asarray(probabilities))
-    shares: list[Shares] = [{} for _ in range(clusters.max() + 1)]
-    if contexts is not None:
-        for rows in _members(_numbers(list(zip(clusters.tolist(), contexts, strict=True)))):
-            _add(shares[clusters[rows[0]]], _pair_shares(truth[rows], called[rows], probabilities, rows))
-    if items is not None:
-        for place, rows in enumerate(_members(clusters)):
-            if truth[rows].any() and not truth[rows].all():
-                shares[place]["all_right"] = (float((truth == called)[rows].all()), 1)
+    shares = _compared(truth, called, probabilities, clusters, contexts, in_items=items is not None)
     if evidence is not None and named_evidence is not None:
         for row, (gold, named) in enumerate(zip(evidence, named_evidence, strict=True)):
             _add(shares[clusters[row]], _evidence_shares(bool(truth[row]), bool(right[row]), gold, named))
@@ -392,13 +386,6 @@ def score_rows(
     higher probability (a tie counts one half); "both_right", the chats with one probability on each side of
     `threshold`; and "all_right", the items with all chats right. "n" counts items, and the intervals resample them.
 
-    "decode", after DECODE (Nie et al., 2021): both lists hold a dict for each chat, with "label" (an id or name of
-    "2-class") and "evidence" (the indices of the messages that the reply contradicts; in a reference also None, if
-    they are not marked). The figures are "accuracy"; "precision", "recall" and "f1" of contradictions;
-    "evidence_precision", "evidence_recall" and "evidence_f1" over all messages of the contradictions whose reference
-    has evidence; and "strict_accuracy", label and evidence both exactly right, over all chats but contradictions whose
-    reference has none.
-
     "selection", as in MuTual (Cui et al., 2020): a prediction is the scores of the replies of an item, a reference the
     index of the right one. The figures are recall at 1 and 2 ("r1", "r2") and the mean reciprocal rank ("mrr"). Among
     equal scores the rank of the right reply is as if they were shuffled.
@@ -416,11 +403,6 @@ def score_rows(
         >>> pair = [{"id": "t-good", "item": "t", "label": 0}, {"id": "t-bad", "item": "t", "label": "intra-sentence"}]
         >>> score_rows(pair, [0.6, 0.8], "crossed")
         {'n': 1, 'in_order': 1.0, 'both_right': 0.0, 'all_right': 0.0}
-        >>> chats = [{"label": 1, "evidence": [1, 3]}, {"label": 0, "evidence": []}]
-        >>> answers = [{"label": "contradiction", "evidence": [1]}, {"label": 0, "evidence": []}]
-        >>> figures = score_rows(chats, answers, "decode")
-        >>> figures["accuracy"], figures["evidence_recall"], figures["strict_accuracy"]
-        (1.0, 0.5, 0.5)
     """
     task = _scored_as(task)
     if task not in ROW_TASKS:
@@ -429,9 +411,9 @@ def score_rows(
     columns = _columns(task, references=references, predictions=predictions)
     rows = list(zip(columns["references"], columns["predictions"], strict=True))
     if task == CROSSED:
-        counted = _item_shares(rows, _probability(threshold, "threshold"))
+        counted = _crossed_shares(rows, _probability(threshold, "threshold"))
     else:
-        counted = [SHARES[task](*row) for row in rows]
+        counted = [_selection_shares(*row) for row in rows]
     return {"n": len(counted), **_ratios(counted, resampling)}
 
 
@@ -456,10 +438,7 @@ def _quotients(sums: np.ndarray, names: list[str]) -> np.ndarray:
     part, whole = sums[..., 0], sums[..., 1].copy()
     if "strict_accuracy" in names:
         # If no contradiction has evidence, the evidence was not annotated, and an empty list means nothing.
-        known = whole[..., names.index("evidence_recall")] > 0
-        if "recall" in names:
-            known |= whole[..., names.index("recall")] == 0
-        whole[..., names.index("strict_accuracy")] *= known
+        whole[..., names.index("strict_accuracy")] *= whole[..., names.index("evidence_recall")] > 0
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
 
 
@@ -473,41 +452,39 @@ def _pair_shares(truth: np.ndarray, called: np.ndarray, probabilities: Any, rows
     return shares
 
 
-def _item_shares(rows: list[tuple[dict[str, Any], float]], threshold: float) -> list[Shares]:
-    """The shares of each item of the crossed chats."""
-    items: dict[str, dict[str, dict[bool, float]]] = {}
-    for row, probability in rows:
-        # The id of a quadruple's row ends with the letters of its chat and its reply; a pair has one chat.
-        suffix = row["id"].rpartition("-")[2]
-        chat = items.setdefault(row["item"], {}).setdefault(suffix[0] if len(suffix) == 2 else "", {})
-        contradicts = row["label"] > 0
-        if contradicts in chat:
-            kind = "contradicting" if contradicts else "consistent"
-            raise ValueError(f"references have a second {kind} reply to the chat of {row['id']!r}; give each row once")
-        chat[contradicts] = probability
-    shares: list[Shares] = []
-    for item, chats in items.items():
-        if any(len(chat) < 2 for chat in chats.values()):
-            raise ValueError(f"references lack a row of item {item!r}; give all rows of an item")
-        shares.append({})
-        for chat in chats.values():
-            values = np.array([chat[True], chat[False]])
-            _add(shares[-1], _pair_shares(np.array([True, False]), values >= threshold, values.tolist(), range(2)))
-        part, whole = shares[-1]["both_right"]
-        shares[-1]["all_right"] = (float(part == whole), 1)
+def _compared(
+    truth: np.ndarray,
+    called: np.ndarray,
+    probabilities: Any,
+    clusters: np.ndarray,
+    contexts: abc.Iterable[abc.Hashable] | None,
+    *,
+    in_items: bool,
+) -> list[Shares]:
+    """The shares of each cluster: those of the pairs in its contexts, and of whole items if clusters are items."""
+    shares: list[Shares] = [{} for _ in range(clusters.max() + 1)]
+    if contexts is not None:
+        for rows in _members(_numbers(zip(clusters.tolist(), contexts, strict=True))):
+            _add(shares[clusters[rows[0]]], _pair_shares(truth[rows], called[rows], probabilities, rows))
+    for entry, rows in zip(shares, _members(clusters), strict=True):
+        if in_items and truth[rows].any() and not truth[rows].all():
+            entry["all_right"] = (float((truth == called)[rows].all()), 1)
     return shares
 
 
-def _decode_shares(reference: dict[str, Any], prediction: dict[str, Any]) -> Shares:
-    truth, called = reference["label"], prediction["label"]
-    gold = reference["evidence"] if reference["evidence"] or not truth else None  # [] of a contradiction: not marked
-    return {
-        "accuracy": (truth == called, 1),
-        "precision": (truth * called, called),
-        "recall": (truth * called, truth),
-        "f1": (2 * truth * called, truth + called),
-        **_evidence_shares(bool(truth), truth == called, gold, prediction["evidence"]),
-    }
+def _crossed_shares(rows: list[tuple[dict[str, Any], float]], threshold: float) -> list[Shares]:
+    """The shares of each item of the crossed chats."""
+    items = [row["item"] for row, _ in rows]
+    # The id of a quadruple's row ends with the letters of its chat and its reply; a pair has one chat.
+    ends = [row["id"].rpartition("-")[2] for row, _ in rows]
+    chats = [end[0] if len(end) == 2 else "" for end in ends]
+    truth = np.array([row["label"] > 0 for row, _ in rows])
+    values = np.array([probability for _, probability in rows])
+    replies = Counter(zip(items, chats, truth.tolist(), strict=True))
+    for item, chat, contradicts in replies:
+        if replies[item, chat, contradicts] != 1 or not replies[item, chat, not contradicts]:
+            raise ValueError(f"references have rows of item {item!r} twice or not at all; give each of its rows once")
+    return _compared(truth, values >= threshold, values, _numbers(items), chats, in_items=True)
 
 
 def _evidence_shares(
@@ -534,10 +511,6 @@ def _selection_shares(right: int, scores: list[float]) -> Shares:
         "r2": (sum(place <= 2 for place in places) / ties, 1),
         "mrr": (sum(1 / place for place in places) / ties, 1),
     }
-
-
-# How a row of a task is counted, by reference and prediction. The rows of "crossed" are counted by item.
-SHARES: dict[str, abc.Callable[[Any, Any], Shares]] = {DECODE: _decode_shares, SELECTION: _selection_shares}
 
 
 def _task(name: str) -> str:
@@ -592,29 +565,6 @@ def _crossed_row(row: object, where: str) -> dict[str, Any]:
     return {"id": row["id"], "item": row["item"], "label": _label(row.get("label"), f"{where}['label']", "4-class")}
 
 
-def _decode_row(row: object, where: str) -> dict[str, Any]:
-    """A row of DECODE with its label as a number."""
-    if not isinstance(row, abc.Mapping) or {"label", "evidence"} - set(row):
-        raise ValueError(f"{where} is {short(row)}; allowed are dicts with 'label' and 'evidence'")
-    label = _label(row["label"], f"{where}['label']", "2-class")
-    return {"label": label, "evidence": _indices(row["evidence"], f"{where}['evidence']")}
-
-
-def _decode_reference(row: object, where: str) -> dict[str, Any]:
-    """A row of DECODE as in the data set, where evidence that nobody marked is null."""
-    if isinstance(row, abc.Mapping) and "evidence" in row and row["evidence"] is None:
-        row = {**row, "evidence": []}
-    return _decode_row(row, where)
-
-
-def _indices(values: Any, where: str) -> list[int]:
-    """The indices of messages."""
-    listed = _plain(values)
-    if not isinstance(listed, list | tuple) or not all(_is_integer(index) and index >= 0 for index in listed):
-        raise ValueError(f"{where} is {short(listed)}; allowed are lists of indices from 0")
-    return [int(index) for index in listed]
-
-
 def _scores(row: object, where: str) -> list[float]:
     """The scores of the replies of an item."""
     values = _plain(row)
@@ -637,7 +587,6 @@ def _right(row: Any, where: str) -> int:
 # How the predictions and the references of a task are read.
 READERS: dict[str, tuple[Reader, Reader]] = {
     CROSSED: (_probability, _crossed_row),
-    DECODE: (_decode_row, _decode_reference),
     SELECTION: (_scores, _right),
 }
 ROW_TASKS = tuple(READERS)
@@ -781,7 +730,6 @@ class CDConvMetric(evaluate.Metric):
         integer, text, number = map(datasets.Value, ("int64", "string", "float64"))
         pairs = {  # predictions and references
             CROSSED: [(number, {"id": text, "item": text, "label": integer})],
-            DECODE: [({"label": integer, "evidence": datasets.List(integer)},) * 2],
             SELECTION: [(datasets.List(number), integer)],
         }.get(self.task, [(predicted, right) for predicted in (integer, text) for right in (integer, text)])
         return evaluate.MetricInfo(

@@ -1,10 +1,9 @@
-"""The figures of replies, DECODE and selection equal scikit-learn's or counts by hand."""
+"""The figures of replies, crossed chats and selection equal scikit-learn's or counts by hand."""
 
 import numpy as np
 import pytest
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import (
-    accuracy_score,
     label_ranking_average_precision_score,
     precision_recall_fscore_support,
     roc_auc_score,
@@ -13,58 +12,6 @@ from sklearn.metrics import (
 
 from contradiction.data.corpora.crossed import Quadruple, read
 from evaluate_metric.evaluate_metric import CDConvMetric, calibration_error, score, score_replies, score_rows
-
-MESSAGES = 6
-
-
-def chats(draw, count):
-    """Random labels and evidence. Contradictions have evidence in the references, but not always in the predictions."""
-    truth, called = draw.integers(2, size=(2, count))
-    gold, named = draw.random((2, count, MESSAGES)) < 0.3
-    gold[:, 0] |= ~gold.any(axis=1)
-    gold, named = gold & (truth[:, None] == 1), named & (called[:, None] == 1)
-    rows = [
-        [
-            {"label": int(label), "evidence": np.flatnonzero(row).tolist()}
-            for label, row in zip(labels, mask, strict=True)
-        ]
-        for labels, mask in ((truth, gold), (called, named))
-    ]
-    return rows, (truth, called, gold, named)
-
-
-def test_decode_figures_equal_scikit_learns():
-    (references, predictions), (truth, called, gold, named) = chats(np.random.default_rng(0), 300)
-    figures = score_rows(references, predictions, "decode")
-    assert figures["n"] == 300 and figures["accuracy"] == accuracy_score(truth, called)
-    expected = precision_recall_fscore_support(truth, called, average="binary")[:3]
-    assert (figures["precision"], figures["recall"], figures["f1"]) == pytest.approx(expected)
-    marked = truth == 1
-    expected = precision_recall_fscore_support(gold[marked], named[marked], average="micro")[:3]
-    assert tuple(figures[f"evidence_{name}"] for name in ("precision", "recall", "f1")) == pytest.approx(expected)
-    strict = (truth == called) & (gold == named).all(axis=1)
-    assert figures["strict_accuracy"] == pytest.approx(strict.mean())
-
-
-def test_a_contradiction_without_marked_evidence_counts_only_for_its_label():
-    unmarked, marked = {"label": 1, "evidence": []}, {"label": 1, "evidence": [0]}
-    scores = score_rows([unmarked, marked], [{"label": 1, "evidence": [3]}, marked], "decode")
-    assert (scores["evidence_precision"], scores["strict_accuracy"], scores["accuracy"]) == (1.0, 1.0, 1.0)
-    scores = score_rows([unmarked, {"label": 0, "evidence": []}], [marked, marked], "decode")
-    assert (scores["evidence_f1"], scores["strict_accuracy"], scores["recall"]) == (None, None, 1.0)
-
-
-def test_a_reference_without_marked_evidence_may_say_none_as_the_data_set_does(tmp_path):
-    predictions = [{"label": 1, "evidence": [3]}, {"label": 1, "evidence": [0]}, {"label": 0, "evidence": []}]
-    unmarked, empty = (
-        [{"label": 1, "evidence": none}, {"label": 1, "evidence": [0]}, {"label": 0, "evidence": none}]
-        for none in (None, [])
-    )
-    metric = CDConvMetric(config_name="decode", cache_dir=str(tmp_path))
-    scores = metric.compute(predictions=predictions, references=unmarked)
-    assert scores == score_rows(empty, predictions, "decode") and scores["strict_accuracy"] == 1
-    with pytest.raises(ValueError, match=r"predictions\[0\]\['evidence'\] is None; allowed are lists"):
-        metric.compute(predictions=unmarked, references=empty)
 
 
 def test_selection_figures_equal_scikit_learns():
@@ -153,6 +100,23 @@ def test_evidence_is_counted_over_contradictions_whose_evidence_is_marked():
     assert {"evidence_f1", "strict_accuracy"}.isdisjoint(unmarked)
 
 
+def test_evidence_is_scored_as_by_scikit_learn():
+    draw = np.random.default_rng(0)
+    truth, called = draw.integers(2, size=(2, 300))
+    gold, named = draw.random((2, 300, 6)) < 0.3
+    gold[:, 0] |= ~gold.any(axis=1)  # every contradiction has evidence
+    gold, named = gold & (truth[:, None] == 1), named & (called[:, None] == 1)
+    indices = [[np.flatnonzero(row).tolist() for row in mask] for mask in (gold, named)]
+    figures = score_replies(truth, called, "2-class", evidence=indices[0], named_evidence=indices[1], bootstrap=50)
+    expected = precision_recall_fscore_support(gold[truth == 1], named[truth == 1], average="micro")[:3]
+    names = [f"evidence_{name}" for name in ("precision", "recall", "f1")]
+    assert [figures[name] for name in names] == pytest.approx(expected)
+    assert figures["strict_accuracy"] == pytest.approx(((truth == called) & (gold == named).all(axis=1)).mean())
+    for name in (*names, "strict_accuracy"):
+        low, high = figures["interval"][name]
+        assert 0 <= low < figures[name] < high <= 1
+
+
 def test_rows_of_one_item_are_resampled_together():
     """Four copies of a row add no information: the interval is that of the rows without the copies."""
     draw = np.random.default_rng(9)
@@ -171,27 +135,20 @@ def test_intervals_are_as_wide_as_those_of_resampled_rows():
     hits = scores.argmax(axis=1) == rights
     expected = np.quantile([hits[draw.integers(150, size=150)].mean() for _ in range(2000)], [0.025, 0.975])
     assert [low, high] == pytest.approx(expected, abs=0.02)
-    (references, predictions), _ = chats(draw, 100)
-    interval = score_rows(references, predictions, "decode", bootstrap=200)["interval"]
-    assert all(
-        0 <= interval[name][0] <= interval[name][1] <= 1 for name in ("accuracy", "evidence_f1", "strict_accuracy")
-    )
 
 
 @pytest.mark.parametrize(
     ("task", "references", "predictions", "message"),
     [
-        ("decode", [{"label": 1}], [{"label": 1, "evidence": []}], r"references\[0\] is \{'label': 1\}; allowed"),
-        ("decode", [{"label": 2, "evidence": []}], [], r"references\[0\]\['label'\] is 2; allowed for 2-class"),
         ("selection", [4], [[0.1, 0.2]], r"references\[0\] is 4; predictions\[0\] has 2 scores"),
         ("selection", [0], [[0.1, float("nan")]], r"predictions\[0\] is \[0.1, nan\]; allowed"),
         ("selection", [0, 1], [[0.1, 0.2]], "lengths differ"),
         ("selection", [], [], "are empty"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 4}], [0.1], r"references\[0\]\['label'\] is 4"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [1.1], r"predictions\[0\] is 1.1; allowed are prob"),
-        ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [0.1], "lack a row of item 't'"),
-        ("crossed", [{"id": "t-good", "item": "t", "label": 0}] * 2, [0.1] * 2, "second consistent reply .* 't-good'"),
-        ("nli", [0], [0], "the task is 'nli'; allowed are 'crossed', 'decode', 'sel"),
+        ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [0.1], "item 't' twice or not at all"),
+        ("crossed", [{"id": "t-good", "item": "t", "label": 0}] * 2, [0.1] * 2, "item 't' twice or"),
+        ("nli", [0], [0], "the task is 'nli'; allowed are 'crossed', 'sel"),
     ],
 )
 def test_the_error_names_an_invalid_row(task, references, predictions, message):
@@ -214,12 +171,7 @@ def test_evaluate_loads_the_config_of_crossed_chats(tmp_path):
         CDConvMetric(cache_dir=str(tmp_path)).compute(predictions=[0], references=[0], threshold=0.5)
 
 
-def test_evaluate_loads_both_configs(tmp_path):
-    (references, predictions), _ = chats(np.random.default_rng(3), 20)
-    metric = CDConvMetric(config_name="decode", cache_dir=str(tmp_path))
-    metric.add(prediction=predictions[0], reference=references[0])
-    metric.add_batch(predictions=predictions[1:], references=references[1:])
-    assert metric.compute() == score_rows(references, predictions, "decode")
+def test_evaluate_loads_the_config_of_selection(tmp_path):
     ranked = CDConvMetric(config_name="selection", cache_dir=str(tmp_path))
     result = ranked.compute(predictions=[[0.5, 0.1], [0.2, 0.9]], references=[0, 0], bootstrap=10)
     assert (result["r1"], result["interval"]["resamples"]) == (0.5, 10)
