@@ -14,8 +14,8 @@ from contradiction.base_detector import BaseDetector
 from contradiction.conversation import Messages, Turn, read_turns
 from contradiction.decision import NO_RULE
 from contradiction.errors import InputError, kind_of
+from contradiction.inference import chosen_precision
 from contradiction.inference.base import AUTO, OnBatch
-from contradiction.inference.choice import chosen_precision
 from contradiction.inputs.views import TWO_TEXTS, VIEWS, Row, check_rows
 from contradiction.inputs.windows import MAX_TURNS, WINDOWED
 from contradiction.io import manifest
@@ -72,7 +72,7 @@ class ContradictionDetector(BaseDetector):
             view: the utterances that it reads, for a checkpoint whose configuration does not say.
             device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
             precision: ``fp32``, ``bf16`` or ``fp16``, see :func:`contradiction.methods.loading.load_classifier`; by
-                default the fastest, see :func:`contradiction.inference.choice.chosen_precision`.
+                default the fastest, see :func:`contradiction.inference.chosen_precision`.
             backend: ``torch``, ``onnx``, ``openvino`` or ``auto``; see ``load_classifier``.
             revision: the branch, tag or commit of a model on the Hub.
             threshold: the probability from which a reply is called a contradiction, or ``"precision>=0.8"``.

@@ -31,8 +31,8 @@ from contradiction.chats.messages import USUAL, Speakers
 from contradiction.chats.writers import ResumableOutput, ShownOutput
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inference import chosen_precision
 from contradiction.inference.base import AUTO, threads
-from contradiction.inference.choice import chosen_precision
 from contradiction.io.files import RECORD, sha256_of
 from contradiction.io.hub import fetch_file
 from contradiction.methods.loading import METHODS

@@ -83,7 +83,7 @@ def serve(
     import uvicorn
 
     from contradiction.detector import ContradictionDetector
-    from contradiction.inference.choice import chosen_precision
+    from contradiction.inference import chosen_precision
     from contradiction.serving.api import application
     from contradiction.serving.service import Service
 

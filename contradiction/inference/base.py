@@ -148,7 +148,7 @@ def threads() -> int:
     return usable_cores()
 
 
-AUTO = "auto"  # the fastest precision or backend, see ``contradiction.inference.choice``
+AUTO = "auto"  # the fastest precision or backend, see ``contradiction.inference``
 BACKENDS: dict[str, type[Backend]] = {}
 _Backend = TypeVar("_Backend", bound=Backend)
 

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from contradiction.errors import InputError, first_line
-from contradiction.inference.base import Backend, check_precision, register, threads
+from contradiction.inference.base import Backend, register, threads
 from contradiction.inference.torch_backend import check_fast_enough
 from contradiction.io import manifest
 from contradiction.io.environment import check_installed
@@ -61,13 +60,6 @@ class OnnxBackend(Backend):
     PACKAGES: ClassVar[Mapping[str, str]] = {"onnxruntime": "onnx"}
     PRECISIONS: ClassVar[tuple[str, ...]] = ("fp32",)
 
-    @classmethod
-    def version(cls) -> str:
-        """The version of the package, which onnxruntime-gpu and other distributions also provide."""
-        import onnxruntime
-
-        return onnxruntime.__version__
-
     def __init__(self, session: Session, config: Mapping[str, Any], tokenizer: "PreTrainedTokenizerBase") -> None:
         self.session, self.config, self.tokenizer = session, config, tokenizer
         self.max_length = int(session.metadata.get(MAX_LENGTH) or tokenizer.model_max_length)
@@ -80,7 +72,7 @@ class OnnxBackend(Backend):
         Raises:
             InputError: also where the model has no such file, or the file was made from other weights.
         """
-        if check_precision(precision) not in cls.PRECISIONS:
+        if precision not in cls.PRECISIONS:
             raise InputError(f"{name}: the backend {cls.NAME} has no {precision}; the backend torch has it")
         if device not in (None, "cpu"):
             raise InputError(f"{name}: the backend {cls.NAME} runs on the CPU, not on {device!r}")
@@ -145,19 +137,18 @@ class OpenVinoBackend(OnnxBackend):
     PRECISIONS = ("fp32", "bf16")
 
     @classmethod
-    def version(cls) -> str:
-        """See :meth:`OnnxBackend.version`."""
-        return _import().__version__
-
-    @classmethod
     def _open(cls, file: Path, precision: str) -> Session:
+        # Without the telemetry package, which would report the import over the network: None blocks its import.
+        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+        import openvino
+
         check_fast_enough(precision, "cpu", str(file))
         options = {
             "INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16"}[precision],
             "INFERENCE_NUM_THREADS": threads(),
             "PERFORMANCE_HINT": "LATENCY",  # one batch at a time, on all threads
         }
-        core = _import().Core()
+        core = openvino.Core()
         try:
             model = core.read_model(file)
             request = core.compile_model(model, "CPU", options).create_infer_request()
@@ -172,11 +163,3 @@ class OpenVinoBackend(OnnxBackend):
         framework = dict(model.get_rt_info().items()).get("framework", {})  # the metadata of an ONNX file
         metadata = {name: value.value for name, value in framework.items()}
         return Session(metadata, [node.get_any_name() for node in model.inputs], run)
-
-
-def _import() -> ModuleType:
-    """Imports OpenVINO without its telemetry package, which would report the import over the network."""
-    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # None blocks the import
-    import openvino
-
-    return openvino

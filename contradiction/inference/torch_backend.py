@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from contradiction.errors import InputError, first_line
-from contradiction.inference.base import Backend, check_precision, register, threads
+from contradiction.inference.base import Backend, register, threads
 from contradiction.inputs.tokenization import max_length_of
 from contradiction.io.pretrained import check_vocabulary, check_weights, load_model, load_tokenizer, loading
 
@@ -31,7 +31,7 @@ class TorchBackend(Backend):
         name: the name of the model in error messages.
 
     Raises:
-        InputError: the precision is unknown, or slower than fp32 on the device of the model.
+        InputError: the precision is slower than fp32 on the device of the model.
     """
 
     NAME = "torch"
@@ -43,7 +43,7 @@ class TorchBackend(Backend):
         precision: str = "fp32",
         name: str = "model",
     ) -> None:
-        check_fast_enough(check_precision(precision), model.device.type, name)
+        check_fast_enough(precision, model.device.type, name)
         self.model, self.tokenizer, self.precision = model.eval(), tokenizer, precision
         self.config = {**model.config.to_dict(), "id2label": model.config.id2label or {}}
         self.max_length = max_length_of(model, tokenizer)
@@ -51,7 +51,6 @@ class TorchBackend(Backend):
     @classmethod
     def load(cls, name: str | Path, *, device: str | None = None, precision: str = "fp32") -> Self:
         """Loads a checkpoint in float32 and its tokenizer; see :meth:`Backend.load`."""
-        check_precision(precision)  # before a large model is loaded
         if find_spec("torch") is None:
             raise InputError(
                 f"{name}: PyTorch is missing: pip install torch; or run an exported file with another backend"

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 from contradiction.decision import NO_RULE, Rule
 from contradiction.errors import InputError
+from contradiction.inference import load_backend
 from contradiction.inference.base import Backend, OnBatch, Scores
-from contradiction.inference.choice import load_backend
 from contradiction.inputs.tokenization import has_known_token
 from contradiction.inputs.views import CHINESE_ONLY_KEY, OPENINGS_KEY, VIEW_KEY, VIEWS, Row, model_input, normalize
 from contradiction.io import manifest

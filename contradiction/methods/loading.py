@@ -54,7 +54,7 @@ def load_classifier(
         precision: one of ``contradiction.inference.base.PRECISIONS``. ``bf16`` is faster on a CPU with the
             instructions, and changes probabilities a little (``docs/operators.md`` has figures); ``fp16`` is for GPUs.
         backend: what runs the encoders, a key of ``contradiction.inference.base.BACKENDS``; ``auto`` takes the
-            faster on this machine, see :func:`contradiction.inference.choice.load_backend`.
+            faster on this machine, see :func:`contradiction.inference.load_backend`.
         revision: the branch, tag or commit of a model on the Hub.
 
     Raises:
