@@ -4,22 +4,12 @@ import logging
 import sys
 from collections.abc import Callable
 from importlib import metadata
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from contradiction import __version__
-from contradiction.commands import (
-    data,
-    demo,
-    detect,
-    evaluate,
-    probe,
-    publish,
-    serve,
-    train,
-)
+from contradiction.commands import data, demo, detect, evaluate, probe, publish, serve, train
 from contradiction.errors import CLOSED_PIPE, INTERRUPTED, InputError
 
 app = typer.Typer(
@@ -32,15 +22,11 @@ app = typer.Typer(
 # The help shows these panels. Typer lists the commands of a panel before those that have subcommands.
 PANELS: dict[str, list[Callable[..., object] | tuple[str, typer.Typer]]] = {
     "Use": [detect.detect, serve.serve, serve.space, serve.review, ("probe", probe.app), demo.demo],
-    "Train": [
-        train.train, train.adapt, train.calibrate, train.ensemble
-    ],
-    "Evaluate": [
-        evaluate.evaluate, train.cascade,
-    ],
+    "Train": [train.train, train.adapt, train.calibrate, train.ensemble],
+    "Evaluate": [evaluate.evaluate, train.cascade],
     "Publish": [publish.export, publish.card, ("push", publish.app)],
     "Data": [("data", data.app), ("corpora", data.corpora_app)],
-}  # fmt: skip
+}
 for panel, commands in PANELS.items():
     for command in commands:
         if isinstance(command, tuple):
@@ -73,37 +59,6 @@ def _root(
     pass
 
 
-class _Flags:
-    """The help names no type for a flag, because a flag takes no value."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for param in params:
-            if getattr(param, "is_bool_flag", False):
-                param.metavar = ""
-        return params
-
-
-class _Command(_Flags, TyperCommand):
-    pass
-
-
-class _Group(_Flags, TyperGroup):
-    pass
-
-
-def _use_classes(group: typer.Typer) -> None:
-    group.info.cls = _Group
-    for command in group.registered_commands:
-        command.cls = _Command
-    for subgroup in group.registered_groups:
-        if subgroup.typer_instance:
-            _use_classes(subgroup.typer_instance)
-
-
-_use_classes(app)
-
-
 def main(app: typer.Typer = app) -> None:
     """Runs a command line, by default `cdconv`; a user error prints one line to stderr and exits with code 2."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
@@ -124,7 +79,8 @@ def main(app: typer.Typer = app) -> None:
             sys.exit(2)
         _fail(_usage_message(error))
     except _user_errors() as error:
-        _fail(_os_message(error) if isinstance(error, OSError) else str(error))
+        parts = (error.filename, error.strerror) if isinstance(error, OSError) else ()
+        _fail(": ".join(str(part) for part in parts if part) or str(error))
 
 
 def script(command: Callable[..., object]) -> typer.Typer:
@@ -143,10 +99,6 @@ def _usage_message(error: typer.TyperException) -> str:
 
     value = error.__cause__.errors()[0]["input"] if isinstance(error.__cause__, ValidationError) else None
     return message if value is None or repr(value) in message else f"{message}; it is {value!r}"
-
-
-def _os_message(error: OSError) -> str:
-    return ": ".join(str(part) for part in (error.filename, error.strerror) if part) or str(error)
 
 
 def _user_errors() -> tuple[type[Exception], ...]:

@@ -13,12 +13,12 @@ from contradiction.data import labelled
 from contradiction.data.splits import Data
 from contradiction.errors import InputError
 from contradiction.evaluation.chat_calibration import Calibrated, fit
+from contradiction.evaluation.model_card import model_card, write_cards
 from contradiction.inference.base import OnBatch
 from contradiction.io.files import check_new, new_folder
 from contradiction.labels import CONTRADICTION, NON_CONTRADICTION
 from contradiction.methods.loading import fetch, find_model, load_classifier, save_rule
 from contradiction.paths import SHIPPED
-from contradiction.reports.model_card import model_card, write_cards
 from contradiction.training import leakage, record
 from contradiction.training.accelerators import fast_precision, processes
 from contradiction.training.recipe import Recipe, in_tables, load_recipe, require_folders

@@ -16,8 +16,9 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from contradiction import ContradictionDetector, page, paths
+from contradiction import ContradictionDetector, paths
 from contradiction.chats.readers import read_pasted
+from contradiction.commands import serve
 from contradiction.io import files
 from contradiction.serving.review import application
 from contradiction.serving.review_store import LabelStore
@@ -39,7 +40,7 @@ def main() -> None:
         if folder:
             take_report(browser, folder / "report.html", FOLDER / "probe-report.png")
         else:
-            demo, url = page.app().serve(ContradictionDetector.from_pretrained(paths.SHIPPED), "127.0.0.1")
+            demo, url = serve.page().serve(ContradictionDetector.from_pretrained(paths.SHIPPED), "127.0.0.1")
             try:
                 for name, language in LANGUAGES.items():
                     take_page(browser, url, FOLDER / name, language)

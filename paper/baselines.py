@@ -24,10 +24,10 @@ from contradiction.data.splits import (
 from contradiction.errors import InputError
 from contradiction.evaluation.baselines import FEATURES
 from contradiction.evaluation.results import BASELINE
+from contradiction.evaluation.tables import score_table
 from contradiction.inputs.views import CONVERSATION, VIEWS
 from contradiction.labels import CONFIGS, has_two_texts
 from contradiction.methods.ngrams import LinearModel
-from contradiction.reports.tables import score_table
 from paper.saved_results import add, evaluation
 
 CONVERSATIONS = tuple(config for config in CONFIGS if not has_two_texts(config))

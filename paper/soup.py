@@ -149,7 +149,7 @@ def main(
     data: DataOption = DATA,
 ) -> None:
     """Averages the weights of runs that started from the same checkpoint. The result is as fast as one model."""
-    from contradiction.reports.model_card import write_cards
+    from contradiction.evaluation.model_card import write_cards
 
     write_cards(soup(models, out, data=data))
     print(f"{out}: the mean of {len(models)} models; next: cdconv evaluate {out} --split validation")

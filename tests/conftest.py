@@ -131,7 +131,7 @@ def _build(source: str, parent: Path) -> Path:
     from helpers.corpora import sharing_crossed
 
     from contradiction.data import build
-    from contradiction.reports.tables import baseline_table
+    from contradiction.evaluation.tables import baseline_table
 
     with sharing_crossed():
         repo = build.build(build.find(source), parent / "cdconv", baselines=baseline_table())

@@ -13,9 +13,9 @@ from contradiction.data import nli
 from contradiction.data.corpora.crossed import FOLDER, Pair, Quadruple, batches, read_batch
 from contradiction.data.splits import load_split, of_bot
 from contradiction.errors import InputError
+from contradiction.evaluation.model_card import model_card
 from contradiction.io.files import read_json
 from contradiction.labels import LABELS
-from contradiction.reports.model_card import model_card
 from contradiction.training import augmentation, record
 from contradiction.training.augmentation import (
     context_negative_rows,

@@ -18,8 +18,8 @@ from contradiction.conversation import read_turns
 from contradiction.data import build, checklists
 from contradiction.data.splits import fingerprint, load_split
 from contradiction.errors import InputError
+from contradiction.evaluation.tables import baseline_table
 from contradiction.paths import SAMPLE
-from contradiction.reports.tables import baseline_table
 
 pytestmark = pytest.mark.usefixtures("crossed_once")
 

@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose
 from scipy.special import softmax
 
 from contradiction.errors import InputError
+from contradiction.evaluation.model_card import model_card
 from contradiction.io.files import read_json
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.ngrams import LinearModel
-from contradiction.reports.model_card import model_card
 from contradiction.training import distillation, loop, record
 from contradiction.training.augmentation import training_rows, transfer_rows
 from contradiction.training.distillation import soft_labels

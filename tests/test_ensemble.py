@@ -16,12 +16,12 @@ from contradiction.data.splits import load_split, of_bot
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
+from contradiction.evaluation.model_card import model_card
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.loading import load_rule, name_with_digest, save_rule
-from contradiction.reports.model_card import model_card
 from contradiction.training import record
 from contradiction.training.merging import ensemble
 from contradiction.training.recipe import Recipe

@@ -20,12 +20,12 @@ from contradiction.evaluation import results
 from contradiction.evaluation.baselines import baselines
 from contradiction.evaluation.evaluate import score
 from contradiction.evaluation.sets import load, spread
+from contradiction.evaluation.tables import evaluation_notes as notes
+from contradiction.evaluation.tables import evaluation_tables as tables
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import CATEGORIES, LABELS
 from contradiction.methods.loading import load_classifier
 from contradiction.probing.shares import find_accuracy
-from contradiction.reports.tables import evaluation_notes as notes
-from contradiction.reports.tables import evaluation_tables as tables
 from contradiction.training import leakage, record
 from contradiction.verdict import Verdict
 

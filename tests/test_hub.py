@@ -21,13 +21,13 @@ from transformers import BertForSequenceClassification
 
 from contradiction import paths, publishing
 from contradiction.decision import Rule
+from contradiction.evaluation.model_card import model_card
 from contradiction.export import export_onnx
 from contradiction.io import hub as hub_module
 from contradiction.io import manifest
 from contradiction.io.files import RECORD, write_json
 from contradiction.labels import LABELS, STAGES
 from contradiction.methods.loading import load_rule, save_rule, write_manifests
-from contradiction.reports.model_card import model_card
 from contradiction.training import record
 
 REPOS = {

@@ -16,9 +16,9 @@ from contradiction.data.splits import SPLITS, languages_of, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import chat_calibration
+from contradiction.evaluation.model_card import licence_of
 from contradiction.io.files import locked
 from contradiction.methods.loading import load_rule
-from contradiction.reports.sources import licence_of
 from contradiction.runs import adapt
 from contradiction.serving.review_store import LabelStore
 from contradiction.training import leakage, record

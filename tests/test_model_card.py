@@ -12,13 +12,14 @@ import pytest
 from helpers.runs import train, with_options
 
 from contradiction import cli, paths
+from contradiction.conversation import alternating
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation import results
+from contradiction.evaluation import model_card, results
+from contradiction.evaluation.card_use import CHINESE_EXAMPLE
 from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.publishing import code_on_the_hub
-from contradiction.reports import card_example, model_card, sources
 from contradiction.training import record
-from contradiction.training.recipe import Recipe, load_recipe, recipe_files
+from contradiction.training.recipe import Recipe, load_recipe
 from contradiction.training.run import run_request
 from paper import saved_results
 from paper.grid import same_request
@@ -131,42 +132,35 @@ def test_a_card_says_how_the_model_was_trained(quick_model, tmp_path):
     assert not any(word in (quick_model / "README.md").read_text("utf-8") for word in ("distilled", "crossed"))
 
 
-def test_evaluations_stay_with_a_model_whose_origin_is_added_later(quick_model, tmp_path):
+def test_evaluations_belong_to_the_run_of_the_weights_even_if_entries_are_added_later(quick_model, tmp_path):
     run = record.read(quick_model)
-    kept = tmp_path / "kept"
-    write_json(
-        kept / "a.json", {**WHOLE, "name": "own", "kind": "detector", "config": "4-class", "split": "test", "run": run}
-    )
     other = {**run, "epochs": [{**run["epochs"][0], "train_loss": 0.0}]}
-    write_json(kept / "b.json", {**WHOLE, "name": "other", "kind": "detector", "config": "4-class", "run": other})
-    write_json(kept / "c.json", {**WHOLE, "name": "elsewhere", "kind": "detector", "config": "4-class", "run": {}})
-    copy = changed(quick_model, tmp_path / "copy", base_model=E5, note="It was changed.", hardware="another")
-    assert [result["name"] for result in results.evaluations_of(copy, kept)] == ["own"]
-    assert [result["name"] for result in results.evaluations_of(quick_model, kept)] == ["own"]
-
-
-def test_runs_of_a_soup_or_of_stages_identify_the_weights(quick_model, tmp_path):
-    run = record.read(quick_model)
-    for key, value, other in (
-        ("soup", [run, run], [run, {**run, "epochs": []}]),
-        ("stages", {"history": run}, {"history": {**run, "best_epoch": 7}}),
-    ):
-        copy = changed(quick_model, tmp_path / key, **{key: value})
-        kept = tmp_path / f"{key}-kept"
-        for name, parts in (("own", value), ("other", other)):
-            evaluation = {**WHOLE, "name": name, "kind": "detector", "config": "4-class", "split": "test"}
-            write_json(kept / f"{name}.json", {**evaluation, "run": {**run, key: parts}})
+    added = {"base_model": E5, "note": "It was changed.", "hardware": "another"}
+    for number, (own, others, entries) in enumerate((
+        (run, [other, {}], added),
+        ({**run, "soup": [run, run]}, [{**run, "soup": [run, other]}], {"soup": [run, run]}),
+        ({**run, "stages": {"history": run}}, [{**run, "stages": {"history": other}}], {"stages": {"history": run}}),
+    )):  # fmt: skip
+        kept = tmp_path / str(number)
+        for place, saved in enumerate((own, *others)):
+            values = {"name": "other" if place else "own", "kind": "detector", "run": saved}
+            write_json(kept / f"{place}.json", {**WHOLE, **values})
+        copy = changed(quick_model, tmp_path / f"copy-{number}", **entries)
         assert [result["name"] for result in results.evaluations_of(copy, kept)] == ["own"]
 
 
-def test_the_shipped_card_credits_the_sources_of_the_detector():
+def test_a_card_credits_the_sources_of_the_model():
     from huggingface_hub import ModelCard
 
-    assert ModelCard(CARD).data.base_model == E5
-    run = record.read(paths.SHIPPED)
-    assert sources.credits_sentence([run["base_model"]], run["corpora"]) in CARD
-    for name, licence in ((E5, "MIT"), ("OCNLI", "cc-by-nc-2.0"), ("CMNLI", "licence not stated")):
-        assert re.search(rf"\[{name}\]\(https://\S+\) \({re.escape(licence)}\)", CARD), name
+    for folder, kind, base, licence in (
+        (paths.SHIPPED, "encoder", E5, "MIT"),
+        (paths.SHIPPED.with_name("qwen-0.5b"), "language model", "Qwen/Qwen2.5-Coder-0.5B-Instruct", "Apache-2.0"),
+    ):
+        card, run = ModelCard.load(folder / "README.md"), record.read(folder)
+        assert card.data.base_model == base
+        assert f"the {kind} [{base}](https://huggingface.co/{base}) ({licence})" in card.text
+        assert model_card.credits_sentence([base], run["corpora"], kind) in card.text
+        assert re.search(r"\[CMNLI\]\(https://\S+\) \(licence not stated\)", card.text)
 
 
 def test_code_for_the_hub_names_the_repo_and_leaves_other_models_alone():
@@ -194,9 +188,8 @@ def test_a_detector_that_cannot_read_the_example_gets_a_card_without_an_answer(q
     }
     (folder / "tokenizer.json").write_text(json.dumps(words), encoding="utf-8")
     (folder / "SHA256SUMS").unlink()  # it lists the earlier tokenizer
-    assert (
-        ContradictionDetector.from_pretrained(folder)(card_example.chat_of(card_example.CHINESE_EXAMPLE)).label is None
-    )
+    chat = alternating(CHINESE_EXAMPLE[column] for column in ("u1", "b1", "u2", "b2"))
+    assert ContradictionDetector.from_pretrained(folder)(chat).label is None
     card = str(model_card.model_card(folder))
     assert "from_pretrained(" in card
     assert "This verdict is wrong" not in card
@@ -236,13 +229,6 @@ def test_a_hub_id_is_its_own_origin_and_random_weights_have_none():
     assert record.base_model_of_recipe(recipe(OTHER, base_model=E5)) == OTHER
     assert record.base_model_of_recipe(recipe(f"{OTHER}@v1")) == OTHER
     assert record.base_model_of_recipe(load_recipe("tiny")) is None
-
-
-def test_recipes_that_start_from_an_nli_stage_name_its_backbone():
-    starts = {name: load_recipe(name) for name in recipe_files()}
-    after = [recipe for recipe in starts.values() if recipe.model.backbone == "runs/e5-small-nli"]
-    assert after
-    assert {path.model.base_model for path in after} == {starts["e5-small-nli"].model.backbone}
 
 
 def test_a_chain_of_runs_passes_the_origin_on_and_resumes_whatever_it_is(random_model, sample_repo, tmp_path):

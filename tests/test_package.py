@@ -68,9 +68,10 @@ def test_the_wheel_contains_every_part_of_the_checkout(environment):
 def test_recipes_are_found_by_name_and_the_package_contains_the_page_and_the_metric(call, environment):
     code = (
         "from importlib.util import find_spec\n"
-        "from contradiction import page, paths; from contradiction.training.recipe import load_recipe\n"
+        "from contradiction import paths\nfrom contradiction.commands.serve import page\n"
+        "from contradiction.training.recipe import load_recipe\n"
         "assert paths.CHECKOUT is None and not paths.SHIPPED.exists()\n"
-        "print(load_recipe('tiny').data.config, page.app().__file__, "
+        "print(load_recipe('tiny').data.config, page().__file__, "
         "*(find_spec(name).origin for name in ('evaluate_metric.evaluate_metric', 'contradiction.cdconv')))"
     )
     done = call("python", "-c", code)

@@ -17,8 +17,8 @@ def test_the_image_contains_the_shipped_detector():
     ("arguments", "environment", "message"),
     [
         (["--token", ""], {}, "the token is empty"),
-        (["--token", "geheim "], {}, "the token begins or ends with a space"),
-        ([], {"CDCONV_TOKEN": ""}, "CDCONV_TOKEN is empty"),
+        (["--token", "geheim "], {}, "begins or ends with a space"),
+        ([], {"CDCONV_TOKEN": ""}, "the token is empty"),
         (["--threshold", "precision>=2"], {}, "a precision is above 0 and at most 1"),
         (["--revision", "v1"], {}, "a folder, which has no revision 'v1'"),
     ],
@@ -36,7 +36,7 @@ def test_the_command_rejects_unusable_options_before_it_starts(
 def test_the_options_of_the_command_are_the_defaults_of_requests(run, random_model, monkeypatch):
     apps = []
     monkeypatch.setattr("uvicorn.run", lambda app, **options: apps.append(app))
-    monkeypatch.setattr("contradiction.page.check_address", lambda *args: None)
+    monkeypatch.setattr("contradiction.commands.serve._check_address", lambda *args: None)
     options = ("--category", "history", "--max-turns", "1", "--device", "cpu")
     code, _, error = run("serve", "--model", random_model("4-class"), "--threshold", "0", *options)
     assert code == 0, error
@@ -66,7 +66,7 @@ def test_the_page_answers_at_the_address_that_is_printed_and_at_no_other(run, mo
     file.write_text(line(), encoding="utf-8")
     apps = []
     monkeypatch.setattr("uvicorn.run", lambda app, **options: apps.append(app))
-    monkeypatch.setattr("contradiction.page.check_address", lambda *args: None)
+    monkeypatch.setattr("contradiction.commands.serve._check_address", lambda *args: None)
     code, out, _ = run("review", file, "--host", host, "--port", 7861)
     address = f"http://{shown}:7861/"
     assert code == 0 and f"{address} " in out

@@ -8,9 +8,9 @@ from helpers.runs import train
 from safetensors.torch import load_file
 
 from contradiction.errors import InputError
+from contradiction.evaluation.model_card import model_card
 from contradiction.export import export
 from contradiction.io.files import read_json, write_json
-from contradiction.reports.model_card import model_card
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
 from paper.soup import soup

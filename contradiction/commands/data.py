@@ -60,7 +60,7 @@ def build(
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
     from contradiction.data import build
-    from contradiction.reports.tables import baseline_table
+    from contradiction.evaluation.tables import baseline_table
 
     raw = find(source)
     content = "six configs and four checklists" if checklists else "six configs"

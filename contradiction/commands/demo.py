@@ -1,7 +1,7 @@
 """The command ``cdconv demo``: the commands for data, training, evaluation and the page, one after another."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -9,11 +9,8 @@ from contradiction.commands.common import DATA, SHIPPED
 from contradiction.commands.data import SourceOption, find
 from contradiction.commands.evaluate import evaluate
 from contradiction.commands.publish import card
-from contradiction.commands.serve import LOOPBACK, space
+from contradiction.commands.serve import LOOPBACK, check_page, space
 from contradiction.commands.train import say_what_follows
-
-if TYPE_CHECKING:
-    from contradiction.training.recipe import Recipe
 
 DEMO = "runs/demo"  # the model folder of the demo
 
@@ -29,11 +26,10 @@ def demo(
 ) -> None:
     """Builds the data, trains a detector or takes the shipped one, evaluates it, and opens the page."""
     from contradiction.data import build
-    from contradiction.page import check_ready
-    from contradiction.reports.tables import baseline_table
+    from contradiction.evaluation.tables import baseline_table
 
     if open_page:
-        check_ready(LOOPBACK, port)
+        check_page(LOOPBACK, port)
     raw = find(source, fall_back=source is None)
     data, out = (DATA, Path(DEMO)) if raw.kind == "release" else (f"{DATA}-{raw.kind}", Path(f"{DEMO}-{raw.kind}"))
     typer.secho("1. data set", bold=True)
@@ -41,9 +37,7 @@ def demo(
     typer.echo(f"{data}: six configs from {raw.path}, and the configs crossed, crossed-long and crossed-en")
     typer.secho("2. detector", bold=True)
     shipped = Path(SHIPPED)
-    if not shipped.exists():  # the installed package has none
-        train = True
-    if train or backbone:
+    if train or backbone or not shipped.exists():  # the installed package has no shipped detector
         model = _trained(out, backbone, data)
     else:
         model = shipped
@@ -60,26 +54,11 @@ def demo(
 
 def _trained(out: Path, backbone: str | None, data: str) -> Path:
     from contradiction.runs import train
-    from contradiction.training.recipe import load_recipe
 
-    recipe = load_recipe("flatten-4-class").with_changes(backbone=backbone) if backbone else load_recipe("tiny")
     if backbone:
         out = out.with_name(f"{out.name}-{Path(backbone).name}")
     else:
         typer.echo("a small encoder, trained from scratch: it only shows the steps, and its scores are low")
-    _set_aside_another_run(out, recipe, data)
-    train(recipe, data, out, resume=True)
+    train("flatten-4-class" if backbone else "tiny", data, out, resume=True, backbone=backbone)
     say_what_follows(out, data)
     return out
-
-
-def _set_aside_another_run(out: Path, recipe: "Recipe", data: str) -> None:
-    """Renames a run of another recipe or other data, so that the demo can use the name without deleting the run."""
-    from contradiction.training import record
-    from contradiction.training.run import run_request
-
-    for place in (out, out.with_name(f"{out.name}.partial")):
-        if place.exists() and record.recorded_request(place) != run_request(recipe, data):
-            number = next(n for n in range(1, 10_000) if not place.with_name(f"{place.name}.{n}").exists())
-            place.rename(place.with_name(f"{place.name}.{number}"))
-            typer.echo(f"{place}: has another recipe or other data; renamed to {place.name}.{number}")

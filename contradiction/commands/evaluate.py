@@ -69,9 +69,9 @@ def evaluate(
     """
     from contradiction.detector import ContradictionDetector, check_rule
     from contradiction.evaluation.evaluate import evaluate as run
+    from contradiction.evaluation.tables import evaluation_notes, evaluation_tables
     from contradiction.inference import chosen_precision
     from contradiction.methods.loading import load_classifier
-    from contradiction.reports.tables import evaluation_notes, evaluation_tables
 
     if json:
         check_file(json)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def card(model: TrainedModelArgument, results: ResultsOption = RESULTS) -> None:
     """Writes the card of a model from the record of its run and its saved evaluations."""
+    from contradiction.evaluation.model_card import model_card
     from contradiction.evaluation.results import check_folder, evaluations_of
     from contradiction.io.files import write_text
-    from contradiction.reports.model_card import model_card
 
     check_folder(results)
     evaluations = evaluations_of(model, results)

@@ -1,13 +1,16 @@
 """The commands ``cdconv serve``, ``cdconv space`` and ``cdconv review``: the service and the pages."""
 
+import importlib
 import ipaddress
 import os
+import socket
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
 
-from contradiction.chats.messages import Speakers
 from contradiction.commands.common import (
     SHIPPED,
     BackendOption,
@@ -28,10 +31,12 @@ from contradiction.commands.common import (
     say,
     say_precision,
     show,
+    speakers_of,
 )
 from contradiction.errors import InputError
 from contradiction.inputs.windows import MAX_TURNS
 from contradiction.io.environment import check_installed
+from contradiction.paths import SPACE
 from contradiction.settings import Limits
 
 DEFAULT = Limits()
@@ -70,16 +75,14 @@ def serve(
 
     A request can override --threshold, --prior, --category and --max-turns. If mcp is installed, /mcp is an MCP server.
     """
-    from contradiction.page import address, check_address
-
     check_installed("the service", PACKAGES)
     _check_token(token)
     settings = given_settings(threshold=threshold, prior=prior, categories=category, max_turns=max_turns)
     model = existing_model(model, revision)
     if token is None and not _is_loopback(host):
-        where = address(host, port)
+        where = _address(host, port)
         say(f"no token is set, so anyone who reaches {where} can use the service; set one with --token or {TOKEN}")
-    check_address(host, port)
+    _check_address(host, port)
     import uvicorn
 
     from contradiction.detector import ContradictionDetector
@@ -94,19 +97,18 @@ def serve(
         model, device=device, precision=chosen, backend=backend, **settings
     )
     service = Service(detector, Limits(cost=max_cost, seconds=timeout))
-    typer.echo(f"The service is at http://{address(host, port)}/docs (Ctrl+C ends it)")
+    typer.echo(f"The service is at http://{_address(host, port)}/docs (Ctrl+C ends it)")
     uvicorn.run(application(service, token), host=host, port=port, log_level="warning", timeout_keep_alive=10)
 
 
 def _check_token(token: str | None) -> None:
     """Raises InputError for an empty token, which would protect nothing, and for a token that callers cannot send."""
-    # An empty variable reaches the command as None.
-    if token is not None and not token.strip():
-        raise InputError(f"the token is empty; --token or {TOKEN} must hold the token that callers send")
-    if token is not None and token != token.strip():
-        raise InputError(f"the token begins or ends with a space, which HTTP drops; --token or {TOKEN} must have none")
-    if token is None and TOKEN in os.environ:
-        raise InputError(f"{TOKEN} is empty; it must hold the token that callers send, or be unset for no token")
+    given = os.environ.get(TOKEN) if token is None else token  # an empty variable reaches the command as None
+    if given is not None and (not given or given != given.strip()):
+        raise InputError(
+            f"the token is empty, or begins or ends with a space, which HTTP drops; --token or {TOKEN} must hold what "
+            "callers send"
+        )
 
 
 def _is_loopback(host: str) -> bool:
@@ -137,12 +139,48 @@ def space(
     device: DeviceOption = None,
 ) -> None:
     """Starts the demo page, on which people try a detector."""
-    from contradiction.page import serve
-
     if bool(bot_url) != bool(bot_model):
         raise InputError("a bot needs both: --bot-url, the address of the endpoint, and --bot-model, what it serves")
-    bot = (bot_url, bot_model) if bot_url and bot_model else None
-    serve(existing_model(model), host=host, port=port, others=other or (), bot=bot, device=device)
+    model = existing_model(model)
+    check_page(host, port)
+    # Gradio reads this when it is imported. Otherwise it sends usage statistics to its developers.
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    from contradiction.detector import ContradictionDetector
+
+    app = page()
+    bot = app.bots.Bot(bot_url, bot_model) if bot_url else None
+    detectors = [ContradictionDetector.from_pretrained(name, device=device) for name in (model, *(other or ()))]
+    for detector in detectors:
+        if detector.task not in ("2-class", "4-class"):
+            raise InputError(f"{detector.name}: judges no replies; the page needs a 2-class or a 4-class detector")
+    app.launch(detectors[0], host=host, port=port, others=detectors[1:], bot=bot)
+
+
+def page() -> ModuleType:
+    """The module of the page, ``space/app.py``, loaded as the Hub runs it: with its folder on the path."""
+    if str(SPACE) not in sys.path:
+        sys.path.insert(0, str(SPACE))
+    return importlib.import_module("app")
+
+
+def check_page(host: str, port: int) -> None:
+    """Raises InputError if gradio is not installed, or the address is not free; called before slow work."""
+    check_installed("the page", {"gradio": "space"})
+    _check_address(host, port)
+
+
+def _check_address(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        reason = (error.strerror or str(error)).partition(" (")[0].lower()  # the brackets repeat the address
+        raise InputError(f"{_address(host, port)}: {reason}; --host and --port choose another address") from None
+
+
+def _address(host: str, port: int) -> str:
+    """Host and port as written in a URL: an IPv6 address is in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def review(
@@ -184,7 +222,6 @@ def review(
     Labels are in a SQLite file, so the page can be stopped and started again. With --export, the command writes the
     final labels for `cdconv adapt` and `cdconv train --data`, and shows the agreement and Cohen's kappa.
     """
-    from contradiction.page import address, check_address
     from contradiction.serving.review_store import LabelStore
 
     if not file.is_file():
@@ -193,28 +230,21 @@ def review(
     if export:
         return _export(export, file, labels, spot_checks, annotators)
     check_installed("the page", PACKAGES)
-    check_address(host, port)
+    _check_address(host, port)
     import uvicorn
 
     from contradiction.serving import review
 
-    speakers = Speakers(tuple(user_name or ()), tuple(bot_name or ()))
+    speakers = speakers_of(user_name, bot_name)
     chats = review.chats_of(file, say, encoding=encoding, speakers=speakers, verdicts=verdicts, sample=sample)
     checks = review.spot_checks_of(spot_checks, speakers) if spot_checks else []
     store = LabelStore(labels, annotators)
     say(f"{labels}: {store.add(chats, checks):,} chats added, {len(chats) + len(checks):,} in the files")
     hosts = (*review.HOSTS, host) if _is_loopback(host) else ("*",)
     if "*" in hosts:
-        say(f"whoever reaches {address(host, port)} can read the chats and label them")
-    typer.echo(f"The page is at http://{address(host, port)}/ (Ctrl+C ends it)")
+        say(f"whoever reaches {_address(host, port)} can read the chats and label them")
+    typer.echo(f"The page is at http://{_address(host, port)}/ (Ctrl+C ends it)")
     uvicorn.run(review.application(store, hosts), host=host, port=port, log_level="warning")
-
-
-# The number of annotators -> what a final label needs.
-_NEEDED = {
-    1: "the page shows the chats",
-    2: "two people must give a chat the same label, or a third decides; --annotators 1 takes the labels of one person",
-}
 
 
 def _export(export: Path, file: Path, labels: Path, spot_checks: Path | None, annotators: int) -> None:
@@ -231,6 +261,6 @@ def _export(export: Path, file: Path, labels: Path, spot_checks: Path | None, an
     store = LabelStore(labels, annotators)
     show(store.report().table(annotators))
     if not (records := list(store.export())):
-        raise InputError(f"{labels}: nothing to export yet, because no chat has a final label; {_NEEDED[annotators]}")
+        raise InputError(f"{labels}: nothing to export yet, because no chat has a final label")
     write_lines(export, records)
     typer.echo(f"{export}: {len(records):,} labelled chats; next: cdconv adapt {export}")

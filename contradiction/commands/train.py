@@ -126,7 +126,7 @@ def ensemble(
 
 
 def _finish_merged(out: Path, description: str, data: str) -> None:
-    from contradiction.reports.model_card import write_cards
+    from contradiction.evaluation.model_card import write_cards
 
     write_cards(out)
     typer.echo(f"{out}: {description}; next: cdconv evaluate {out} --split validation{_data_option(data)}")
@@ -159,9 +159,9 @@ def cascade(
     """
     from contradiction.evaluation import cascades
     from contradiction.evaluation.evaluate import trained_config
+    from contradiction.evaluation.tables import usage_table
     from contradiction.io.files import check_file, check_new, write_json
     from contradiction.methods.loading import load_classifier
-    from contradiction.reports.tables import usage_table
     from contradiction.training.merging import cascade
 
     if json:

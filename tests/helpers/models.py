@@ -17,7 +17,7 @@ def quick_model(sample_repo, tmp_path_factory) -> Path:
     """A tiny 4-class model folder named `quick`, trained for one epoch on the sample. Copy it before you change it."""
     from helpers.runs import train
 
-    from contradiction.reports.model_card import write_cards
+    from contradiction.evaluation.model_card import write_cards
     from contradiction.training.recipe import Recipe
 
     recipe = Recipe.of(
@@ -40,9 +40,9 @@ def english_model(tmp_path_factory) -> Path:
     from huggingface_hub import DatasetCardData
 
     from contradiction.data.splits import SPLITS, write_repo
+    from contradiction.evaluation.model_card import write_cards
     from contradiction.inputs.views import CONVERSATION
     from contradiction.labels import LABELS
-    from contradiction.reports.model_card import write_cards
     from contradiction.training.recipe import Recipe
 
     names = dict.fromkeys(CONVERSATION, Value("string"))

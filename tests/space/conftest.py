@@ -13,7 +13,8 @@ from helpers.chats import chat as messages
 from helpers.processes import free_port
 from serving import served
 
-from contradiction import ContradictionDetector, page
+from contradiction import ContradictionDetector
+from contradiction.commands import serve
 
 PAGES = ExitStack()  # closed after the last test of this folder, because a page takes time also while nobody is there
 
@@ -56,7 +57,7 @@ def client(url):
 
 @pytest.fixture(scope="session")
 def app() -> ModuleType:
-    return page.app()
+    return serve.page()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The card of a model folder, made from the record of its run and its saved evaluations."""
+"""The card of a model folder, from the record of its run and its saved evaluations; its licence and credits."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,36 +7,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction import cdconv
+from contradiction.data import corpora, nli
 from contradiction.data.splits import CHINESE, UNDETERMINED
 from contradiction.decision import Rule
 from contradiction.errors import InputError
-from contradiction.evaluation import results
+from contradiction.evaluation import card_use, results
 from contradiction.evaluation.figures import FIGURES, are_contradictions, contradiction_probabilities
+from contradiction.evaluation.tables import backbone_name, class_table, figure_text, score_table
 from contradiction.evaluation.thresholds import missing_reason, rule_of
 from contradiction.evaluation.thresholds import table as settings_table
-from contradiction.inputs.views import CONVERSATION, HYPOTHESIS_ONLY, VIEWS
+from contradiction.inputs.views import HYPOTHESIS_ONLY
 from contradiction.io.files import RECORD
 from contradiction.io.tables import Table, percent, render
-from contradiction.labels import CONTRADICTION, HISTORY, LABELS, RELEASE, STAGES, task_of
+from contradiction.labels import LABELS, RELEASE, STAGES, task_of
 from contradiction.methods.loading import load_rule, method_of
-from contradiction.reports import sources
-from contradiction.reports.card_example import (
-    CHINESE_EXAMPLE,
-    ENGLISH_EXAMPLE,
-    Answer,
-    chat_of,
-    consistent,
-    detector_verdict,
-    pipeline_answers,
-    separator_of,
-    text_pair,
-)
-from contradiction.reports.tables import backbone_name, class_table, figure_text, score_table
-from contradiction.training import record
+from contradiction.training import leakage, record
 from contradiction.training.recipe import Recipe, is_recorded_folder
 
 if TYPE_CHECKING:
-    from huggingface_hub import ModelCard, ModelCardData
+    from huggingface_hub import ModelCard
 
 SENTENCES = {
     "2-class": "Detects replies of a chatbot that contradict themselves or the chat, or take the user's role.",
@@ -47,10 +36,19 @@ SENTENCES = {
     "verifiable": "Says whether a reply states a fact that can be verified.",
 }
 LANGUAGES = {"zh": "Chinese", "en": "English"}
-RIGHT = (HISTORY, CONTRADICTION)  # the right verdicts on the example
 FINISHED = ("request", "minutes", "parameters", "hardware")  # the keys of every record of a finished run
 BASELINE_SENTENCE = "Guesses from the hypothesis alone whether a premise entails it: a baseline, and not a backbone."
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
+
+# By the name of the training data. NLI weights have the licence of OCNLI, which is the same as that of CDConv.
+LICENSES = {RELEASE: cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
+# The licences of backbones by Hub id.
+BACKBONES = {
+    "intfloat/multilingual-e5-small": "MIT",
+    "hfl/chinese-roberta-wwm-ext": "Apache-2.0",
+    "Qwen/Qwen2.5-Coder-0.5B-Instruct": "Apache-2.0",
+}
+OTHER = "other"  # a licence that is not known
 
 
 def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()) -> "ModelCard":
@@ -62,7 +60,7 @@ def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()
     Two optional entries of the record are added by hand: ``note``, a remark on the run for readers of the scores, and
     ``corpora``, earlier training data of its backbone, by the titles of corpora.
     """
-    from huggingface_hub import ModelCard
+    from huggingface_hub import ModelCard, ModelCardData
 
     folder = Path(folder)
     run = record.read(folder)
@@ -72,12 +70,18 @@ def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()
         if key not in run:
             raise InputError(f"{folder / RECORD}: has no {key!r}; it is not the record of a finished run")
     name = folder.resolve().name
-    recipe, data_name = _leading(run), run["request"]["data_name"]
+    recipes = [record.recipe({"recipe": each}) for each in run["request"].get("ensemble", [run["request"]["recipe"]])]
+    recipe, data_name = recipes[0], run["request"]["data_name"]
     runs = [run, *record.members(run)]
     bases = list(dict.fromkeys(filter(None, map(record.base_model_of_run, runs))))
-    corpora = dict.fromkeys(corpus for member in runs for corpus in member.get("corpora") or [])
-    languages, licence = sources.languages_of(run), sources.licence_of(run)
-    use = _use(folder, name, run, recipe, CHINESE_EXAMPLE if CHINESE in languages else ENGLISH_EXAMPLE)
+    trained_on = dict.fromkeys(corpus for member in runs for corpus in member.get("corpora") or [])
+    languages, licence = languages_of(run), licence_of(run)
+    use = card_use.section(
+        folder, run, recipes, card_use.CHINESE_EXAMPLE if CHINESE in languages else card_use.ENGLISH_EXAMPLE
+    )
+    labels = STAGES[recipe.data.target] if recipe.data.target else LABELS[task_of(recipe.data.config)]
+    kind = "language model" if recipe.model.method == "decoder" else "encoder"
+    on_test = [each for each in evaluations if (each["config"], each["split"]) == (recipe.data.config, "test")]
     body = render(
         "model_card.md",
         name=name,
@@ -85,21 +89,35 @@ def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()
         data_name=data_name,
         languages=languages,
         language=" and ".join(LANGUAGES.get(code, code) for code in languages if code != UNDETERMINED),
-        licence=sources.title_of(licence) if sources.forbids_commerce(licence) else None,
-        headline=_headline(evaluations, recipe.data.config),
+        licence=_title(licence) if _forbids_commerce(licence) else None,
+        headline=_headline(on_test[0]) if on_test else None,
         note=run.get("note"),
         origin=_origin(recipe, next(iter(bases), None)),
-        made_of=sources.credits_sentence(bases, list(corpora)),
+        made_of=credits_sentence(bases, list(trained_on), kind),
         citation=cdconv.CITATION,
-        **_what_it_tells(recipe),
+        task_sentence=_task_sentence(recipe),
+        labels=", ".join(f"`{label}`" for label in labels),
         **use,
         rule_file=method_of(folder).MARKER,
         **_decision(run, load_rule(folder), evaluations),
-        **_figures(evaluations, recipe.data.config),
+        **_scores(evaluations),
+        calibration_error=_calibration_error(on_test[0]) if on_test else None,
         **_training(run, recipe),
         teachers=_teachers,
     )
-    front = _front_matter(name, run, bases, evaluations, use["widget"])
+    front = ModelCardData(
+        model_name=name,
+        language=languages if len(languages) > 1 else languages[0],
+        license=licence,
+        library_name="peft" if recipe.model.method == "decoder" else "transformers",
+        pipeline_tag="text-classification",
+        base_model=bases if len(bases) > 1 else next(iter(bases), None),
+        datasets=["cdconv"] if data_name == RELEASE else None,
+        metrics=[figure.hub_type for figure in FIGURES],
+        tags=["contradiction-detection", "dialogue"],
+        eval_results=[entry for result in evaluations for entry in _eval_results(result)] or None,
+        widget=use["widget"] or None,
+    )
     return ModelCard(f"---\n{front.to_yaml()}\n---\n\n{body}")
 
 
@@ -111,118 +129,23 @@ def write_cards(folder: str | Path) -> None:
             model_card(place).save(place / "README.md")
 
 
-def _recipes(run: Mapping[str, Any]) -> list[Recipe]:
-    """The recipe of a run, or the recipes of the members of an ensemble."""
-    request = run["request"]
-    return [record.recipe({"recipe": values}) for values in request.get("ensemble", [request["recipe"]])]
-
-
-def _leading(run: Mapping[str, Any]) -> Recipe:
-    """The recipe of a run; for an ensemble, that of the first member."""
-    return _recipes(run)[0]
-
-
-def _front_matter(
-    name: str,
-    run: Mapping[str, Any],
-    bases: Sequence[str],
-    evaluations: Sequence[Mapping[str, Any]],
-    widget: list[dict[str, Any]],
-) -> "ModelCardData":
-    from huggingface_hub import ModelCardData
-
-    data_name = run["request"]["data_name"]
-    languages = sources.languages_of(run)
-    return ModelCardData(
-        model_name=name,
-        language=languages if len(languages) > 1 else languages[0],
-        license=sources.licence_of(run),
-        library_name="peft" if _leading(run).model.method == "decoder" else "transformers",
-        pipeline_tag="text-classification",
-        base_model=list(bases) if len(bases) > 1 else next(iter(bases), None),
-        datasets=["cdconv"] if data_name == RELEASE else None,
-        metrics=[figure.hub_type for figure in FIGURES],
-        tags=["contradiction-detection", "dialogue"],
-        eval_results=[entry for result in evaluations for entry in _eval_results(result)] or None,
-        widget=widget or None,
-    )
-
-
 # The functions below return parts of the template's input.
 
 
-def _what_it_tells(recipe: Recipe) -> dict[str, Any]:
-    task, target = task_of(recipe.data.config), recipe.data.target
-    sentence = BASELINE_SENTENCE if recipe.data.view == HYPOTHESIS_ONLY else SENTENCES[task]
-    return {
-        "task_sentence": STAGE_SENTENCE.format(target) if target else sentence,
-        "labels": ", ".join(f"`{label}`" for label in (STAGES[target] if target else LABELS[task])),
-    }
+def _task_sentence(recipe: Recipe) -> str:
+    if recipe.data.target:
+        return STAGE_SENTENCE.format(recipe.data.target)
+    return BASELINE_SENTENCE if recipe.data.view == HYPOTHESIS_ONLY else SENTENCES[task_of(recipe.data.config)]
 
 
-def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Recipe, texts: Mapping[str, str]) -> dict[str, Any]:
-    """The use of the model, with its output for the texts of an example."""
-    stages, members = list(run.get("stages", {})), record.members(run)
-    ensemble = [part.name for part in method_of(folder).parts(folder)] if "ensemble" in run else []
-    # The example uses the last stage of a hierarchical model, which reads all utterances, and the first member of an
-    # ensemble that transformers can load.
-    plain = [member for member in ensemble if method_of(folder / member).TRANSFORMERS]
-    checkpoint = stages[-1] if stages else plain[0] if plain else ""
-    columns = VIEWS[stages[-1] if stages else recipe.data.view]
-    alone = bool(stages or plain or method_of(folder).TRANSFORMERS)  # whether transformers loads it
-    separator = separator_of(folder / checkpoint) if alone else ""
-    example = text_pair(columns, separator, texts) if alone else None
-    examples = [example, text_pair(columns, separator, consistent(texts))] if example else []
-    answers = pipeline_answers(folder / checkpoint, examples) if alone else []
-    judges = columns[-1:] == CONVERSATION[-1:]
-    verdict = detector_verdict(folder, texts) if judges else None
-    return {
-        "checkpoint": "/".join(filter(None, (name, checkpoint))),
-        "stages": stages,
-        "ensemble": [
-            (name, record.recipe(member["request"]), len(member.get("soup", [])))
-            for name, member in zip(ensemble, members, strict=False)
-        ],
-        "read": {column for member in _recipes(run) for column in VIEWS.get(member.data.view, CONVERSATION)},
-        "columns": ", ".join(columns),
-        "before": columns[:-1],
-        "separator": separator,
-        "example": example,
-        "scores_of_example": answers[0].scores if answers else None,
-        # The widget loads what stands in the root of the repo, which is no checkpoint for stages and ensembles.
-        "widget": [] if checkpoint else _widget(answers),
-        "judges": judges,
-        "facade": judges and task_of(recipe.data.config) != "persona",
-        "chat": chat_of(texts),
-        "verdict": verdict,
-        "mistaken": verdict is not None and not recipe.data.target and verdict.label not in RIGHT,
-    }
-
-
-def _widget(answers: Sequence[Answer]) -> list[dict[str, Any]]:
-    """The examples of the widget on the Hub. It shows their scores also where no server runs the model."""
-    return [
-        {
-            "text": answer.text,
-            "example_title": title,
-            "output": [{"label": label, "score": score} for label, score in answer.scores.items()],
-        }
-        for title, answer in zip(("Contradiction", "No contradiction"), answers, strict=False)
-        if answer.text
-    ]
-
-
-def _headline(evaluations: Sequence[Mapping[str, Any]], config: str) -> str | None:
-    """The macro-F1 on the test split of the model's own config, with its interval; None without an evaluation."""
-    for result in evaluations:
-        if (result["config"], result["split"]) == (config, "test"):
-            place = f"the test split of {result['data_name']}" if result.get("data_name") else "the test split"
-            by_rule, *argmax = (
-                f"{figure_text(each['metrics'], FIGURES[0].key)} %" for each in (result, result.get("argmax")) if each
-            )
-            how = f" with the [decision rule](#decision-rule), {argmax[0]} by the most probable label" if argmax else ""
-            return f"Macro-F1 on {place}, `{config}`: {by_rule}{how}."
-    return None
+def _headline(result: Mapping[str, Any]) -> str:
+    """The macro-F1 on the test split of the model's own config, with its interval."""
+    place = f"the test split of {result['data_name']}" if result.get("data_name") else "the test split"
+    by_rule, *argmax = (
+        f"{figure_text(each['metrics'], FIGURES[0].key)} %" for each in (result, result.get("argmax")) if each
+    )
+    how = f" with the [decision rule](#decision-rule), {argmax[0]} by the most probable label" if argmax else ""
+    return f"Macro-F1 on {place}, `{result['config']}`: {by_rule}{how}."
 
 
 def _decision(run: Mapping[str, Any], rule: Rule, evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -236,7 +159,7 @@ def _decision(run: Mapping[str, Any], rule: Rule, evaluations: Sequence[Mapping[
     }
 
 
-def _figures(evaluations: Sequence[Mapping[str, Any]], config: str) -> dict[str, Any]:
+def _scores(evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     baselines = [
         baseline
         for result in evaluations
@@ -246,7 +169,6 @@ def _figures(evaluations: Sequence[Mapping[str, Any]], config: str) -> dict[str,
         "scores": score_table([*evaluations, *baselines], "", with_split=True) if evaluations else None,
         "baselines": bool(baselines),
         "classes": [class_table(result) for result in evaluations],
-        "calibration_error": next((_calibration_error(r) for r in evaluations if _is_on_test(r, config)), None),
     }
 
 
@@ -292,11 +214,6 @@ def _calibration_error(evaluation: Mapping[str, Any]) -> float | None:
     task = task_of(evaluation["config"])
     probabilities = np.clip(contradiction_probabilities(task, evaluation["probabilities"]), 0, 1)
     return calibration_error(are_contradictions(task, evaluation["references"]), probabilities)
-
-
-def _is_on_test(evaluation: Mapping[str, Any], config: str) -> bool:
-    """Whether an evaluation is on the test split of the model's own config, with probabilities."""
-    return (evaluation["config"], evaluation["split"]) == (config, "test") and "probabilities" in evaluation
 
 
 def _settings(evaluations: Sequence[Mapping[str, Any]], rule: Rule) -> list[Table]:
@@ -348,3 +265,75 @@ def _again(recipe: Recipe, members: Sequence[Any]) -> str | None:
     teachers = teachers if any(map(is_recorded_folder, teachers)) else []
     pairs = " --nli FOLDER" if is_recorded_folder(recipe.augmentation.nli) else ""
     return f"cdconv train run.json{data}{backbone}" + " --teacher FOLDER" * len(teachers) + pairs
+
+
+# Licences and credits
+
+
+def licence_of(run: Mapping[str, Any]) -> str:
+    """The licence of the weights of a recorded run, an identifier of the Hub.
+
+    It is the strictest licence of its data, its base models, its corpora, and the data of the models that it was made
+    from. A licence against commercial use is stricter than an unknown one, and that is stricter than any other.
+    """
+    parts = _parts(run)
+    titles = {title for part in parts for title in part.get("corpora") or []}
+    data = {part.get("request", {}).get("data_name") for part in parts}
+    before = {training.data_name for part in parts for training in leakage.trainings(part)}
+    bases = filter(None, map(record.base_model_of_run, parts))
+    licences = [_of_data(name) for name in sorted({*titles, *data, *before} - {None})]
+    licences += [BACKBONES[base].lower() for base in bases if base in BACKBONES]
+    return max(licences, key=_strictness, default=OTHER)
+
+
+def _forbids_commerce(licence: str) -> bool:
+    return "nc" in licence.split("-")
+
+
+def _title(licence: str) -> tuple[str, str]:
+    """The title and the address of a Creative Commons licence: ``cc-by-nc-4.0`` -> ``CC BY-NC 4.0`` and its page."""
+    kind, _, version = licence.removeprefix("cc-").rpartition("-")
+    return f"CC {kind.upper()} {version}", f"https://creativecommons.org/licenses/{kind}/{version}/"
+
+
+def languages_of(run: Mapping[str, Any]) -> list[str]:
+    """The codes of the languages of the training data."""
+    named = next((part["languages"] for part in _parts(run) if part.get("languages")), None)
+    return named or (["zh", "en"] if run["request"]["data_name"] == nli.MIXED else ["zh"])
+
+
+def credits_sentence(bases: Sequence[str], titles: Sequence[str], kind: str = "encoder") -> str | None:
+    """The sources of a model with their licences, in Markdown with links; None where none is known.
+
+    ``bases`` are Hub ids of models of this kind, ``titles`` those of the corpora of the NLI stage.
+    """
+    parts = [f"the {kind} {_credit(name, f'https://huggingface.co/{name}', BACKBONES.get(name))}" for name in bases]
+    if titles:
+        *others, last = map(_corpus, titles)
+        parts.append(f"an NLI stage on {' and '.join(filter(None, (', '.join(others), last)))}")
+    return ", and ".join(parts) or None
+
+
+def _parts(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [run, *run.get("stages", {}).values(), *record.members(run)]
+
+
+def _of_data(name: str) -> str:
+    corpus = corpora.find_by_title(name)
+    licence = corpus.license if corpus else LICENSES.get(name, OTHER)
+    return OTHER if licence == "unknown" else licence
+
+
+def _strictness(licence: str) -> tuple[bool, bool, bool, str]:
+    return _forbids_commerce(licence), licence == OTHER, licence != "cc0-1.0", licence
+
+
+def _corpus(title: str) -> str:
+    if not (corpus := corpora.find_by_title(title)):
+        return title
+    licence = "licence not stated" if corpus.license == "unknown" else corpus.license
+    return _credit(title, corpus.homepage.split()[0], licence)
+
+
+def _credit(name: str, url: str, licence: str | None) -> str:
+    return (f"[{name}]({url})" if url.startswith("http") else name) + (f" ({licence})" if licence else "")

@@ -1,1 +1,0 @@
-"""What is written for people to read: model cards and the page of results."""
