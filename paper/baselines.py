@@ -1,6 +1,6 @@
 """The TF-IDF baselines of the tables, as saved results: ``python -m paper.baselines --out models/results``.
 
-They are those of ``cdconv evaluate --baselines``, see :mod:`contradiction.evaluation.baselines`.
+They are those of ``cdconv evaluate --baselines``, see :mod:`contradiction.evaluation.judging`.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from contradiction.data.splits import (
     place_of,
 )
 from contradiction.errors import InputError
-from contradiction.evaluation.baselines import FEATURES
+from contradiction.evaluation.judging import FEATURES
 from contradiction.evaluation.results import BASELINE
 from contradiction.evaluation.tables import score_table
 from contradiction.inputs.views import CONVERSATION, VIEWS

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from contradiction.evaluation import results
-from contradiction.evaluation.baselines import FEATURES
 from contradiction.evaluation.figures import RESAMPLES
+from contradiction.evaluation.judging import FEATURES
 from contradiction.inputs.views import HIERARCHICAL
 from contradiction.labels import merged_config
 from contradiction.training import record

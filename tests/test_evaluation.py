@@ -17,8 +17,8 @@ from contradiction.data.corpora.corpus import Row, pair_texts, read_split
 from contradiction.data.splits import SPLITS, load_split
 from contradiction.errors import InputError
 from contradiction.evaluation import results
-from contradiction.evaluation.baselines import baselines
 from contradiction.evaluation.evaluate import score
+from contradiction.evaluation.judging import baselines
 from contradiction.evaluation.sets import load, spread
 from contradiction.evaluation.tables import evaluation_notes as notes
 from contradiction.evaluation.tables import evaluation_tables as tables

@@ -207,7 +207,6 @@ def test_detect_prints_the_line_shown_in_the_readme(run, tmp_path):
 
 
 def test_the_thresholds_offered_to_operators_match_the_saved_results():
-    from contradiction.evaluation import results, thresholds
     from contradiction.methods.loading import load_rule
     from contradiction.settings import Settings
 
@@ -220,9 +219,9 @@ def test_the_thresholds_offered_to_operators_match_the_saved_results():
     for base_rate, at_default, *cells in rows:
         prior = None if "validation" in base_rate else float(re.match(r"[\d.]+", base_rate)[0]) / 100
         # The probabilities of a reply and the default threshold move together with the base rate.
-        default = thresholds.outcome(saved, rule, Settings(threshold=rule.threshold))
+        default = figures.outcome(saved, rule, Settings(threshold=rule.threshold))
         shown = [replace(default, fraction=prior or rule.prior)]
-        shown += [thresholds.outcome(saved, rule, Settings(threshold=setting, prior=prior)) for setting in wanted]
+        shown += [figures.outcome(saved, rule, Settings(threshold=setting, prior=prior)) for setting in wanted]
         for outcome, cell in zip(shown, [at_default, *cells], strict=True):
             if outcome.threshold is None:
                 assert cell == "–"

@@ -9,8 +9,7 @@ from sklearn.metrics import precision_recall_curve
 from contradiction.decision import Point, Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.evaluate import evaluate
-from contradiction.evaluation.figures import wilson
-from contradiction.evaluation.thresholds import missing_reason, outcomes
+from contradiction.evaluation.figures import missing_reason, outcomes, wilson
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.loading import save_rule
 from experiments.operating_points import operating_points, threshold_curve

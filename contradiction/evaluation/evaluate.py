@@ -10,11 +10,10 @@ from contradiction.data.corpora.corpus import Row
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import figures, judging, sets
-from contradiction.evaluation.baselines import baselines as fitted
 from contradiction.evaluation.results import DETECTOR
 from contradiction.evaluation.sets import EvalSet, Source
 from contradiction.io.hub import model_name
-from contradiction.labels import CONFIGS, CONTRADICTIONS, LABELS, NON_CONTRADICTION, merge_label
+from contradiction.labels import CONFIGS, CONTRADICTIONS, LABELS, NON_CONTRADICTION
 from contradiction.methods.base import Classifier
 from contradiction.training import leakage, record
 from contradiction.verdict import Verdict
@@ -46,7 +45,7 @@ def evaluate(
         split: a split; by default test, or what ``load`` says.
         limit: about how many rows are judged; rows of one source stay together. By default all.
         copy: the local copy of a corpus; by default in ``$CDCONV_CORPORA``.
-        baselines: whether baselines are scored too, see :func:`contradiction.evaluation.baselines.baselines`.
+        baselines: whether baselines are scored too, see :func:`contradiction.evaluation.judging.baselines`.
         speakers: the names of speakers in a file of labelled chats.
         on_start: called with the number of rows.
         on_batch: called with the number of rows, or windows of chats, done after each forward pass.
@@ -84,7 +83,7 @@ def evaluate(
     if evalset.data_name is not None:
         places["data_name"] = evalset.data_name
     if baselines or not detector:
-        found = fitted(evalset, result["task"])
+        found = judging.baselines(evalset, result["task"])
         result["baselines"] = {
             name: _of_baseline(evalset.rows, baseline(evalset.rows), result["task"]) for name, baseline in found.items()
         }
@@ -108,7 +107,7 @@ def _of_detector(
         raise InputError(f"{evalset.config}: none of the rows can be judged; of the first one, {verdicts[0].reason}")
     rows, chosen = [evalset.rows[number] for number in judged], [verdicts[number] for number in judged]
     run = record.of_model(detector.name)
-    names, label = LABELS[task], partial(_label, task)
+    names, label = LABELS[task], partial(judging.in_task, task)
     result: dict[str, Any] = {
         "name": model_name(detector.name),
         "kind": DETECTOR if evalset.config in CONFIGS else CORPUS,
@@ -130,7 +129,7 @@ def _of_detector(
         "run": run,
         "leakage": evalset.leak(run),
         "ids": [row.id for row in rows],
-        "references": [names.index(label(str(row.label))) for row in rows],
+        "references": [names.index(label(row.label)) for row in rows],
     }
     if task != "response" or detector.task == task:
         result["predictions"] = [names.index(label(verdict.label or NON_CONTRADICTION)) for verdict in chosen]
@@ -167,8 +166,8 @@ def score(rows: Sequence[Row], verdicts: Sequence[Verdict], task: str, bootstrap
     probabilities = [verdict.probability for verdict in verdicts]
     names_evidence = any(verdict.evidence for verdict in verdicts)
     return score_replies(
-        [_label(task, str(row.label)) for row in rows],
-        [_label(task, verdict.label or NON_CONTRADICTION) for verdict in verdicts],
+        [judging.in_task(task, row.label) for row in rows],
+        [judging.in_task(task, verdict.label or NON_CONTRADICTION) for verdict in verdicts],
         task,
         probabilities=None if task not in CONTRADICTIONS else [value or 0.0 for value in probabilities],
         contexts=[row.context for row in rows],
@@ -184,10 +183,6 @@ def _rank(verdict: Verdict) -> float:
     if "right" in verdict.scores:
         return float(verdict.scores["right"])
     return -verdict.probability if verdict.probability is not None else -1.0
-
-
-def _label(task: str, label: str) -> str:
-    return merge_label(label) if task == "2-class" else label
 
 
 def _probabilities(task: str, verdict: Verdict) -> list[float]:

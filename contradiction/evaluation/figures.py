@@ -1,18 +1,28 @@
-"""The figures of every evaluation, which the metric computes; the intervals of shares, and corrected p-values."""
+"""The figures of every evaluation, which the metric computes, and the settings of an operator, measured.
 
-from collections.abc import Sequence
+A setting is a threshold that was chosen on validation; its precision, recall and false alarms are those on other rows.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contradiction.labels import CONTRADICTIONS, LABELS, task_of
+from contradiction.data.labelled import WHOLE
+from contradiction.decision import IN_USE, MIN_FOR_CURVE, Rule, precision_at
+from contradiction.errors import InputError
+from contradiction.io.tables import Table, percent, with_interval
+from contradiction.labels import CONTRADICTIONS, LABELS, has_two_texts, task_of
+from contradiction.settings import Settings
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 RESAMPLES = 2000  # the resamples of a bootstrap interval
 TASKS = ("2-class", "4-class")  # the tasks whose labels are those of contradictions in conversations
+THRESHOLDS = ("0.5", "precision>=0.5", "precision>=0.8", "precision>=0.9")
+SPLIT = "test"
 
 
 @dataclass(frozen=True)
@@ -83,3 +93,134 @@ def holm(p_values: Sequence[float]) -> list[float]:
         reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = reached
     return adjusted
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one setting on the test split, or on labelled chats.
+
+    Attributes:
+        setting: the threshold as an operator sets it.
+        prior: the fraction of contradictions among the replies; None for that of the data.
+        fraction: the same as a number.
+        threshold: the setting as a number, on the scale of the corrected probabilities; None where no threshold reaches
+            the precision on validation.
+        hits, contradictions: the number of contradictions that are found, and of all contradictions.
+        alarms, others: the number of other replies that are called a contradiction, and of all other replies.
+    """
+
+    setting: str
+    prior: float | None
+    fraction: float
+    threshold: float | None
+    hits: int
+    contradictions: int
+    alarms: int
+    others: int
+
+    @property
+    def recall(self) -> float:
+        """The fraction of contradictions that are called one."""
+        return self.hits / self.contradictions
+
+    @property
+    def false_alarms(self) -> float:
+        """The fraction of other replies that are called a contradiction."""
+        return self.alarms / self.others
+
+    @property
+    def precision(self) -> float:
+        """The fraction of contradictions among the called replies, at the prior; NaN where none is called."""
+        return float(precision_at(self.fraction, self.recall, self.false_alarms))
+
+    @property
+    def precision_interval(self) -> tuple[float, float]:
+        """The precision at the worse and at the better ends of both 95 % intervals; conservative."""
+        recall, alarms = wilson(self.hits, self.contradictions), wilson(self.alarms, self.others)
+        low, high = precision_at(self.fraction, recall, alarms[::-1]).tolist()
+        return low, high
+
+
+def missing_reason(result: Mapping[str, Any], rule: Rule) -> str | None:
+    """Why an evaluation has no outcomes; None where it has."""
+    name, config, split = result["name"], result["config"], result["split"]
+    if task_of(config) not in TASKS or has_two_texts(config):
+        return f"config {config!r} has no contradictions of CDConv; settings are measured on {', '.join(TASKS)}"
+    if split not in (SPLIT, WHOLE):
+        return f"split {split!r}; settings are chosen on validation and measured on {SPLIT}"
+    if not rule.curve or rule.prior is None:
+        return (
+            f"{name}: its rule has no precisions of thresholds on validation; `cdconv calibrate` measures them on at "
+            f"least {MIN_FOR_CURVE} contradictions and {MIN_FOR_CURVE} other replies"
+        )
+    if "probabilities" not in result or rule_of(result) != rule.without_curve():
+        return f"{name} was evaluated with an older decision rule; evaluate it again"
+    truth = are_contradictions(task_of(result["config"]), result["references"])
+    if truth.all() or not truth.any():
+        return f"{name}: the evaluated rows are all contradictions, or none is one"
+    return None
+
+
+def outcomes(result: Mapping[str, Any], rule: Rule) -> list[Outcome]:
+    """Each of ``THRESHOLDS`` at validation's prior, then at ``IN_USE``; see :func:`missing_reason`.
+
+    A reply is called a contradiction where its probability, corrected for the prior, reaches the threshold, as in
+    :class:`contradiction.ContradictionDetector`.
+
+    Raises:
+        InputError: the evaluation has no outcomes.
+    """
+    if reason := missing_reason(result, rule):
+        raise InputError(reason)
+    return [
+        outcome(result, rule, Settings(threshold=threshold, prior=prior))
+        for prior in (None, IN_USE)
+        for threshold in THRESHOLDS
+    ]
+
+
+def outcome(result: Mapping[str, Any], rule: Rule, settings: Settings) -> Outcome:
+    """The result of one setting; see :func:`outcomes`. The rule must have a prior."""
+    task = task_of(result["config"])
+    truth = are_contradictions(task, result["references"])
+    probabilities = contradiction_probabilities(task, result["probabilities"]).tolist()
+    try:
+        threshold = settings.threshold_for(rule)
+    except InputError:  # no threshold reaches the precision
+        threshold = None
+    called = np.array(
+        [threshold is not None and settings.at_prior(value, rule) >= threshold for value in probabilities]
+    )
+    fraction = settings.prior if settings.prior is not None else rule.prior or 0.0
+    return Outcome(
+        str(settings.threshold), settings.prior, fraction, threshold, hits=int((called & truth).sum()),
+        contradictions=int(truth.sum()), alarms=int((called & ~truth).sum()), others=int((~truth).sum()),
+    )  # fmt: skip
+
+
+def settings_table(result: Mapping[str, Any], rule: Rule) -> Table:
+    """The outcomes, with 95 % intervals; see :func:`outcomes`."""
+    header = ("setting", "prior", "threshold", "precision", "recall", "false alarms")
+    place = f"{result['split']} labelled chats" if result.get("as_chats") else f"{SPLIT} split"
+    title = f"Settings chosen on validation, on {result['config']}, {place}, n = {len(result['references']):,}"
+    return Table(title, header, [_cells(outcome) for outcome in outcomes(result, rule)])
+
+
+def rule_of(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The rule of an evaluation, without its curve; the default rule where the evaluation has none."""
+    return dict(result.get("rule", Rule().without_curve()))
+
+
+def _cells(outcome: Outcome) -> tuple[str, ...]:
+    prior = f"{percent(outcome.fraction)} %" + (", validation's" if outcome.prior is None else "")
+    if outcome.threshold is None:
+        return outcome.setting, prior, "not reached on validation", "", "", ""
+    called = outcome.hits + outcome.alarms
+    return (
+        outcome.setting,
+        prior,
+        f"{outcome.threshold:.3f}",
+        with_interval(outcome.precision, outcome.precision_interval) if called else "nothing called",
+        with_interval(outcome.recall, wilson(outcome.hits, outcome.contradictions)),
+        with_interval(outcome.false_alarms, wilson(outcome.alarms, outcome.others)),
+    )

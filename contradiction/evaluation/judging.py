@@ -1,20 +1,43 @@
-"""How a model judges the rows of an evaluation: a verdict on each, whatever the model reads."""
+"""Verdicts on the rows of an evaluation: those of a detector, whatever it reads, and those of baselines.
 
-from collections.abc import Sequence
+The baselines have no encoder. A detector that is not better than the reply alone, or than the context alone *without*
+the reply, has learned how the data was made, and not how to compare the reply with the context.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
+from typing import Any, Self
 
-from contradiction.conversation import ASSISTANT, USER, read_turns
+import numpy as np
+
+from contradiction.conversation import ASSISTANT, USER, is_chinese, read_turns
 from contradiction.data.corpora.corpus import Row, pair_texts
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.evaluation.chat_calibration import FOLDS, folds
 from contradiction.evaluation.sets import EvalSet
 from contradiction.inference.base import OnBatch
-from contradiction.inputs.views import VIEWS
-from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, NON_CONTRADICTION, merge, merge_label
+from contradiction.inputs.views import CONVERSATION, VIEWS
+from contradiction.labels import (
+    CONTRADICTION,
+    CONTRADICTIONS,
+    LABELS,
+    NON_CONTRADICTION,
+    is_contradiction,
+    merge,
+    merge_label,
+)
 from contradiction.methods.base import Classification, Classifier
+from contradiction.methods.ngrams import LinearModel
 from contradiction.verdict import NO_ANSWER, Verdict
 
 BATCH_SIZE = 64
+# A function from rows to a verdict on each.
+Baseline = Callable[[Sequence[Row]], Sequence[Verdict]]
+FEATURES = {"reply-only": "TF-IDF, reply only", "context-only": "TF-IDF, context only", "flatten": "TF-IDF, all"}
+REPLY_ONLY = "reply-only"
 
 
 def task_for(evalset: EvalSet, task: str, name: str) -> str:
@@ -37,22 +60,28 @@ def task_for(evalset: EvalSet, task: str, name: str) -> str:
     )
 
 
+def in_task(task: str, label: str | None) -> str:
+    """A label, or what it is merged to if the task is contradiction or not."""
+    label = str(label)
+    return merge_label(label) if task == "2-class" else label
+
+
 def judge(
     detector: ContradictionDetector, evalset: EvalSet, task: str, on_batch: OnBatch | None = None
 ) -> tuple[list[Verdict], list[str] | None]:
     """The verdict on each row, and the most probable labels without the decision rule where these are known.
 
     A chat is judged as by ``detector.batch``, and rows of two turns or two texts by ``detector.classify``; both decide
-    alike. A model of premise and hypothesis compares the reply with each earlier message of its speaker (structured,
-    DECODE, Nie et al., 2021): the highest probability is that of the reply, and the messages from the threshold on are
-    its evidence. A model of whole chats reads each chat as one text.
+    alike. A model of premise and hypothesis compares the reply with earlier messages. A model of whole chats reads each
+    chat as one text.
 
     Raises:
         InputError: the model does not read such rows.
     """
     columns, rows = tuple(detector.columns), evalset.rows
     if evalset.as_chats and columns == VIEWS["nli"]:
-        return _structured(detector.classifier, rows, on_batch), None
+        scores = partial(contradiction_scores, detector.classifier, on_batch=on_batch)
+        return _by_earlier_messages(rows, scores, detector.classifier.rule.threshold), None
     if evalset.as_chats and columns != VIEWS["chat"]:
         return detector.judge_last_replies(
             [read_turns(row.chat()) for row in rows], batch_size=BATCH_SIZE, on_batch=on_batch
@@ -60,39 +89,22 @@ def judge(
     texts = [row.whole() if evalset.as_chats else row.texts() for row in rows]
     classified = detector.classify(texts, batch_size=BATCH_SIZE, on_batch=on_batch)
     merged = task != detector.task and task == "2-class"
-    return [_verdict(row, detector.task, merged) for row in classified], [row.argmax for row in classified]
+    return [_of_classified(row, detector.task, merged) for row in classified], [row.argmax for row in classified]
 
 
-def _verdict(row: Classification, task: str, merged: bool) -> Verdict:
+def _of_classified(row: Classification, task: str, merged: bool) -> Verdict:
     label = merge_label(row.label) if merged else row.label
     scores = merge(task, row.scores) if merged else row.scores
     probability = merge(task, row.scores)[CONTRADICTION] if task in CONTRADICTIONS else None
     return Verdict(label, scores[label], scores, probability, checked=row.truncation is None, reason=row.truncation)
 
 
-def _structured(classifier: Classifier, rows: Sequence[Row], on_batch: OnBatch | None) -> list[Verdict]:
-    """Verdicts of two classes; a reply whose speaker has said nothing before contradicts nothing."""
-    classifier.check_contradictions()
-    own = [[index for index, message in enumerate(row.messages) if message["role"] == ASSISTANT] for row in rows]
-    pairs = [_pair(row, index) for row, indices in zip(rows, own, strict=True) for index in indices]
-    scores = iter(contradiction_scores(classifier, pairs, on_batch))
-    verdicts = []
-    for indices in own:
-        of_chat = dict(zip(indices, islice(scores, len(indices)), strict=True))
-        probability, threshold = max(of_chat.values(), default=0.0), classifier.rule.threshold
-        verdicts.append(
-            two_class_verdict(
-                probability, threshold, tuple(index for index, score in of_chat.items() if score >= threshold)
-            )
-        )
-    return verdicts
+def was_judged(verdict: Verdict) -> bool:
+    """Whether a verdict counts. That of a language model without a usable answer does, as no contradiction.
 
-
-def two_class_verdict(probability: float, threshold: float = 0.5, evidence: tuple[int, ...] = ()) -> Verdict:
-    """The verdict of two classes on a reply with this probability of a contradiction."""
-    scores = {NON_CONTRADICTION: 1 - probability, CONTRADICTION: probability}
-    label = CONTRADICTION if probability >= threshold else NON_CONTRADICTION
-    return Verdict(label, scores[label], scores, probability, evidence if label == CONTRADICTION else ())
+    Otherwise a judge could leave out hard chats.
+    """
+    return verdict.label is not None or verdict.reason == NO_ANSWER
 
 
 def contradiction_scores(
@@ -110,6 +122,24 @@ def contradiction_scores(
     ]
 
 
+def _by_earlier_messages(
+    rows: Sequence[Row], scores_of: Callable[[Sequence[dict[str, str]]], Sequence[float]], threshold: float
+) -> list[Verdict]:
+    """Verdicts by pairs of the reply and each earlier message of its speaker (structured; DECODE, Nie et al., 2021).
+
+    The highest probability is that of the reply, and the messages from the threshold on are its evidence. A reply whose
+    speaker has said nothing before contradicts nothing.
+    """
+    own = [[index for index, message in enumerate(row.messages) if message["role"] == ASSISTANT] for row in rows]
+    scores = iter(scores_of([_pair(row, index) for row, indices in zip(rows, own, strict=True) for index in indices]))
+    verdicts = []
+    for indices in own:
+        of_chat = dict(zip(indices, islice(scores, len(indices)), strict=True))
+        evidence = tuple(index for index, score in of_chat.items() if score >= threshold)
+        verdicts.append(_two_class(max(of_chat.values(), default=0.0), threshold, evidence))
+    return verdicts
+
+
 def _pair(row: Row, index: int) -> dict[str, str]:
     def said_before(place: int) -> str:
         before = row.messages[place - 1] if place else None
@@ -118,9 +148,169 @@ def _pair(row: Row, index: int) -> dict[str, str]:
     return pair_texts(row.messages[index]["content"], row.reply, said_before(index), said_before(len(row.messages)))
 
 
-def was_judged(verdict: Verdict) -> bool:
-    """Whether a verdict counts. That of a language model without a usable answer does, as no contradiction.
+def _two_class(probability: float, threshold: float = 0.5, evidence: tuple[int, ...] = ()) -> Verdict:
+    """The verdict on a reply with this probability of a contradiction."""
+    scores = {NON_CONTRADICTION: 1 - probability, CONTRADICTION: probability}
+    label = CONTRADICTION if probability >= threshold else NON_CONTRADICTION
+    return Verdict(label, scores[label], scores, probability, evidence)
 
-    Otherwise a judge could leave out hard chats.
+
+def baselines(evalset: EvalSet, task: str) -> dict[str, Baseline]:
+    """The baselines of rows, by name; none of them is fitted to the rows that it judges.
+
+    - Every task: the most frequent label.
+    - Conversations of CDConv: class-balanced logistic regression on TF-IDF of character n-grams, see ``FEATURES``.
+    - Pairs: logistic regression on n-grams of the hypothesis alone, and of both texts. Chats of a corpus with training
+      pairs: the same, on the reply and each earlier message of its speaker.
+    - Labelled chats: TF-IDF of the reply alone, fitted by cross-validation.
+    - Choice among replies: any order, the longest reply, and TF-IDF of the reply and the chat or its last message.
+    - Replies with marked evidence: fewer characters shared with the contradicted message (which it is told).
     """
-    return verdict.label is not None or verdict.reason == NO_ANSWER
+    rows, train = evalset.rows, evalset.train()
+    if evalset.task == "response":
+        return _rankers([row.reply for row in train or rows])
+    [(most, _)] = Counter(in_task(task, row.label) for row in train or rows).most_common(1)
+    found: dict[str, Baseline] = {f"always {most}": lambda rows: [_verdict([most], [1.0])] * len(rows)}
+    if train and not train[0].messages:
+        pairs, labels = [row.texts() for row in train], [in_task(task, row.label) for row in train]
+        for name, reads_both in (("n-grams of the reply alone", False), ("n-grams of both texts", True)):
+            model = NgramPairs(reads_both, _are_chinese([row.hypothesis for row in train])).fit(pairs, labels)
+            found[name] = partial(_by_pairs, model, evalset.as_chats)
+    elif train and not evalset.as_chats:
+        ids = [LABELS[task].index(in_task(task, row.label)) for row in train]
+        for view, name in FEATURES.items():
+            fitted = LinearModel(VIEWS[view], class_weight="balanced").fit([row.texts() for row in train], ids)
+            found[name] = partial(_by_classes, fitted, LABELS[task])
+    elif evalset.as_chats and not any(row.source for row in rows):
+        found |= _cross_validated(rows)
+    if any(row.evidence and row.source for row in rows):
+        found["fewer shared characters"] = _shared_characters
+    return found
+
+
+def _are_chinese(texts: Sequence[str]) -> bool:
+    return sum(map(is_chinese, texts)) * 2 > len(texts)
+
+
+def _verdict(labels: Sequence[str], probabilities: Sequence[float]) -> Verdict:
+    scores = dict(zip(labels, map(float, probabilities), strict=True))
+    label = max(scores, key=scores.__getitem__)
+    return Verdict(label, scores[label], scores, sum(scores[name] for name in labels if is_contradiction(name)))
+
+
+def _by_classes(model: LinearModel, labels: Sequence[str], rows: Sequence[Row]) -> list[Verdict]:
+    names = [labels[label] for label in model.classes_]
+    return [_verdict(names, row) for row in model.predict_proba([row.texts() for row in rows])]
+
+
+def _vectorizer(characters: bool, longest: int, **options: Any) -> Any:
+    """TF-IDF of n-grams, of characters for text without spaces and otherwise of words, also those of one letter."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    units: dict[str, Any] = {"analyzer": "char"} if characters else {"token_pattern": r"(?u)\b\w+\b"}
+    return TfidfVectorizer(sublinear_tf=True, ngram_range=(1, longest), **units, **options)
+
+
+class NgramPairs:
+    """Logistic regression on n-grams of both texts and on those that they share.
+
+    Args:
+        reads_premise: whether the earlier text is read; without it the model is an artefact baseline.
+        characters: use n-grams of characters, for text without spaces; otherwise of words.
+    """
+
+    def __init__(self, reads_premise: bool = True, characters: bool = False) -> None:
+        from sklearn.linear_model import LogisticRegression
+
+        self.reads_premise = reads_premise
+        self.vectorizer = _vectorizer(characters, 3 if characters else 2, min_df=2)
+        self.model = LogisticRegression(max_iter=300)
+
+    def fit(self, rows: Sequence[Mapping[str, str]], labels: Sequence[str]) -> Self:
+        """Fits to pairs and their labels."""
+        texts = [row["hypothesis"] for row in rows]
+        self.vectorizer.fit(texts + [row["premise"] for row in rows] if self.reads_premise else texts)
+        self.model.fit(self._features(rows), labels)
+        return self
+
+    def judge(self, rows: Sequence[Mapping[str, str]]) -> list[Verdict]:
+        """The verdict on each pair."""
+        return [_verdict(self.model.classes_, row) for row in self.model.predict_proba(self._features(rows))]
+
+    def _features(self, rows: Sequence[Mapping[str, str]]) -> Any:
+        from scipy.sparse import hstack
+
+        later = self.vectorizer.transform([row["hypothesis"] for row in rows])
+        if not self.reads_premise:
+            return later
+        earlier = self.vectorizer.transform([row["premise"] for row in rows])
+        return hstack([earlier, later, earlier.multiply(later).sqrt()]).tocsr()
+
+
+def _by_pairs(model: NgramPairs, as_chats: bool, rows: Sequence[Row]) -> list[Verdict]:
+    if not as_chats:
+        return model.judge([row.texts() for row in rows])
+    return _by_earlier_messages(
+        rows, lambda pairs: [verdict.probability or 0.0 for verdict in model.judge(pairs)] if pairs else [], 0.5
+    )
+
+
+def _cross_validated(rows: Sequence[Row]) -> dict[str, Baseline]:
+    """N-grams of the reply alone, fitted to four fifths of the chats for the other fifth; empty for too few chats."""
+    truth = np.array([is_contradiction(str(row.label)) for row in rows])
+    if min(truth.sum(), (~truth).sum()) < FOLDS:
+        return {}
+    replies = [{CONVERSATION[-1]: row.reply} for row in rows]
+    verdicts: list[Verdict] = [_two_class(0.0)] * len(rows)
+    for rest, held_out in folds(truth, [repr(row.context[:2]) for row in rows]):
+        model = LinearModel(VIEWS[REPLY_ONLY], class_weight="balanced")
+        model.fit([replies[place] for place in rest], truth[rest].astype(int).tolist())
+        for place, scores in zip(held_out, model.predict_proba([replies[place] for place in held_out]), strict=True):
+            verdicts[place] = _two_class(float(scores[1]))
+    return {f"{FEATURES[REPLY_ONLY]}, {FOLDS}-fold cross-validation": lambda _: verdicts}
+
+
+def _shared_characters(rows: Sequence[Row]) -> list[Verdict]:
+    """Compares two texts without understanding them: characters and character bigrams of the reply in the message.
+
+    The message is the contradicted one of the same context; where none is marked, nothing counts as shared.
+    """
+    places = {(row.source, row.context): row.evidence[0] for row in rows if row.evidence}
+    verdicts = []
+    for row in rows:
+        place = places.get((row.source, row.context))
+        shares = 0.0 if place is None else _shared(row.reply, str(row.messages[place]["content"]))
+        verdicts.append(_two_class(1 - shares))
+    return verdicts
+
+
+def _shared(reply: str, message: str) -> float:
+    shares = []
+    for length in (1, 2):
+        grams, message_grams = (
+            {text[start : start + length] for start in range(len(text) - length + 1)}
+            for text in ("".join(filter(str.isalnum, text)) for text in (reply, message))
+        )
+        shares.append(len(grams & message_grams) / max(1, len(grams)))
+    return sum(shares) / 2
+
+
+def _rankers(texts: Sequence[str]) -> dict[str, Baseline]:
+    """Orders of replies, the best first; TF-IDF is fitted to ``texts``."""
+    characters = _are_chinese(texts)
+    vectorizer = _vectorizer(characters, 3 if characters else 1).fit(texts)
+
+    def verdict(value: float) -> Verdict:
+        return Verdict("right", value, {"right": value})
+
+    def by_cosine(first: int, rows: Sequence[Row]) -> list[Verdict]:
+        chats = [" ".join(str(message["content"]) for message in row.messages[first:]) for row in rows]
+        cosines = vectorizer.transform(chats).multiply(vectorizer.transform([row.reply for row in rows])).sum(axis=1)
+        return [verdict(value) for value in np.asarray(cosines).ravel().tolist()]
+
+    return {
+        "any order": lambda rows: [verdict(0.0)] * len(rows),
+        "the longest reply": lambda rows: [verdict(float(len(row.reply))) for row in rows],
+        "TF-IDF, the whole chat": partial(by_cosine, 0),
+        "TF-IDF, the last message": partial(by_cosine, -1),
+    }

@@ -12,10 +12,15 @@ from contradiction.data.splits import CHINESE, UNDETERMINED
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.evaluation import card_use, results
-from contradiction.evaluation.figures import FIGURES, are_contradictions, contradiction_probabilities
+from contradiction.evaluation.figures import (
+    FIGURES,
+    are_contradictions,
+    contradiction_probabilities,
+    missing_reason,
+    rule_of,
+    settings_table,
+)
 from contradiction.evaluation.tables import backbone_name, class_table, figure_text, score_table
-from contradiction.evaluation.thresholds import missing_reason, rule_of
-from contradiction.evaluation.thresholds import table as settings_table
 from contradiction.inputs.views import HYPOTHESIS_ONLY
 from contradiction.io.files import RECORD
 from contradiction.io.tables import Table, percent, render

@@ -14,7 +14,7 @@ them, or alone.
 import csv
 import json
 import math
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ import numpy as np
 from contradiction.errors import InputError
 from contradiction.evaluation.figures import FIGURES, RESAMPLES, TASKS, measure
 from contradiction.io.files import read_json
-from contradiction.labels import GROUPED, LABELS, has_two_texts, task_of
+from contradiction.labels import LABELS, has_two_texts, task_of
 from contradiction.paths import RESULTS
 from contradiction.training import leakage, record
 
@@ -69,15 +69,22 @@ def load(
     Raises:
         InputError: a file is damaged, scores differ from those of the predictions, or a JSON file has other rows.
     """
+    filters = {"config": config, "split": split, "kind": kind, "data": data}
 
     def wanted(result: Mapping[str, Any]) -> bool:
-        filters = (("config", config), ("split", split), ("kind", kind), ("data", data))
-        fits = all(value in (None, result[key]) for key, value in filters)
+        fits = all(value in (None, result[key]) for key, value in filters.items())
         return fits and (names is None or result["name"] in names)
 
-    stored = _stored(Path(folder), lambda row: not row["leakage"] and wanted(row), with_rows)
+    folder = Path(folder)
+    rows = [row for row in read_metrics(folder) if not row["leakage"] and wanted(row)]
+    runs = read_runs(folder) if rows else {}
+    if with_rows:
+        tables = {place: read_predictions(folder, *place) for place in {(row["config"], row["split"]) for row in rows}}
+        stored = [_evaluation(folder, row, runs, tables[row["config"], row["split"]]) for row in rows]
+    else:
+        stored = [_summary(row, runs) for row in rows]
     evaluations = {place_of(result): result for result in stored}
-    for path in sorted(Path(folder).glob("*.json")):
+    for path in sorted(folder.glob("*.json")):
         result = read_json(path)
         if result.get("kind") not in KINDS or leakage.of_evaluation(result):
             continue
@@ -156,7 +163,11 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
     """
     evaluation = read_json(path)
     check(path, evaluation)
-    check_task(str(evaluation["config"]), f"{path}: ")
+    config = str(evaluation["config"])
+    if task_of(config) not in TASKS or has_two_texts(config):
+        raise InputError(
+            f"{path}: config {config!r} has no labels of contradictions; evaluate one of {', '.join(TASKS)}"
+        )
     if "probabilities" not in evaluation:
         raise InputError(f"{path}: has no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
     check_numbers(path, evaluation)
@@ -166,18 +177,11 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
 
 def check_numbers(place: str | Path, evaluation: Mapping[str, Any]) -> None:
     """Raises InputError unless ids and labels of an evaluation are whole numbers in their range."""
-    ends = dict.fromkeys(
-        ("references", "predictions", "without_first_turn"), len(LABELS[task_of(evaluation["config"])])
-    )
-    for key, end in {"ids": 2**31, **ends}.items():  # 2**31: saved results have ids of 32 bits
-        if evaluation.get(key) is None:
-            continue
+    labels = len(LABELS[task_of(evaluation["config"])])
+    for key, end in {"ids": 2**31, "references": labels, "predictions": labels}.items():  # saved ids have 32 bits
         check_list(place, evaluation, key)
         if wrong := [value for value in evaluation[key] if type(value) is not int or not 0 <= value < end]:
-            raise InputError(
-                f"{place}: {key} has {wrong[0]!r}, which is not a whole number below {end}; evaluate a data repo that "
-                "has numbers there"
-            )
+            raise InputError(f"{place}: {key} has {wrong[0]!r}, which is not a whole number below {end}")
 
 
 def check_probabilities(place: str | Path, evaluation: Mapping[str, Any]) -> None:
@@ -190,35 +194,12 @@ def check_probabilities(place: str | Path, evaluation: Mapping[str, Any]) -> Non
             raise InputError(f"{place}: probabilities has {row!r}; each row must have {labels} numbers from 0 to 1")
 
 
-def check_task(config: str, where: str = "") -> None:
-    """Raises InputError, which begins with ``where``, unless the labels of a config are those of contradictions."""
-    if task_of(config) not in TASKS or has_two_texts(config):
-        configs = ", ".join(task + suffix for task in TASKS for suffix in ("", GROUPED))
-        raise InputError(f"{where}config {config!r} has no labels of contradictions; use one of {configs}")
-
-
 def check_folder(folder: str | Path) -> None:
     """Raises InputError for a missing folder; ``RESULTS`` may be missing, because the installed package has none."""
     if not Path(folder).is_dir() and Path(folder) != RESULTS:
         raise InputError(
             f"{folder}: there is no such folder of saved results; `python -m paper.results FILE --folder` writes one"
         )
-
-
-def _stored(folder: Path, wanted: Callable[[Row], bool], with_rows: bool = True) -> list[dict[str, Any]]:
-    """The evaluations of the wanted rows of ``metrics.csv``; none without that file.
-
-    Without the predictions it is fast, and there are only the scores of ``FIGURES``.
-
-    Raises:
-        InputError: a file is missing or damaged, or scores differ from those of the predictions.
-    """
-    rows = [row for row in read_metrics(folder) if wanted(row)]
-    runs = read_runs(folder) if rows else {}
-    if not with_rows:
-        return [_summary(row, runs) for row in rows]
-    tables = {place: read_predictions(folder, *place) for place in {(row["config"], row["split"]) for row in rows}}
-    return [_evaluation(folder, row, runs, tables[row["config"], row["split"]]) for row in rows]
 
 
 def read_metrics(folder: Path) -> list[Row]:

@@ -146,7 +146,7 @@ def load(
     if corpus and not (Path(source) / "README.md").is_file():
         if copy is None and Path(source).is_dir():
             copy = source
-        return _of_corpus(corpus, copy, config or _first_config(corpus, task), split, limit)
+        return _of_corpus(corpus, copy, config, task, split, limit)
     return _of_data(source, config or own_config, split or TEST, columns, limit)
 
 
@@ -201,7 +201,9 @@ def _row(values: Mapping[str, Any]) -> Row:
     common: dict[str, Any] = {"id": values["id"], "label": values["label"], "extra": values}
     if "messages" in values:
         messages = list(values["messages"])
-        reply = values["reply"] if "reply" in values else messages.pop()["content"]
+        reply = values.get("reply")
+        if reply is None:
+            reply = read_message(messages.pop(), "the reply").text
         source = values.get("source") or values.get("item") or (str(values["id"]) if "inserted" in values else None)
         return Row(
             **common, messages=tuple(messages), reply=reply, source=source,
@@ -220,27 +222,27 @@ def _row(values: Mapping[str, Any]) -> Row:
 
 
 def _of_corpus(
-    corpus: Corpus, copy: str | Path | None, config: str | None, split: str | None, limit: int | None
-) -> EvalSet:
+    corpus: Corpus, copy: str | Path | None, config: str | None, wanted: str | None, split: str | None,
+    limit: int | None,
+) -> EvalSet:  # fmt: skip
+    """The rows of a config, by default the first one with the labels of the task ``wanted``, or else of any task."""
     place = source_of(corpus, copy or corpora.local_copy(corpus))
-    chosen = corpus.config(config)
-    task = task_of_labels(chosen.labels)
-    if task is None or task not in LABELS:
-        scored = " or ".join(other.name for other in corpus.configs if task_of_labels(other.labels) in LABELS)
+    tasks = {one.name: own for one in corpus.configs if (own := task_of_labels(one.labels)) in LABELS}
+    chosen = corpus.config(config or next((name for name, own in tasks.items() if own == wanted), next(iter(tasks))))
+    if chosen.name not in tasks:
         raise InputError(
             f"{corpus.name}: the labels of {chosen.name} ({', '.join(chosen.labels)}) are those of no task; take "
-            f"--config {scored}"
+            f"--config {' or '.join(tasks)}"
         )
     here = [name for found, name in local_splits(corpus, place) if found is chosen]
-    first = (TEST, "validation")
-    wanted = [split] if split else [*first, *(name for name in here if name not in (*first, TRAIN)), TRAIN]
-    wanted = [name for name in wanted if name in here or split] or [TEST]
-    for name in wanted:
+    order = {TEST: 0, "validation": 1, TRAIN: 3}
+    splits = [split] if split else sorted(here, key=lambda name: order.get(name, 2)) or [TEST]
+    for name in splits:
         rows = [row for row in read_split(corpus, place, chosen.name, name).rows if row.label is not None]
         if rows:
             break
     else:
-        raise InputError(f"{place}: no row of {', '.join(wanted)} has a label")
+        raise InputError(f"{place}: no row of {', '.join(splits)} has a label")
     if batches := crossed.batches(place) if place in crossed.FOLDERS.values() else None:
         rows = [replace(row, extra={"style": batches[row.extra["batch"]].style, **row.extra}) for row in rows]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in find_files(chosen, name, place)))
@@ -249,18 +251,11 @@ def _of_corpus(
         return leakage.describe_crossed(run, name) if batches else None
 
     return EvalSet(
-        chosen.name if corpus.bundled else f"{corpus.name}, {chosen.name}", name, task,
+        chosen.name if corpus.bundled else f"{corpus.name}, {chosen.name}", name, str(tasks[chosen.name]),
         [rows[number] for number in spread(rows, limit)], digest.hexdigest()[:16], corpus.title,
         as_chats=chosen.shape != PAIRS, parts=[*(["style"] if batches else []), *_part_columns(chosen)],
         train=lambda: _training_rows(corpus, chosen, place, name), leak=leak,
     )  # fmt: skip
-
-
-def _first_config(corpus: Corpus, wanted: str | None) -> str | None:
-    """The first config with the labels of a task, or else of any task."""
-    tasks = {config.name: task_of_labels(config.labels) for config in corpus.configs}
-    scored = [name for name, task in tasks.items() if task in LABELS]
-    return next((name for name in scored if tasks[name] == wanted), next(iter(scored), None))
 
 
 def _part_columns(config: Config) -> list[str]:
@@ -282,20 +277,18 @@ def _of_file(path: str | Path, split: str, limit: int | None, speakers: Speakers
     every = labelled.read(path, speakers)
     chats = labelled.of_split(every, path, split)
     places = {id(chat): place for place, chat in enumerate(every, start=1)}
-    name = labelled.name_of_file(path)
-    rows = [_of_chat(chat, places[id(chat)]) for chat in chats]
+    rows = [
+        _row({
+            "id": places[id(chat)], "messages": chat.messages, "label": chat.label, "evidence": chat.evidence,
+            "chat": chat.id,
+        })
+        for chat in chats
+    ]  # fmt: skip
     rows = [rows[number] for number in spread(rows, limit)]
+    task, name = labelled.task_of(every), labelled.name_of_file(path)
     return EvalSet(
-        labelled.task_of(every), split, labelled.task_of(every), rows, _digest(rows), name, as_chats=True,
+        task, split, task, rows, _digest(rows), name, as_chats=True,
         leak=lambda run: leakage.describe_chats(run, name, split),
-    )  # fmt: skip
-
-
-def _of_chat(chat: labelled.LabelledChat, number: int) -> Row:
-    *messages, last = chat.messages
-    return Row(
-        number, chat.label, messages=tuple(messages), reply=read_message(last, "the reply").text,
-        evidence=None if chat.evidence is None else (chat.evidence,), extra={"chat": chat.id},
     )  # fmt: skip
 
 
@@ -315,19 +308,11 @@ def _of_value(value: object, number: int) -> Row:
     if isinstance(value, Row):
         return value
     where = f"{IN_MEMORY}: row {number}"
-    if isinstance(value, Mapping) and {*CONVERSATION, "label"} <= value.keys():
-        return _row({"id": number, **value})
-    if not isinstance(value, Mapping) or not {"messages", "label"} <= value.keys():
+    keys = value.keys() if isinstance(value, Mapping) else set()
+    if not isinstance(value, Mapping) or not ({"messages", "label"} <= keys or {*CONVERSATION, "label"} <= keys):
         raise InputError(f'{where} is {shown(value)}; it must be {{"messages": [...], "label": ...}}, or have u1 to b2')
     _check_no_verdict(value, where)
-    messages, reply = list(value["messages"]), value.get("reply")
-    if reply is None:
-        reply = read_message(messages.pop(), where).text
-    evidence = value.get("evidence")
-    return Row(
-        value.get("id", number), value["label"], messages=tuple(messages), reply=reply, source=value.get("source"),
-        evidence=(evidence,) if isinstance(evidence, int) else evidence if evidence is None else tuple(evidence),
-    )  # fmt: skip
+    return _row({"id": number, **value})
 
 
 def _check_no_verdict(values: object, where: str) -> None:

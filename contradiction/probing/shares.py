@@ -10,8 +10,7 @@ import numpy as np
 from contradiction.decision import Rule, decide
 from contradiction.errors import InputError
 from contradiction.evaluation import results
-from contradiction.evaluation.figures import wilson
-from contradiction.evaluation.thresholds import rule_of
+from contradiction.evaluation.figures import rule_of, wilson
 from contradiction.labels import (
     CATEGORIES,
     CONTRADICTION,
