@@ -26,10 +26,9 @@ from contradiction.errors import InputError
 from contradiction.inference.torch_backend import use_allowed_cores
 from contradiction.paths import CHECKOUT, SHIPPED
 from contradiction.serving.api import PATHS, handlers, router, tools
-from contradiction.serving.endpoints import ENDPOINTS, Endpoint, answer, caller_of, explain
 from contradiction.serving.middleware import SERVICE_PATHS, Guard, Metrics
 from contradiction.serving.predictions import ServiceError
-from contradiction.serving.service import Service
+from contradiction.serving.service import ENDPOINTS, Endpoint, Service, answer, caller_of, explain
 from contradiction.settings import Limits
 
 MODEL = os.environ.get("CDCONV_MODEL", str(SHIPPED))

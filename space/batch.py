@@ -21,9 +21,8 @@ from contradiction.conversation import text_at
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io.lines import to_json_line
-from contradiction.serving.endpoints import caller_of, chosen
 from contradiction.serving.predictions import LateError, ServiceError, Ticket, TooLongError
-from contradiction.serving.service import Service
+from contradiction.serving.service import Service, caller_of, chosen
 from contradiction.verdict import Verdict, is_unchecked
 
 CHATS = 500  # of a file, together with what is rejected

@@ -19,8 +19,7 @@ from starlette.exceptions import HTTPException
 from contradiction.conversation import USER
 from contradiction.errors import InputError
 from contradiction.io.endpoint import Endpoint, NoAnswerError, RefusedError
-from contradiction.serving.endpoints import caller_of
-from contradiction.serving.service import WATCH, Places
+from contradiction.serving.service import WATCH, Places, caller_of
 
 PATH = "/v1/reply"
 SECONDS = 30.0  # until a reply is too late

@@ -24,10 +24,9 @@ from contradiction.labels import HISTORY
 from contradiction.paths import CHECKOUT
 from contradiction.serving import predictions
 from contradiction.serving.api import PATHS, POSTS, application, handlers, router
-from contradiction.serving.endpoints import VERDICT, chosen
 from contradiction.serving.middleware import SERVICE_PATHS, Metrics
 from contradiction.serving.predictions import BusyError, JoinedPredictions, TooLongError
-from contradiction.serving.service import Service
+from contradiction.serving.service import VERDICT, Service, chosen
 from contradiction.settings import Limits
 
 
@@ -115,7 +114,7 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
         ("scan", {"messages": CHAT * 200}, "the chat has 800 messages; at most 400 are allowed"),
         ("scan", {"messages": chat(*[f"{n}" + "好" * 99 for n in range(100)])}, "the chat is too long to be judged"),
         ("rerank", {"messages": CHAT, "candidates": ["好"]}, "the last message before a reply must be the user's"),
-        ("rerank", {"messages": CHAT[:3], "candidates": ["好"] * 65}, "candidates are 65; at most 64 are allowed"),
+        ("rerank", {"messages": CHAT[:3], "candidates": ["好"] * 65}, "the request has 65 candidates; at most 64 are allowed"),
     ],
 )
 def test_unusable_requests_are_rejected_with_a_reason(client, path, body, message):
@@ -152,7 +151,7 @@ def test_the_cost_of_a_request_counts_pairs_of_clauses(detector):
     service = Service(judge, Limits(cost=500))
     messages = chat("你养猫吗？", "橘，猫，很，乖，养", "它叫什么？", "没，我，茶，喝，天")
     assert service.answer(lambda: service.judge(messages), service.ticket())["evidence"] == (1,)
-    with pytest.raises(TooLongError, match="each clause that is to be located"):
+    with pytest.raises(TooLongError, match="too long to be judged"):
         service.answer(lambda: service.clauses(messages), service.ticket())
 
 
@@ -288,7 +287,7 @@ def test_a_body_packed_with_gzip_is_read_within_the_size_limit(client):
         (gzip.compress(plain)[:-9], "gzip", 400, "gzip"),
         (gzip.compress(plain) + b"x", "gzip", 400, "gzip"),
         (plain, "gzip", 400, "gzip"),
-        (gzip.compress(plain), None, 400, "content-encoding: gzip"),
+        (gzip.compress(plain), None, 400, "not in UTF-8"),
         (plain, "br", 415, "'br'"),
     ):
         assert (sent(body, encoding).status_code, said in refusal(sent(body, encoding))[1]) == (status, True)

@@ -22,10 +22,9 @@ from starlette.routing import Route
 
 from contradiction import __version__
 from contradiction.errors import InputError, shown
-from contradiction.serving.endpoints import ENDPOINTS, Endpoint, answer, caller_of, explain
 from contradiction.serving.middleware import Guard, Metrics
 from contradiction.serving.predictions import BusyError, FailedError, ServiceError
-from contradiction.serving.service import Service
+from contradiction.serving.service import ENDPOINTS, Endpoint, Service, answer, caller_of, explain
 
 LOG = logging.getLogger(__name__)
 MCP = "/mcp"
@@ -92,7 +91,8 @@ Schema = Mapping[str, Any]
 
 def docs_page(document: Schema) -> str:
     """An OpenAPI document as HTML: each request with an example, then the fields of what is sent and answered."""
-    schemas, parts, refusals = document["components"]["schemas"], [], {"401": "The token is missing or wrong."}
+    schemas, parts, objects = document["components"]["schemas"], [], ""
+    refusals = {"401": "The token is missing or wrong."}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             parts.append(f"<h2><code>{method.upper()} {escape(path)}</code></h2><p>{escape(operation['summary'])}.</p>")
@@ -104,29 +104,25 @@ def docs_page(document: Schema) -> str:
                 parts.append(f'<p>Body: {_type(sent)}</p><pre tabindex="0">{shown}</pre>')
             [(kind, answer)] = operation["responses"]["200"]["content"].items()
             parts.append(f"<p>Answer: {_type(answer['schema']) if kind == 'application/json' else escape(kind)}</p>")
-            refusals |= {
-                status: one["description"] for status, one in operation["responses"].items() if status != "200"
-            }
+            refusals |= {code: one["description"] for code, one in operation["responses"].items() if code != "200"}
     refused = "".join(f"<li>{status}: {escape(description)}</li>" for status, description in sorted(refusals.items()))
+    for name, schema in schemas.items():
+        rows = "".join(
+            f"<tr><td><code>{escape(field)}</code></td>"
+            f"<td>{_type(value)}{'' if field in schema.get('required', ()) else ', optional'}</td>"
+            f"<td>{escape(value.get('description', ''))}</td></tr>"
+            for field, value in schema["properties"].items()
+        )
+        about = escape(schema.get("description", ""))
+        objects += f'<h3 id="{escape(name)}">{escape(name)}</h3><p>{about}</p><table>{rows}</table>'
     title = escape(f"{document['info']['title']} {document['info']['version']}")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body><h1>{title}</h1>'
         "<p>Bodies and answers are JSON. If the service has a token, send it as "
         f"<code>Authorization: Bearer TOKEN</code>.</p>{''.join(parts)}<h2>Refusals</h2><ul>{refused}</ul>"
-        f"<h2>Fields</h2>{''.join(_object(name, schema) for name, schema in schemas.items())}</body></html>"
+        f"<h2>Fields</h2>{objects}</body></html>"
     )
-
-
-def _object(name: str, schema: Schema) -> str:
-    rows = [
-        f"<tr><td><code>{escape(field)}</code></td>"
-        f"<td>{_type(value)}{'' if field in schema.get('required', ()) else ', optional'}</td>"
-        f"<td>{escape(value.get('description', ''))}</td></tr>"
-        for field, value in schema["properties"].items()
-    ]
-    description = escape(schema.get("description", ""))
-    return f'<h3 id="{escape(name)}">{escape(name)}</h3><p>{description}</p><table>{"".join(rows)}</table>'
 
 
 def _type(schema: Schema) -> str:
@@ -153,16 +149,13 @@ class Refusal(BaseModel):
 POSTS = tuple(f"/v1/{name}" for name in ENDPOINTS)
 PATHS = (*POSTS, "/healthz", "/metrics", MCP)
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Refusal, "description": description}
-    for status, description in (
-        (400, "The body is not in UTF-8, or is a damaged file of gzip."),
-        (413, "The request is too large."),
-        (415, "The body is packed in another way than gzip."),
-        (422, "The input is not usable."),
-        (500, "The service failed; its log says why."),
-        (503, "The service is busy; try again."),
-        (504, "The answer took too long."),
-    )
+    400: {"model": Refusal, "description": "The body is not in UTF-8, or is a damaged file of gzip."},
+    413: {"model": Refusal, "description": "The request is too large."},
+    415: {"model": Refusal, "description": "The body is packed in another way than gzip."},
+    422: {"model": Refusal, "description": "The input is not usable."},
+    500: {"model": Refusal, "description": "The service failed; its log says why."},
+    503: {"model": Refusal, "description": "The service is busy; try again."},
+    504: {"model": Refusal, "description": "The answer took too long."},
 }
 TOKEN_REFUSAL = {401: {"model": Refusal, "description": "The token is missing or wrong."}}
 
@@ -212,11 +205,11 @@ def router(services: Mapping[str, Service], metrics: Metrics, token: str | None 
     async def measured() -> str:
         return metrics.text(_counts(services))
 
-    document = get_openapi(title="CDConv", version=__version__, routes=routes.routes)
+    page = docs_page(get_openapi(title="CDConv", version=__version__, routes=routes.routes))
 
     @routes.get("/docs", include_in_schema=False)
     async def description() -> HTMLResponse:
-        return HTMLResponse(docs_page(document), headers={"content-security-policy": POLICY})
+        return HTMLResponse(page, headers={"content-security-policy": POLICY})
 
     return routes
 
@@ -235,18 +228,12 @@ def _counts(services: Mapping[str, Service]) -> dict[str, tuple[str, Mapping[str
     verdicts = sum((service.verdicts for service in services.values()), Counter[tuple[str, str]]())
     by_kind = {f'{{contradiction="{c}",checked="{checked}"}}': n for (c, checked), n in sorted(verdicts.items())}
     return {
-        "cdconv_requests_working": (
-            "Requests that are worked on.",
-            {"": working},
-        ),
+        "cdconv_requests_working": ("Requests that are worked on.", {"": working}),
         "cdconv_rows_waiting": ("Rows that wait to be predicted.", {"": sum(each.waiting for each in joined)}),
         "cdconv_rows_total": ("Rows predicted.", {"": sum(each.rows for each in joined)}),
         "cdconv_rows_repeated_total": ("Rows asked for again, and known.", {"": sum(each.repeated for each in joined)}),
         "cdconv_passes_total": ("Forward passes.", {"": sum(each.passes for each in joined)}),
-        "cdconv_verdicts_total": (
-            "Verdicts, by whether they call a contradiction and whether all text was read.",
-            by_kind,
-        ),
+        "cdconv_verdicts_total": ("Verdicts, by contradiction and by whether all text was read.", by_kind),
     }
 
 
@@ -256,9 +243,7 @@ def _in_words(error: Exception, request: Request) -> str:
     first = error.errors()[0]
     if first["type"] == "json_invalid":  # its place is a number of characters
         return f"the body is not JSON ({first['ctx']['error']})"
-    if (
-        first["loc"] == ("body",) and first["type"] != "value_error"
-    ):  # for instance a body that a client sends as a form
+    if first["loc"] == ("body",) and first["type"] != "value_error":  # for instance a body that is sent as a form
         return "the body must be a JSON object, sent with the header content-type: application/json"
     field = getattr(request.scope.get("route"), "body_field", None)
     return explain(error.errors(), field and field.field_info.annotation)
@@ -266,8 +251,6 @@ def _in_words(error: Exception, request: Request) -> str:
 
 def _http_error_in_words(error: HTTPException, request: Request) -> str:
     if isinstance(cause := error.__cause__, UnicodeDecodeError):
-        if cause.object[:2] == b"\x1f\x8b":
-            return "the body is packed with gzip; send it with the header content-encoding: gzip"
         return f"the body is not in UTF-8 (from byte {cause.start} on)"
     if error.status_code == 404:
         return f"{shown(request.url.path)} is no path of this service; /docs lists the paths"

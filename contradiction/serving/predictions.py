@@ -10,7 +10,6 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from copy import copy
 from dataclasses import dataclass, field
 
 from contradiction.errors import InputError
@@ -80,12 +79,16 @@ class Ticket:
     cancelled: bool = False
     spent: int = 0
 
+    def ended(self) -> ServiceError | None:
+        """Why the request needs no answer any more; None if it needs one."""
+        if self.cancelled:
+            return CallerGoneError()
+        return LateError() if time.monotonic() > self.until else None
+
     def check(self) -> None:
         """Raises CallerGoneError or LateError if the request needs no answer any more."""
-        if self.cancelled:
-            raise CallerGoneError
-        if time.monotonic() > self.until:
-            raise LateError
+        if error := self.ended():
+            raise error
 
 
 _TICKET: ContextVar[Ticket] = ContextVar("ticket")
@@ -131,7 +134,8 @@ class JoinedPredictions:
         self._predict, self._columns = classifier.predict, classifier.columns
         self._remembered, self._most = remembered, waiting
         self._known: OrderedDict[Key, Prediction] = OrderedDict()
-        self._jobs: OrderedDict[str, deque[_Job]] = OrderedDict()  # by caller; who waited longest for a turn is first
+        self._jobs: list[_Job] = []  # that have rows which wait; who waited longest for a turn is first
+        self._served: set[str] = set()  # the callers who had their turn in this round
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
         self.rows = self.passes = self.repeated = 0
@@ -157,10 +161,12 @@ class JoinedPredictions:
             if missing:
                 _charge(ticket, missing.values(), self._columns)
                 job = _Job(deque(missing.items()), ticket)
-                if (waiting := self._waiting()) and waiting + len(missing) > self._most:
+                if (waiting := self.waiting) and waiting + len(missing) > self._most:
                     raise BusyError
-                self._jobs.setdefault(ticket.caller, deque()).append(job)
-                self._start()
+                self._jobs.append(job)
+                if self._thread is None or not self._thread.is_alive():
+                    self._thread = threading.Thread(target=self._run, name="predictions", daemon=True)
+                    self._thread.start()
                 self._change.notify()
         if missing:
             if not job.done.wait(min(max(0.0, ticket.until - time.monotonic()), threading.TIMEOUT_MAX)):
@@ -176,15 +182,7 @@ class JoinedPredictions:
     def waiting(self) -> int:
         """How many rows wait."""
         with self._change:
-            return self._waiting()
-
-    def _waiting(self) -> int:
-        return sum(len(job.rows) for jobs in self._jobs.values() for job in jobs)
-
-    def _start(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name="predictions", daemon=True)
-            self._thread.start()
+            return sum(len(job.rows) for job in self._jobs)
 
     def _run(self) -> None:
         while True:
@@ -197,54 +195,46 @@ class JoinedPredictions:
 
     def _take(self) -> list[tuple[_Job, Key, Row]]:
         """The rows of the next forward pass: some of each caller in turn, those that waited longest first."""
-        for job in [job for jobs in self._jobs.values() for job in jobs]:
-            if error := _no_longer_wanted(job):
-                self._remove(job)
-                _end(job, error)
+        for job in [*self._jobs]:
+            if error := job.ticket.ended():
+                self._end(job, error)
         taken: list[tuple[_Job, Key, Row]] = []
         while self._jobs and len(taken) < BATCH:
-            caller, jobs = next(iter(self._jobs.items()))
-            job = jobs[0]
-            for _ in range(min(len(job.rows), SLICE, BATCH - len(taken))):
-                taken.append((job, *job.rows.popleft()))
-            jobs.rotate(-1)
-            self._jobs.move_to_end(caller)
-            if not job.rows:
-                self._remove(job)
+            if not (turn := next((job for job in self._jobs if job.ticket.caller not in self._served), None)):
+                self._served.clear()  # the next round
+                continue
+            self._served.add(turn.ticket.caller)
+            self._jobs.remove(turn)
+            for _ in range(min(len(turn.rows), SLICE, BATCH - len(taken))):
+                taken.append((turn, *turn.rows.popleft()))
+            if turn.rows:
+                self._jobs.append(turn)
         return taken
-
-    def _remove(self, job: _Job) -> None:
-        """Takes a request out of those that wait."""
-        caller = job.ticket.caller
-        jobs = self._jobs.get(caller, deque())
-        if job in jobs:
-            jobs.remove(job)
-        if not jobs:
-            self._jobs.pop(caller, None)
 
     def _answer(self, taken: list[tuple[_Job, Key, Row]]) -> None:
         """Predicts rows; where that fails, tries each request alone, and only those that fail again get the error."""
         try:
             self._pass(taken)
         except BaseException as error:  # a panic in tokenizers is no Exception, and must not end this thread
-            jobs = dict.fromkeys(job for job, _, _ in taken)
-            if len(jobs) > 1:
-                for job in jobs:
-                    # Where the model is a service that does not answer, the callers stop waiting one after another.
-                    if ended := _no_longer_wanted(job):
-                        with self._change:
-                            self._remove(job)
-                        _end(job, ended)
-                    else:
-                        self._answer([part for part in taken if part[0] is job])
-                return
-            job = taken[0][0]
-            with self._change:
-                self._remove(job)
-            failed = FailedError()
-            failed.__cause__ = error
-            LOG.error("a prediction failed", exc_info=error)
-            _end(job, failed)
+            jobs = [*dict.fromkeys(job for job, _, _ in taken)]
+            if len(jobs) == 1:
+                failed = FailedError()
+                failed.__cause__ = error
+                LOG.error("a prediction failed", exc_info=error)
+                return self._end(jobs[0], failed)
+            for job in jobs:
+                # Where the model is a service that does not answer, the callers stop waiting one after another.
+                if ended := job.ticket.ended():
+                    self._end(job, ended)
+                else:
+                    self._answer([part for part in taken if part[0] is job])
+
+    def _end(self, job: _Job, error: Exception) -> None:
+        with self._change:
+            if job in self._jobs:
+                self._jobs.remove(job)
+        job.error = error
+        job.done.set()
 
     def _pass(self, taken: list[tuple[_Job, Key, Row]]) -> None:
         unique = {key: row for _, key, row in taken}
@@ -262,14 +252,6 @@ class JoinedPredictions:
                 job.done.set()
 
 
-def joined(classifier: Classifier, predictions: JoinedPredictions, name: str) -> Classifier:
-    """The same classifier under a name, whose predictions are made together with those of other callers."""
-    same = copy(classifier)
-    same.name = name
-    same.__dict__["predict"] = predictions
-    return same
-
-
 def _keys(rows: Iterable[Row], columns: Sequence[str]) -> list[Key]:
     """A digest of each row. A text is read once, because thousands of rows of a request can share a long one."""
     known: dict[str | tuple[str, ...], Key] = {}
@@ -283,29 +265,14 @@ def _keys(rows: Iterable[Row], columns: Sequence[str]) -> list[Key]:
     return [hashlib.sha256(b"".join(key(row[column]) for column in columns)).digest() for row in rows]
 
 
-def _no_longer_wanted(job: _Job) -> ServiceError | None:
-    """Why nobody waits for an answer any more; None if somebody does."""
-    try:
-        job.ticket.check()
-    except ServiceError as error:
-        return error
-    return None
-
-
 def _charge(ticket: Ticket, rows: Iterable[Row], columns: Sequence[str]) -> None:
     ticket.spent += sum(min(sum(_characters(row[column]) for column in columns), LONGEST_ROW) for row in rows)
     if ticket.spent > ticket.cost:
         raise TooLongError(
-            "the chat is too long to be judged at once: each reply is compared with every earlier one, and each clause "
-            f"that is to be located with every other, which takes more than {ticket.cost:,} characters of reading; set "
-            "max_turns, for instance to 5, or shorten the chat"
+            f"the chat is too long to be judged at once: its parts are compared, which takes more than {ticket.cost:,} "
+            "characters of reading; set max_turns, for instance to 5, or shorten the chat"
         )
 
 
 def _characters(value: str | tuple[str, ...]) -> int:
     return len(value) if isinstance(value, str) else sum(map(len, value))
-
-
-def _end(job: _Job, error: Exception) -> None:
-    job.error = error
-    job.done.set()

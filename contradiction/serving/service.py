@@ -1,21 +1,29 @@
-"""A detector for many callers at a time: one place that judges for REST, for MCP and for the page."""
+"""A detector for many callers at a time, and the table of what it is asked and answers, for REST, MCP and the page."""
 
 import asyncio
+import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
+from copy import copy
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
-from contradiction.conversation import Messages
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+
+from contradiction.chats.names import read_among
+from contradiction.chats.records import read_chat
+from contradiction.conversation import Messages, alternating
 from contradiction.detector import ContradictionDetector
-from contradiction.errors import InputError
-from contradiction.serving.predictions import BusyError, JoinedPredictions, Ticket, joined, serving
+from contradiction.errors import InputError, shown
+from contradiction.serving.predictions import BusyError, JoinedPredictions, Ticket, serving
 from contradiction.settings import Limits, from_options
+from contradiction.spans import Span
 from contradiction.verdict import Verdict, is_unchecked
 
 Record = dict[str, Any]
@@ -69,7 +77,9 @@ class Service:
         self.limits = limits or Limits()
         self.source = detector.name
         self.predictions = JoinedPredictions(detector.classifier)
-        classifier = joined(detector.classifier, self.predictions, Path(detector.name).name)
+        classifier = copy(detector.classifier)
+        classifier.name = Path(detector.name).name
+        classifier.__dict__["predict"] = self.predictions
         self.detector = ContradictionDetector(classifier, detector.settings)
         # The threads wait for the one that predicts, which takes rows of each caller in turn.
         self.pool = ThreadPoolExecutor(self.limits.requests, "requests")
@@ -83,18 +93,18 @@ class Service:
 
     def judge(self, messages: Messages, **settings: Any) -> Record:
         """The verdict on the last reply of a chat, as a record; settings as of ``Settings``."""
-        self._check_chat(messages)
+        self._check_size(messages, "messages")
         return self._records([self.with_settings(**settings)(messages)])[0]
 
     def scan(self, messages: Messages, **settings: Any) -> Record:
         """The verdicts on every reply of a chat."""
-        self._check_chat(messages)
+        self._check_size(messages, "messages")
         return {"verdicts": self._records(self.with_settings(**settings).scan(messages))}
 
     def rerank(self, messages: Messages, candidates: Sequence[str], **settings: Any) -> Record:
         """The candidates with their verdicts, the least likely contradiction first."""
-        self._check_chat(messages)
-        self._check_count(candidates, "candidates")
+        self._check_size(messages, "messages")
+        self._check_size(candidates, "candidates")
         ranked = self.with_settings(**settings).rerank(messages, candidates)
         records = self._records([candidate.verdict for candidate in ranked])
         return {
@@ -106,12 +116,12 @@ class Service:
 
     def check(self, facts: Sequence[str], reply: str, question: str = "", **settings: Any) -> Record:
         """The verdict on a reply against facts about the bot."""
-        self._check_count(facts, "facts")
+        self._check_size(facts, "facts")
         return self._records([self.with_settings(**settings).check(facts, reply, question)])[0]
 
     def clauses(self, messages: Messages, **settings: Any) -> Record:
         """The two clauses that clash in the last reply of a chat; none if there are none."""
-        self._check_chat(messages)
+        self._check_size(messages, "messages")
         location = self.with_settings(**settings).locate(messages)
         return {"clauses": [asdict(span) for span in (location.earlier, location.later)] if location else []}
 
@@ -166,10 +176,166 @@ class Service:
         self.count(verdicts)
         return [verdict.to_record() for verdict in verdicts]
 
-    def _check_chat(self, messages: Messages) -> None:
-        if isinstance(messages, Sequence) and len(messages) > self.limits.messages:
-            raise InputError(f"the chat has {len(messages):,} messages; at most {self.limits.messages:,} are allowed")
+    def _check_size(self, values: Sequence[Any], name: str) -> None:
+        whole, most = ("chat", self.limits.messages) if name == "messages" else ("request", self.limits.candidates)
+        if len(values) > most:
+            raise InputError(f"the {whole} has {len(values):,} {name}; at most {most:,} are allowed")
 
-    def _check_count(self, values: Sequence[str], name: str) -> None:
-        if isinstance(values, Sequence) and len(values) > self.limits.candidates:
-            raise InputError(f"{name} are {len(values):,}; at most {self.limits.candidates:,} are allowed")
+
+CHAT = alternating(("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀"))
+
+
+class Options(BaseModel):
+    """The options of every request; see ``contradiction.settings.Settings``."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)  # otherwise true is read as the number 1
+
+    threshold: float | str | None = Field(
+        None, description="A contradiction is called from this probability on; or `precision>=0.8`."
+    )
+    prior: float | None = Field(None, description="The share of contradictions among your replies, such as 0.1.")
+    categories: list[str] | None = Field(None, description="Call only these kinds of contradiction.")
+    windowing: str | None = Field(
+        None, description="How earlier turns are read: `windowed`, `structured` or `unstructured`."
+    )
+    max_turns: int | None = Field(
+        None, description="The most earlier turns that a reply is compared with; 0 means all."
+    )
+    detector: str | None = Field(None, description="One of the detectors that `/healthz` names; by default the first.")
+
+
+class Chat(Options):
+    """A chat."""
+
+    messages: list[dict[str, Any]] = Field(description="Messages with `role` and `content`.", examples=[CHAT])
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_answer(cls, body: Any) -> Any:
+        """The chat with a reply that stands beside it, as files of chats have them."""
+        if not isinstance(body, dict) or "messages" not in body:
+            return body
+        read = {"messages", *read_among([name for name in body if name not in cls.model_fields])}
+        messages = read_chat({name: body[name] for name in body if name in read}).messages
+        return {**{name: value for name, value in body.items() if name not in read}, "messages": messages}
+
+
+class Candidates(Options):
+    """A chat, and the replies that a bot could give."""
+
+    messages: list[dict[str, Any]] = Field(description="The chat so far, up to the user.", examples=[CHAT[:3]])
+    candidates: list[str] = Field(description="The replies.", examples=[["我没养过猫呀", "它叫橘子"]])
+
+
+class Facts(Options):
+    """A reply, and facts about the bot."""
+
+    facts: list[str] = Field(description="Sentences in the bot's own words.", examples=[["我没有养宠物"]])
+    reply: str = Field(description="The reply.", examples=["我家的猫叫橘子"])
+    question: str = Field(
+        "",
+        description="What the user said before the reply; without it the verdict is unsure.",
+        examples=["你养宠物吗？"],
+    )
+
+
+def model_of(kind: type) -> type[BaseModel]:
+    """The pydantic model of a dataclass as JSON has it, with the descriptions of its docstring."""
+    texts = re.findall(r"^        (\w+): (.+(?:\n {12}.+)*)", kind.__doc__ or "", re.MULTILINE)
+    described = {
+        name: re.sub(r"\s+|``", lambda found: " " if found[0].isspace() else "`", text) for name, text in texts
+    }
+    fields: dict[str, Any] = {
+        name: (hint, Field(description=described.get(name))) for name, hint in get_type_hints(kind).items()
+    }
+    return create_model(kind.__name__, __doc__=(kind.__doc__ or "").partition("\n")[0], **fields)
+
+
+VERDICT = model_of(Verdict)
+CANDIDATE = create_model(
+    "Candidate", __doc__="A candidate with its verdict.", index=(int, ...), reply=(str, ...), verdict=(VERDICT, ...)
+)
+VERDICTS = create_model("Verdicts", __doc__="A verdict on each reply of a chat.", verdicts=(list[VERDICT], ...))  # type: ignore[valid-type]
+RANKING = create_model(
+    "Ranking",
+    __doc__="The candidates, the most consistent first and contradictions last.",
+    ranked=(list[CANDIDATE], ...),  # type: ignore[valid-type]
+)
+CLAUSES = create_model(
+    "Clauses",
+    __doc__="The two clauses that clash; empty where there are none.",
+    clauses=(list[model_of(Span)], ...),  # type: ignore[misc, arg-type]
+)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A kind of request.
+
+    Attributes:
+        body: what is sent.
+        answer: what is answered.
+        call: the method of the service that answers.
+        summary: what it is for.
+    """
+
+    body: type[Options]
+    answer: type[BaseModel]
+    call: Callable[..., dict[str, Any]]
+    summary: str
+
+
+ENDPOINTS: Mapping[str, Endpoint] = {
+    "judge": Endpoint(Chat, VERDICT, Service.judge, "Judge the last reply of a chat"),
+    "scan": Endpoint(Chat, VERDICTS, Service.scan, "Judge every reply of a chat"),
+    "rerank": Endpoint(Candidates, RANKING, Service.rerank, "Order candidate replies"),
+    "check": Endpoint(Facts, VERDICT, Service.check, "Judge a reply against facts about the bot"),
+    "clauses": Endpoint(Chat, CLAUSES, Service.clauses, "Find the two clauses that clash"),
+}
+
+
+async def answer(
+    services: Mapping[str, Service],
+    name: str,
+    body: Options,
+    caller: str,
+    gone: Callable[[], Awaitable[bool]] | None = None,
+) -> dict[str, Any]:
+    """The answer to a request; raises what ``Service.answer_for`` raises."""
+    options = body.model_dump(exclude_none=True)
+    service = chosen(services, options.pop("detector", None))
+    return await service.answer_for(lambda: ENDPOINTS[name].call(service, **options), caller, gone)
+
+
+def chosen(services: Mapping[str, Service], name: object) -> Service:
+    """The service of a detector, by default the first; raises InputError if there is none of that name."""
+    if name is None:
+        return next(iter(services.values()))
+    if not isinstance(name, str) or name not in services:  # a tab of the page gets any value
+        raise InputError(f"detector {shown(name)} does not exist here; the detectors are {', '.join(services)}")
+    return services[name]
+
+
+def caller_of(request: Any) -> str:
+    """Who asks, by the address. Behind a proxy, FORWARDED_ALLOW_IPS makes the server read it from the header."""
+    return request.client.host if request and request.client else ""
+
+
+def explain(problems: Sequence[Mapping[str, Any]], body: type[BaseModel] | None = None) -> str:
+    """What is wrong with a request, in one line, from the errors of pydantic."""
+    fields = body.model_fields if body else {}
+    places = [tuple(str(part) for part in problem["loc"] if part != "body") for problem in problems]
+    found = [(problem["type"], place[0]) for problem, place in zip(problems, places, strict=True) if len(place) == 1]
+    unknown = [name for kind, name in found if kind == "extra_forbidden"]
+    missing = [name for kind, name in found if kind == "missing" and name in fields]
+    if unknown:
+        # A field under another name is both: unknown, and missing under its own name.
+        meant = get_close_matches(unknown[0], fields, 1) or missing
+        hint = f"; {meant[0]} is probably meant" if meant else ""
+        return f"{shown(unknown[0])} is no field of this request{hint}; the fields are {', '.join(fields)}"
+    if missing:
+        return f"{missing[0]}: is missing; {fields[missing[0]].description or 'the request needs it'}"
+    first, place = problems[0], ".".join(places[0])
+    if first["type"] == "value_error":  # of the reader of chats
+        return str(first["ctx"]["error"])
+    return f"{place}: {first['msg']}" if place else str(first["msg"])

@@ -15,7 +15,7 @@ from helpers.processes import free_port, wait_for
 from serving import CHATS, ROOT, call_tool, with_tools
 
 from contradiction import ContradictionDetector
-from contradiction.serving.endpoints import ENDPOINTS
+from contradiction.serving.service import ENDPOINTS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
 
