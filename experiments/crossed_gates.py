@@ -18,8 +18,9 @@ import typer
 from contradiction import cdconv, cli
 from contradiction.commands.common import show
 from contradiction.commands.data import SourceOption, find
+from contradiction.data.build import crossed_table
 from contradiction.data.corpora.corpus import Row
-from contradiction.data.corpora.crossed import FOLDER, FOLDERS, Item, Pair, Quadruple, read_all, size_table
+from contradiction.data.corpora.crossed import FOLDER, FOLDERS, Item, Pair, Quadruple, read_all
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, percent
 from contradiction.labels import NON_CONTRADICTION
@@ -258,7 +259,7 @@ def main(
     passed = True
     for name, place in ({folder.resolve().name: folder} if folder else FOLDERS).items():
         checks = check(place, rows)
-        show(size_table(read_all(place), name), check_table(checks, name))
+        show(crossed_table(read_all(place), name), check_table(checks, name))
         passed = passed and all(check.passed for check in checks)
     if not passed:
         raise typer.Exit(1)

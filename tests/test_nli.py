@@ -148,7 +148,7 @@ def test_only_the_chinese_rows_of_the_xnli_file_are_read(tmp_path):
 
 def test_a_corpus_without_chinese_is_one_clear_error(tmp_path):
     path = xnli_release(tmp_path / "xnli.dev.tsv", [("bg", "а", "б", "neutral"), ("ar", "a", "b", "neutral")])
-    with pytest.raises(InputError, match=r"xnli\.dev\.tsv: no row is of language zh; .*ar, bg$"):
+    with pytest.raises(InputError, match=r"xnli\.dev\.tsv: no row is of language zh"):
         nli.read(path)
 
 

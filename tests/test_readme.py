@@ -182,11 +182,14 @@ def test_the_n_gram_figures_match_the_kept_results(page, kept_results):
 
 
 def test_the_sizes_of_the_crossed_corpora_match_their_files():
-    from contradiction.data.corpora.crossed import FOLDERS, read_all, size_table
+    from contradiction.data.build import crossed_table
+    from contradiction.data.corpora.crossed import FOLDERS, read_all
 
     page = tables(text_of(ROOT / "docs" / "data.md"))
     shown = [rows for header, rows in page if header[:2] == ["split", "batches"]]
-    assert shown == [[list(row) for row in size_table(read_all(folder), name).rows] for name, folder in FOLDERS.items()]
+    assert shown == [
+        [list(row) for row in crossed_table(read_all(folder), name).rows] for name, folder in FOLDERS.items()
+    ]
 
 
 def test_detect_prints_the_line_shown_in_the_readme(run, tmp_path):

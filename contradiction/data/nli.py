@@ -15,24 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import is_chinese
 from contradiction.data import corpora
-from contradiction.data.corpora import decode
-from contradiction.data.corpora.corpus import (
-    PAIRS,
-    Note,
-    Row,
-    Split,
-    local_splits,
-    read_file,
-    read_split,
-    without_notes,
-)
+from contradiction.data.corpora.corpus import PAIRS, Split, local_splits, read_file, read_split, without_notes
+from contradiction.data.corpora.dialogues import DECODE
 from contradiction.data.corpora.pairs import (
+    CNLI,
     LABELS_EXCHANGED,
     LANGUAGE,
     NO_CONSENSUS,
     is_exchanged,
     pair_of,
-    read_cnli,
     read_table,
 )
 from contradiction.data.splits import write_repo
@@ -90,15 +81,17 @@ def _read(corpus: str | Path, split: str, notes: Counter[str], *, needs_labels: 
     if (parts := _by_name(str(corpus), split)) is not None:
         for part in parts:
             notes.update(part.notes)
-        return _pairs_of((row for part in parts for row in part.rows), notes)
+        return [(row.premise, row.hypothesis, row.label) for part in parts for row in part.rows]
     if not _is_file(corpus):
         return _chinese(corpus, _repo_rows(str(corpus), split), needs_labels)
     path = Path(corpus)
     start = read_text(path)[:1000].lstrip("\r\n")
-    if path.suffix == ".txt" and "\t" in start and not start.startswith(("{", "[")):
-        return _pairs_of(read_cnli(path), notes)
-    if '"last"' in start or '"turns"' in start:
-        return _pairs_of(read_file(path, decode.CORPUS.config("nli-2-class"), decode.CORPUS.title), notes)
+    known = CNLI if path.suffix == ".txt" and "\t" in start and not start.startswith(("{", "[")) else None
+    if known or '"last"' in start or '"turns"' in start:
+        known = known or DECODE
+        [config] = [config for config in known.configs if config.shape == PAIRS]
+        rows = without_notes(read_file(path, config, known.title), notes)
+        return [(row.premise, row.hypothesis, row.label) for row in rows]
     pairs = _chinese(corpus, read_table(path), needs_labels)
     if is_exchanged(path):
         notes[LABELS_EXCHANGED] += sum(label not in (CONTRADICTION, None) for *_, label in pairs)
@@ -108,22 +101,16 @@ def _read(corpus: str | Path, split: str, notes: Counter[str], *, needs_labels: 
 def _chinese(
     corpus: str | Path, rows: Iterable[tuple[str, Mapping[str, Any]]], needs_labels: bool
 ) -> list[MaybeLabelled]:
-    pairs = []
-    languages: set[str] = set()
+    """The pairs in Chinese; one file of XNLI holds fifteen languages."""
+    pairs, others = [], False
     for where, row in rows:
-        if (language := row.get("language", LANGUAGE)) != LANGUAGE:
-            languages.add(str(language))
-            continue
-        pairs.append(pair_of(row, where, needs_label=needs_labels))
-    if languages and not pairs:
-        raise InputError(
-            f"{corpus}: no row is of language {LANGUAGE}; the languages are {', '.join(sorted(languages))}"
-        )
+        if row.get("language", LANGUAGE) == LANGUAGE:
+            pairs.append(pair_of(row, where, needs_label=needs_labels))
+        else:
+            others = True
+    if others and not pairs:
+        raise InputError(f"{corpus}: no row is of language {LANGUAGE}")
     return pairs
-
-
-def _pairs_of(rows: Iterable[Row | Note], notes: Counter[str]) -> list[MaybeLabelled]:
-    return [(row.premise, row.hypothesis, row.label) for row in without_notes(rows, notes)]
 
 
 def _by_name(corpus: str, split: str) -> list[Split] | None:
@@ -182,13 +169,11 @@ def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PairCounts:
-    """The number of pairs that were written, and that were left out.
+    """How many pairs were written, and how many training pairs were left out and why.
 
     Attributes:
-        train: rows of the training split.
-        validation: rows of the validation split.
-        dropped: training pairs left out because they occur twice, or in the validation split.
-        excluded: training pairs left out because they occur in an excluded corpus.
+        dropped: those that occur twice, or in the validation split.
+        excluded: those that occur in an excluded corpus.
         two_way: training pairs that are only known not to contradict.
         notes: how damaged lines were handled, and how often.
     """

@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 from helpers.chats import write_jsonl
 
+from contradiction.data import build
 from contradiction.data.corpora import crossed
 
 CHAT = [
@@ -103,7 +104,7 @@ def copies(tmp_path_factory):
     return folder
 
 
-READ_ALL, BUILD = cache(crossed.read_all), crossed.build
+READ_ALL, BUILD = cache(crossed.read_all), build.crossed_splits
 ENCODED = {}
 
 
@@ -117,7 +118,7 @@ def encoded(items):
 @contextmanager
 def sharing_crossed():
     """All builds share one copy of the crossed corpora, because reading and encoding it takes most of their time."""
-    with patch.object(crossed, "read_all", READ_ALL), patch.object(crossed, "build", encoded):
+    with patch.object(crossed, "read_all", READ_ALL), patch.object(build, "crossed_splits", encoded):
         yield
 
 

@@ -278,8 +278,3 @@ def local_splits(corpus: Corpus, source: str | Path | None) -> list[tuple[Config
     """The configs and splits that a local copy has files of."""
     place = source_of(corpus, source)
     return [(config, split) for config in corpus.configs for split in config.files if find_files(config, split, place)]
-
-
-def messages_of(turns: Iterable[tuple[str, str]], replier: str) -> tuple[dict[str, str], ...]:
-    """Turns of speaker and text as messages: of the assistant those of the replier, of the user all others."""
-    return tuple({"role": ASSISTANT if speaker == replier else USER, "content": text} for speaker, text in turns)

@@ -1,33 +1,30 @@
-"""Crossed chats: a corpus in which neither the reply nor the chat alone says anything about the label.
+"""The corpora that were written for this project: crossed chats and contrast pairs.
 
 A *crossed quadruple* is two chats and two replies. The chats differ in what was said earlier. Each reply is consistent
-in one chat and contradicts the other, so every chat and every reply occurs once with each label. A detector must
-compare the two to do better than chance. Self-contradictions cannot be crossed; they are minimal pairs.
+in one chat and contradicts the other, so every chat and every reply occurs once with each label, and neither alone says
+anything about it. A detector must compare the two to do better than chance. Self-contradictions cannot be crossed; they
+are minimal pairs. Each batch is one file in a folder of ``FOLDERS``: ``crossed`` has short and middle-sized messages,
+``crossed-long`` has replies of 60 to 240 characters, as language models write them, and ``crossed-en`` is in English.
 
-Each batch is one file in a folder of ``FOLDERS``: ``crossed`` has short and middle-sized messages, ``crossed-long`` has
-replies of 60 to 240 characters, as language models write them, and ``crossed-en`` is in English. The batches are
-released under CC0.
+A *contrast pair* is two replies to one chat, of which one is a contradiction (Gardner et al., 2020, *Evaluating
+models' local decision boundaries via contrast sets*). No chat is in CDConv. In half of the pairs the contradiction is
+the longer reply, and in half it shares more characters with the bot's first reply, so these cues do not help.
 """
 
 import csv
 import hashlib
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from contradiction.conversation import ASSISTANT, USER
+from contradiction.conversation import ASSISTANT, USER, alternating
 from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Row
 from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError, kind_of
 from contradiction.io.lines import read_objects
-from contradiction.io.tables import Table, percent
 from contradiction.labels import CROSSED, CROSSED_EN, CROSSED_LONG, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
-
-if TYPE_CHECKING:
-    from datasets import DatasetDict
 
 DATA = Path(__file__).resolve().parents[1]
 FOLDERS: Mapping[str, Path] = {
@@ -84,9 +81,7 @@ class Item(ABC):
             "batch": self.batch,
             **dict(zip(CLAUSES, clauses, strict=True)),
         }
-        return Row(
-            f"{self.id}-{suffix}", label, messages=messages, reply=reply, evidence=evidence, source=self.id, extra=extra
-        )
+        return Row(f"{self.id}-{suffix}", label, "", "", messages, reply, evidence, source=self.id, extra=extra)
 
 
 @dataclass(frozen=True)
@@ -171,16 +166,15 @@ def batches(folder: str | Path = FOLDER) -> dict[str, Batch]:
             ]
     except (OSError, ValueError, csv.Error, KeyError) as error:
         raise InputError(f"{path}: cannot be read ({error}); it lists batch, split, style and brief") from None
-    for row in rows:
-        if row.split not in SPLITS or row.style not in STYLES:
-            raise InputError(
-                f"{path}: batch {row.name!r} has split {row.split!r} and style {row.style!r}; splits are "
-                f"{', '.join(SPLITS)}, styles {', '.join(STYLES)}"
-            )
     names = [row.name for row in rows]
-    present = {file.stem for file in Path(folder).glob("*.jsonl")}
-    if wrong := sorted({name for name in names if names.count(name) > 1} | (set(names) ^ present)):
-        raise InputError(f"{path}: must list each batch of the folder once; look at {', '.join(wrong)}")
+    wrong = {name for name in names if names.count(name) > 1}
+    wrong |= set(names) ^ {file.stem for file in Path(folder).glob("*.jsonl")}
+    wrong |= {row.name for row in rows if row.split not in SPLITS or row.style not in STYLES}
+    if wrong:
+        raise InputError(
+            f"{path}: must list each batch of the folder once, with a split ({', '.join(SPLITS)}) and a style "
+            f"({', '.join(STYLES)}); look at {', '.join(sorted(wrong))}"
+        )
     return {row.name: row for row in rows}
 
 
@@ -227,16 +221,17 @@ def read_batch(path: str | Path) -> list[Quadruple | Pair]:
 
 def _item(values: Mapping[str, Any]) -> Quadruple | Pair:
     common = {key: _text(values, key) for key in ("id", "batch", "label", "phenomenon")}
-    if values["phenomenon"] not in PHENOMENA:
-        raise ValueError(f"phenomenon {values['phenomenon']!r}; allowed are {', '.join(PHENOMENA)}")
+    if values["phenomenon"] not in PHENOMENA or values["label"] not in (HISTORY, ROLE, INTRA):
+        raise ValueError(
+            f"phenomenon {values['phenomenon']!r} and label {values['label']!r}; allowed are {', '.join(PHENOMENA)}, "
+            f"and {HISTORY}, {ROLE} and {INTRA}"
+        )
     if values["label"] == INTRA:
         first, second = values["clauses"]
         if not all(clause in values["bad"] for clause in (first, second)):
             raise ValueError("both clauses must be parts of 'bad'")
         return Pair(**common, messages=_chat(values["messages"]), good=_text(values, "good"),
                     bad=_text(values, "bad"), clauses=(first, second))  # fmt: skip
-    if values["label"] not in (HISTORY, ROLE):
-        raise ValueError(f"label {values['label']!r}; allowed are {HISTORY}, {ROLE} and {INTRA}")
     clauses = values.get("clauses", {})
     if not isinstance(clauses, Mapping):
         raise ValueError(f"clauses must be a JSON object, not {kind_of(clauses)}")
@@ -245,7 +240,12 @@ def _item(values: Mapping[str, Any]) -> Quadruple | Pair:
         reply_b=_text(values, "reply_b"), evidence=values["evidence"], inference=values.get("inference"),
         clauses=clauses,
     )  # fmt: skip
-    _check(item)
+    if len(item.a) != len(item.b) or item.reply_a == item.reply_b:
+        raise ValueError("both chats must have the same number of messages, and the replies must not be the same")
+    if not 0 <= item.evidence < len(item.a) or item.a[item.evidence] == item.b[item.evidence]:
+        raise ValueError(f"evidence {item.evidence} must be the index of a message in which the chats differ")
+    if item.label == HISTORY and item.a[item.evidence]["role"] != ASSISTANT:
+        raise ValueError(f"evidence {item.evidence} of a {HISTORY} contradiction must be a message of the assistant")
     return item
 
 
@@ -261,53 +261,6 @@ def _text(values: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{key} is {value!r}; it must be text, and not empty")
     return value
-
-
-def _check(item: Quadruple) -> None:
-    if len(item.a) != len(item.b):
-        raise ValueError("both chats must have the same number of messages")
-    if item.reply_a == item.reply_b:
-        raise ValueError("both replies are the same")
-    if not 0 <= item.evidence < len(item.a) or item.a[item.evidence] == item.b[item.evidence]:
-        raise ValueError(f"evidence {item.evidence} must be the index of a message in which the chats differ")
-    if item.label == HISTORY and item.a[item.evidence]["role"] != ASSISTANT:
-        raise ValueError(f"evidence {item.evidence} of a {HISTORY} contradiction must be a message of the assistant")
-
-
-def build(items: Mapping[str, Sequence[Quadruple | Pair]]) -> "DatasetDict":
-    """The quadruples and pairs of each split as a data set of judged replies.
-
-    Columns: id, item (of the quadruple or pair), messages (list of role and content), reply, label (the classes of
-    4-class), evidence (index of the contradicted message, or null), evidence_clause and reply_clause (text or null),
-    phenomenon, inference (or null), batch.
-    """
-    import pyarrow as pa
-    from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
-
-    text = Value("string")
-    features = Features(
-        id=text, item=text, messages=List({"role": text, "content": text}), reply=text,
-        label=ClassLabel(names=list(LABELS["4-class"])), evidence=Value("int8"), evidence_clause=text,
-        reply_clause=text, phenomenon=ClassLabel(names=list(PHENOMENA)), inference=Value("bool"), batch=text,
-    )  # fmt: skip
-    tables = {}
-    for split, of_split in items.items():
-        rows = [_columns(row) for item in of_split for row in item.judged()]
-        for name in ("label", "phenomenon"):
-            numbers = features[name].str2int([row[name] for row in rows])
-            for row, number in zip(rows, numbers, strict=True):
-                row[name] = number
-        # Arrow encodes the rows in a third of the time that `Dataset.from_list` takes.
-        tables[split] = Dataset(pa.Table.from_pylist(rows, schema=features.arrow_schema))
-    return DatasetDict(tables)
-
-
-def _columns(row: Row) -> dict[str, Any]:
-    evidence = row.evidence[0] if row.evidence else None
-    return {
-        "id": row.id, "item": row.source, "messages": row.messages, "reply": row.reply, "label": row.label,
-        "evidence": evidence, **row.extra,
-    }  # fmt: skip
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -361,61 +314,52 @@ def training_files(names: Sequence[str] = ()) -> list[Path]:
 EXTRA = {"phenomenon": "string", "inference": "bool", "batch": "string", **dict.fromkeys(CLAUSES, "string")}
 
 
-def _config(name: str, read: Callable[[Path], Iterator[Row]], splits: Sequence[str]) -> Config:
-    files = dict.fromkeys(splits, (BATCHES_FILE,))
-    return Config(name, CHATS, LABELS["4-class"], files, read, extra=EXTRA, choose=batch_files)
+def _crossed(name: str, title: str, size: str, language: str = "zh", more: str = "") -> Corpus:
+    def config(name: str, read: Callable[[Path], Iterator[Row]], splits: Sequence[str]) -> Config:
+        files = dict.fromkeys(splits, (BATCHES_FILE,))
+        return Config(name, CHATS, LABELS["4-class"], files, read, extra=EXTRA, choose=batch_files)
+
+    return Corpus(
+        name, title, (language,), "cc0-1.0",
+        "part of this package, and configs of the same names in the data repo of CDConv", WRITTEN, size,
+        (
+            config(name, read_rows, SPLITS), config("alone", read_alone, SPLITS[1:]),
+            config("unrelated", read_unrelated, SPLITS[1:]),
+        ),
+        description="Two chats and two replies make an item. Each reply is consistent in one chat and contradicts the "
+        "other. In the configs alone and unrelated, the same replies contradict nothing, so all contradictions that "
+        f"are called there are false alarms.{more}",
+        bundled=FOLDERS[name],
+    )  # fmt: skip
 
 
-CORPUS = Corpus(
-    name=CROSSED,
-    title="Crossed chats",
-    languages=("zh",),
-    license="cc0-1.0",
-    homepage="part of this package, and configs of the same names in the data repo of CDConv",
-    citation="Written for this project by a large language model",
-    size="train 87,190, validation 2,650, test 2,332",
-    configs=(
-        _config(CROSSED, read_rows, SPLITS),
-        _config("alone", read_alone, SPLITS[1:]),
-        _config("unrelated", read_unrelated, SPLITS[1:]),
+WRITTEN = "Written for this project by a large language model"
+CORPUS = _crossed(CROSSED, "Crossed chats", "train 87,190, validation 2,650, test 2,332")
+LONG = _crossed(
+    CROSSED_LONG, "Crossed chats with long replies", "train 8,592, validation 496, test 728",
+    more=" Replies and messages of the assistant have 60 to 240 characters.",
+)  # fmt: skip
+ENGLISH = _crossed(CROSSED_EN, "Crossed chats in English", "train 800, validation 400, test 800", "en")
+
+
+def read_contrast(path: Path) -> Iterator[Row]:
+    """Both replies of each contrast pair; ``source`` numbers the pair."""
+    for number, (_, pair) in enumerate(read_objects(path), start=1):
+        for reply, label in (("contradicts", pair["label"]), ("fits", NON_CONTRADICTION)):
+            yield Row(
+                f"{number}-{reply}", label, messages=tuple(alternating(pair["turns"])), reply=pair[reply],
+                source=str(number), extra={"phenomenon": pair["phenomenon"]},
+            )  # fmt: skip
+
+
+CONTRAST = Corpus(
+    "contrast", "Contrast pairs", ("zh",), "cc0-1.0", "part of this package", WRITTEN, "test 168",
+    (
+        Config(
+            "contrast", CHATS, LABELS["4-class"], {"test": ("contrast.jsonl",)}, read_contrast,
+            extra={"phenomenon": "string"},
+        ),
     ),
-    description="Two chats and two replies make an item. Each reply is consistent in one chat and contradicts the "
-    "other. In the configs alone and unrelated, the same replies contradict nothing, so all contradictions that are "
-    "called there are false alarms.",
-    bundled=FOLDER,
-)
-LONG = replace(
-    CORPUS,
-    name=CROSSED_LONG,
-    title="Crossed chats with long replies",
-    size="train 8,592, validation 496, test 728",
-    configs=(_config(CROSSED_LONG, read_rows, SPLITS), *CORPUS.configs[1:]),
-    description=f"{CORPUS.description} Replies and messages of the assistant have 60 to 240 characters.",
-    bundled=FOLDERS[CROSSED_LONG],
-)
-ENGLISH = replace(
-    CORPUS,
-    name=CROSSED_EN,
-    title="Crossed chats in English",
-    languages=("en",),
-    size="train 800, validation 400, test 800",
-    configs=(_config(CROSSED_EN, read_rows, SPLITS), *CORPUS.configs[1:]),
-    bundled=FOLDERS[CROSSED_EN],
-)
-
-
-def size_table(splits: Mapping[str, Sequence[Item]], name: str) -> Table:
-    """Batches, quadruples, pairs and judged replies of each split."""
-    rows = []
-    for split, items in splits.items():
-        kinds = Counter(type(item) for item in items)
-        inferred = [item.inference for item in items if isinstance(item, Quadruple) and item.inference is not None]
-        rows.append(
-            (
-                split, str(len({item.batch for item in items})), f"{kinds[Quadruple]:,}", f"{kinds[Pair]:,}",
-                f"{4 * kinds[Quadruple] + 2 * kinds[Pair]:,}",
-                percent(sum(inferred) / len(inferred), 0) if inferred else "",
-            )
-        )  # fmt: skip
-    header = ("split", "batches", "quadruples", "pairs", "judged replies", "inferred, % of quadruples")
-    return Table(f"The corpus {name}", header, rows)
+    description="Two replies to one chat, of which one is a contradiction; grouped by what has to be understood.",
+    bundled=DATA,
+)  # fmt: skip

@@ -1,0 +1,306 @@
+"""English dialogues: DECODE, MuTual and DialFact.
+
+DECODE: does the last turn contradict an earlier one? MuTual: which of four replies follows? DialFact: does a passage of
+Wikipedia support or refute what a reply states?
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from contradiction.conversation import ASSISTANT, USER
+from contradiction.data.corpora.corpus import CHATS, PAIRS, WHOLE, Config, Corpus, Note, Row
+from contradiction.errors import InputError
+from contradiction.io.lines import read_objects
+from contradiction.labels import CHAT, CONTRADICTION, LABELS, NON_CONTRADICTION, PLUS
+
+
+def messages_of(turns: Iterable[tuple[str, str]], replier: str) -> tuple[dict[str, str], ...]:
+    """Turns of speaker and text as messages: of the assistant those of the replier, of the user all others."""
+    return tuple({"role": ASSISTANT if speaker == replier else USER, "content": text} for speaker, text in turns)
+
+
+# DECODE
+
+GROUPS = {
+    "train": "train", "validation": "dev", "test": "test", "human_bot": "human-bot", "a2t": "a2t", "rct": "rct",
+}  # fmt: skip
+TRAINED = ("train", "validation", "test")  # the groups of the configs to train on
+_SPOKEN = re.compile(r"<([01])> ?(.*?)(?= ?<[01]> |$)", re.DOTALL)
+NO_HISTORY = "dialogues left out, because nothing is said before the last turn"
+
+
+def read_dialogues(path: Path) -> Iterator[Row | Note]:
+    """The dialogues of a file of the release (``turns``), or of flat dialogues (``history``, ``last``, ``label``)."""
+    marked: dict[str, set[str]] | None = None
+    for number, (where, row) in enumerate(read_objects(path), start=1):
+        if "turns" in row:
+            dialogue = _of_release(row, where)
+        elif "history" in row:
+            if marked is None:
+                marked = _marked(path)
+            dialogue = _of_flat(row, where, f"{path.stem}-{number}", marked)
+        else:
+            raise InputError(f"{where}: has {', '.join(map(str, row))}; a dialogue has turns, or history and last")
+        yield dialogue if dialogue.messages else Note(NO_HISTORY)
+
+
+def read_pairs(path: Path) -> Iterator[Row]:
+    """The pairs of a file (``earlier``, ``last``, ``label``): an earlier utterance as premise, the last as hypothesis.
+
+    A dialogue of the release becomes pairs: the last utterance with each one that it contradicts. Where it contradicts
+    none, it is paired with the previous utterance of its speaker.
+    """
+    for number, (where, row) in enumerate(read_objects(path), start=1):
+        if "earlier" in row:
+            label, premise = _label_of(row, "label", where), _text(row, "earlier", where)
+            yield Row(f"{path.stem}-{number}", label, premise=premise, hypothesis=_text(row, "last", where))
+        else:
+            yield from _pairs_of(_of_release(row, where))
+
+
+def _label_of(row: Mapping[str, Any], key: str, where: str) -> str:
+    """The label name of a row; raises InputError unless its value is 0, 1, true or false."""
+    value = row.get(key)
+    if value not in (0, 1):  # true and false are also numbers
+        raise InputError(f"{where}: {key} is {value!r}; it must be 0 or 1, or true or false")
+    return CONTRADICTION if value else NON_CONTRADICTION
+
+
+def _of_release(row: Mapping[str, Any], where: str) -> Row:
+    try:
+        turns = [(str(turn["agent_id"]), turn["text"]) for turn in row["turns"]]
+        name, marked = str(row["record_id"]), row["aggregated_contradiction_indices"]
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{where}: not a dialogue of DECODE ({error!r})") from None
+    if not turns:
+        raise InputError(f"{where}: turns is empty")
+    speaker, reply = turns.pop()
+    label = _label_of(row, "is_contradiction", where)
+    evidence = tuple(sorted(index for index in set(marked) if index < len(turns)))
+    auxiliary = row.get("auxiliary") or {}
+    return Row(
+        name, label, messages=messages_of(turns, speaker), reply=reply,
+        evidence=evidence if evidence or label == NON_CONTRADICTION else None,
+        source=str(row["conversation_id"]) if "conversation_id" in row else None,
+        extra={"bot": auxiliary.get("original_model"), "origin": auxiliary.get("source")},
+    )  # fmt: skip
+
+
+def _of_flat(row: Mapping[str, Any], where: str, name: str, marked: Mapping[str, set[str]]) -> Row:
+    turns = _SPOKEN.findall(_text(row, "history", where))
+    last = _SPOKEN.findall(_text(row, "last", where))
+    if not turns or len(last) != 1:
+        raise InputError(f"{where}: history and last must hold utterances after <0> or <1>, and last one of them")
+    (speaker, reply), label = last[0], _label_of(row, "label", where)
+    clashing = marked.get(reply.strip(), set())
+    evidence = tuple(index for index, (_, text) in enumerate(turns) if text.strip() in clashing)
+    return Row(
+        name, label, messages=messages_of(turns, speaker), reply=reply,
+        evidence=() if label == NON_CONTRADICTION else evidence or None,
+    )  # fmt: skip
+
+
+def _marked(path: Path) -> dict[str, set[str]]:
+    """Last utterance -> the earlier ones it contradicts, from the file of pairs beside flat dialogues."""
+    pairs = path.with_name(path.name.replace("dialogues", "pairs"))
+    contradicted: dict[str, set[str]] = defaultdict(set)
+    if pairs != path and pairs.is_file():
+        for row in read_pairs(pairs):
+            if row.label == CONTRADICTION:
+                contradicted[row.hypothesis.strip()].add(row.premise.strip())
+    return contradicted
+
+
+def _pairs_of(row: Row) -> Iterator[Row]:
+    replies = [index for index, message in enumerate(row.messages) if message["role"] == ASSISTANT]
+    for index in row.evidence or replies[-1:]:
+        yield Row(
+            f"{row.id}-{index}", row.label, premise=row.messages[index]["content"], hypothesis=row.reply, source=row.id
+        )
+
+
+def _text(row: Mapping[str, Any], key: str, where: str) -> str:
+    if not isinstance(value := row.get(key), str):
+        raise InputError(f"{where}: {key} must be text")
+    return value
+
+
+DIALOGUES = {
+    split: (f"{name}.jsonl", f"dialogues.{name}.jsonl", f"decode_v0.1/{name}.jsonl") for split, name in GROUPS.items()
+}
+PAIR_FILES = {
+    split: (f"pairs.{name}.jsonl", f"{name}.jsonl", f"decode_v0.1/{name}.jsonl")
+    for split, name in GROUPS.items()
+    if split in TRAINED
+}
+CHAT_FILES = {split: DIALOGUES[split] for split in TRAINED}
+
+DECODE = Corpus(
+    name="decode",
+    title="DECODE",
+    languages=("en",),
+    license="unknown",
+    homepage="http://parl.ai/downloads/decode/decode_v0.1.zip",
+    citation="Nie et al., I like fish, especially dolphins: Addressing Contradictions in Dialogue Modeling, ACL 2021",
+    size="train 27,184, dev 4,026, test 4,216, human-bot 764, A2T 2,079, RCT 2,011",
+    configs=(
+        Config(
+            "dialogues", CHATS, LABELS["2-class"], DIALOGUES, read_dialogues,
+            extra={"bot": "string", "origin": "string"},
+        ),
+        Config("nli-2-class", PAIRS, LABELS["2-class"], PAIR_FILES, read_pairs),  # for the structured method
+        Config("chat-2-class", WHOLE, LABELS["2-class"], CHAT_FILES, read_dialogues),  # for the unstructured one
+    ),
+    checksums={
+        "decode_v0.1.zip": "084aab98652a04ce4a78c1a63d91575f5ab416a0c474b962ca1f4508a56b7484",
+        "dialogues.dev.jsonl": "5c54192583e8dea4e81c14bc5823084fdf5d6c3667193aeef5312c8f18c86a77",
+        "human-bot.jsonl": "8da52ac6051ada1f04058e790af45a49960f5eb2f9d08a75ab91c72ad5617f72",
+        "pairs.dev.jsonl": "cb6094c0f6022cb3f5dcfb5a8ca48f3ce853d5b7775026886940af3a20eabf45",
+        "pairs.train.jsonl": "7834672cb5e42f6e080d854a973169d01cafa171e1f395b08f235a80b31400b6",
+        "rct.jsonl": "606e23a96b43492650f12892cec2308020dde09680a23c6e0f38474addd4b8f6",
+    },
+    description="The speaker of the last utterance is the assistant, the other is the user. A2T inserts turns into "
+    "contradicting dialogues of the test set, RCT removes the contradicted turn, and human-bot are real chats with "
+    "thirty-two bots. Flat dialogues take their evidence from the file of pairs that lies beside them.",
+)  # fmt: skip
+
+
+# MuTual
+
+WRONG, RIGHT = LABELS["response"]
+LETTERS = "ABCD"
+_NAMED = re.compile(r"(?:^|(?<=\s))([mf])\s?[:;]\s*(.*?)(?=\s[mf]\s?[:;]|$)", re.IGNORECASE | re.DOTALL)
+
+
+def read_options(path: Path) -> Iterator[Row]:
+    """Each option of each item as a row; the rows of an item have its id as ``source``."""
+    for where, item in read_objects(path, "id", "article", "options", "answers"):
+        answer = item["answers"].strip()
+        if len(item["options"]) != len(LETTERS) or (answer and answer not in tuple(LETTERS)):
+            raise InputError(f"{where}: must have four options, and an answer A to D or none")
+        spoken = [(speaker.lower(), text.strip()) for speaker, text in _NAMED.findall(item["article"])]
+        turns = [(speaker, text) for speaker, text in spoken if text]
+        if not turns:
+            raise InputError(f"{where}: article has no utterance after 'm :' or 'f :'")
+        # The speaker who did not speak last replies. The options of a few items name the other one, which is ignored.
+        replier = "f" if turns[-1][0] == "m" else "m"
+        for letter, option in zip(LETTERS, item["options"], strict=True):
+            label = None if not answer else RIGHT if letter == answer else WRONG
+            reply = _NAMED.sub(lambda match: match[2], option.strip())
+            yield Row(
+                f"{item['id']}-{letter}", label, messages=messages_of(turns, replier), reply=reply, source=item["id"]
+            )
+
+
+MUTUAL = Corpus(
+    name="mutual",
+    title="MuTual",
+    languages=("en",),
+    license="unknown",
+    homepage="https://github.com/Nealcly/MuTual",
+    citation="Cui et al., MuTual: A Dataset for Multi-Turn Dialogue Reasoning, ACL 2020",
+    size="train 7,088, dev 886, test 886 unlabelled",
+    configs=tuple(
+        Config(
+            name, shape, LABELS["response"],
+            {
+                split: (f"{folder}.{part}.jsonl", f"data/{folder}/{part}/*.txt")
+                for split, part in (("train", "train"), ("validation", "dev"), ("test", "test"))
+            },
+            read_options, source_is_item=True,
+        )
+        for name, shape, folder in (
+            ("mutual", CHATS, "mutual"),
+            ("mutual_plus", CHATS, "mutual_plus"),
+            (f"{CHAT}response", WHOLE, "mutual"),
+            (f"{CHAT}response{PLUS}", WHOLE, "mutual_plus"),
+        )
+    ),
+    checksums={
+        "mutual.train.jsonl": "5b930148245a33c3eb93e9f6e11b0e201a7bead7e0b7fbabe5c39f166c16e314",
+        "mutual.dev.jsonl": "82b8ddad30548721ea1089944fa8d1a214c71e970e4d8726461d101ffb410f6c",
+        "mutual.test.jsonl": "dd590fea37104c4dbcd8b9fbce8f4981dda196c6b6dca720dad3c1d42a62cfb6",
+        "mutual_plus.train.jsonl": "f189e505fac75df86263c7786d98f61f2224d2f17c1e8e73cd5f2de8933709ca",
+        "mutual_plus.dev.jsonl": "c69f60b7b830ca7a60a809f60ec1bbe6de768d3864bf8ae7e01d67452308c9c2",
+        "mutual_plus.test.jsonl": "3565e8d0ae1ce1d5b46a3b9323937069203782915419bb934df239090946ad69",
+    },
+    description="The sizes are of items. A row is one of the four replies of an item; `source` names the item.",
+)  # fmt: skip
+
+
+# DialFact
+
+NAMES = {"SUPPORTS": "supports", "REFUTES": "refutes", "NOT ENOUGH INFO": "not enough information"}
+SUPPORTS, REFUTES, UNKNOWN = NAMES.values()
+# The NLI label of evidence and claim -> the label of the claim.
+OF_NLI = {"entailment": SUPPORTS, CONTRADICTION: REFUTES, "neutral": UNKNOWN}
+KEYS = ("id", "context_id", "context", "response", "evidence_list", "response_label", "type_label")
+
+
+def read_claims(path: Path) -> Iterator[Row]:
+    """The claims of a file."""
+    for where, row in read_objects(path, *KEYS):
+        if row["response_label"] not in NAMES:
+            raise InputError(f"{where}: response_label {row['response_label']!r}; allowed are {', '.join(NAMES)}")
+        # The reply is the assistant's, and the speakers take turns.
+        speakers = [(ASSISTANT, USER)[left % 2] for left in range(len(row["context"]), 0, -1)]
+        passages = [passage for passage in row["evidence_list"] if passage[2].strip()]
+        yield Row(
+            row["id"], NAMES[row["response_label"]],
+            messages=messages_of(zip(speakers, map(str.strip, row["context"]), strict=True), ASSISTANT),
+            reply=row["response"].strip(), source=row["context_id"],
+            extra={
+                "verifiable": row["type_label"] == "factual",
+                "titles": [passage[0] for passage in passages],
+                "passages": [passage[2] for passage in passages],
+                "written": row.get("data_type") == "written",
+            },
+        )  # fmt: skip
+
+
+def read_verification(path: Path) -> Iterator[Row]:
+    """Pairs of evidence and claim from a file, with the labels of NLI, to learn to verify claims."""
+    names = {name: label for label, name in OF_NLI.items()}
+    for row in read_claims(path):
+        evidence = " ".join(row.extra["passages"])
+        yield replace(row, label=names[str(row.label)], premise=evidence, hypothesis=row.reply)
+
+
+def read_verifiable(path: Path) -> Iterator[Row]:
+    """The claims of a file, labelled as verifiable or not verifiable, to learn to find verifiable ones."""
+    for row in read_claims(path):
+        yield replace(row, label=LABELS["verifiable"][row.extra["verifiable"]])
+
+
+FILES = {
+    "train": ("augmented.jsonl",),
+    "validation": ("valid_split.jsonl", "data/valid_split.jsonl"),
+    "test": ("test_split.jsonl", "data/test_split.jsonl", "testsmall.jsonl", "scripts/testsmall.jsonl"),
+}
+
+DIALFACT = Corpus(
+    name="dialfact",
+    title="DialFact",
+    languages=("en",),
+    license="bsd-3-clause",
+    homepage="https://github.com/salesforce/DialFact",
+    citation="Gupta et al., DialFact: A Benchmark for Fact-Checking in Dialogue, ACL 2022",
+    size="validation 10,436, test 11,809",
+    configs=(
+        Config(
+            "claims", CHATS, tuple(NAMES.values()), FILES, read_claims,
+            extra={"verifiable": "bool", "titles": "strings", "passages": "strings", "written": "bool"},
+        ),
+        Config("nli", PAIRS, LABELS["nli"], FILES, read_verification),
+        Config("chat-verifiable", WHOLE, LABELS["verifiable"], FILES, read_verifiable),
+    ),
+    checksums={"testsmall.jsonl": "cc7c258131e08005096f4a1bd9574a478687c64cb7d6d36b7eb52d9b825e1d3d"},
+    description="The passages of a claim that is supported or refuted are its evidence. For a claim without enough "
+    "information, they are what the annotators were shown. A claim is verifiable if it states a fact about the world. "
+    "No training split is published; claims in the same format can be read from `augmented.jsonl`. "
+    "The licence is that of the authors' repository.",
+)  # fmt: skip
