@@ -25,7 +25,7 @@ from contradiction.evaluation.tables import evaluation_tables as tables
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import CATEGORIES, LABELS
 from contradiction.methods.loading import load_classifier
-from contradiction.probing.shares import find_accuracy
+from contradiction.probing.run import find_accuracy
 from contradiction.training import leakage, record
 from contradiction.verdict import Verdict
 
@@ -249,7 +249,7 @@ def test_the_command_writes_an_evaluation_that_others_read(run, calibrated, reco
     from contradiction.detector import ContradictionDetector
 
     found = find_accuracy(ContradictionDetector.from_pretrained(folder), written)
-    counts = found["counts"]["contradiction"]
+    counts = found["counts"]
     truth = [record["label"] in CATEGORIES for record in records]
     assert (counts["contradictions"], counts["others"]) == (sum(truth), 60 - sum(truth))
     hits = result["metrics"]["two_class"]["per_class"]["contradiction"]["recall"] * sum(truth)

@@ -19,7 +19,7 @@ from contradiction.errors import InputError
 from contradiction.io.endpoint import NoAnswerError
 from contradiction.probing.bots import CommandBot, EndpointBot, FunctionBot, TransformersBot
 from contradiction.probing.plan import plan, read_openings
-from contradiction.probing.run import CallLimits, read_transcript, run
+from contradiction.probing.run import Caller, read_transcript, run
 
 CHAT = [{"role": "user", "content": "你养猫吗？"}]
 
@@ -234,9 +234,9 @@ def chat_model(tmp_path_factory):
 def test_a_transformers_chat_model_can_be_a_bot(chat_model, tmp_path):
     bot = TransformersBot(str(chat_model), max_new_tokens=8)
     planned = plan(read_openings(), ("short", "inquiring-bot", "repeat-2"), 6)
-    outcome = run(planned, bot, tmp_path, request={"seed": 0}, name="tiny", limits=CallLimits())
+    run(planned, Caller(bot), tmp_path, request={"seed": 0}, name="tiny")
     rows = read_transcript(tmp_path / "transcript.jsonl")
-    assert outcome.done == 6 and all(row["b1"] and row["b2"] for row in rows)
+    assert len(rows) == 6 and all(row["b1"] and row["b2"] for row in rows)
     # The reply depends on the context alone.
     assert all(bot.ask(row["messages"][:-1]).text == row["b2"] for row in rows)
     limited = TransformersBot(str(chat_model), max_new_tokens=1).ask(rows[0]["messages"][:-1])

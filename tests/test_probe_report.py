@@ -1,7 +1,8 @@
-"""The report: called shares, the gate, labels, estimates that contain the true rates of a scripted bot, pages."""
+"""The report: called shares, intervals, the gate, labels, estimates of the true rates of a scripted bot, pages."""
 
 import json
 import shutil
+from collections import Counter
 from xml.etree import ElementTree
 
 import numpy as np
@@ -24,8 +25,8 @@ from contradiction.methods.base import SoftmaxClassifier
 from contradiction.paths import SHIPPED
 from contradiction.probing import pages, report
 from contradiction.probing.plan import ALL_TRIGGERS, instruction
-from contradiction.probing.run import judged as judged_rows
-from contradiction.probing.shares import Accuracy, find_accuracy
+from contradiction.probing.report import MISFIT, ONE_SIDED, TOO_WIDE, compare, design_effect, estimate, share
+from contradiction.probing.run import Accuracy, find_accuracy, judged
 
 SENSITIVITY, SPECIFICITY = 0.8, 0.8
 FOUR = list(LABELS["4-class"])
@@ -115,12 +116,9 @@ def test_the_intervals_contain_the_true_rates_of_a_scripted_bot(probed):
     [bot] = written["bots"]
     truth = [true_label(row["b1"], row["b2"]) for row in rows]
     assert (bot["conversations"], bot["read"], bot["read_in_part"], bot["not_judged"]) == (225, 225, 0, 0)
-    for kind, figures in bot["estimate"].items():
-        true = np.mean([label != NONE if kind == "contradiction" else label == kind for label in truth])
-        assert figures["low"] <= true <= figures["high"], kind
-        assert abs(true - figures["share"]) < 0.1
-    called = bot["called"]["contradiction"]
+    figures, called = bot["estimate"], bot["called"]["contradiction"]
     true = np.mean([label != NONE for label in truth])
+    assert figures["low"] <= true <= figures["high"] and abs(true - figures["share"]) < 0.1
     assert called["called"] == sum(row["label"] != NONE for row in rows)
     assert not called["low"] <= true <= called["high"]  # the uncorrected verdicts are biased
     assert [bot["by_trigger"][trigger]["n"] for trigger in written["triggers"]] == [25] * 9
@@ -144,10 +142,8 @@ def test_the_gate_is_monotone_in_what_was_called(verdicts_, data):
 @pytest.mark.parametrize(("called", "fails"), [(10, False), (16, False), (17, True), (45, True), (288, True)])
 def test_the_gate_the_badge_and_the_headline_show_what_was_called(called, fails):
     """320 conversations: 3.1 % called passes at 5 %; 14 % fails, and so does a bot that flips every answer."""
-    poor = {"contradiction": Accuracy(500, 850, 240, 1480)}
-    bot = figures_of(
-        [row_of(n, HISTORY if n < called else NONE) for n in range(320)], accuracy=poor, measured_on="rows"
-    )
+    rows = [row_of(n, HISTORY if n < called else NONE) for n in range(320)]
+    bot = figures_of(rows, accuracy=Accuracy(500, 850, 240, 1480), measured_on="rows")
     assert report.is_above(bot, 0.05) == fails
     shown = f"{100 * called / 320:.1f} %"
     assert shown in pages.badge(bot) and shown in pages.headlines({"bots": [bot]})[0].split("(")[0]
@@ -208,7 +204,7 @@ def test_labels_replace_verdicts_and_measure_the_detector_for_the_rest(probed, t
     assert code == 0 and (bot["labelled"], bot["measured_on"]) == (75, "75 labelled conversations")
     decided = [truth[row["id"]] if n % 3 == 0 else row["label"] for n, row in enumerate(rows)]
     assert bot["called"]["contradiction"]["called"] == sum(label != NONE for label in decided)
-    figures = bot["estimate"]["contradiction"]
+    figures = bot["estimate"]
     assert figures["low"] <= np.mean([label != NONE for label in truth.values()]) <= figures["high"]
     assert "Label a sample" in err
     for wrong in ('{"id": "short/1", "label": "bad"}', "[1]", '{"bot": "x", "id": "short/1", "label": "history"}'):
@@ -221,11 +217,9 @@ def test_with_everything_labelled_nothing_is_estimated_and_no_labels_are_asked_f
     """The detector called all of these conversations, and people none but three."""
     rows = [row_of(n, HISTORY, checked=n != 7) for n in range(100)]
     labels = [{"id": str(n), "label": HISTORY if n < 3 else NONE} for n in range(100)]
-    built = with_labels(
-        tmp_path, [report.Source("bot", rows, "judge", {"contradiction": Accuracy(9, 9, 0, 9)})], labels
-    )
+    built = with_labels(tmp_path, [report.Source("bot", rows, "judge", Accuracy(9, 9, 0, 9))], labels)
     [bot] = built["bots"]
-    assert bot["estimate"] == {} and (bot["read"], bot["labelled"]) == (100, 100)
+    assert bot["estimate"] is None and (bot["read"], bot["labelled"]) == (100, 100)
     assert bot["by_trigger"]["short"]["share"] == bot["called"]["contradiction"]["share"] == 0.03
     assert bot["called"]["history"]["called"] == 3 and len(bot["examples"]) == 3
     text = pages.markdown(built) + pages.html(built)
@@ -235,7 +229,7 @@ def test_with_everything_labelled_nothing_is_estimated_and_no_labels_are_asked_f
 def test_a_label_without_a_kind_keeps_that_of_the_verdict(tmp_path):
     source = report.Source("bot", [row_of(n, HISTORY if n < 20 else NONE) for n in range(60)], "judge")
     [bot] = with_labels(tmp_path, [source], [{"id": "0", "label": "contradiction"}])["bots"]
-    assert bot["called"]["history"]["called"] == 20 and set(bot["estimate"]) == {"contradiction"}
+    assert bot["called"]["history"]["called"] == 20
 
 
 def test_each_bot_is_measured_by_its_own_labels(tmp_path):
@@ -247,9 +241,9 @@ def test_each_bot_is_measured_by_its_own_labels(tmp_path):
     hard = report.Source("hard", wrong, "judge")
     lines = [{"id": str(n), "label": label} for n, label in enumerate(truth)]
     built = with_labels(tmp_path, [easy, hard], [*lines[:100], *({**line, "bot": "hard"} for line in lines[:100])])
-    accuracies = [bot["accuracy"]["contradiction"] for bot in built["bots"]]
+    accuracies = [bot["accuracy"] for bot in built["bots"]]
     assert [(one["hits"], one["alarms"]) for one in accuracies] == [(25, 0), (20, 15)]
-    assert [bot["estimate"]["contradiction"]["share"] for bot in built["bots"]] == pytest.approx([0.25, 0.25], abs=0.02)
+    assert [bot["estimate"]["share"] for bot in built["bots"]] == pytest.approx([0.25, 0.25], abs=0.02)
     assert built["comparisons"][0]["all"]["n"] == 200
     built = with_labels(tmp_path, [easy, hard], [*lines, *({**line, "bot": "hard"} for line in lines)])
     assert built["comparisons"][0]["all"]["share"] == 0, "both are labelled, and alike"
@@ -317,10 +311,10 @@ def test_a_repeated_question_is_compared_with_its_first_answer_also_with_a_perso
     ]  # fmt: skip
     row = {"id": "repeat-1/a/0", "trigger": "repeat-1", **texts, "messages": [*start, *chat]}
     detector = ContradictionDetector.from_pretrained(judge[0])
-    [judged] = judged_rows([row], detector)
+    [one] = judged([row], detector)
     alone = detector(chat[:2] + chat[-2:])
-    assert (judged["label"], judged["probability"]) == (alone.label, round(alone.probability, 6))
-    assert judged["evidence"] == ["我养了3只猫"]
+    assert (one["label"], one["probability"]) == (alone.label, round(alone.probability, 6))
+    assert one["evidence"] == ["我养了3只猫"]
 
 
 def test_examples_are_contradictions_from_different_openings_with_their_evidence(probed):
@@ -342,7 +336,7 @@ def test_the_paper_table_matches_the_rows(repo, lines, tmp_path, run):
     from contradiction import cdconv
 
     for bot in written["bots"]:
-        assert bot["detector"] is None and not bot["estimate"] and bot["labelled"] == bot["read"]
+        assert bot["detector"] is None and bot["estimate"] is None and bot["labelled"] == bot["read"]
         for trigger, figures in bot["by_trigger"].items():
             raw = next(method for method, name in cdconv.TRIGGERS.items() if name == trigger)
             labels = [row["label"] for row in lines if (row["model"], row["method"]) == (bot["bot"], raw)]
@@ -369,3 +363,80 @@ def test_a_run_with_a_conversation_that_was_not_judged_is_reported(probed, tmp_p
     assert code == 2 and err.count("\n") == 1 and f"transcript.jsonl:{len(others) + 2}" in err
     with pytest.raises(InputError, match="neither the folder of a run"):
         report.read(tmp_path)
+
+
+def names(count):
+    return [str(index) for index in range(count)]
+
+
+def calls(called, n):
+    return [True] * called + [False] * (n - called)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_the_intervals_of_an_estimate_have_their_nominal_coverage(own):
+    draw, held, widths, n = np.random.default_rng(0), Counter(), [], 250
+    for turn in range(150):
+        true = (0.02, 0.1, 0.4)[turn % 3]
+        contradicts = draw.random(n) < true
+        called = np.where(contradicts, draw.random(n) < 0.7, draw.random(n) < 0.15)
+        if own:
+            sample = draw.choice(n, 100, replace=False)
+            truth, given = contradicts[sample], called[sample]
+            accuracy = Accuracy(*map(int, (sum(truth & given), sum(truth), sum(~truth & given), sum(~truth))))
+        else:
+            accuracy = Accuracy(draw.binomial(300, 0.7), 300, draw.binomial(600, 0.15), 600)
+        figures = estimate(list(called), names(n), accuracy, own=own, seed=turn)
+        if figures["share"] is not None:
+            held[true] += figures["low"] <= true <= figures["high"]
+            widths.append(figures["high"] - figures["low"])
+    assert len(widths) > 145 and all(count >= 44 for count in held.values()), held
+    assert np.mean(widths) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("called", "n", "accuracy", "why"),
+    [
+        (30, 100, Accuracy(30, 100, 60, 200), TOO_WIDE),
+        (113, 1000, Accuracy(532, 848, 314, 1484), MISFIT),
+        (160, 200, Accuracy(660, 1000, 200, 1000), MISFIT),
+        (90, 100, Accuracy(30, 100, 60, 200), MISFIT),
+        (6, 400, Accuracy(6, 106, 20, 2226), TOO_WIDE),
+    ],
+)
+def test_there_is_no_estimate_where_the_measured_errors_do_not_fit(called, n, accuracy, why):
+    assert estimate(calls(called, n), names(n), accuracy, own=False)["why"] == why
+
+
+def test_labels_of_one_kind_give_an_estimate_if_they_cover_both_verdicts():
+    """Twenty labelled conversations, none of them a contradiction; five of them had been called."""
+    figures = estimate(calls(25, 100), names(100), Accuracy(0, 0, 5, 20), own=True)
+    assert figures["share"] == 0 and 0.1 < figures["high"] < 0.25
+    assert estimate(calls(25, 100), names(100), Accuracy(0, 0, 0, 20), own=True)["why"] == ONE_SIDED
+
+
+def test_of_fewer_than_twenty_conversations_there_are_counts_and_no_share():
+    assert share(calls(3, 19), names(19)) == {"called": 3, "n": 19, "share": None, "low": None, "high": None}
+    assert share(calls(3, 20), names(20))["share"] == 0.15
+    assert estimate(calls(3, 19), names(19), Accuracy(9, 10, 1, 10), own=False)["share"] is None
+    few = compare(calls(3, 19), calls(5, 19), names(19))
+    assert (few["n"], few["only_second"], few["share"], few["p_value"]) == (19, 2, None, None)
+
+
+def test_conversations_that_share_an_opening_count_as_fewer():
+    values, own = np.repeat([1.0, 0.0, 0.0], 50), np.arange(150)
+    assert design_effect(values, own.astype(str)) == 1
+    assert design_effect(values, np.repeat(np.arange(15), 10).astype(str)) == pytest.approx(10, rel=0.15)
+    assert design_effect(np.array([1.0, 0.0] * 30), ["你好"] * 60) == 60
+    apart, clustered = (share(list(values > 0), list(map(str, ids))) for ids in (own, own // 10))
+    assert clustered["high"] - clustered["low"] > 2.5 * (apart["high"] - apart["low"])
+
+
+def test_a_comparison_of_two_bots():
+    some = compare(calls(3, 200), calls(12, 200), names(200))
+    assert (some["share"], some["only_first"], some["only_second"]) == (0.045, 0, 9)
+    assert 0 < some["low"] < some["share"] < some["high"] and some["p_value"] == pytest.approx(2 * 0.5**9, abs=1e-5)
+    nothing = compare(calls(0, 25), calls(0, 25), names(25))
+    assert nothing["low"] < -0.03 and nothing["high"] > 0.03 and nothing["p_value"] == 1
+    one_opening = compare(calls(0, 100), calls(68, 100), ["你好"] * 100)
+    assert one_opening["high"] - one_opening["low"] > 0.5 and one_opening["p_value"] == 1

@@ -15,9 +15,8 @@ from contradiction.probing import pages, report
 from contradiction.probing import run as run_module
 from contradiction.probing.bots import Bot, EndpointBot
 from contradiction.probing.plan import ALL_TRIGGERS, plan, read_openings
-from contradiction.probing.run import CallLimits, read_transcript
+from contradiction.probing.run import Caller, read_transcript
 
-QUICK = CallLimits(at_once=4, retries=3, backoff=0.01)
 REQUEST = {"seed": 0}
 
 
@@ -25,25 +24,22 @@ def probes(count, *names):
     return plan(read_openings(), names or ("short", "inquiring-bot", "repeat-2"), count)
 
 
-def run_probes(endpoint, folder, planned, *, timeout=20.0, limits=QUICK, request=REQUEST, **options):
-    """Runs probes with an endpoint and returns the outcome, the transcript, and the reported failures."""
-    failures = []
+def run_probes(endpoint, folder, planned, *, timeout=20.0, per_minute=None, attempts=4, request=REQUEST, **options):
+    """Runs probes with an endpoint and returns the transcript, and why conversations failed."""
     bot = EndpointBot(endpoint.url, "bot", timeout=timeout)
+    caller = Caller(bot, per_minute, attempts=attempts, pause=0.01)
     try:
-        outcome = run_module.run(
-            planned, bot, folder, request=request, name="bot", limits=limits,
-            on_failure=lambda probe, why: failures.append((probe, why)), **options,
-        )  # fmt: skip
+        failed = run_module.run(planned, caller, folder, request=request, name="bot", **options)
     finally:
         bot.close()
-    return outcome, read_transcript(folder / "transcript.jsonl"), failures
+    return read_transcript(folder / "transcript.jsonl"), failed
 
 
 def test_every_conversation_starts_from_a_clean_context(tmp_path):
     planned = probes(9)
     with serving(Endpoint()) as endpoint:
-        outcome, rows, _ = run_probes(endpoint, tmp_path, planned)
-    assert outcome.done == len(rows) == 9 and {row["id"] for row in rows} == {probe.id for probe in planned}
+        rows, _ = run_probes(endpoint, tmp_path, planned)
+    assert len(rows) == 9 and {row["id"] for row in rows} == {probe.id for probe in planned}
     first = Counter(row["messages"][0]["content"] for row in rows)
     assert Counter(json.loads(chat)[0]["content"] for chat in endpoint.seen if len(json.loads(chat)) == 1) == first
     for row in rows:
@@ -65,25 +61,25 @@ def test_a_faulty_endpoint_loses_and_duplicates_nothing(tmp_path):
 
     planned = probes(12)
     with serving(Endpoint(fault=fault)) as endpoint:
-        outcome, rows, failures = run_probes(endpoint, tmp_path, planned, timeout=1.5)
-    assert set(met) == set(FAULTS) and not outcome.failed and not failures
+        rows, failed = run_probes(endpoint, tmp_path, planned, timeout=1.5)
+    assert set(met) == set(FAULTS) and not failed
     assert sorted(row["id"] for row in rows) == sorted(probe.id for probe in planned)
     assert all(row["b2"] == scripted(row["messages"][:-1]) for row in rows)
 
 
 def test_a_failed_conversation_is_reported_and_retried_by_the_next_run(tmp_path):
-    planned = probes(6)
+    planned, seen = probes(6), []
     lost = {probe.u1 for probe in planned[:2]}
     broken = Endpoint(fault=lambda messages, before: "500" if messages[0]["content"] in lost else None)
     with serving(broken) as endpoint:
-        outcome, rows, failures = run_probes(endpoint, tmp_path, planned)
-    failed = {probe.id for probe in planned if probe.u1 in lost}
-    assert set(outcome.failed) == failed == {probe for probe, _ in failures} and len(rows) == 6 - len(failed)
-    assert all("HTTP 500" in why and "asked 4 times" in why for _, why in failures)
+        rows, failed = run_probes(endpoint, tmp_path, planned, on_done=lambda *done: seen.append(done))
+    assert set(failed) == {probe.id for probe in planned if probe.u1 in lost} and len(rows) == 6 - len(failed)
+    assert all("HTTP 500" in why and "asked 4 times" in why for why in failed.values())
+    assert [done for done, _ in seen] == [*range(1, 7)] and sum(why is not None for _, why in seen) == len(failed)
     with serving(Endpoint()) as endpoint:
-        outcome, rows, _ = run_probes(endpoint, tmp_path, planned)
+        rows, failed = run_probes(endpoint, tmp_path, planned)
     assert {json.loads(chat)[0]["content"] for chat in endpoint.seen} == lost
-    assert outcome.done == len({row["id"] for row in rows}) == len(rows) == 6
+    assert not failed and len({row["id"] for row in rows}) == len(rows) == 6
 
 
 @pytest.mark.parametrize("status", ["401", "404"])
@@ -92,20 +88,20 @@ def test_a_wrong_key_or_address_ends_the_run_immediately(status, tmp_path):
         with pytest.raises(InputError, match=f"HTTP {status}") as error:
             run_probes(endpoint, tmp_path, probes(50))
         assert ("must have the model" in str(error.value)) == (status == "404")
-        assert sum(endpoint.seen.values()) <= 2 * QUICK.at_once
+        assert sum(endpoint.seen.values()) <= 8
 
 
 @pytest.mark.parametrize("count", [3, 50])
 def test_a_bot_that_never_answers_ends_the_run(tmp_path, count):
     with serving(Endpoint(fault=lambda messages, before: "500")) as endpoint:
         with pytest.raises(InputError, match=rf"first {min(count, 10)} conversations failed.*HTTP 500"):
-            run_probes(endpoint, tmp_path, probes(count), limits=CallLimits(at_once=4, retries=1, backoff=0))
+            run_probes(endpoint, tmp_path, probes(count), attempts=2)
 
 
 def test_replies_that_reach_the_limit_of_tokens_are_counted(tmp_path):
     planned = probes(4, "short", "repeat-2")
     with serving(Endpoint(finish=lambda messages: "length" if len(messages) == 1 else "stop")) as endpoint:
-        _, rows, _ = run_probes(endpoint, tmp_path, planned)
+        rows, _ = run_probes(endpoint, tmp_path, planned)
     assert [row["cut"] for row in rows] == [1] * 4
     judged = [row | {"label": "non-contradiction", "checked": True} for row in rows]
     built = report.build([report.Source("mine", judged, "judge")])
@@ -126,8 +122,8 @@ def test_thoughts_are_neither_kept_nor_sent_back(tmp_path):
             return Answer(reply(messages))
 
     with serving(Endpoint(reply=reply)) as endpoint:
-        _, rows, _ = run_probes(endpoint, tmp_path / "endpoint", probes(3))
-    run_module.run(probes(3), TextBot(), tmp_path / "text", request=REQUEST, name="bot", limits=QUICK)
+        rows, _ = run_probes(endpoint, tmp_path / "endpoint", probes(3))
+    run_module.run(probes(3), Caller(TextBot()), tmp_path / "text", request=REQUEST, name="bot")
     rows += read_transcript(tmp_path / "text" / "transcript.jsonl")
     assert len(rows) == 6 and {row["b2"] for row in rows} == {"我养了3只猫"}
     assert "我养了3只猫" in read and not any("问我几只" in text for text in read)
@@ -136,20 +132,18 @@ def test_thoughts_are_neither_kept_nor_sent_back(tmp_path):
 def test_the_rate_limit_holds_across_all_conversations(tmp_path):
     begun = time.monotonic()
     with serving(Endpoint()) as endpoint:
-        run_probes(endpoint, tmp_path, probes(5, "short"), limits=CallLimits(at_once=5, per_minute=600))
+        run_probes(endpoint, tmp_path, probes(5, "short"), at_once=5, per_minute=600)
     assert sum(endpoint.seen.values()) == 10 and time.monotonic() - begun >= 0.9
 
 
 def test_a_stopped_run_calls_the_bot_no_more_and_does_not_wait_for_the_next_turn(tmp_path):
-    def stop(outcome):
+    def stop(*_):
         raise KeyboardInterrupt
 
     begun = time.monotonic()
     with serving(Endpoint()) as endpoint:
         with pytest.raises(KeyboardInterrupt):
-            run_probes(
-                endpoint, tmp_path, probes(8, "short"), limits=CallLimits(at_once=4, per_minute=300), on_done=stop
-            )
+            run_probes(endpoint, tmp_path, probes(8, "short"), per_minute=300, on_done=stop)
         calls = sum(endpoint.seen.values())
         time.sleep(0.5)
         assert sum(endpoint.seen.values()) == calls  # at five calls a second, a run that goes on would call again
@@ -168,7 +162,7 @@ def test_a_folder_resumes_only_its_own_run_unless_that_has_no_conversation(tmp_p
     with serving(Endpoint(fault=lambda messages, before: "404")) as endpoint, pytest.raises(InputError):
         run_probes(endpoint, tmp_path, probes(3))
     with serving(Endpoint()) as endpoint:
-        assert run_probes(endpoint, tmp_path, probes(3), request={"seed": 1})[0].done == 3
+        assert len(run_probes(endpoint, tmp_path, probes(3), request={"seed": 1})[0]) == 3
         with pytest.raises(InputError, match=r"made with seed 1, not 2"):
             run_probes(endpoint, tmp_path, probes(3), request={"seed": 2})
         (tmp_path / "run.json").write_text('{"recipe": {}}', encoding="utf-8")
@@ -269,7 +263,8 @@ def test_a_model_writes_user_turns_and_rules_are_the_fallback(tmp_path):
         fault=lambda messages, before: "500" if "反义词" in messages[0]["content"] else None,
     )
     with serving(model) as server, serving(Endpoint()) as endpoint:
-        _, rows, _ = run_probes(endpoint, tmp_path, planned, writer=EndpointBot(server.url, "writer"))
+        writer = Caller(EndpointBot(server.url, "writer"), attempts=4, pause=0.01)
+        rows, _ = run_probes(endpoint, tmp_path, planned, writer=writer)
     by_trigger = {row["trigger"]: row for row in rows}
     assert by_trigger["paraphrasing"]["u2"] == "换个说法的问题？"
     assert {row["written_by"] for row in rows if row["trigger"] == "paraphrasing"} == {"writer"}

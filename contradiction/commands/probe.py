@@ -27,7 +27,7 @@ from contradiction.io.endpoint import KEY, MAX_TOKENS, URL
 if TYPE_CHECKING:
     from contradiction.probing.bots import Bot
     from contradiction.probing.plan import Probe
-    from contradiction.probing.run import Outcome
+    from contradiction.probing.run import Caller
 
 app = typer.Typer(help="Talks to a live bot and reports how often it contradicts itself.", no_args_is_help=True)
 PER_CALL = 1.0  # seconds, for the estimate
@@ -110,7 +110,7 @@ def run_probe(
     Exit code: 0 done; 1 a conversation failed, or --fail-above found too many contradictions; 2 the command cannot run.
     """
     from contradiction.probing import plan as planning
-    from contradiction.probing.run import CallLimits
+    from contradiction.probing.run import Caller, find_accuracy
 
     settings = given_settings(threshold=threshold)
     facts = planning.read_persona(persona) if persona else ()
@@ -139,7 +139,7 @@ def run_probe(
     }  # fmt: skip
     from contradiction.detector import ContradictionDetector
     from contradiction.io.files import locked
-    from contradiction.probing import bots, shares
+    from contradiction.probing import bots
 
     with ExitStack() as stack:
         stack.enter_context(locked(out))
@@ -159,11 +159,9 @@ def run_probe(
                 )  # fmt: skip
             if chat_model:
                 return bots.TransformersBot(chat_model, max_new_tokens=max_tokens, temperature=temperature)
-            return (
-                bots.FunctionBot(function, timeout=timeout)
-                if function
-                else bots.CommandBot(command or "", timeout=timeout)
-            )
+            if function:
+                return bots.FunctionBot(function, timeout=timeout)
+            return bots.CommandBot(command or "", timeout=timeout)
 
         # A wrong option is found before the detector is loaded, and a wrong detector before the bot is called. A chat
         # model takes longer to load than the detector.
@@ -171,17 +169,17 @@ def run_probe(
         bot = None if chat_model else started(load())
         detector = ContradictionDetector.from_pretrained(existing_model(model), **settings)
         detector.check_judges_replies()
-        accuracy = shares.find_accuracy(detector, evaluation, on_note=say)
+        accuracy = find_accuracy(detector, evaluation, on_note=say)
         bot = bot or started(load())
-        outcome = _converse(
-            probes, bot, out, request=request, name=name or next(iter(bot_kind.values())), seed=seed,
-            limits=CallLimits(at_once, per_minute), writer=writing, quiet=quiet,
+        failed = _converse(
+            probes, Caller(bot, per_minute), out, request=request, name=name or next(iter(bot_kind.values())),
+            seed=seed, at_once=at_once, writer=Caller(writing, per_minute) if writing else None, quiet=quiet,
         )  # fmt: skip
         _judge(out, detector, accuracy, quiet=quiet)
         report = _write_report([out], out, quiet=quiet)
-    if outcome.failed:
-        say(f"{len(outcome.failed):,} conversations failed; the same command tries them again")
-    if _is_above(report, fail_above) or outcome.failed:
+    if failed:
+        say(f"{len(failed):,} conversations failed; the same command tries them again")
+    if _is_above(report, fail_above) or failed:
         raise typer.Exit(1)
 
 
@@ -223,28 +221,27 @@ def _cost(probes: list["Probe"], at_once: int, per_minute: float | None) -> str:
     )
 
 
-def _converse(probes: list["Probe"], bot: "Bot", out: Path, *, quiet: bool, **options: Any) -> "Outcome":
+def _converse(probes: list["Probe"], bot: "Caller", out: Path, *, quiet: bool, **options: Any) -> dict[str, str]:
     from contradiction.probing.run import run
 
     begun = printed = time.monotonic()
     with progress("conversations") as bar:
         task = bar.add_task("", total=len(probes), visible=not quiet)
 
-        def on_done(outcome: "Outcome") -> None:
+        def on_done(done: int, problem: str | None) -> None:
             nonlocal printed
-            finished, now = outcome.done + len(outcome.failed), time.monotonic()
-            bar.update(task, completed=finished)
-            if bar.disable and not quiet and now - printed > SECONDS_BETWEEN_LINES:
-                printed = now
-                say(f"{finished:,} of {len(probes):,} conversations")
+            bar.update(task, completed=done)
+            if problem:
+                say(problem)
+            if bar.disable and not quiet and time.monotonic() - printed > SECONDS_BETWEEN_LINES:
+                printed = time.monotonic()
+                say(f"{done:,} of {len(probes):,} conversations")
 
-        outcome = run(
-            probes, bot, out, on_done=on_done, on_failure=lambda probe, why: say(f"{probe}: {why}"), **options
-        )
+        failed = run(probes, bot, out, on_done=on_done, **options)
     if not quiet:
-        new, seconds = outcome.done - outcome.earlier, time.monotonic() - begun
-        say(f"{outcome.done:,} conversations in the transcript, {new:,} of them now, in {seconds:.0f} s")
-    return outcome
+        seconds = time.monotonic() - begun
+        say(f"{len(probes) - len(failed):,} conversations in the transcript, after {seconds:.0f} s")
+    return failed
 
 
 def _judge(out: Path, detector: Any, accuracy: dict[str, Any] | None, *, quiet: bool) -> None:
@@ -273,10 +270,9 @@ def _write_report(runs: list[Path], out: Path, *, labels: Path | None = None, qu
 def _is_above(report: dict[str, Any], rate: float | None) -> bool:
     from contradiction.probing import pages
     from contradiction.probing.report import is_above
-    from contradiction.probing.shares import ANY
 
     above = [bot for bot in report["bots"] if rate is not None and is_above(bot, rate)]
     for bot in above:
-        called = pages.rate(bot["called"][ANY]) if bot["called"] else "an unknown share"
+        called = pages.rate(pages.found(bot, "all")) if bot["called"] else "an unknown share"
         say(f"{bot['bot']}: {called} called a contradiction; --fail-above allows {100 * (rate or 0):g} %")
     return bool(above)

@@ -206,6 +206,8 @@ class Endpoint:
         if response.is_success:
             return _answer(content, time.monotonic() - start)
         problem = f"HTTP {response.status_code} {_reason(content) or response.reason_phrase}".rstrip()
+        if response.status_code == 404:  # servers answer so if either is wrong, and few say which
+            problem += f"; the address must include /v1, and the server must have the model {self.model!r}"
         if response.status_code < 500 and response.status_code not in BUSY:
             raise RefusedError(f"{self.url}: {problem}", response.status_code)
         raise NoAnswerError(problem, wait=_retry_after(response.headers.get("retry-after")))

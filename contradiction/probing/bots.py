@@ -84,17 +84,12 @@ class EndpointBot(Bot):
         """Asks for one completion."""
         try:
             answer = self._endpoint.ask_once(messages, **self._options)
-        except NoAnswerError as error:
-            raise NoAnswerError(f"{self._endpoint.url}: {error}", wait=error.wait) from None
         except RefusedError as error:
-            if error.status == 404:  # servers answer so if either is wrong, and few say which
-                hint = f"the address must include /v1, and the server must have the model {self._endpoint.model!r}"
-                raise RefusedError(f"{error}; {hint}", error.status) from None
             if error.status in self.HOPELESS:
                 raise
             raise NoAnswerError(str(error), again=False) from None
         if not answer.text:
-            raise NoAnswerError(f"{self._endpoint.url}: {answer.instead}")
+            raise NoAnswerError(f"{answer.instead}")
         return answer
 
     def check(self) -> None:
@@ -262,7 +257,7 @@ def _pump(stream: Any, lines: "queue.Queue[str]") -> None:
 
 
 class TransformersBot(Bot):
-    """A chat model that `transformers` loads, on a GPU if there is one.
+    """A chat model that `transformers` loads, with a chat template, on a GPU if there is one.
 
     None of the model's own code is run, and no pickle is read.
 
@@ -294,31 +289,21 @@ class TransformersBot(Bot):
             self._options["temperature"] = temperature
 
     def ask(self, messages: Messages) -> Answer:
-        """Generates one reply, however long it takes. A model without a chat template continues a plain dialogue."""
+        """Generates one reply, however long it takes."""
         import torch
 
         with torch.inference_mode():
-            if self._tokenizer.chat_template:
-                text = self._from_template(messages)
-            else:
-                names = {"user": "用户：", "assistant": "机器人：", "system": ""}
-                text = "\n".join([names[message["role"]] + message["content"] for message in messages] + ["机器人："])
-            inputs = self._tokenizer(text, return_tensors="pt", add_special_tokens=not self._tokenizer.chat_template)
+            inputs = self._tokenizer(self._text(messages), return_tensors="pt", add_special_tokens=False)
             inputs = {key: inputs[key].to(self._device) for key in ("input_ids", "attention_mask")}
             output = self._model.generate(**inputs, **self._options, pad_token_id=self._tokenizer.pad_token_id or 0)
         written = output[0, inputs["input_ids"].shape[1] :]
-        reply = self._tokenizer.decode(written, skip_special_tokens=True)
-        if not self._tokenizer.chat_template:
-            reply, ended, _ = reply.partition("\n")
-            return Answer(reply.strip(), cut=self._is_cut(written) and not ended)
-        return Answer(reply.strip(), cut=self._is_cut(written))
-
-    def _is_cut(self, written: Any) -> bool:
         ends = self._model.generation_config.eos_token_id
         ends = ends if isinstance(ends, list) else [ends]
-        return len(written) >= self._options["max_new_tokens"] and int(written[-1]) not in ends
+        cut = len(written) >= self._options["max_new_tokens"] and int(written[-1]) not in ends
+        return Answer(self._tokenizer.decode(written, skip_special_tokens=True).strip(), cut=cut)
 
-    def _from_template(self, messages: Messages) -> str:
+    def _text(self, messages: Messages) -> str:
+        """The chat in the template of the model."""
         options = {"tokenize": False, "add_generation_prompt": True}
         try:
             return self._tokenizer.apply_chat_template(list(messages), **options)
@@ -327,5 +312,5 @@ class TransformersBot(Bot):
         if messages[0]["role"] == "system":  # some models know no such role; the user then says it first
             instruction, first, *others = messages
             joined = {"role": "user", "content": f"{instruction['content']}\n\n{first['content']}"}
-            return self._from_template([joined, *others])
-        raise InputError(f"{self._name}: its chat template refuses the chat ({why})")
+            return self._text([joined, *others])
+        raise InputError(f"{self._name}: its chat template cannot write the chat ({why})")

@@ -1,15 +1,15 @@
 """The pages of a report: HTML, Markdown, JSON, and a badge."""
 
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from contradiction.io.files import write_json, write_text
 from contradiction.io.tables import Table, interval, p_value, percent, render, signed, signed_interval, with_interval
-from contradiction.probing.shares import ANY, FEW
+from contradiction.probing.report import ANY, FEW
 
 LABEL_SOME = "Label a sample of the conversations before you rely on the figures."
+GOOD, FAIR, BAD, GREY = "#2e7d32", "#b26a00", "#c62828", "#6e7781"  # of the badge
 
 
 def cell(value: Mapping[str, Any] | None) -> str:
@@ -17,7 +17,7 @@ def cell(value: Mapping[str, Any] | None) -> str:
     if not value:
         return ""
     if value["share"] is None:
-        return f"{value['called']} of {value['n']}" if "n" in value else "–"
+        return f"{value['called']} of {value['n']}"
     return with_interval(value["share"], (value["low"], value["high"]))
 
 
@@ -30,41 +30,38 @@ def tables(report: Mapping[str, Any]) -> list[Table]:
     """The tables of the report: the bots by trigger, the kinds of each bot, and comparisons."""
     bots = report["bots"]
     header = ["trigger", *(f"{bot['bot']}{part}" for bot in bots for part in (": read", ", called (95 %)"))]
-    rows = []
-    for trigger in (*report["triggers"], "all"):
-        values = [
-            bot["called"] and bot["called"][ANY] if trigger == "all" else bot["by_trigger"][trigger] for bot in bots
-        ]
-        rows.append(
-            [trigger, *(text for value in values for text in (f"{value['n']:,}" if value else "0", cell(value)))]
-        )
-    kinds = [_kinds(bot) for bot in bots if bot["called"] and (len(bot["called"]) > 1 or bot["estimate"])]
-    return [
-        Table("Called a contradiction, by trigger", header, rows),
-        *kinds,
-        *map(_differences, report["comparisons"]),
+    rows = [
+        [trigger, *(text for bot in bots for text in _read_and_called(found(bot, trigger)))]
+        for trigger in (*report["triggers"], "all")
     ]
+    kinds = [_kinds(bot) for bot in bots if bot["called"] and len(bot["called"]) > 1]
+    comparisons = [_differences(comparison) for comparison in report["comparisons"]]
+    return [Table("Called a contradiction, by trigger", header, rows), *kinds, *comparisons]
+
+
+def found(bot: Mapping[str, Any], trigger: str) -> Mapping[str, Any] | None:
+    """The share of a trigger, or of ``all``; None where no conversation was read."""
+    return (bot["called"] and bot["called"][ANY]) if trigger == "all" else bot["by_trigger"][trigger]
+
+
+def _read_and_called(value: Mapping[str, Any] | None) -> tuple[str, str]:
+    return f"{value['n']:,}" if value else "0", cell(value)
 
 
 def _kinds(bot: Mapping[str, Any]) -> Table:
-    header = ["kind", "called (95 %)", "estimate (95 %)"][: 3 if bot["estimate"] else 2]
-    rows = [
-        ["any kind" if kind == ANY else kind, cell(value), cell(bot["estimate"].get(kind))][: len(header)]
-        for kind, value in sorted(bot["called"].items(), key=lambda item: item[0] == ANY)
-    ]
-    return Table(f"{bot['bot']}: kinds of contradiction", header, rows)
+    called = sorted(bot["called"].items(), key=lambda item: item[0] == ANY)
+    rows = [("any kind" if kind == ANY else kind, cell(value)) for kind, value in called]
+    return Table(f"{bot['bot']}: kinds of contradiction", ("kind", "called (95 %)"), rows)
 
 
 def _differences(comparison: Mapping[str, Any]) -> Table:
-    rows = [
-        [
-            name, f"{pair['n']:,}", str(pair["only_first"]), str(pair["only_second"]),
-            *(["", ""] if pair["share"] is None else [
-                f"{signed(pair['share'])} ({signed_interval((pair['low'], pair['high']))})", p_value(pair["p_value"]),
-            ]),
-        ]
-        for name, pair in [*comparison["by_trigger"].items(), ("all", comparison["all"])]
-    ]  # fmt: skip
+    rows = []
+    for name, pair in [*comparison["by_trigger"].items(), ("all", comparison["all"])]:
+        difference = ["", ""]
+        if pair["share"] is not None:
+            bounds = signed_interval((pair["low"], pair["high"]))
+            difference = [f"{signed(pair['share'])} ({bounds})", p_value(pair["p_value"])]
+        rows.append([name, f"{pair['n']:,}", str(pair["only_first"]), str(pair["only_second"]), *difference])
     first, second = comparison["first"], comparison["second"]
     header = ["trigger", "pairs", f"only {first}", f"only {second}", "difference (95 %)", "p"]
     return Table(f"{second} compared with {first}: called", header, rows)
@@ -72,7 +69,7 @@ def _differences(comparison: Mapping[str, Any]) -> Table:
 
 def headlines(report: Mapping[str, Any]) -> list[str]:
     """What was found, a few sentences for each bot: called, estimated, not read."""
-    return [f"{bot['bot']}: {' '.join([_found(bot), *_estimated(bot), *left_out(bot)])}" for bot in report["bots"]]
+    return [f"{bot['bot']}: {' '.join([_found(bot), *estimated(bot), *left_out(bot)])}" for bot in report["bots"]]
 
 
 def _found(bot: Mapping[str, Any]) -> str:
@@ -80,18 +77,21 @@ def _found(bot: Mapping[str, Any]) -> str:
         return "no conversation was read whole, so no share is known."
     value = bot["called"][ANY]
     bounds = "" if value["share"] is None else f" (95 %: {interval((value['low'], value['high']))})"
-    return f"{rate(value)}{'' if bounds else ' conversations'} called a contradiction{bounds}{_by(bot)}."
+    conversations = "" if bounds else " conversations"
+    return f"{rate(value)}{conversations} called a contradiction{bounds}; {who_judged(bot)}."
 
 
-def _by(bot: Mapping[str, Any]) -> str:
-    if bot["detector"] is None or bot["labelled"] >= bot["read"]:
-        return f", by labels of people; {bot['read']:,} conversations"
-    people = f", {bot['labelled']:,} of them by people" if bot["labelled"] else ""
-    return f"; {bot['read']:,} conversations were judged{people}"
+def who_judged(bot: Mapping[str, Any]) -> str:
+    """How many conversations were read whole, and how many of them by people."""
+    if bot["labelled"] >= bot["read"]:
+        return f"{bot['read']:,} conversations labelled by people"
+    people = f", {bot['labelled']:,} of them labelled by people" if bot["labelled"] else ""
+    return f"{bot['read']:,} conversations read whole{people}"
 
 
-def _estimated(bot: Mapping[str, Any]) -> list[str]:
-    value = bot["estimate"].get(ANY)
+def estimated(bot: Mapping[str, Any]) -> list[str]:
+    """The estimate of the true share, or why there is none; nothing where the accuracy of the detector is unknown."""
+    value = bot["estimate"]
     if not value:
         return []
     if value["share"] is None:
@@ -101,14 +101,12 @@ def _estimated(bot: Mapping[str, Any]) -> list[str]:
 
 def left_out(bot: Mapping[str, Any]) -> list[str]:
     """What the figures of a bot leave out, a sentence each."""
-    lines = []
-    if bot["read_in_part"]:
-        lines.append(f"{bot['read_in_part']:,} replies were read in part only and are not counted.")
-    if bot["not_judged"]:
-        lines.append(f"{bot['not_judged']:,} replies could not be judged and are not counted.")
-    if bot["cut"]:
-        lines.append(f"{bot['cut']:,} replies were cut at --max-tokens and may lack what contradicts the chat.")
-    return lines
+    sentences = {
+        "read_in_part": "replies were read in part only and are not counted",
+        "not_judged": "replies could not be judged and are not counted",
+        "cut": "replies were cut at --max-tokens and may lack what contradicts the chat",
+    }
+    return [f"{bot[key]:,} {sentence}." for key, sentence in sentences.items() if bot[key]]
 
 
 def needs_labels(report: Mapping[str, Any]) -> bool:
@@ -125,20 +123,20 @@ def how_measured(report: Mapping[str, Any]) -> list[str]:
         f"Fewer than {FEW} conversations are shown as counts. Conversations with the same opening widen the interval."
     ]
     for bot in report["bots"]:
-        if bot["detector"] and bot["estimate"] and bot["measured_on"]:
-            method = (
-                "what share of the called, and of the other conversations, people found to be contradictions (double "
-                "sampling; Tenenbein, 1970). It holds if people labelled a random sample of each."
-                if bot["measured_on_own"]
-                else "its sensitivity and specificity (Rogan and Gladen, 1978). It holds if the detector is as often "
-                "right on this bot as there."
-            )
-            lines.append(
-                f"{bot['bot']} was judged by {bot['detector']}. “Estimate” corrects its errors on {bot['measured_on']} "
-                f"by {method}"
-            )
-        elif bot["detector"] and bot["labelled"] < bot["read"]:
-            lines.append(f"{bot['bot']} was judged by {bot['detector']}. How often it is right was not measured.")
+        if not bot["detector"] or bot["labelled"] >= bot["read"]:
+            continue
+        judged = f"{bot['bot']} was judged by {bot['detector']}."
+        if not bot["estimate"]:
+            lines.append(f"{judged} How often it is right was not measured.")
+            continue
+        method = (
+            "what share of the called, and of the other conversations, people found to be contradictions (double "
+            "sampling; Tenenbein, 1970). It holds if people labelled a random sample of each."
+            if bot["measured_on_own"]
+            else "its sensitivity and specificity (Rogan and Gladen, 1978). It holds if the detector is as often "
+            "right on this bot as there."
+        )
+        lines.append(f"{judged} “Estimate” corrects its errors on {bot['measured_on']} by {method}")
     if report["comparisons"]:
         lines.append(
             "Differences are between the same probes, in what was called. p-values are of McNemar's exact test over "
@@ -156,44 +154,22 @@ def markdown(report: Mapping[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def meta(example: Mapping[str, Any]) -> str:
-    """The label of an example, its trigger, and by whom it was called."""
-    probability = f", {percent(example['probability'], 0)} %" if example["probability"] else ""
-    by = "labelled by a person" if example["by"] == "person" else f"called by the detector{probability}"
-    return f"{example['label']} · {example['trigger']} · {by}"
-
-
 def html(report: Mapping[str, Any]) -> str:
     """The report as one page without other files."""
     first, *others = tables(report)
     return render(
-        "probe_report.html", bots=report["bots"], triggers=[*report["triggers"], "all"], any=ANY, first=first,
-        others=others, how=how_measured(report), cell=cell, rate=rate, left_out=left_out, meta=meta, percent=percent,
-        label_some=LABEL_SOME if needs_labels(report) else "",
+        "probe_report.html", bots=report["bots"], triggers=[*report["triggers"], "all"], first=first, others=others,
+        how=how_measured(report), cell=cell, rate=rate, found=found, who_judged=who_judged, estimated=estimated,
+        left_out=left_out, percent=percent, label_some=LABEL_SOME if needs_labels(report) else "",
     )  # fmt: skip
-
-
-GOOD, FAIR, BAD, GREY = "#2e7d32", "#b26a00", "#c62828", "#6e7781"
-BADGE = """<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" role="img" aria-label="{label}: {value}">
-<title>{label}: {value}</title>
-<rect width="{left}" height="20" rx="3" fill="#444c56"/>
-<rect x="{left}" width="{right}" height="20" rx="3" fill="{colour}"/>
-<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">
-<text x="{left_middle}" y="14">{label}</text><text x="{right_middle}" y="14">{value}</text></g></svg>
-"""
 
 
 def badge(bot: Mapping[str, Any]) -> str:
     """A badge as SVG: the share of a bot's conversations that was called a contradiction."""
-    value = bot["called"] and bot["called"][ANY]
-    label, text = "called contradictions", rate(value) if value else "not read"
-    left, right = 7 * len(label), 7 * len(text) + 10
+    value = found(bot, "all")
     called = value and value["share"]
     colour = GREY if called is None else GOOD if called <= 0.05 else FAIR if called < 0.2 else BAD
-    return BADGE.format(
-        label=escape(label), value=escape(text), colour=colour, width=left + right, left=left, right=right,
-        left_middle=left / 2, right_middle=left + right / 2,
-    )  # fmt: skip
+    return render("probe_badge.svg", text=rate(value) if value else "not read", colour=colour)
 
 
 def write(report: Mapping[str, Any], folder: Path) -> None:

@@ -13,16 +13,7 @@ from typing import Any
 from contradiction.conversation import check_text, check_texts, is_blank, is_chinese
 from contradiction.errors import InputError, first_line, kind_of, shown
 from contradiction.io.lines import read_lines, read_objects, read_text
-from contradiction.probing.triggers import (
-    ABOUT_THE_USER,
-    INQUIRING_BOT,
-    METHODS,
-    PARAPHRASING,
-    PERSONA,
-    REPEAT,
-    ask_about,
-    lists,
-)
+from contradiction.probing.triggers import ABOUT_THE_USER, INQUIRING_BOT, METHODS, PERSONA, REPEAT, ask_about, lists
 
 ALL_TRIGGERS = (*METHODS, f"{REPEAT}-2", f"{REPEAT}-10")  # and PERSONA, if the bot gets a persona
 OPENINGS = Path(__file__).with_name("openings.txt")
@@ -55,11 +46,6 @@ class Probe:
     def second(self, b1: str, seed: int) -> str:
         """What the user says after the bot has said b1."""
         return self.u2 or METHODS[self.trigger](self.u1, b1, Random(f"{seed}/{self.id}")) or ""
-
-    @property
-    def calls(self) -> int:
-        """How many replies the bot gives."""
-        return 1 if self.trigger == PERSONA else 2 + len(self.fillers)
 
 
 def instruction(facts: Sequence[str]) -> list[Message]:
@@ -163,7 +149,9 @@ def _sources(trigger: str, openings: Sequence[str], facts: Sequence[str]) -> lis
     if trigger not in METHODS and not re.fullmatch(rf"{REPEAT}-[1-9][0-9]?", trigger):
         known = f"{', '.join(METHODS)}, {REPEAT}-N with N from 1 to 99, and {PERSONA}"
         raise InputError(f"trigger {shown(trigger)} does not exist; the triggers are {known}")
-    return [text for text in openings if _is_statement(text) == (trigger in ABOUT_THE_USER)]
+    questions = ("？", "?", "吗", "呢")
+    # What asks about the user needs an opening that tells something; everything else needs a question.
+    return [text for text in openings if text.rstrip(" 。！!~").endswith(questions) != (trigger in ABOUT_THE_USER)]
 
 
 def _probe(trigger: str, text: str, turn: int, seed: int, facts: tuple[str, ...]) -> Probe | None:
@@ -172,9 +160,10 @@ def _probe(trigger: str, text: str, turn: int, seed: int, facts: tuple[str, ...]
     u1, u2, chance = text, None, Random(f"{seed}/{key}")
     fillers: tuple[str, ...] = ()
     if trigger == PERSONA:
-        u1, u2 = _reworded(ask_about(text, of_bot=True) or "", turn), text
+        u1, u2 = ask_about(text, of_bot=True) or "", text
     elif trigger.startswith(f"{REPEAT}-"):
-        u2, fillers = text, _fillers(int(trigger.rpartition("-")[2]), chance)
+        words, turns = lists()["fillers"], int(trigger.rpartition("-")[2])
+        u2, fillers = text, tuple((chance.sample(words, len(words)) * turns)[:turns])
     elif trigger != INQUIRING_BOT:
         u2 = METHODS[trigger](text, "", chance)
         if u2 is None:
@@ -182,33 +171,17 @@ def _probe(trigger: str, text: str, turn: int, seed: int, facts: tuple[str, ...]
     return Probe(key, trigger, u1, u2, fillers, facts)
 
 
-def _reworded(question: str, turn: int) -> str:
-    """A question, in other words every second time."""
-    return (turn % 2 and METHODS[PARAPHRASING](question, "", Random(turn))) or question
-
-
-def _is_statement(text: str) -> bool:
-    """Whether an opening is a statement, and not a question."""
-    return not text.rstrip(" 。！!~").endswith(("？", "?", "吗", "呢"))
-
-
-def _fillers(turns: int, chance: Random) -> tuple[str, ...]:
-    words = lists()["fillers"]
-    return tuple(chance.sample(words, min(turns, len(words))) + chance.choices(words, k=max(0, turns - len(words))))
-
-
 def cost(probes: Sequence[Probe]) -> tuple[int, int, int]:
     """The calls of the bot, and the tokens that they send and receive; calls after an error come on top.
 
     A character counts as one token, and a reply as ``REPLY``.
     """
-    tokens_in = 0
+    calls = tokens_in = 0
     for probe in probes:
         before = sum(len(message["content"]) for message in instruction(probe.facts))
         utterances = [probe.u1] if probe.trigger == PERSONA else [probe.u1, *probe.fillers, probe.u2 or " " * REPLY]
         for text in utterances:
-            before += len(text)
-            tokens_in += before
-            before += REPLY
-    calls = sum(probe.calls for probe in probes)
+            calls += 1
+            tokens_in += before + len(text)
+            before += len(text) + REPLY
     return calls, tokens_in, calls * REPLY

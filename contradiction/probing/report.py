@@ -1,20 +1,30 @@
-"""The figures of a report: how often each bot was called a contradiction, by trigger and by kind, with examples."""
+"""The figures of a report: how often each bot was called a contradiction, with estimates, comparisons and examples."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from contradiction.errors import InputError, shown
-from contradiction.evaluation.figures import holm
+from contradiction.evaluation.figures import holm, wilson
 from contradiction.io.lines import read_objects
-from contradiction.labels import CATEGORIES, LABELS, is_contradiction
-from contradiction.probing.run import TRANSCRIPT, Row, read_record, read_transcript, two_turns
-from contradiction.probing.shares import ANY, KINDS, Accuracy, accuracy_of, compare, estimate, share
+from contradiction.labels import CATEGORIES, CONTRADICTION, LABELS, is_contradiction
+from contradiction.probing.run import TRANSCRIPT, Accuracy, Row, read_record, read_transcript, two_turns
 from contradiction.probing.triggers import METHODS, PERSONA
 
+ANY = CONTRADICTION  # a contradiction of any kind
 EXAMPLES = 6  # of a bot
-SHOWN = 8  # messages of a long chat that an example shows
+Figures = dict[str, Any]
+FEW = 20  # of fewer conversations no share is given
+DRAWS = 10_000
+BOUNDS = (2.5, 97.5)
+IMPOSSIBLE = 0.05  # below this probability the measured errors do not fit what was called
+WIDEST = 0.5  # an interval that is wider says next to nothing
+TOO_WIDE = "the detector errs too often to tell"
+MISFIT = "its errors cannot explain how many were called, so it errs in another way on this bot"
+ONE_SIDED = "no conversation that the detector called, or none that it did not call, has a label"
 
 
 @dataclass(frozen=True)
@@ -26,7 +36,7 @@ class Source:
         rows: with u1, b1, u2, b2, trigger, and ``label``, the verdict; None where there was nothing to judge. ``truth``
             is the label of a person.
         detector: the detector that gave the labels; None if they are those of people.
-        accuracy: kind -> how often the detector is right; empty if it was not measured.
+        accuracy: how often the detector is right; None if it was not measured.
         measured_on: the rows of that measurement.
         own: whether it was measured on a sample of these conversations.
     """
@@ -34,7 +44,7 @@ class Source:
     bot: str
     rows: Sequence[Row]
     detector: str | None = None
-    accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
+    accuracy: Accuracy | None = None
     measured_on: str | None = None
     own: bool = False
 
@@ -52,9 +62,9 @@ def read(path: str | Path) -> list[Source]:
     # A run that was killed while it judged has rows without verdicts, or verdicts and no record of them.
     if not rows or "detector" not in record or not all("checked" in row for row in rows):
         raise InputError(f"{path}: its conversations have not been judged; `cdconv probe run` with the same --out does")
-    accuracy = record["accuracy"] or {"source": None, "counts": {}}
-    counts = {kind: Accuracy(**values) for kind, values in accuracy["counts"].items()}
-    return [Source(rows[0]["bot"], rows, record["detector"], counts, accuracy["source"])]
+    measured = record["accuracy"]
+    accuracy = (Accuracy(**measured["counts"]), measured["source"]) if measured else ()
+    return [Source(rows[0]["bot"], rows, record["detector"], *accuracy)]
 
 
 def _read_data(path: Path) -> list[Source]:
@@ -113,7 +123,9 @@ def _labelled(source: Source, labels: Mapping[tuple[str, Any], str]) -> Source:
     both = [row for row in rows if row["truth"] and _is_read(row, by_detector=True)]
     if not both:
         return replace(source, rows=rows)
-    accuracy = accuracy_of([row["truth"] for row in both], [row["label"] for row in both])
+    pairs = [(is_contradiction(row["truth"]), is_contradiction(row["label"])) for row in both]
+    hits, alarms = pairs.count((True, True)), pairs.count((False, True))
+    accuracy = Accuracy(hits, hits + pairs.count((True, False)), alarms, alarms + pairs.count((False, False)))
     return replace(source, rows=rows, accuracy=accuracy, measured_on=f"{len(both):,} labelled conversations", own=True)
 
 
@@ -137,8 +149,8 @@ def build(sources: Sequence[Source]) -> dict[str, Any]:
     """The report as an object for JSON; each further bot is compared with the first on the probes that both had."""
     sources = _with_names(sources)
     found = {row["trigger"] for source in sources for row in source.rows}
-    places = {trigger: place for place, trigger in enumerate(METHODS)}  # then repeat-2, repeat-10, persona
-    triggers = sorted(found, key=lambda name: (places.get(name, len(places)), name == PERSONA, len(name), name))
+    places = {trigger: place for place, trigger in enumerate(METHODS)}  # then persona, repeat-2, repeat-10
+    triggers = sorted(found, key=lambda name: (places.get(name, len(places)), len(name), name))
     return {
         "triggers": triggers,
         "bots": [_bot(source, triggers) for source in sources],
@@ -148,20 +160,18 @@ def build(sources: Sequence[Source]) -> dict[str, Any]:
 
 def _with_names(sources: Sequence[Source]) -> list[Source]:
     """The sources with names that are all different."""
-    seen: dict[str, int] = {}
-    named = []
-    for source in sources:
-        seen[source.bot] = seen.get(source.bot, 0) + 1
-        name = source.bot if seen[source.bot] == 1 else f"{source.bot} ({seen[source.bot]})"
-        named.append(replace(source, bot=name))
-    return named
+    bots = [source.bot for source in sources]
+    before = [bots[:place].count(bot) for place, bot in enumerate(bots)]
+    return [
+        replace(source, bot=f"{source.bot} ({count + 1})") if count else source
+        for source, count in zip(sources, before, strict=True)
+    ]
 
 
 def _bot(source: Source, triggers: Sequence[str]) -> dict[str, Any]:
     read = [row for row in source.rows if _is_read(row)]
     not_judged = sum(row["label"] is None and not row.get("truth") for row in source.rows)
-    labelled = sum(bool(row.get("truth")) for row in source.rows)
-    kinds = KINDS if any(row["label"] in CATEGORIES for row in source.rows) else (ANY,)
+    kinds = (ANY, *CATEGORIES) if any(row["label"] in CATEGORIES for row in source.rows) else (ANY,)
     return {
         "bot": source.bot,
         "detector": source.detector,
@@ -169,36 +179,34 @@ def _bot(source: Source, triggers: Sequence[str]) -> dict[str, Any]:
         "read": len(read),
         "read_in_part": len(source.rows) - len(read) - not_judged,
         "not_judged": not_judged,
-        "labelled": labelled,
+        "labelled": sum(bool(row.get("truth")) for row in source.rows),
         "cut": sum(row.get("cut") or 0 for row in source.rows),
-        "called": {kind: _share(read, kind) for kind in kinds} if read else None,
-        "by_trigger": {trigger: _share([row for row in read if row["trigger"] == trigger]) for trigger in triggers},
-        "estimate": _estimates(source, kinds) if any(not row.get("truth") for row in read) else {},
+        "called": {kind: _share_of(read, kind) for kind in kinds} if read else None,
+        "by_trigger": {trigger: _share_of([row for row in read if row["trigger"] == trigger]) for trigger in triggers},
+        "estimate": _estimate(source) if any(not row.get("truth") for row in read) else None,
         "measured_on": source.measured_on,
         "measured_on_own": source.own,
-        "accuracy": {kind: asdict(counts) for kind, counts in source.accuracy.items()},
-        "examples": examples(read),
+        "accuracy": source.accuracy and asdict(source.accuracy),
+        "examples": _examples(read),
     }
 
 
-def opening_of(row: Row) -> str:
+def _opening_of(row: Row) -> str:
     """The opening, which conversations that resemble each other share."""
     return str(row.get("opening") or row["u1"])
 
 
-def _share(rows: Sequence[Row], kind: str = ANY) -> dict[str, Any] | None:
-    return share([_is_called(row, kind) for row in rows], [opening_of(row) for row in rows])
+def _share_of(rows: Sequence[Row], kind: str = ANY) -> dict[str, Any] | None:
+    return share([_is_called(row, kind) for row in rows], [_opening_of(row) for row in rows])
 
 
-def _estimates(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
-    """The estimated share of each kind whose accuracy is known, over the conversations that the detector read."""
+def _estimate(source: Source) -> dict[str, Any] | None:
+    """The estimated share among the conversations that the detector read; None if its accuracy is not known."""
+    if not source.accuracy:
+        return None
     rows = [row for row in source.rows if _is_read(row, by_detector=True)]
-    openings = [opening_of(row) for row in rows]
-    return {
-        kind: estimate([_is_called(row, kind, by_detector=True) for row in rows], openings, accuracy, own=source.own)
-        for kind in kinds
-        if (accuracy := source.accuracy.get(kind))
-    }
+    called = [_is_called(row, by_detector=True) for row in rows]
+    return estimate(called, [_opening_of(row) for row in rows], source.accuracy, own=source.own)
 
 
 def is_above(bot: Mapping[str, Any], rate: float) -> bool:
@@ -210,11 +218,11 @@ def _comparison(first: Source, second: Source, triggers: Sequence[str]) -> dict[
     """Two bots on the probes that were read of both; None without such probes."""
     if first.detector is None or first.detector != second.detector:
         return None
-    before = {(row["id"], opening_of(row)): row for row in first.rows}
-    both = [(before[key], row) for row in second.rows if (key := (row["id"], opening_of(row))) in before]
+    before = {(row["id"], _opening_of(row)): row for row in first.rows}
+    both = [(before[key], row) for row in second.rows if (key := (row["id"], _opening_of(row))) in before]
     # Like is compared with like: labels of people only where both conversations have one.
     pairs = [
-        (opening_of(pair[0]), pair[0]["trigger"], [_is_called(row, by_detector=not labelled) for row in pair])
+        (_opening_of(pair[0]), pair[0]["trigger"], [_is_called(row, by_detector=not labelled) for row in pair])
         for pair in both
         if (labelled := all(row.get("truth") for row in pair)) or all(_is_read(row, by_detector=True) for row in pair)
     ]
@@ -234,27 +242,148 @@ def _comparison(first: Source, second: Source, triggers: Sequence[str]) -> dict[
     return {"first": first.bot, "second": second.bot, "all": difference(), "by_trigger": by_trigger}
 
 
-def examples(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The most certain contradictions, one of each opening."""
+def _examples(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The most certain contradictions, one of each opening, as what was judged: the two turns or the fact."""
     called = sorted((row for row in rows if _is_called(row)), key=lambda row: -(row.get("probability") or 0))
-    by_opening = {opening_of(row): row for row in reversed(called)}
-    return [_example(row) for row in called if by_opening[opening_of(row)] is row][:EXAMPLES]
+    best: dict[str, Row] = {}
+    for row in called:
+        best.setdefault(_opening_of(row), row)
+    return [_example(row) for row in [*best.values()][:EXAMPLES]]
 
 
 def _example(row: Row) -> dict[str, Any]:
-    messages = row.get("messages") or two_turns(row)
-    evidence = row.get("evidence") or []
-    facts = [{"role": "fact", "content": fact, "mark": "evidence"} for fact in evidence if fact in row.get("facts", ())]
-    spoken = [message for message in messages if message["role"] != "system"]
-    marked = [{**message, "mark": "evidence" if message["content"] in evidence else ""} for message in spoken]
-    marked[-1]["mark"] = "judged"
-    if len(marked) > SHOWN:
-        shortened = [
-            message for index, message in enumerate(marked) if message["mark"] or index < 2 or index >= len(marked) - 2
-        ]
-        shortened.insert(2, {"role": "left out", "content": f"… {len(marked) - len(shortened)} messages …", "mark": ""})
-        marked = shortened
+    messages = two_turns(row)
+    messages[1] |= {"role": "fact"} if row["trigger"] == PERSONA else {}
+    messages[1]["mark"] = "evidence" if row.get("evidence") else ""
+    messages[-1]["mark"] = "judged"
     return {
         "id": row["id"], "trigger": row["trigger"], "label": _decision(row), "probability": row.get("probability"),
-        "by": "person" if row.get("truth") else "detector", "messages": facts + marked,
+        "by": "person" if row.get("truth") else "detector",
+        "messages": [{"mark": "", **message} for message in messages if message["content"]],
     }  # fmt: skip
+
+
+def share(called: Sequence[bool], clusters: Sequence[str]) -> Figures | None:
+    """The share of conversations that were called a contradiction; None without conversations.
+
+    Args:
+        called: whether each conversation was called a contradiction.
+        clusters: its opening.
+
+    Returns:
+        ``called`` of ``n`` as ``share``, with its 95 % Wilson interval ``low``, ``high``, in which conversations with
+        the same opening count as fewer. The share of fewer than ``FEW`` conversations is None.
+    """
+    n, positives = len(called), sum(called)
+    if not n:
+        return None
+    if n < FEW:
+        return {"called": positives, "n": n} | _figures(None)
+    effect = design_effect(np.asarray(called, dtype=float), clusters)
+    low, high = wilson(round(positives / effect), round(n / effect))
+    return {"called": positives, "n": n} | _figures(positives / n, low, high)
+
+
+def _figures(share: float | None, low: float | None = None, high: float | None = None) -> Figures:
+    values = {"share": share, "low": low, "high": high}
+    return {name: value if value is None else round(float(value), 5) for name, value in values.items()}
+
+
+def design_effect(values: np.ndarray, clusters: Sequence[str]) -> float:
+    """How many times larger the variance of the mean is than with independent values; 1 at least."""
+    n, mean, variance = len(values), values.mean(), values.var()
+    _, index = np.unique(np.asarray(clusters), return_inverse=True)
+    groups = index.max() + 1
+    if groups == 1:  # as if all were one: other openings may give anything
+        return float(n)
+    if groups == n or variance < 1e-12:
+        return 1.0
+    residuals = np.bincount(index, weights=values - mean)
+    clustered = (residuals**2).sum() / n**2 * groups / (groups - 1)
+    return float(np.clip(clustered / (variance / n), 1.0, n))
+
+
+def estimate(
+    called: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy, *, own: bool, seed: int = 0
+) -> Figures:
+    """Estimates the share of true contradictions, from what the detector called and how often it is right.
+
+    The interval comes from a parametric bootstrap: what was counted is drawn again and again from what the counts leave
+    open (Beta distributions with Jeffreys' prior, for which 0 of 50 does not mean never).
+
+    Args:
+        called: whether the detector called each conversation a contradiction.
+        clusters: its opening.
+        accuracy: how often the detector is right.
+        own: whether that was measured on a sample of these conversations. The estimate is then that of double sampling
+            (Tenenbein, 1970), otherwise that of Rogan and Gladen (1978), by sensitivity and specificity.
+        seed: of the draws.
+
+    Returns:
+        ``share`` with its 95 % interval ``low``, ``high``; None if it cannot be estimated, and ``why``.
+    """
+    chance, n, positives = np.random.default_rng(seed), len(called), sum(called)
+    if n < FEW:
+        return _figures(None) | {"why": f"there are fewer than {FEW} conversations"}
+    effect, rate = design_effect(np.asarray(called, dtype=float), clusters), positives / n
+    drawn_called = _draw(positives / effect, (n - positives) / effect, chance)
+    hits, alarms = accuracy.hits, accuracy.alarms
+    misses, rejections = accuracy.contradictions - hits, accuracy.others - alarms
+    if own:
+        if not (hits + alarms and misses + rejections):
+            return _figures(None) | {"why": ONE_SIDED}
+        among_called, among_others = _draw(hits, alarms, chance), _draw(misses, rejections, chance)
+        drawn = drawn_called * among_called + (1 - drawn_called) * among_others
+    else:
+        sensitivity, false_alarms = _draw(hits, misses, chance), _draw(alarms, rejections, chance)
+        drawn = (drawn_called - false_alarms) / np.maximum(sensitivity - false_alarms, 1e-9)
+        if min(np.mean(drawn >= 0), np.mean(drawn <= 1)) < IMPOSSIBLE:
+            return _figures(None) | {"why": MISFIT}
+    low, high = np.percentile(np.clip(drawn, 0, 1), BOUNDS)
+    if high - low > WIDEST:
+        return _figures(None) | {"why": TOO_WIDE}
+    if own:
+        point = rate * hits / (hits + alarms) + (1 - rate) * misses / (misses + rejections)
+    else:
+        false_alarm_rate = alarms / accuracy.others
+        point = (rate - false_alarm_rate) / (hits / accuracy.contradictions - false_alarm_rate)
+    return _figures(np.clip(point, 0, 1), low, high) | {"why": None}
+
+
+def _draw(part: float, rest: float, chance: np.random.Generator) -> np.ndarray:
+    return chance.beta(part + 0.5, rest + 0.5, DRAWS)
+
+
+def compare(first: Sequence[bool], second: Sequence[bool], clusters: Sequence[str]) -> Figures | None:
+    """Compares two bots on pairs of conversations; None without pairs.
+
+    Args:
+        first: whether each conversation with the first bot was called a contradiction.
+        second: the same for the second bot, after the same probes.
+        clusters: the opening of each pair.
+
+    Returns:
+        ``n`` pairs; in ``only_first`` and ``only_second`` of them only this bot was called. ``share`` is the share of
+        the second bot minus that of the first, with its 95 % interval ``low``, ``high`` (Agresti and Min, 2005), in
+        which pairs with the same opening count as fewer. ``p_value`` is two-sided, of McNemar's exact test over
+        openings. Both are None for fewer than ``FEW`` pairs.
+    """
+    from scipy.stats import binomtest
+
+    n, changes = len(first), np.subtract(second, first, dtype=float)
+    if not n:
+        return None
+    only_first, only_second = int((changes < 0).sum()), int((changes > 0).sum())
+    counts = {"n": n, "only_first": only_first, "only_second": only_second}
+    if n < FEW:
+        return counts | _figures(None) | {"p_value": None}
+    effect = design_effect(changes, clusters)
+    lost, won, pairs = only_first / effect + 0.5, only_second / effect + 0.5, n / effect + 2
+    centre = (won - lost) / pairs
+    width = 1.96 * np.sqrt((won + lost) / pairs - centre**2) / np.sqrt(pairs)
+    low, high = np.clip([centre - width, centre + width], -1, 1)
+    _, index = np.unique(np.asarray(clusters), return_inverse=True)
+    sums = np.bincount(index, weights=changes)
+    changed = int((sums != 0).sum())
+    p_value = float(binomtest(int((sums > 0).sum()), changed).pvalue) if changed else 1.0
+    return counts | _figures(changes.mean(), low, high) | {"p_value": round(p_value, 5)}

@@ -3,23 +3,26 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import alternating
+from contradiction.decision import Rule
 from contradiction.errors import InputError, shown
+from contradiction.evaluation import results
+from contradiction.evaluation.figures import outcome, rule_of
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.endpoint import Answer, NoAnswerError, in_threads, repeated
 from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.hub import model_name
 from contradiction.io.lines import LineFile, write_lines
+from contradiction.labels import has_two_texts, task_of
 from contradiction.probing.bots import Bot
 from contradiction.probing.plan import Message, Probe, instruction
-from contradiction.probing.triggers import PERSONA, REPEAT, lists
+from contradiction.probing.triggers import PERSONA, lists
 from contradiction.spoken import said
-from contradiction.verdict import DIGITS, Verdict
 
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
@@ -29,39 +32,35 @@ LONGEST_QUESTION = 60  # characters of what a writer writes; a longer text is an
 QUOTES = "\"'“”‘’「」 　"
 HOPELESS = 10  # after so many failures and no success the run ends, because the bot is not available
 CHUNK = 64  # conversations that are judged between two steps of the progress
+IN_VERDICT = ("label", "probability", "certainty", "checked", "reason")  # of a verdict, in the transcript
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class CallLimits:
-    """How a bot is called.
+class Caller:
+    """Calls a bot at a limited rate, and again after temporary errors. All threads share it.
 
-    Attributes:
-        at_once: how many conversations run at the same time.
+    Args:
+        bot: the bot.
         per_minute: the most calls in a minute; None for no limit.
-        retries: how often a call is repeated after a temporary error.
-        backoff: the seconds before the first repetition; each further wait is twice as long, up to a minute.
+        attempts: how often a call is made at most, if it meets temporary errors.
+        pause: the seconds before the second attempt; each further wait is twice as long, up to a minute.
     """
 
-    at_once: int = 4
-    per_minute: float | None = None
-    retries: int = 5
-    backoff: float = 0.5
-
-
-class Caller:
-    """Calls a bot at a limited rate, and again after temporary errors. All threads share it."""
-
-    def __init__(self, bot: Bot, limits: CallLimits) -> None:
-        self._bot, self._limits = bot, limits
+    def __init__(self, bot: Bot, per_minute: float | None = None, *, attempts: int = 6, pause: float = 0.5) -> None:
+        self.at_once = bot.at_once
+        self._bot, self._attempts, self._pause = bot, attempts, pause
+        self._seconds = 60 / per_minute if per_minute else 0.0  # between two calls
         self._next, self._lock, self._stopped = 0.0, threading.Lock(), threading.Event()
 
     def ask(self, messages: Sequence[Message]) -> Answer:
         """One reply without its thoughts; raises NoAnswerError if no call succeeds, or if the run was stopped."""
-        return repeated(lambda: self._ask_once(messages), self._limits.retries + 1, self._limits.backoff, self._sleep)
+        return repeated(lambda: self._ask_once(messages), self._attempts, self._pause, self._sleep)
 
     def _ask_once(self, messages: Sequence[Message]) -> Answer:
-        self._wait_for_turn()
+        with self._lock:
+            at = max(time.monotonic(), self._next)
+            self._next = at + self._seconds
+        self._sleep(at - time.monotonic())
         try:
             reply = self._bot.ask(messages)
         except NoAnswerError as error:
@@ -76,45 +75,23 @@ class Caller:
         """Lets no further call begin."""
         self._stopped.set()
 
-    def _wait_for_turn(self) -> None:
-        with self._lock:
-            at = max(time.monotonic(), self._next)
-            self._next = at + (60 / self._limits.per_minute if self._limits.per_minute else 0.0)
-        self._sleep(at - time.monotonic())
-
     def _sleep(self, seconds: float) -> None:
         if self._stopped.wait(max(seconds, 0)):
             raise NoAnswerError("the run was stopped", again=False)
 
 
-@dataclass
-class Outcome:
-    """The outcome of a run.
-
-    Attributes:
-        earlier: conversations that were in the transcript before.
-        done: conversations that are in the transcript, the earlier ones too.
-        failed: the id of each probe without a conversation -> why.
-    """
-
-    earlier: int
-    done: int
-    failed: dict[str, str] = field(default_factory=dict)
-
-
 def run(
     probes: Sequence[Probe],
-    bot: Bot,
+    bot: Caller,
     folder: Path,
     *,
     request: Mapping[str, Any],
     name: str,
     seed: int = 0,
-    limits: CallLimits,
-    writer: Bot | None = None,
-    on_done: Callable[[Outcome], Any] | None = None,
-    on_failure: Callable[[str, str], Any] | None = None,
-) -> Outcome:
+    at_once: int = 4,
+    writer: Caller | None = None,
+    on_done: Callable[[int, str | None], Any] | None = None,
+) -> dict[str, str]:
     """Runs every conversation that the transcript of the folder does not hold yet.
 
     A conversation that was interrupted starts again from its beginning. One that fails does not stop the others, and is
@@ -122,52 +99,53 @@ def run(
 
     Args:
         probes: the plan.
-        bot: the bot.
+        bot: calls the bot.
         folder: the folder of the run; another process may not use it at the same time.
         request: what affects the conversations; a run is continued only with the same request.
         name: the name of the bot in the transcript.
         seed: of the plan.
-        limits: how the bot is called.
-        writer: a language model that writes the second thing the user says; where it gives nothing, the rules do.
-        on_done: called after each conversation, and after each failure.
-        on_failure: called with the id of a probe and why it failed.
+        at_once: how many conversations run at the same time.
+        writer: calls a language model that writes the second thing the user says; where it gives nothing, the rules do.
+        on_done: called after each conversation with the number of those that are done, also in earlier runs, and with
+            what is wrong if it failed.
+
+    Returns:
+        The id of each probe without a conversation, and why.
 
     Raises:
         InputError: the folder holds another run, or something else, or the bot will never reply.
     """
     transcript = _open(folder, request)
-    done = {row["id"] for row in transcript.keep()}
-    missing = [probe for probe in probes if probe.id not in done]
-    outcome = Outcome(len(probes) - len(missing), len(probes) - len(missing))
-    caller = Caller(bot, limits)
-    writing = Caller(writer, limits) if writer else None
+    held = {row["id"] for row in transcript.keep()}
+    missing = [probe for probe in probes if probe.id not in held]
+    hopeless = min(HOPELESS, len(probes))
+    failed: dict[str, str] = {}
 
     def converse(probe: Probe) -> Row | NoAnswerError:
         try:
-            return _converse(probe, caller, name, seed, writing)
+            return _converse(probe, bot, name, seed, writer)
         except NoAnswerError as error:
             return error
 
     try:
-        for probe, result in in_threads(converse, missing, min(limits.at_once, bot.at_once or limits.at_once)):
+        results = in_threads(converse, missing, min(at_once, bot.at_once or at_once))
+        for done, (probe, result) in enumerate(results, start=1):
+            problem = None
             if isinstance(result, NoAnswerError):
-                outcome.failed[probe.id] = str(result)
-                if on_failure:
-                    on_failure(probe.id, str(result))
+                failed[probe.id] = str(result)
+                problem = f"{probe.id}: {result}"
             else:
                 transcript.add([result])
-                outcome.done += 1
             if on_done:
-                on_done(outcome)
-            hopeless = min(HOPELESS, len(probes))
-            if len(outcome.failed) >= hopeless and outcome.done == outcome.earlier:
+                on_done(len(probes) - len(missing) + done, problem)
+            if len(failed) == done >= hopeless:
                 raise InputError(f"the first {hopeless} conversations failed; the last: {result}")
     finally:
-        caller.stop()  # threads end with the reply that they wait for
-        if writing:
-            writing.stop()
+        bot.stop()  # threads end with the reply that they wait for
+        if writer:
+            writer.stop()
         transcript.close()
-    return outcome
+    return failed
 
 
 def _converse(probe: Probe, bot: Caller, name: str, seed: int, writer: Caller | None) -> Row:
@@ -189,7 +167,7 @@ def _converse(probe: Probe, bot: Caller, name: str, seed: int, writer: Caller | 
     else:
         for text in probe.fillers:
             say(text)
-        u2 = write_question(writer, probe.trigger, probe.u1, b1) if writer else None
+        u2 = _write_question(writer, probe.trigger, probe.u1, b1) if writer else None
         if u2:
             written_by = "writer"
         else:
@@ -202,12 +180,8 @@ def _converse(probe: Probe, bot: Caller, name: str, seed: int, writer: Caller | 
     }  # fmt: skip
 
 
-def write_question(model: Caller, trigger: str, u1: str, b1: str) -> str | None:
-    """What the user says after b1, by a language model with the prompts of ``words.toml``.
-
-    Returns:
-        The text; None if there is no prompt for the trigger, or the model gives nothing usable.
-    """
+def _write_question(model: Caller, trigger: str, u1: str, b1: str) -> str | None:
+    """What the user says after b1, by a language model; None without a prompt in ``words.toml``, or a usable text."""
     prompt = lists()["prompts"].get(trigger)
     if not prompt:
         return None
@@ -217,6 +191,49 @@ def write_question(model: Caller, trigger: str, u1: str, b1: str) -> str | None:
         return None
     text = next((line.strip(QUOTES) for line in reply.splitlines() if line.strip(QUOTES)), "")
     return text if 0 < len(text) <= LONGEST_QUESTION and text != u1 else None
+
+
+def _open(folder: Path, request: Mapping[str, Any]) -> LineFile:
+    """The transcript of a folder, for a run with this request.
+
+    A run that has no conversation yet, for instance because the bot was not available, may become another one.
+    """
+    path = folder / TRANSCRIPT
+    before = read_record(folder)["request"] if (folder / RECORD).exists() else {}
+    if before != request:
+        if path.exists() and read_transcript(path):
+            name = next(name for name in {**before, **request} if before.get(name) != request.get(name))
+            raise InputError(
+                f"{folder}: its run was made with {name} {shown(before.get(name))}, not {shown(request.get(name))}; "
+                "another --out starts a new run"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / RECORD, {"kind": KIND, "request": request})
+    path.touch()
+    return _lines(path)
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """The record of the run in a folder; raises InputError if there is none, or one of something else."""
+    record = read_json(folder / RECORD)
+    if record.get("kind") != KIND:
+        raise InputError(f"{folder / RECORD}: is not from `cdconv probe run`; name another folder")
+    return record
+
+
+def read_transcript(path: Path) -> list[Row]:
+    """The conversations of a transcript; raises InputError if a line is not one."""
+    return [row for row, _ in _lines(path).read()]
+
+
+def _lines(path: Path) -> LineFile:
+    wrong = "not a conversation that `cdconv probe run` wrote"
+    return LineFile(path, itemgetter("id", "trigger", "b2"), wrong, durable=True)
+
+
+def two_turns(row: Row) -> list[Message]:
+    """The opening, the reply to it, what the user said last, and the judged reply, as messages."""
+    return alternating(row[column] for column in CONVERSATION)
 
 
 def judge(
@@ -242,90 +259,103 @@ def judged(
 ) -> list[Row]:
     """The same conversations with the verdict on their last reply.
 
-    A reply of a persona probe is judged against the fact that it was asked about. The answer to a repeated question is
-    judged against the first answer, and not against the turns between: with each turn that is read, a detector has one
-    more occasion for a false alarm, and how often it is right was measured on chats of two turns.
+    A reply of a persona probe is judged against the fact that it was asked about. Any other is judged against the first
+    answer, and not against the turns that ``repeat`` puts between: with each turn that is read, a detector has one more
+    occasion for a false alarm, and how often it is right was measured on chats of two turns.
 
     Args:
         rows: conversations of a transcript.
         detector: judges them.
         on_done: called with the number of conversations judged since the last call.
     """
-    detector.check_judges_replies()
     result: list[Row] = []
     for begin in range(0, len(rows), CHUNK):
         chunk = rows[begin : begin + CHUNK]
-        verdicts = iter(detector.batch([_judged_messages(row) for row in chunk if row["trigger"] != PERSONA]))
+        verdicts = iter(detector.batch([two_turns(row) for row in chunk if row["trigger"] != PERSONA]))
         for row in chunk:
             if row["trigger"] == PERSONA:
                 verdict, texts = detector.check([row["b1"]], row["b2"], row["u2"]), [row["b1"]]
             else:
-                verdict, texts = next(verdicts), [message["content"] for message in _judged_messages(row)]
-            result.append(row | _fields(verdict, texts))
+                verdict, texts = next(verdicts), [row[column] for column in CONVERSATION]
+            record = verdict.to_record()
+            evidence = [texts[index] for index in verdict.evidence]
+            result.append(row | {name: record[name] for name in IN_VERDICT} | {"evidence": evidence})
         if on_done:
             on_done(len(chunk))
     return result
 
 
-def _judged_messages(row: Row) -> list[Message]:
-    return two_turns(row) if row["trigger"].startswith(REPEAT) else row["messages"]
+@dataclass(frozen=True)
+class Accuracy:
+    """How often a detector is right, as counts of rows with true labels.
 
-
-def _fields(verdict: Verdict, texts: Sequence[str]) -> Row:
-    return {
-        "label": verdict.label,
-        "probability": verdict.probability and round(verdict.probability, DIGITS),
-        "certainty": verdict.certainty,
-        "evidence": [texts[index] for index in verdict.evidence],
-        "checked": verdict.checked,
-        "reason": verdict.reason,
-    }
-
-
-def _open(folder: Path, request: Mapping[str, Any]) -> LineFile:
-    """The transcript of a folder, for a run with this request.
-
-    A run that has no conversation yet, for instance because the bot was not available, may become another one.
+    Attributes:
+        hits, contradictions: how many contradictions the detector calls so, and how many there are.
+        alarms, others: how many other rows the detector calls a contradiction, and how many there are.
     """
-    path = folder / TRANSCRIPT
-    before = read_record(folder)["request"] if (folder / RECORD).exists() else None
-    if before is not None and path.exists() and read_transcript(path):
-        check_same(folder, before, request)
-    elif before != request:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / RECORD, {"kind": KIND, "request": request})
-    path.touch()
-    return _lines(path)
+
+    hits: int
+    contradictions: int
+    alarms: int
+    others: int
 
 
-def check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raises InputError if the run in the folder was made with another request."""
-    for name in now:
-        if before.get(name) != now[name]:
-            raise InputError(
-                f"{folder}: its run was made with {name} {shown(before.get(name))}, not {shown(now[name])}; another "
-                "--out starts a new run"
-            )
+def find_accuracy(
+    detector: "ContradictionDetector", evaluation: str | Path | None = None, on_note: Callable[[str], Any] = str
+) -> dict[str, Any] | None:
+    """How often a detector is right, as the record of a run keeps it; None if it was not measured.
+
+    An evaluation by another decision rule counts only if its probabilities are those of the detector: if temperature
+    and biases are the same.
+
+    Args:
+        detector: with the settings and the rule that it decides by.
+        evaluation: a file of ``cdconv evaluate --json``; by default a saved result on the test split.
+        on_note: called with what to do if the saved results have other probabilities.
+
+    Raises:
+        InputError: the file is no evaluation with probabilities of contradictions, or has other probabilities.
+    """
+    rule = detector.classifier.rule
+    found = [results.read_evaluation(evaluation)] if evaluation else _saved(detector)
+    fitting = [result for result in found if _is_calibrated_alike(result, rule)]
+    if fitting:
+        return _measured(fitting[0], detector)
+    if found:
+        problem = (
+            f"{evaluation or detector.name}: was evaluated with another calibration of the detector, so its errors are "
+            f"not known; `cdconv evaluate {detector.name} --json FILE` measures them, and --evaluation FILE reads that"
+        )
+        if evaluation:
+            raise InputError(problem)
+        on_note(problem)
+    return None
 
 
-def read_record(folder: Path) -> dict[str, Any]:
-    """The record of the run in a folder; raises InputError if there is none, or one of something else."""
-    record = read_json(folder / RECORD)
-    if record.get("kind") != KIND:
-        raise InputError(f"{folder / RECORD}: is not from `cdconv probe run`; name another folder")
-    return record
+def _saved(detector: "ContradictionDetector") -> list[dict[str, Any]]:
+    """The saved evaluations of a detector on a test split of conversations."""
+    return [
+        result
+        for result in results.evaluations_of(detector.name)
+        if task_of(result["config"]) == detector.task
+        and not has_two_texts(result["config"])
+        and result["split"] == "test"
+        and "probabilities" in result
+    ]
 
 
-def read_transcript(path: Path) -> list[Row]:
-    """The conversations of a transcript; raises InputError if a line is not one."""
-    return [row for row, _ in _lines(path).read()]
+def _is_calibrated_alike(result: Mapping[str, Any], rule: Rule) -> bool:
+    """Whether the probabilities of an evaluation are those of a rule."""
+    saved = rule_of(result)
+    return (saved["temperature"], saved["biases"]) == (rule.temperature, rule.biases)
 
 
-def two_turns(row: Row) -> list[Message]:
-    """The opening, the reply to it, what the user said last, and the judged reply, as messages."""
-    return alternating(row[column] for column in CONVERSATION)
-
-
-def _lines(path: Path) -> LineFile:
-    wrong = "not a conversation that `cdconv probe run` wrote"
-    return LineFile(path, itemgetter("id", "trigger", "b2"), wrong, durable=True)
+def _measured(result: Mapping[str, Any], detector: "ContradictionDetector") -> dict[str, Any]:
+    found = outcome(result, detector.classifier.rule, detector.settings)
+    if not (found.contradictions and found.others):
+        raise InputError(f"{result['name']}: errors can be corrected only with contradictions and other replies in it")
+    of_chats = f"{result.get('data_name')}, " if result.get("as_chats") else ""
+    part = f"{of_chats}{result['split']} {'chats' if of_chats else 'split'}"
+    source = f"{result['config']}, {part}, n = {len(result['references']):,}"
+    accuracy = Accuracy(found.hits, found.contradictions, found.alarms, found.others)
+    return {"source": source, "counts": asdict(accuracy)}
