@@ -1,11 +1,10 @@
 """What a repo on the Hub holds: one function for each kind, which checks the files before anything is sent."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from contradiction.errors import InputError
 from contradiction.io.hub import Upload, check_repo_id
@@ -67,25 +66,24 @@ def _on_the_hub(card: "RepoCard", repo_id: str, dataset: str | None, place: str 
     """A model card with names that can be found from anywhere instead of local folders."""
     title = re.search(r"^# (.+)$", card.text, flags=re.MULTILINE)
     if title:  # the local name of the model
-        card.text = code_on_the_hub(card.text, [title[1].strip()], repo_id, place)
+        card.text = code_on_the_hub(card.text, title[1].strip(), repo_id, place)
     card.data["datasets"] = [dataset] if dataset else None
     for result in card.data.get("eval_results") or []:
         result.dataset_type = dataset or result.dataset_type
     return card
 
 
-def code_on_the_hub(card: str, names: Iterable[str], repo_id: str, place: str = "") -> str:
+def code_on_the_hub(card: str, name: str, repo_id: str, place: str = "") -> str:
     """The text of a card with the Hub id in its Python code instead of the folder name.
 
     Args:
         card: the text.
-        names: the names of the folder; code that loads another model stays.
+        name: the name of the folder; code that loads another model stays.
         repo_id: the repo to which the folder is pushed.
         place: the folder of the card in the repo, for instance ``history``. Libraries cannot load a model from a folder
             of a repo, so the code fetches the repo first.
     """
-    patterns = "|".join(re.escape(name) for name in names)
-    loading_call = re.compile(rf'(model=|from_pretrained\()"(?:{patterns})(/[^"]*)?"')
+    loading_call = re.compile(rf'(model=|from_pretrained\()"{re.escape(name)}(/[^"]*)?"')
 
     def on_the_hub(match: re.Match[str]) -> str:
         inner = "/".join(filter(None, (place, (match[2] or "").strip("/"))))
@@ -93,7 +91,7 @@ def code_on_the_hub(card: str, names: Iterable[str], repo_id: str, place: str = 
 
     def block(match: re.Match[str]) -> str:
         code = loading_call.sub(on_the_hub, match[2])
-        import_line = "from huggingface_hub import snapshot_download\n" if code.count("snapshot_download(") else ""
+        import_line = "from huggingface_hub import snapshot_download\n" if "snapshot_download(" in code else ""
         return f"{match[1]}{import_line}{code}{match[3]}"
 
     return re.sub(r"(```python\n)(.*?)(```)", block, card, flags=re.DOTALL)
@@ -120,7 +118,10 @@ def dataset(folder: str | Path = "cdconv", repo_id: str | None = None, *, any_da
     files = _files(folder)
     if scripts := [name for name in files if name.endswith(".py")]:
         raise InputError(f"{folder / scripts[0]}: a data repo holds no code; `datasets` refuses one that does")
-    configs = _data_files(folder, card.data.to_dict().get("configs"))
+    try:
+        configs = {row["config_name"]: [part["path"] for part in row["data_files"]] for row in card.data["configs"]}
+    except (TypeError, KeyError):
+        raise InputError(f"{folder / CARD}: names no configs with their data_files") from None
     for config, patterns in configs.items():
         for pattern in patterns:
             if not any(name.endswith(".parquet") and fnmatchcase(name, pattern) for name in files):
@@ -132,17 +133,6 @@ def dataset(folder: str | Path = "cdconv", repo_id: str | None = None, *, any_da
         )
     upload = Upload("dataset", files, card, f"{name}: {len(configs)} configs in Parquet, and the card")
     return _with_name(upload, 'load_dataset("cdconv"', f'load_dataset("{repo_id}"') if repo_id else upload
-
-
-def _data_files(folder: Path, configs: Any) -> dict[str, list[str]]:
-    """Config -> the patterns of its files on the card; raises InputError if the card has another shape."""
-    try:
-        patterns = {str(row["config_name"]): [str(part["path"]) for part in row["data_files"]] for row in configs}
-    except (TypeError, KeyError):
-        patterns = {}
-    if not patterns:
-        raise InputError(f"{folder / CARD}: names no configs with their data_files; `cdconv data build` writes them")
-    return patterns
 
 
 def metric(repo_id: str) -> Upload:
@@ -171,19 +161,18 @@ def space(model: str | None = None, repo_id: str | None = None) -> Upload:
     """
     from huggingface_hub import SpaceCard
 
-    library = {name: path for name, path in _files(PACKAGE).items() if not name.startswith(NOT_IN_SPACE)}
-    files = _files(SPACE) | {f"{PACKAGE.name}/{name}": path for name, path in library.items()}
-    card = _card(SPACE, SpaceCard)
-    for name in (model, repo_id):
-        if name is not None:
-            check_repo_id(name)
+    for name in filter(None, (model, repo_id)):
+        check_repo_id(name)
     if model and Path(model).is_dir():
         raise InputError(f"{model}: a local folder, which a Space cannot see; `cdconv push model` gives it a Hub id")
-    upload = Upload("space", files, card, "The demo page of CDConv")
+    library = {name: path for name, path in _files(PACKAGE).items() if not name.startswith(NOT_IN_SPACE)}
+    files = _files(SPACE) | {f"{PACKAGE.name}/{name}": path for name, path in library.items()}
+    card, variables = _card(SPACE, SpaceCard), {}
     if model:
         card.data["models"] = [model]  # links the two repos on the Hub; the page itself reads the variable
-        message = f"The demo page of CDConv, with {model}"
-        upload = Upload("space", files | {CARD: str(card).encode()}, card, message, {MODEL_VARIABLE: model})
+        variables = {MODEL_VARIABLE: model}
+    message = f"The demo page of CDConv{f', with {model}' if model else ''}"
+    upload = _with_text(Upload("space", files, card, message, variables), card.text)
     return _with_name(upload, 'Client("http://127.0.0.1:7860/")', f'Client("{repo_id}")') if repo_id else upload
 
 

@@ -1,6 +1,5 @@
 """Settings of an operator, and the limits of a request to the service."""
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,14 +45,12 @@ class Settings:
         check_windowing(self.windowing)
         if isinstance(self.threshold, str):
             object.__setattr__(self, "threshold", _parse_threshold(self.threshold))
-        elif self.threshold is not None and not (_is_number(self.threshold) and 0 <= self.threshold <= 1):
+        elif self.threshold is not None and not (_is(Real, self.threshold) and 0 <= self.threshold <= 1):
             raise InputError(f"threshold {shown(self.threshold)}; it must be a probability from 0 to 1")
-        if self.prior is not None and not (_is_number(self.prior) and 0 < self.prior < 1):
+        if self.prior is not None and not (_is(Real, self.prior) and 0 < self.prior < 1):
             raise InputError(f"prior {shown(self.prior)}; it must be a fraction between 0 and 1")
-        if self.max_turns is not None and not (_is_whole(self.max_turns) and self.max_turns >= 1):
-            raise InputError(
-                f"max_turns {shown(self.max_turns)}; it must be a whole number, 1 or more, or 0 in a request for all"
-            )
+        if self.max_turns is not None and not (_is(Integral, self.max_turns) and self.max_turns >= 1):
+            raise InputError(f"max_turns {shown(self.max_turns)}; it must be a whole number, 1 or more")
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise InputError(f"categories is {shown(self.categories)}; it must be a list of {', '.join(CATEGORIES)}")
         categories = list(self.categories)
@@ -73,14 +70,9 @@ class Settings:
             return rule.threshold if self.prior is None else self._one_half(rule, name)
         if not isinstance(self.threshold, str):
             return self.threshold
-        from contradiction.decision import MIN_FOR_CURVE  # late, because the command line reads the limits below
-
         target = float(_PRECISION.fullmatch(self.threshold)[1])  # type: ignore[index]  # checked when it was set
         if not rule.curve or rule.prior is None:
-            raise InputError(
-                f"{name}: no precision was measured; run `cdconv calibrate` on at least {MIN_FOR_CURVE} contradictions "
-                f"and {MIN_FOR_CURVE} other replies, or give a number as the threshold"
-            )
+            raise InputError(f"{name}: no precision was measured; run `cdconv calibrate`, or give a number")
         if self.categories != CATEGORIES:
             raise InputError(
                 f"threshold {self.threshold}: precision was measured with all categories; give a number instead"
@@ -91,8 +83,7 @@ class Settings:
             best = max(rule.curve, key=lambda point: point.precision(prior))
             raise InputError(
                 f"{name}: precision {target} was not reached at a prior of {prior:.3g}; the best was "
-                f"{best.precision(prior):.2f}, at recall {best.recall:.2f}, of the thresholds that at least "
-                f"{MIN_FOR_CURVE} validation replies reach"
+                f"{best.precision(prior):.2f}, at recall {best.recall:.2f}"
             )
         return self.at_prior(max(reached, key=lambda point: point.recall).threshold, rule)
 
@@ -103,11 +94,9 @@ class Settings:
         highest = rule.curve[0]
         called = rule.prior * highest.recall + (1 - rule.prior) * highest.false_alarms
         if called <= FEW_CALLED and self.at_prior(highest.threshold, rule) < 0.5:
-            most = math.floor(1000 * max(point.precision(self.prior) for point in rule.curve)) / 1000
             raise InputError(
                 f"{name}: at a prior of {self.prior:.3g} hardly any validation reply reaches 0.5, the threshold that "
-                f"applies then; set a threshold, for instance precision>={min(0.3, most):g}; the highest precision "
-                f"that a threshold reaches is {most:g}"
+                "applies then; set a threshold, for instance precision>=0.3"
             )
         return 0.5
 
@@ -152,12 +141,8 @@ def from_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)  # numbers of NumPy as well
+def _is(kind: type, value: object) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)  # numbers of NumPy as well
 
 
 def _parse_threshold(text: str) -> float | str:

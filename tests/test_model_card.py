@@ -168,15 +168,15 @@ def test_code_for_the_hub_names_the_repo_and_leaves_other_models_alone():
         "mine is `mine`\n```python\npipeline(model=\"mine\")\npipeline(model=\"mine/history\")\n"
         "from_pretrained(\"mine\")\nfrom_pretrained(\"yours\")\n```\nmodel=\"mine\"\n"
     )  # fmt: skip
-    assert code_on_the_hub(card, ["mine"], "you/name").splitlines()[2:7] == [
+    assert code_on_the_hub(card, "mine", "you/name").splitlines()[2:7] == [
         "from huggingface_hub import snapshot_download",
         'pipeline(model="you/name")',
         'pipeline(model=snapshot_download("you/name") + "/history")',
         'from_pretrained("you/name")',
         'from_pretrained("yours")',
     ]
-    assert code_on_the_hub(card, ["mine"], "you/name").endswith('```\nmodel="mine"\n')
-    assert 'model=snapshot_download("you/name") + "/role"' in code_on_the_hub(card, ["mine"], "you/name", "role")
+    assert code_on_the_hub(card, "mine", "you/name").endswith('```\nmodel="mine"\n')
+    assert 'model=snapshot_download("you/name") + "/role"' in code_on_the_hub(card, "mine", "you/name", "role")
 
 
 def test_a_detector_that_cannot_read_the_example_gets_a_card_without_an_answer(quick_model, tmp_path):

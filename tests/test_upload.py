@@ -24,14 +24,6 @@ def assert_refused(answer, *said):
     assert [part for part in said if part not in line] == [], line
 
 
-def test_a_hub_without_variables_gets_the_space_and_the_output_says_what_to_set(hub, tmp_path):
-    hub.lack = "/variables"
-    answer = push(hub, tmp_path, "space", "--model", "user/tiny")
-    assert (answer.returncode, answer.stdout) == (0, f"{hub.url}/spaces/user/name\n")
-    assert "set CDCONV_MODEL to user/tiny" in answer.stderr
-    assert len(hub.repos["space", "user/name"].commits) == 2
-
-
 def test_a_second_push_commits_only_changes(hub, quick_model, tmp_path):
     folder = shutil.copytree(quick_model, tmp_path / "model")
     push(hub, tmp_path, "model", folder)

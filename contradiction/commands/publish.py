@@ -184,5 +184,3 @@ def _push(upload: "Upload", repo_id: str, code_url: str | None, private: bool, d
     typer.echo(result.url if result.changed else f"{result.url}: nothing has changed")
     if result.deleted:
         say(f"deleted files of an earlier push: {', '.join(result.deleted)}")
-    for key, value in result.not_set.items():
-        say(f"this Hub sets no variables; set {key} to {value} in the Space's settings")

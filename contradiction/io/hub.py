@@ -13,7 +13,7 @@ from contradiction.errors import InputError
 from contradiction.io.environment import no_hub_warnings
 
 if TYPE_CHECKING:
-    from huggingface_hub import HfApi, RepoCard
+    from huggingface_hub import RepoCard
 
 CONFIG = "config.json"
 TIMEOUT = 4.0  # seconds to wait for any answer of the Hub; an unknown name is an error within five
@@ -231,13 +231,11 @@ class PushResult:
         url: the address of the repo.
         changed: whether there was anything to commit.
         deleted: files of an earlier push that this one deleted.
-        not_set: variables of a Space that this Hub cannot set.
     """
 
     url: str
     changed: bool
     deleted: tuple[str, ...]
-    not_set: Mapping[str, str]
 
 
 def push(
@@ -248,8 +246,7 @@ def push(
     The same commit deletes the files of an earlier push that loaders would still read (``LOADED``), for instance the
     ``stages.json`` of another kind of detector. The history keeps them, and other files of the user stay. If nothing
     has changed, there is no commit. The variables of a Space are set first, so that its new files start with them. The
-    description of the commit names the commit of the ``code`` that made the files. The stored token is used if none is
-    given.
+    description of the commit names the commit of the ``code`` that made the files.
 
     Raises:
         InputError: the Hub cannot be reached, does not know the user, or refuses. Nothing is committed then.
@@ -274,7 +271,8 @@ def push(
             raise InputError(f"{repo_id}: exists and is public; make it private in its settings, then push again")
         others = set(api.list_repo_files(repo_id, repo_type=repo_type)) - set(upload.files)
         deleted = tuple(sorted(filter_repo_objects(others, allow_patterns=[*LOADED])))
-        not_set = {key: value for key, value in upload.variables.items() if not _set_variable(api, repo_id, key, value)}
+        for key, value in upload.variables.items():
+            api.add_space_variable(repo_id, key, value)
         # Not `upload_folder`, which commits in several parts: a push that is killed would leave half of the files.
         with no_hub_warnings():  # one says that nothing has changed
             commit = api.create_commit(
@@ -287,7 +285,7 @@ def push(
                 commit_message=upload.message,
                 commit_description=f"Pushed from commit {code}" if code else None,
             )
-    return PushResult(str(url), commit.oid != before.sha, deleted, not_set)
+    return PushResult(str(url), commit.oid != before.sha, deleted)
 
 
 def check_repo_id(repo_id: str) -> None:
@@ -302,23 +300,10 @@ def check_repo_id(repo_id: str) -> None:
         raise InputError(f"{repo_id}: not a Hub id. {error}") from None
 
 
-def _set_variable(api: "HfApi", repo_id: str, key: str, value: str) -> bool:
-    """Sets a variable of a Space; False on a Hub without variables, such as some mirrors."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    try:
-        api.add_space_variable(repo_id, key, value)
-    except HfHubHTTPError as error:
-        if error.response.status_code not in (404, 405, 501):
-            raise
-        return False
-    return True
-
-
 @contextmanager
 def _hub_errors(repo_id: str) -> "Iterator[None]":
     """Turns what the Hub's client raises inside the block into an InputError that says what to do."""
-    from huggingface_hub.errors import HTTPError
+    from huggingface_hub.errors import HfHubHTTPError, HTTPError, OfflineModeIsEnabled
 
     try:
         yield
@@ -326,26 +311,14 @@ def _hub_errors(repo_id: str) -> "Iterator[None]":
         raise
     # RuntimeError: a large file could not be sent. ValueError: the Hub refuses the card.
     except (HTTPError, OSError, RuntimeError, ValueError) as error:
-        raise InputError(f"{repo_id}: {_remedy(error)}") from error
-
-
-def _remedy(error: Exception) -> str:
-    from huggingface_hub.errors import HfHubHTTPError, HTTPError, OfflineModeIsEnabled
-
-    cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ else error
-    if isinstance(cause, HfHubHTTPError):
-        status = cause.response.status_code
-        message = cause.server_message or " ".join(str(cause).split())
-        if status == 401:
-            return f"the Hub does not know this token; {LOG_IN}"
-        if status == 403:
-            return f"this token may not write there; {LOG_IN} ({message})"
-        return f"the Hub refused ({status}: {message})"
-    if isinstance(cause, OfflineModeIsEnabled):
-        return "the offline mode is on; unset HF_HUB_OFFLINE to publish"
-    if isinstance(cause, (HTTPError, OSError)):
-        return (
-            f"the connection to the Hub failed ({type(cause).__name__}: {cause}); push again, what has arrived is not "
-            "sent twice"
-        )
-    return f"the Hub refused ({cause})"
+        cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ else error
+        said = f"the Hub refused ({cause})"
+        if isinstance(cause, HfHubHTTPError):
+            remedies = {401: "the Hub does not know this token", 403: "this token may not write there"}
+            if remedy := remedies.get(cause.response.status_code):
+                said = f"{remedy}; {LOG_IN}"
+        elif isinstance(cause, OfflineModeIsEnabled):
+            said = "the offline mode is on; unset HF_HUB_OFFLINE to publish"
+        elif isinstance(cause, (HTTPError, OSError)):
+            said = f"the connection to the Hub failed ({cause}); push again, what has arrived is not sent twice"
+        raise InputError(f"{repo_id}: {said}") from error
