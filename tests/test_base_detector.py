@@ -13,7 +13,7 @@ from contradiction.export import export
 from contradiction.inputs.windows import windows
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, LABELS, NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.ensemble import EnsembleClassifier
+from contradiction.methods.composite import EnsembleClassifier
 from contradiction.methods.loading import load_classifier
 from contradiction.verdict import Verdict
 

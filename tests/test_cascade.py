@@ -15,7 +15,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import cascades
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import is_contradiction
-from contradiction.methods.cascade import CascadeClassifier
+from contradiction.methods.composite import CascadeClassifier
 from contradiction.methods.loading import load_classifier, load_rule
 from contradiction.training.merging import cascade
 

@@ -20,7 +20,7 @@ from contradiction.evaluation.model_card import model_card
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.ensemble import EnsembleClassifier
+from contradiction.methods.composite import EnsembleClassifier
 from contradiction.methods.loading import load_rule, name_with_digest, save_rule
 from contradiction.training import record
 from contradiction.training.merging import ensemble

@@ -17,7 +17,7 @@ from contradiction.inputs.windows import windows
 from contradiction.io.files import read_json
 from contradiction.labels import OTHER, STAGES
 from contradiction.methods.base import Prediction
-from contradiction.methods.hierarchical import HierarchicalClassifier
+from contradiction.methods.composite import HierarchicalClassifier
 from contradiction.training import record
 from contradiction.training import train as train_module
 from contradiction.training.loop import train_checkpoint

@@ -19,7 +19,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import read_json, write_json
 from contradiction.methods import llm_judge
-from contradiction.methods.cascade import CascadeClassifier
+from contradiction.methods.composite import CascadeClassifier
 from contradiction.methods.loading import load_classifier
 from contradiction.verdict import NO_ANSWER
 

@@ -18,7 +18,7 @@ from contradiction.evaluation.evaluate import evaluate
 from contradiction.inference.base import Scores
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
-from contradiction.methods.base import SoftmaxClassifier
+from contradiction.methods.base import Classifier
 from contradiction.methods.loading import (
     METHODS,
     calibrate,
@@ -35,7 +35,7 @@ def overlap():
     """A toy method: the more characters two replies share, the less likely they contradict each other."""
 
     @register
-    class OverlapClassifier(SoftmaxClassifier):
+    class OverlapClassifier(Classifier):
         MARKER = "overlap.json"
 
         def __init__(self, slope, name="model", rule=None):
@@ -99,14 +99,14 @@ from contradiction.inference.base import Backend, Scores
 from contradiction.inference.base import register as register_backend
 from contradiction.labels import LABELS
 from contradiction.methods.loading import register
-from contradiction.methods.base import SoftmaxClassifier
+from contradiction.methods.base import Classifier
 
 @register_backend
 class NoBackend(Backend):
     NAME = "plugged-in"
 
 @register
-class AlwaysClassifier(SoftmaxClassifier):
+class AlwaysClassifier(Classifier):
     MARKER = "always.json"
 
     @classmethod

@@ -21,7 +21,7 @@ from contradiction.inference.base import Scores
 from contradiction.io.files import write_json
 from contradiction.labels import LABELS
 from contradiction.methods import loading
-from contradiction.methods.base import SoftmaxClassifier
+from contradiction.methods.base import Classifier
 from contradiction.paths import SHIPPED
 from contradiction.probing import pages, report
 from contradiction.probing.plan import ALL_TRIGGERS, instruction
@@ -52,7 +52,7 @@ def with_labels(tmp_path, sources, labels):
     return report.build(report.with_labels(sources, tmp_path / "labels.jsonl"))
 
 
-class NumbersClassifier(SoftmaxClassifier):
+class NumbersClassifier(Classifier):
     """Recognises what the scripted bot did, and errs at the rate that the test sets."""
 
     MARKER = "numbers.json"

@@ -13,7 +13,8 @@ from contradiction.evaluation.figures import TASKS
 from contradiction.inference.base import OnBatch
 from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import CONTRADICTION, LABELS, merge, merge_id, merge_label
-from contradiction.methods.base import Classifier, joint_progress
+from contradiction.methods.base import Classifier
+from contradiction.methods.composite import joint_progress
 from contradiction.verdict import NO_ANSWER
 
 if TYPE_CHECKING:

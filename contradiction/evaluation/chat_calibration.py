@@ -14,7 +14,6 @@ from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.windows import is_opening
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, is_contradiction, merge
-from contradiction.methods.base import SoftmaxClassifier
 from contradiction.methods.calibration import with_curve
 
 FOLDS = 5
@@ -90,7 +89,7 @@ def _probabilities(detector: BaseDetector, cases: Sequence[Case], on_batch: OnBa
     classifier = detector.classifier
     rows = [window.row for case in cases for window in case.windows]
     ends = np.cumsum([len(case.windows) for case in cases])
-    if not isinstance(classifier, SoftmaxClassifier):  # its probabilities follow from the rules of its stages
+    if not classifier.LOGITS:  # its probabilities follow from the rules of its stages
         windows = [prediction.probabilities for prediction in classifier.predict(rows, on_batch=on_batch)]
         fixed = _combined(detector, cases, windows, ends)
         return lambda rule: fixed
@@ -138,7 +137,7 @@ def _fit(
         return -float(np.log(np.where(wanted, fitted, 1 - fitted)).mean()) + penalty * float(values @ values)
 
     rule = before
-    if isinstance(detector.classifier, SoftmaxClassifier):
+    if detector.classifier.LOGITS:
         # The default first steps are so small that the search would stop at its start if the loss is flat.
         steps = [[0.0, 0.0], [0.5, 0.0], [0.0, 0.5]]
         options = {"xatol": 1e-3, "fatol": 1e-5, "maxiter": 120, "initial_simplex": steps}

@@ -6,14 +6,7 @@ To add a method, write its file and import it here. A package of its own names i
 
 from importlib.metadata import entry_points
 
-from contradiction.methods import (  # noqa: F401  # each registers itself
-    cascade,
-    checkpoint,
-    decoder,
-    ensemble,
-    hierarchical,
-    llm_judge,
-)
+from contradiction.methods import checkpoint, composite, decoder, llm_judge  # noqa: F401  # each registers itself
 
 for plugin in entry_points(group="contradiction.methods"):
     plugin.load()

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from contradiction.decision import NO_RULE, TINY, Rule, decide
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
-from contradiction.inputs.views import CONVERSATION, Row
+from contradiction.inputs.views import Row
 from contradiction.io.files import read_json
 from contradiction.labels import CONTRADICTIONS, HISTORY, INTRA, LABELS, ROLE, STAGES, is_contradiction, task_of_labels
 
@@ -53,41 +53,49 @@ class Classifier(ABC):
     """A trained model with its decision rule.
 
     A subclass is a method. Its class attributes describe its folders. It is added to the list in
-    ``contradiction.methods``. Most methods give each label a logit and derive from :class:`SoftmaxClassifier`, which
-    implements all but loading and scoring.
+    ``contradiction.methods``. It implements :meth:`load` and :meth:`score`, which gives each label a logit. A method
+    without logits overrides :meth:`predict`, :meth:`fit_rule`, :meth:`argmax` and :meth:`scores` instead.
+
+    Args:
+        labels: the names of the labels in the order of the logits; those of a task or stage, in any order.
+        columns: the utterances that are read.
+        name: the name of the model in messages.
+        rule: the decision rule.
 
     Attributes:
         MARKER: the JSON file that identifies a folder of this method; it also has the decision rule.
         PARTS: the key in ``MARKER`` of a list of the sub-folders that the model consists of; None if it has none.
         FILES: the other files that a folder must have.
-        WEIGHTS: those files in the folder that hold weights in safetensors.
-        ENSEMBLE_MEMBER: whether the model can be a member of an ensemble.
         TRANSFORMERS: whether transformers loads a folder of this method without this library.
         READS_CHATS: whether the model reads a whole chat at once, and not each earlier turn with the judged one.
-        name: the name of the model in messages.
+        LOGITS: whether :meth:`score` gives each label a logit.
         task: a key of ``contradiction.labels.LABELS``, or the category of a single stage.
-        labels: the names of the labels.
-        columns: the utterances that are read.
-        rule: the decision rule.
         chinese_only: whether the model was trained on Chinese alone, so that verdicts on other languages say so.
         needs_rule: whether the model was saved with a rule, so that without one it is damaged.
+
+    Raises:
+        InputError: the labels are not those of a task, or the rule is about others.
     """
 
     MARKER: ClassVar[str]
     PARTS: ClassVar[str | None] = None
     FILES: ClassVar[tuple[str, ...]] = ()
-    WEIGHTS: ClassVar[tuple[str, ...]] = ()
-    ENSEMBLE_MEMBER: ClassVar[bool] = False
     TRANSFORMERS: ClassVar[bool] = False
     READS_CHATS: ClassVar[bool] = False
+    LOGITS: ClassVar[bool] = True
 
-    name: str
-    task: str
-    labels: tuple[str, ...]
-    columns: tuple[str, ...]
-    rule: Rule
     chinese_only: bool = True
     needs_rule: bool = False
+
+    def __init__(
+        self, labels: Sequence[str], columns: Sequence[str], name: str = "model", rule: Rule | None = None
+    ) -> None:
+        task = task_of_labels(labels)
+        if task is None:
+            known = "; ".join(", ".join(names) for names in LABELS.values())
+            raise InputError(f"{name}: its labels are {', '.join(labels)}; allowed are {known}")
+        self.name, self.task, self.labels, self.columns = name, task, tuple(labels), tuple(columns)
+        self.rule = (rule or NO_RULE).check_labels(labels, name)
 
     @classmethod
     @abstractmethod
@@ -139,7 +147,10 @@ class Classifier(ABC):
         """What the logits depend on besides the weights. Records identify a model by a digest of both."""
         return []
 
-    @abstractmethod
+    def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
+        """The logits of rows, and what was truncated; see :meth:`predict` for the arguments."""
+        raise NotImplementedError(f"{type(self).__name__} gives its labels no logits")
+
     def predict(
         self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
     ) -> list[Prediction]:
@@ -150,10 +161,15 @@ class Classifier(ABC):
             batch_size: the number of rows in a forward pass.
             on_batch: called with the number of rows done, after each forward pass.
         """
+        scores = self.score(rows, batch_size=batch_size, on_batch=on_batch)
+        probabilities = self.rule.calibrate(scores.logits, self.labels).tolist()
+        return [
+            Prediction(dict(zip(self.labels, values, strict=True)), truncation)
+            for values, truncation in zip(probabilities, scores.truncations, strict=True)
+        ]
 
-    @abstractmethod
     def fit_rule(self, rows: Sequence[Row], labels: Sequence[str], *, on_batch: OnBatch | None = None) -> Rule:
-        """Chooses a decision rule on validation rows.
+        """Chooses a decision rule on validation rows: temperature, biases, threshold and curve.
 
         Args:
             rows: the rows; see :meth:`predict`.
@@ -163,120 +179,6 @@ class Classifier(ABC):
         Raises:
             InputError: the rows have other labels than the model.
         """
-
-    def usage(self) -> dict[str, Any] | None:
-        """The requests to an endpoint and their cost; None for a model that runs on this machine."""
-        return None
-
-    def has_token_for(self, text: str) -> bool:
-        """Whether the model has a token for any part of a text; otherwise it reads only unknown tokens."""
-        return True
-
-    @abstractmethod
-    def argmax(self, probabilities: Mapping[str, float]) -> str:
-        """The label by the logits alone, without the decision rule."""
-
-    @abstractmethod
-    def history_probability(self, probabilities: Mapping[str, float]) -> float:
-        """The probability that the earlier turn of a window is contradicted."""
-
-    @abstractmethod
-    def combine_windows(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
-        """The probabilities of a reply from those of its windows, the nearest last."""
-
-    @abstractmethod
-    def opening_probabilities(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
-        """The probabilities of a reply without an earlier reply; None if the model cannot judge such a reply."""
-
-    @abstractmethod
-    def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
-        """The probability of every label."""
-
-    def share_of(self, probabilities: Mapping[str, float], categories: Sequence[str]) -> float | None:
-        """The part of the probability of a contradiction that some kinds have; None for that of their scores."""
-        return None
-
-    @property
-    def contradictions(self) -> tuple[str, ...]:
-        """The labels that are contradictions; empty for a model whose labels name none."""
-        return tuple(name for name in self.labels if name in CONTRADICTIONS.get(self.task, ()))
-
-    @property
-    def judges_openings(self) -> bool:
-        """Whether the model can judge a reply without an earlier reply."""
-        return True
-
-    def check_contradictions(self) -> None:
-        """Raises InputError for a model whose labels do not distinguish contradictions from other replies."""
-        if self.task not in CONTRADICTIONS:
-            raise InputError(
-                f"{self.name}: its labels tell no contradictions from other replies ({', '.join(self.labels)}); take a "
-                "model of contradictions"
-            )
-
-    def classify(
-        self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
-    ) -> list[Classification]:
-        """Classifies rows by the model's own decision rule; see :meth:`predict` for the arguments."""
-        classifications = []
-        for prediction in self.predict(rows, batch_size=batch_size, on_batch=on_batch):
-            scores = self.scores(prediction.probabilities)
-            label = decide(scores, self.rule.threshold, self.contradictions)
-            classifications.append(
-                Classification(label, self.argmax(prediction.probabilities), scores, prediction.truncation)
-            )
-        return classifications
-
-
-class SoftmaxClassifier(Classifier):
-    """A classifier whose probabilities are the softmax of a logit for each label.
-
-    A subclass implements :meth:`load` and :meth:`score`.
-
-    Args:
-        labels: the names of the labels in the order of the logits; those of a task or stage, in any order.
-        columns: the utterances that are read.
-        name: the name of the model in messages.
-        rule: the decision rule.
-
-    Raises:
-        InputError: the labels are not those of a task, or the rule is about others.
-    """
-
-    ENSEMBLE_MEMBER = True
-
-    def __init__(
-        self, labels: Sequence[str], columns: Sequence[str], name: str = "model", rule: Rule | None = None
-    ) -> None:
-        task = task_of_labels(labels)
-        if task is None:
-            known = "; ".join(", ".join(names) for names in LABELS.values())
-            raise InputError(f"{name}: its labels are {', '.join(labels)}; allowed are {known}")
-        self.name, self.task, self.labels, self.columns = name, task, tuple(labels), tuple(columns)
-        self.rule = (rule or NO_RULE).check_labels(labels, name)
-
-    @property
-    def judges_openings(self) -> bool:
-        """Whether the model can judge a reply without an earlier reply."""
-        return "u2" in self.columns
-
-    @abstractmethod
-    def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
-        """The logits of rows, and what was truncated; see :meth:`Classifier.predict` for the arguments."""
-
-    def predict(
-        self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
-    ) -> list[Prediction]:
-        """Predicts the probabilities of rows; see :meth:`Classifier.predict`."""
-        scores = self.score(rows, batch_size=batch_size, on_batch=on_batch)
-        probabilities = self.rule.calibrate(scores.logits, self.labels).tolist()
-        return [
-            Prediction(dict(zip(self.labels, values, strict=True)), truncation)
-            for values, truncation in zip(probabilities, scores.truncations, strict=True)
-        ]
-
-    def fit_rule(self, rows: Sequence[Row], labels: Sequence[str], *, on_batch: OnBatch | None = None) -> Rule:
-        """Chooses temperature, biases, threshold and curve; see :meth:`Classifier.fit_rule`."""
         from contradiction.methods import calibration
 
         if self.task in STAGES and set(labels) <= set(LABELS["4-class"]):
@@ -291,14 +193,61 @@ class SoftmaxClassifier(Classifier):
         threshold = rule.threshold if sum(contradictions) > 1 else None
         return calibration.with_curve(rule, probabilities, truth, threshold)
 
+    def classify(
+        self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> list[Classification]:
+        """Classifies rows by the model's own decision rule; see :meth:`predict` for the arguments."""
+        classifications = []
+        for prediction in self.predict(rows, batch_size=batch_size, on_batch=on_batch):
+            scores = self.scores(prediction.probabilities)
+            label = decide(scores, self.rule.threshold, self.contradictions)
+            classifications.append(
+                Classification(label, self.argmax(prediction.probabilities), scores, prediction.truncation)
+            )
+        return classifications
+
+    def usage(self) -> dict[str, Any] | None:
+        """The requests to an endpoint and their cost; None for a model that runs on this machine."""
+        return None
+
+    def has_token_for(self, text: str) -> bool:
+        """Whether the model has a token for any part of a text; otherwise it reads only unknown tokens."""
+        return True
+
+    @property
+    def contradictions(self) -> tuple[str, ...]:
+        """The labels that are contradictions; empty for a model whose labels name none."""
+        return tuple(name for name in self.labels if name in CONTRADICTIONS.get(self.task, ()))
+
+    @property
+    def judges_openings(self) -> bool:
+        """Whether the model can judge a reply without an earlier reply."""
+        return "u2" in self.columns
+
+    def check_contradictions(self) -> None:
+        """Raises InputError for a model whose labels do not distinguish contradictions from other replies."""
+        if self.task not in CONTRADICTIONS:
+            raise InputError(
+                f"{self.name}: its labels tell no contradictions from other replies ({', '.join(self.labels)}); take a "
+                "model of contradictions"
+            )
+
+    def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
+        """The probability of every label."""
+        return dict(probabilities)
+
+    def share_of(self, probabilities: Mapping[str, float], categories: Sequence[str]) -> float | None:
+        """The part of the probability of a contradiction that some kinds have; None for that of their scores."""
+        return None
+
     def argmax(self, probabilities: Mapping[str, float]) -> str:
-        """The label with the highest logit."""
+        """The label by the logits alone, without the decision rule."""
         biases = self.rule.biases
         logits = {name: math.log(max(probabilities[name], TINY)) - biases.get(name, 0.0) for name in self.labels}
         return max(logits, key=logits.__getitem__)
 
     def history_probability(self, probabilities: Mapping[str, float]) -> float:
-        """The probability of the label history; without such a label, the probability of any contradiction."""
+        """The probability that the earlier turn of a window is contradicted, or else of any contradiction."""
         names = (HISTORY,) if HISTORY in probabilities else CONTRADICTIONS.get(self.task, ())
         return sum(probabilities[name] for name in names)
 
@@ -323,7 +272,10 @@ class SoftmaxClassifier(Classifier):
         }
 
     def opening_probabilities(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
-        """Only intra-sentence or none, because a reply without an earlier reply can contradict nothing but itself."""
+        """The probabilities of a reply without an earlier reply; None if the model cannot judge such a reply.
+
+        Such a reply can contradict nothing but itself.
+        """
         if INTRA not in probabilities or not self.judges_openings:
             return None
         no_contradiction = next(name for name in probabilities if name not in CONTRADICTIONS[self.task])
@@ -332,44 +284,3 @@ class SoftmaxClassifier(Classifier):
             name: value / total if name in (no_contradiction, INTRA) and total else 0.0
             for name, value in probabilities.items()
         }
-
-    def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
-        """The probability of every label."""
-        return dict(probabilities)
-
-
-def check_same_labels(classifiers: Sequence[Classifier], name: str) -> None:
-    """Raises InputError if the parts of the model ``name`` have different labels."""
-    first, *others = classifiers
-    for other in others:
-        if set(other.labels) != set(first.labels):
-            raise InputError(
-                f"{name}: all its parts must have the same labels; {first.name} has {', '.join(first.labels)}, and "
-                f"{other.name} has {', '.join(other.labels)}"
-            )
-
-
-def joint_columns(classifiers: Iterable[Classifier]) -> tuple[str, ...]:
-    """The utterances of a conversation that any of some classifiers reads, in their order."""
-    read = {column for classifier in classifiers for column in classifier.columns}
-    return tuple(column for column in CONVERSATION if column in read)
-
-
-def joint_progress(on_batch: OnBatch | None, rows: int, passes: int) -> OnBatch | None:
-    """A callback for several classifiers that read the same rows: together they report each row once.
-
-    Args:
-        on_batch: the callback for numbers of rows.
-        rows: how many rows to report in all.
-        passes: how many rows the classifiers read, added up.
-    """
-    if on_batch is None:
-        return None
-    done = 0
-
-    def report(count: int) -> None:
-        nonlocal done
-        before, done = done, done + count
-        on_batch(rows * done // passes - rows * before // passes)
-
-    return report

@@ -14,12 +14,12 @@ from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG
 from contradiction.labels import LABELS
-from contradiction.methods.base import SoftmaxClassifier
+from contradiction.methods.base import Classifier
 from contradiction.methods.loading import register
 
 
 @register
-class CheckpointClassifier(SoftmaxClassifier):
+class CheckpointClassifier(Classifier):
     """A classifier of one checkpoint.
 
     Args:
@@ -27,7 +27,7 @@ class CheckpointClassifier(SoftmaxClassifier):
         view: the utterances that it reads, a key of ``contradiction.inputs.views.VIEWS``; by default the one that its
             configuration names. With a view, the labels may also be ``LABEL_0``, ``LABEL_1``, …, as in checkpoints of
             other projects: they are those of ``2-class`` or ``4-class``, in this order.
-        name, rule: see :class:`SoftmaxClassifier`.
+        name, rule: see :class:`Classifier`.
 
     Raises:
         InputError: the labels or the view are unknown.
@@ -35,7 +35,6 @@ class CheckpointClassifier(SoftmaxClassifier):
 
     MARKER = CONFIG
     FILES = ("tokenizer_config.json",)
-    WEIGHTS = ("model.safetensors",)
     TRANSFORMERS = True
 
     def __init__(
@@ -91,7 +90,7 @@ class CheckpointClassifier(SoftmaxClassifier):
         return model_input(row, self.columns, self.backend.tokenizer)
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
-        """The logits of rows, and what was truncated; see :meth:`SoftmaxClassifier.score`."""
+        """The logits of rows, and what was truncated; see :meth:`Classifier.score`."""
         inputs = [self.model_input(row) for row in rows]
         return self.backend.score(inputs, batch_size=batch_size, on_batch=on_batch)
 

@@ -15,7 +15,7 @@ from contradiction.inputs.tokenization import has_known_token
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION, Row, messages_of, normalize
 from contradiction.io.pretrained import load_tokenizer, loading
 from contradiction.labels import HISTORY
-from contradiction.methods.base import Prediction, SoftmaxClassifier
+from contradiction.methods.base import Classifier, Prediction
 from contradiction.methods.loading import register
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Placed:
 
 
 @register
-class DecoderClassifier(SoftmaxClassifier):
+class DecoderClassifier(Classifier):
     """A causal language model with adapters and heads.
 
     It reads rows of any number of turns: ``u1`` may hold several utterances, the user's and the bot's in turn. Rows of
@@ -57,7 +57,7 @@ class DecoderClassifier(SoftmaxClassifier):
         network: the model.
         reader: writes chats for it.
         labels: the names of the labels.
-        name, rule: see :class:`SoftmaxClassifier`.
+        name, rule: see :class:`Classifier`.
     """
 
     MARKER = "decoder.json"
@@ -110,7 +110,7 @@ class DecoderClassifier(SoftmaxClassifier):
         return has_known_token(self.reader.tokenizer, normalize(text))
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
-        """The logits of rows, and what was left out; see :meth:`SoftmaxClassifier.score`."""
+        """The logits of rows, and what was left out; see :meth:`Classifier.score`."""
         logits, _, left_out = self._read(rows, batch_size, on_batch)
         return Scores(logits, left_out)
 

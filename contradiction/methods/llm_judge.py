@@ -29,7 +29,7 @@ from contradiction.io.files import read_json
 from contradiction.io.lines import LineFile
 from contradiction.labels import LABELS, NON_CONTRADICTION, merge_id
 from contradiction.markup import plain
-from contradiction.methods.base import Prediction, SoftmaxClassifier
+from contradiction.methods.base import Classifier, Prediction
 from contradiction.methods.judge_answers import read_label
 from contradiction.methods.loading import register
 from contradiction.paths import SAMPLE
@@ -108,7 +108,7 @@ class JudgeOptions:
 
 
 @register
-class LLMJudge(SoftmaxClassifier):
+class LLMJudge(Classifier):
     """A language model behind an OpenAI-compatible endpoint; ``$OPENAI_BASE_URL`` holds its address.
 
     Answers are kept in the file ``answers.jsonl`` of the folder, so an evaluation that was killed continues where it
@@ -116,7 +116,6 @@ class LLMJudge(SoftmaxClassifier):
     """
 
     MARKER = "judge.json"
-    ENSEMBLE_MEMBER = False
     chinese_only = False
 
     def __init__(self, options: JudgeOptions, folder: Path, rule: Rule | None = None) -> None:
@@ -191,7 +190,7 @@ class LLMJudge(SoftmaxClassifier):
         return [replace(one, probabilities=none) if one.truncation == NO_ANSWER else one for one in predictions]
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
-        """The logarithms of the shares of votes, see :meth:`SoftmaxClassifier.score`.
+        """The logarithms of the shares of votes, see :meth:`Classifier.score`.
 
         ``batch_size`` does not count: as many rows are asked about at a time as the options say.
 

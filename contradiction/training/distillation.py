@@ -14,7 +14,6 @@ from contradiction.data.splits import ONE_BOT, has_label
 from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.labels import GROUPED
-from contradiction.methods.base import SoftmaxClassifier
 from contradiction.methods.loading import load_classifier
 from contradiction.methods.ngrams import LinearModel
 from contradiction.training import record
@@ -64,7 +63,7 @@ def _detector_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     probabilities = []
     for name in recipe.distillation.teachers:
         teacher = load_classifier(name, precision=recipe.precision)
-        if not isinstance(teacher, SoftmaxClassifier):
+        if not teacher.LOGITS:
             raise InputError(f"teacher {name}: hierarchical; a teacher gives each label a probability")
         if set(teacher.labels) != set(recipe.labels):
             raise InputError(

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from contradiction.data.splits import fingerprint, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.io.files import RECORD, check_new, new_folder, write_json
-from contradiction.methods.cascade import CascadeClassifier
-from contradiction.methods.ensemble import EnsembleClassifier
+from contradiction.methods.composite import CascadeClassifier, EnsembleClassifier
 from contradiction.methods.loading import method_of
 from contradiction.training import leakage, record
 from contradiction.training.run_folder import finalize
@@ -49,7 +48,7 @@ def _ensemble_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
     if len(models) < 2 or len({model.resolve().name for model in models}) < len(models):
         raise InputError("an ensemble needs at least two model folders with different names")
     for model in models:
-        if not method_of(model).ENSEMBLE_MEMBER:
+        if method_of(model).PARTS:
             raise InputError(f"{model}: has several checkpoints; an ensemble needs detectors with one checkpoint each")
         if "parameters" not in record.read(model):
             raise InputError(f"{model}: holds no detector that `cdconv train` or `python -m paper.soup` wrote")

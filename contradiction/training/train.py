@@ -8,7 +8,7 @@ from pathlib import Path
 
 from contradiction.io.files import replace_folder, write_json
 from contradiction.labels import STAGES
-from contradiction.methods.hierarchical import HierarchicalClassifier
+from contradiction.methods.composite import HierarchicalClassifier
 from contradiction.training import record, run_folder
 from contradiction.training.accelerators import (
     accelerator_for,

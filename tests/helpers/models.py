@@ -155,7 +155,7 @@ def stages(random_model) -> dict:
 def hierarchical(stages) -> "ContradictionDetector":
     """A hierarchical detector with random weights."""
     from contradiction.detector import ContradictionDetector
-    from contradiction.methods.hierarchical import HierarchicalClassifier
+    from contradiction.methods.composite import HierarchicalClassifier
 
     return ContradictionDetector(HierarchicalClassifier([*stages.values()]))
 

@@ -1,0 +1,351 @@
+"""Methods that consist of several models: the hierarchical method, an ensemble, a cascade."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from contradiction.decision import KEY, TINY, Rule
+from contradiction.errors import InputError
+from contradiction.inference.base import OnBatch, Scores
+from contradiction.inputs.views import CONVERSATION, Row
+from contradiction.inputs.windows import is_opening
+from contradiction.labels import (
+    CONTRADICTION,
+    HISTORY,
+    INTRA,
+    LABELS,
+    NON_CONTRADICTION,
+    STAGES,
+    is_contradiction,
+    merge,
+)
+from contradiction.methods.base import Classifier, Prediction
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.loading import load_classifier, load_rule, register
+
+
+@register
+class HierarchicalClassifier(Classifier):
+    """Classifiers of one category each, in the order in which they decide.
+
+    The probability of a contradiction is that of the stage with the highest probability. The categories share it in
+    proportion to the probabilities of their stages. The paper decides otherwise, see :meth:`argmax`.
+
+    Args:
+        stages: classifiers, each of which separates one category from all other rows.
+        name: the name of the model in messages.
+        rule: the decision rule. Its biases are added to the log-odds of the stages, which their own rules calibrate.
+
+    Raises:
+        InputError: there is not exactly one stage for each category.
+    """
+
+    MARKER = "stages.json"
+    PARTS = "stages"
+    LOGITS = False
+
+    def __init__(self, stages: Sequence[CheckpointClassifier], name: str = "model", rule: Rule | None = None) -> None:
+        super().__init__(LABELS["4-class"], _joint_columns(stages), name, rule)
+        self.stages = tuple(stages)
+        self.chinese_only = any(stage.chinese_only for stage in stages)
+        tasks = [stage.task for stage in self.stages]
+        if sorted(tasks) != sorted(STAGES):
+            raise InputError(f"{name}: its stages are {', '.join(tasks)}; there must be one for each category")
+
+    @classmethod
+    def load(cls, folder: str | Path, **options: Any) -> Self:
+        """Loads the stages that ``stages.json`` names; see :meth:`Classifier.load`."""
+        folder = Path(folder)
+        stages = [CheckpointClassifier.load(part, **options) for part in cls.parts(folder)]
+        return cls(stages, str(folder), Rule.load(folder / cls.MARKER))
+
+    def predict(
+        self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> list[Prediction]:
+        """Predicts the probabilities of rows by all stages; see :meth:`Classifier.predict`."""
+        report = joint_progress(on_batch, len(rows), len(rows) * len(self.stages))
+        by_stage = [stage.predict(rows, batch_size=batch_size, on_batch=report) for stage in self.stages]
+        predictions = []
+        for row in zip(*by_stage, strict=True):
+            probabilities = {
+                stage.task: self._moved(stage.task, prediction.probabilities[stage.task], 1)
+                for stage, prediction in zip(self.stages, row, strict=True)
+            }
+            truncation = next((prediction.truncation for prediction in row if prediction.truncation), None)
+            predictions.append(Prediction(probabilities, truncation))
+        return predictions
+
+    def fit_rule(self, rows: Sequence[Row], labels: Sequence[str], *, on_batch: OnBatch | None = None) -> Rule:
+        """Chooses biases, threshold and curve; see :meth:`Classifier.fit_rule`."""
+        from scipy.special import expit, logit
+
+        from contradiction.methods import calibration
+
+        order = [stage.task for stage in self.stages]
+        probabilities = [
+            [self._moved(stage, prediction.probabilities[stage], -1) for stage in order]
+            for prediction in self.predict(rows, on_batch=on_batch)
+        ]
+        references = calibration.class_ids(labels, (NON_CONTRADICTION, *order), self.name)
+        log_odds = logit(np.clip(probabilities, TINY, 1 - TINY))
+        biases, threshold = calibration.fit_kinds(log_odds, references, np.max)
+        rule = Rule(biases=dict(zip(order, biases, strict=True)), threshold=threshold)
+        highest = expit(log_odds + biases).max(axis=1)
+        return calibration.with_curve(rule, highest, [is_contradiction(name) for name in labels], threshold)
+
+    def has_token_for(self, text: str) -> bool:
+        """Whether the tokenizer, which is the same for all stages, has a token for any part of a text."""
+        return self.stages[0].has_token_for(text)
+
+    def argmax(self, probabilities: Mapping[str, float]) -> str:
+        """The category of the first stage that fires by its logits alone (paper, section 5.1)."""
+        for stage in self.stages:
+            probability = self._moved(stage.task, probabilities[stage.task], -1)
+            both = {name: probability if name == stage.task else 1 - probability for name in stage.labels}
+            if stage.argmax(both) == stage.task:
+                return stage.task
+        return NON_CONTRADICTION
+
+    def _moved(self, stage: str, probability: float, sign: int) -> float:
+        """The probability of a stage with the bias of the rule, or (``sign`` -1) without it again."""
+        weighted = probability * math.exp(sign * self.rule.biases.get(stage, 0.0))
+        return weighted / (1 - probability + weighted)
+
+    def combine_windows(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+        """The nearest window for the stages of the reply and of the speaker; the maximum over windows for history."""
+        return {**windows[-1], HISTORY: max(window[HISTORY] for window in windows)}
+
+    def opening_probabilities(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
+        """Only the stage of the reply counts."""
+        return {stage: value if stage == INTRA else 0.0 for stage, value in probabilities.items()}
+
+    def share_of(self, probabilities: Mapping[str, float], categories: Sequence[str]) -> float:
+        """The highest probability among the stages of the categories, as a part of the highest of all."""
+        highest = max(probabilities.values())
+        return max(probabilities[name] for name in categories) / highest if highest else 0.0
+
+    def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
+        """The probability of every label."""
+        highest, total = max(probabilities.values()), sum(probabilities.values())
+        return {
+            name: 1 - highest if name == NON_CONTRADICTION else highest * probabilities[name] / total if total else 0.0
+            for name in self.labels
+        }
+
+
+class _Composite(Classifier):
+    """A model whose parts are models of any method, each calibrated by its own rule."""
+
+    @classmethod
+    def identity(cls, folder: Path) -> list[bytes]:
+        """The description of the model, and what its parts decide by."""
+        description = {name: value for name, value in cls.describe(folder).items() if name not in (KEY, cls.PARTS)}
+        rules = {part.name: load_rule(part).without_curve() for part in cls.parts(folder)}
+        return [json.dumps([description, rules], sort_keys=True).encode()]
+
+
+@register
+class EnsembleClassifier(_Composite):
+    """The mean of the log-probabilities of several classifiers.
+
+    Models that read different views, or were trained with different seeds, err on different rows, so their mean is
+    more often right than each of them (Lakshminarayanan et al., 2017, *Simple and scalable predictive uncertainty
+    estimation using deep ensembles*, section 2.4, with the mean of probabilities; the mean of their logarithms is the
+    product of experts of Hinton, 2002). A reply without an earlier reply is judged only by the members
+    that can do so, if there are any.
+
+    Each member is calibrated first, because an overconfident member would outweigh the others.
+
+    Args:
+        members: classifiers with the same labels; only the calibration of their decision rules is used.
+        name, rule: see :class:`Classifier`.
+        calibrate: whether the members are calibrated. Older ensembles have a rule for uncalibrated members.
+
+    Raises:
+        InputError: there are fewer than two members, or their labels differ.
+    """
+
+    MARKER = "ensemble.json"
+    PARTS = "members"
+
+    def __init__(
+        self,
+        members: Sequence[Classifier],
+        name: str = "model",
+        rule: Rule | None = None,
+        calibrate: bool = True,
+    ) -> None:
+        if len(members) < 2:
+            raise InputError(f"{name}: an ensemble needs at least two members")
+        _check_same_labels(members, name)
+        self.members, self._calibrate = tuple(members), calibrate
+        # The columns of the first member where they are not those of a conversation: premise and hypothesis.
+        super().__init__(members[0].labels, _joint_columns(members) or members[0].columns, name, rule)
+        self.chinese_only = any(member.chinese_only for member in members)
+
+    @classmethod
+    def load(cls, folder: str | Path, **options: Any) -> Self:
+        """Loads the members that ``ensemble.json`` names; see :meth:`Classifier.load`."""
+        folder = Path(folder)
+        members: list[Any] = [load_classifier(part, **options) for part in cls.parts(folder)]
+        calibrate = bool(cls.describe(folder).get("calibrated"))
+        return cls(members, str(folder), Rule.load(folder / cls.MARKER), calibrate)
+
+    @property
+    def judges_openings(self) -> bool:
+        """Whether any member can judge a reply without an earlier reply."""
+        return any(member.judges_openings for member in self.members)
+
+    def has_token_for(self, text: str) -> bool:
+        """Whether any member has a token for any part of a text."""
+        return any(member.has_token_for(text) for member in self.members)
+
+    def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
+        """The mean log-probabilities of rows as logits; see :meth:`Classifier.score`."""
+        opening = np.array([is_opening(row) for row in rows], dtype=bool)
+        opening_members = [member for member in self.members if member.judges_openings] or list(self.members)
+        all_rows, later_rows = range(len(rows)), np.flatnonzero(~opening).tolist()
+        rows_of = [all_rows if member in opening_members else later_rows for member in self.members]
+        report = joint_progress(on_batch, len(rows), sum(map(len, rows_of)))
+        sums, counts = np.zeros((len(rows), len(self.labels))), np.zeros((len(rows), 1))
+        truncations: list[str | None] = [None] * len(rows)
+        for member, indices in zip(self.members, rows_of, strict=True):
+            scores = member.score([rows[index] for index in indices], batch_size=batch_size, on_batch=report)
+            order = [member.labels.index(label) for label in self.labels]
+            rule = member.rule if self._calibrate else Rule()
+            sums[indices] += np.log(rule.calibrate(scores.logits, member.labels)[:, order])
+            counts[indices] += 1
+            for index, truncation in zip(indices, scores.truncations, strict=True):
+                truncations[index] = truncations[index] or truncation
+        return Scores(sums / counts, truncations)
+
+
+@register
+class CascadeClassifier(_Composite):
+    """The calibrated probabilities of a detector, and those of a judge where the detector is unsure.
+
+    The detector is unsure where its calibrated probability of a contradiction is from ``low`` to ``high``. Other rows
+    cost no request. A verdict on a reply with several earlier turns reads a row for each of them, and may cost as many
+    requests.
+
+    Args:
+        detector: of any method.
+        judge: of any method, with the same labels.
+        low, high: the probabilities of a contradiction between which the judge is asked.
+        name, rule: see :class:`Classifier`.
+
+    Raises:
+        InputError: their labels differ or have no contradictions, or the bounds are not probabilities.
+    """
+
+    MARKER = "cascade.json"
+    PARTS = "parts"
+
+    def __init__(
+        self, detector: Classifier, judge: Classifier, low: float, high: float, name: str = "model",
+        rule: Rule | None = None,
+    ) -> None:  # fmt: skip
+        _check_same_labels((detector, judge), name)
+        detector.check_contradictions()
+        super().__init__(detector.labels, _joint_columns((detector, judge)), name, rule)
+        if not all(isinstance(bound, int | float) and 0 <= bound <= 1 for bound in (low, high)):
+            raise InputError(f"{name}: doubt is from {low} to {high}; both must be probabilities from 0 to 1")
+        self.detector, self.judge, self.low, self.high = detector, judge, low, high
+        self.chinese_only = detector.chinese_only  # which reads every row
+
+    @classmethod
+    def load(cls, folder: str | Path, **options: Any) -> Self:
+        """Loads both parts; see :meth:`Classifier.load`."""
+        folder = Path(folder)
+        parts = cls.parts(folder)
+        if len(parts) != 2:
+            raise InputError(f"{folder / cls.MARKER}: must name two parts, a detector and a judge")
+        detector, judge = (load_classifier(part, **options) for part in parts)
+        description = cls.describe(folder)
+        low: Any = description.get("low")  # refused by __init__ if it is not a probability
+        high: Any = description.get("high")
+        return cls(detector, judge, low, high, str(folder), Rule.load(folder / cls.MARKER))
+
+    @property
+    def judges_openings(self) -> bool:
+        """Whether the judge can judge a reply without an earlier reply: the detector leaves such replies to it."""
+        return self.judge.judges_openings
+
+    def has_token_for(self, text: str) -> bool:
+        """Whether the detector has a token for any part of a text."""
+        return self.detector.has_token_for(text)
+
+    def usage(self) -> dict[str, Any] | None:
+        """The requests to the judge and their cost."""
+        return self.judge.usage()
+
+    def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
+        """The logarithms of the probabilities of rows; see :meth:`Classifier.score`."""
+        probabilities, truncations = self._predict(self.detector, rows, batch_size)
+        opening = np.array([is_opening(row) for row in rows], dtype=bool)
+        unjudged = opening & (not self.detector.judges_openings)
+        doubted = np.flatnonzero(self.in_doubt(probabilities) | unjudged).tolist()
+        if on_batch and len(rows) > len(doubted):
+            on_batch(len(rows) - len(doubted))
+        if doubted:
+            chosen = [rows[index] for index in doubted]
+            probabilities[doubted], reasons = self._predict(self.judge, chosen, batch_size, on_batch)
+            for index, reason in zip(doubted, reasons, strict=True):
+                truncations[index] = reason
+        return Scores(np.log(np.maximum(probabilities, TINY)), truncations)
+
+    def in_doubt(self, probabilities: np.ndarray) -> np.ndarray:
+        """Whether the detector is unsure, shape (rows,), by its probabilities, shape (rows, labels)."""
+        scores = (dict(zip(self.labels, row, strict=True)) for row in probabilities.tolist())
+        contradiction = np.array([merge(self.task, row)[CONTRADICTION] for row in scores])
+        return (contradiction >= self.low) & (contradiction <= self.high)
+
+    def _predict(
+        self, part: Classifier, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None = None
+    ) -> tuple[np.ndarray, list[str | None]]:
+        """The calibrated probabilities of a part, shape (rows, labels), and what of each row was not read."""
+        predictions = part.predict(rows, batch_size=batch_size, on_batch=on_batch)
+        scores = [part.scores(prediction.probabilities) for prediction in predictions]
+        table = np.array([[row[name] for name in self.labels] for row in scores]).reshape(len(rows), len(self.labels))
+        return table, [prediction.truncation for prediction in predictions]
+
+
+def _check_same_labels(classifiers: Sequence[Classifier], name: str) -> None:
+    """Raises InputError if the parts of the model ``name`` have different labels."""
+    first, *others = classifiers
+    for other in others:
+        if set(other.labels) != set(first.labels):
+            raise InputError(
+                f"{name}: all its parts must have the same labels; {first.name} has {', '.join(first.labels)}, and "
+                f"{other.name} has {', '.join(other.labels)}"
+            )
+
+
+def _joint_columns(classifiers: Iterable[Classifier]) -> tuple[str, ...]:
+    """The utterances of a conversation that any of some classifiers reads, in their order."""
+    read = {column for classifier in classifiers for column in classifier.columns}
+    return tuple(column for column in CONVERSATION if column in read)
+
+
+def joint_progress(on_batch: OnBatch | None, rows: int, passes: int) -> OnBatch | None:
+    """A callback for several classifiers that read the same rows: together they report each row once.
+
+    Args:
+        on_batch: the callback for numbers of rows.
+        rows: how many rows to report in all.
+        passes: how many rows the classifiers read, added up.
+    """
+    if on_batch is None:
+        return None
+    done = 0
+
+    def report(count: int) -> None:
+        nonlocal done
+        before, done = done, done + count
+        on_batch(rows * done // passes - rows * before // passes)
+
+    return report
