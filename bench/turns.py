@@ -19,7 +19,7 @@ from measure import long_chat, ratio
 
 from contradiction import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.inputs.windows import WINDOWINGS
+from contradiction.inputs.views import WINDOWINGS
 
 TURNS = (2, 10, 30)
 

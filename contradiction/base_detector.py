@@ -9,8 +9,7 @@ from contradiction.conversation import Turn, is_blank, is_foreign
 from contradiction.decision import decide
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
-from contradiction.inputs.views import CONVERSATION
-from contradiction.inputs.windows import LONG_REPLY, STRUCTURED, UNSTRUCTURED, Window, is_opening, windows
+from contradiction.inputs.views import CONVERSATION, LONG_REPLY, STRUCTURED, UNSTRUCTURED, Window, is_opening, windows
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY
 from contradiction.markup import plain
 from contradiction.methods.base import Classifier, Prediction

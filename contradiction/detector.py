@@ -16,8 +16,7 @@ from contradiction.decision import NO_RULE
 from contradiction.errors import InputError, kind_of
 from contradiction.inference import chosen_precision
 from contradiction.inference.base import AUTO, OnBatch
-from contradiction.inputs.views import TWO_TEXTS, VIEWS, Row, check_rows
-from contradiction.inputs.windows import MAX_TURNS, WINDOWED
+from contradiction.inputs.views import MAX_TURNS, TWO_TEXTS, VIEWS, WINDOWED, Row, check_rows
 from contradiction.io import manifest
 from contradiction.io.files import check_new, new_folder
 from contradiction.io.hub import check_repo_id, model_name, push
@@ -192,7 +191,7 @@ class ContradictionDetector(BaseDetector):
 
         Args:
             max_turns: how many earlier turns are kept; by default as in the settings, or else
-                ``contradiction.inputs.windows.MAX_TURNS``.
+                ``contradiction.inputs.views.MAX_TURNS``.
 
         Raises:
             InputError: ``max_turns`` is not a positive number, or this model does not judge replies.

@@ -9,7 +9,7 @@ from typing import NoReturn, Self
 from contradiction.base_detector import BaseDetector
 from contradiction.conversation import ASSISTANT, Turn, add_message, read_message
 from contradiction.errors import InputError
-from contradiction.inputs.windows import MAX_TURNS
+from contradiction.inputs.views import MAX_TURNS
 from contradiction.io.files import write_text
 from contradiction.methods.loading import name_with_digest
 from contradiction.verdict import Verdict

@@ -6,7 +6,7 @@ from dataclasses import replace
 from contradiction.base_detector import BaseDetector, Case
 from contradiction.conversation import Turn, check_text, check_texts, is_blank
 from contradiction.errors import InputError
-from contradiction.inputs.windows import INTRODUCTION, STRUCTURED, Window, row_of
+from contradiction.inputs.views import INTRODUCTION, STRUCTURED, Window, row_of
 from contradiction.labels import CATEGORIES, CONTRADICTIONS, HISTORY, INTRA, ROLE
 from contradiction.markup import plain
 from contradiction.methods.base import Prediction

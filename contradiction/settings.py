@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from contradiction.errors import InputError, shown
-from contradiction.inputs.windows import MAX_TURNS, WINDOWED, check_windowing
+from contradiction.inputs.views import MAX_TURNS, WINDOWED, check_windowing
 from contradiction.labels import CATEGORIES, CONTRADICTIONS
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Settings:
             threshold of the detector's rule, or one half if a prior is set.
         prior: the fraction of contradictions among the operator's own replies; the probabilities are corrected for it.
         categories: the kinds of contradiction that count, if the labels distinguish them; others count as none.
-        windowing: how earlier turns are read, see ``contradiction.inputs.windows.windows``.
+        windowing: how earlier turns are read, see ``contradiction.inputs.views.windows``.
         max_turns: the maximum number of earlier turns that a reply is compared with; the verdict says if there were
             more. None reads all.
 

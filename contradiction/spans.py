@@ -10,8 +10,7 @@ import numpy as np
 from contradiction.base_detector import BaseDetector
 from contradiction.conversation import Messages, Turn, is_blank, list_messages, read_message, read_turns
 from contradiction.errors import InputError
-from contradiction.inputs.views import Row
-from contradiction.inputs.windows import INTRODUCTION, row_of, windows
+from contradiction.inputs.views import INTRODUCTION, Row, row_of, windows
 from contradiction.labels import INTRA
 from contradiction.markup import words
 from contradiction.verdict import Verdict

@@ -20,7 +20,7 @@ from contradiction.chats.readers import open_file, unpacked_size
 from contradiction.conversation import text_at
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.io.lines import to_json_line
+from contradiction.io.files import to_json_line
 from contradiction.serving.predictions import LateError, ServiceError, Ticket, TooLongError
 from contradiction.serving.service import Service, caller_of, chosen
 from contradiction.verdict import Verdict, is_unchecked

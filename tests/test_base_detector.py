@@ -10,7 +10,7 @@ from contradiction.conversation import read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.export import export
-from contradiction.inputs.windows import windows
+from contradiction.inputs.views import windows
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, LABELS, NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.composite import EnsembleClassifier

@@ -12,8 +12,7 @@ from contradiction.conversation import Turn
 from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.inputs.views import VIEWS
-from contradiction.inputs.windows import windows
+from contradiction.inputs.views import VIEWS, windows
 from contradiction.io.files import read_json
 from contradiction.labels import OTHER, STAGES
 from contradiction.methods.base import Prediction

@@ -15,8 +15,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from contradiction.conversation import read_turns
 from contradiction.inputs.tokenization import MARGIN, encode, has_known_token, text_end
-from contradiction.inputs.views import VIEWS, model_input, normalize
-from contradiction.inputs.windows import INTRODUCTION, is_opening, windows
+from contradiction.inputs.views import INTRODUCTION, VIEWS, is_opening, model_input, normalize, windows
 from contradiction.paths import SHIPPED
 from contradiction.training.initialize import character_tokenizer
 

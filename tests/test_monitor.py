@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.inputs.windows import MAX_TURNS
+from contradiction.inputs.views import MAX_TURNS
 from contradiction.monitor import Monitor
 
 TEXTS = ("你养猫吗？", "养了一只橘猫", "我没养过猫呀", "我喜欢喝茶", "", " ", "……", "hello there", "很" * 80)

@@ -4,7 +4,7 @@ import pytest
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.inputs.windows import INTRODUCTION
+from contradiction.inputs.views import INTRODUCTION
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, OTHER
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.verdict import UNSURE

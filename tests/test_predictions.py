@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from helpers import processes
 
-from contradiction.inputs.windows import MAX_TURNS
+from contradiction.inputs.views import MAX_TURNS
 from contradiction.methods.base import Prediction
 from contradiction.serving.predictions import (
     BusyError,

@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 from contradiction import conversation
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.inputs.windows import MAX_TURNS
+from contradiction.inputs.views import MAX_TURNS
 from contradiction.labels import HISTORY
 from contradiction.paths import CHECKOUT
 from contradiction.serving import predictions

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from contradiction.conversation import read_message
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.inputs.windows import INTRODUCTION
+from contradiction.inputs.views import INTRODUCTION
 from contradiction.labels import CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, ROLE
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.spans import MAX_CLAUSES, clauses

@@ -8,7 +8,7 @@ from typing import Any
 from contradiction.chats.entries import Chats, Entry
 from contradiction.detector import ContradictionDetector
 from contradiction.inference.base import OnBatch
-from contradiction.inputs.windows import MAX_TURNS
+from contradiction.inputs.views import MAX_TURNS
 from contradiction.labels import is_contradiction
 from contradiction.verdict import Verdict, is_unchecked
 

@@ -12,8 +12,7 @@ from contradiction.chats.chunks import JudgedChunk, Tally, Test, filter_verdicts
 from contradiction.chats.entries import Entry
 from contradiction.conversation import text_at
 from contradiction.errors import InputError
-from contradiction.io.files import RECORD, locked, read_json, write_json
-from contradiction.io.lines import LineFile, to_json_line
+from contradiction.io.files import RECORD, LineFile, locked, read_json, to_json_line, write_json
 from contradiction.io.tables import console
 from contradiction.labels import NON_CONTRADICTION
 

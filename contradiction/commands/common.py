@@ -10,7 +10,7 @@ import typer
 
 from contradiction import paths
 from contradiction.errors import InputError
-from contradiction.inputs.windows import WINDOWED, WINDOWINGS
+from contradiction.inputs.views import WINDOWED, WINDOWINGS
 from contradiction.io.hub import pinned
 from contradiction.labels import CATEGORIES
 

@@ -38,7 +38,7 @@ from contradiction.commands.common import (
     say_precision,
 )
 from contradiction.errors import InputError
-from contradiction.inputs.windows import MAX_TURNS
+from contradiction.inputs.views import MAX_TURNS
 from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from contradiction.commands.common import (
     speakers_of,
 )
 from contradiction.errors import InputError
-from contradiction.inputs.windows import MAX_TURNS
+from contradiction.inputs.views import MAX_TURNS
 from contradiction.io.environment import check_installed
 from contradiction.paths import SPACE
 from contradiction.settings import Limits
@@ -250,7 +250,7 @@ def review(
 def _export(export: Path, file: Path, labels: Path, spot_checks: Path | None, annotators: int) -> None:
     """Shows the agreement, and writes the final labels."""
     from contradiction.chats.writers import check_not_the_input
-    from contradiction.io.lines import write_lines
+    from contradiction.io.files import write_lines
     from contradiction.serving.review_store import LabelStore
 
     if not labels.is_file():

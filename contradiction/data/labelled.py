@@ -19,8 +19,7 @@ from contradiction.chats.text import parse_json
 from contradiction.conversation import Messages, Turn, is_chinese, read_turns
 from contradiction.data.splits import CHINESE, SPLITS, UNDETERMINED, fingerprint, name_of, write_repo
 from contradiction.errors import InputError, shown
-from contradiction.inputs.views import CONVERSATION, Row
-from contradiction.inputs.windows import windows
+from contradiction.inputs.views import CONVERSATION, Row, windows
 from contradiction.io.files import locked, sha256_of
 from contradiction.io.tables import Table
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction, merge_label

@@ -29,9 +29,8 @@ from contradiction.data.corpora.pairs import (
 from contradiction.data.splits import write_repo
 from contradiction.errors import InputError, first_line
 from contradiction.io.environment import no_data_bars
-from contradiction.io.files import check_new
+from contradiction.io.files import check_new, read_text
 from contradiction.io.hub import quick_hub
-from contradiction.io.lines import read_text
 from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION, merge_label, task_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from contradiction.data.labelled import LabelledChat
 from contradiction.decision import FEWEST, TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
-from contradiction.inputs.windows import is_opening
+from contradiction.inputs.views import is_opening
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, is_contradiction, merge
 from contradiction.methods.calibration import with_curve
 

@@ -1,4 +1,4 @@
-"""Writes files and folders under a temporary name and renames them; locks a path for one process at a time."""
+"""Files and folders: written whole under a temporary name, read with the place of each line, grown, and locked."""
 
 import errno
 import hashlib
@@ -9,10 +9,10 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -151,31 +151,37 @@ def followed(path: str | Path) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
-def _owner() -> str:
-    """A name of this process that no other process has, on any machine that may write in a folder."""
-    return f"{_machine()}-{os.getpid()}"
-
-
 def _machine() -> str:
     """The name of this machine; without dots, which separate the parts of a temporary name."""
     return platform.node().replace(".", "-")
 
 
+def _owner() -> str:
+    """A name of this process that no other process has, on any machine that may write in a folder."""
+    return f"{_machine()}-{os.getpid()}"
+
+
 def _sweep(path: Path) -> None:
     """Removes what killed processes of this machine left unfinished; repairs what :func:`replace_folder` left."""
-    ours = rf"\.{re.escape(path.name)}\.{re.escape(_machine())}-(\d+)"
-    unfinished, replaced = re.compile(rf"{ours}\.(.*\.)?partial"), re.compile(rf"{ours}\.old")
+    ours = re.compile(rf"\.{re.escape(path.name)}\.{re.escape(_machine())}-(\d+)\.((.*\.)?partial|old)")
     for leftover in sorted(path.parent.iterdir()):
-        if (match := unfinished.fullmatch(leftover.name)) and not _runs(int(match[1])):
-            if leftover.is_dir():
-                shutil.rmtree(leftover, ignore_errors=True)
-            else:
-                leftover.unlink(missing_ok=True)
-        elif (match := replaced.fullmatch(leftover.name)) and not _runs(int(match[1])):
-            if path.exists():
-                shutil.rmtree(leftover, ignore_errors=True)
-            else:
-                leftover.rename(path)
+        match = ours.fullmatch(leftover.name)
+        if not match or _runs(int(match[1])):
+            continue
+        if match[2] == "old":
+            _restore(leftover, path)
+        elif leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+
+
+def _restore(old: Path, path: Path) -> None:
+    """Gives an old folder its name back if the new one is not there; otherwise removes it."""
+    if path.exists():
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        old.rename(path)
 
 
 def _runs(process: int) -> bool:
@@ -194,16 +200,11 @@ def _runs(process: int) -> bool:
 def restore_folders(folder: Path) -> None:
     """Repairs everything in a folder that a process left when it was killed in :func:`replace_folder`.
 
-    An old folder gets its name back if the new one is not there; otherwise it is removed. No other process may write
-    in the folder at the same time.
+    No other process may write in the folder at the same time.
     """
     for old in sorted(folder.rglob(".*.old")):
         if match := _OLD.fullmatch(old.name):
-            path = old.with_name(match["name"])
-            if path.exists():
-                shutil.rmtree(old)
-            else:
-                old.rename(path)
+            _restore(old, old.with_name(match["name"]))
 
 
 class LockedError(InputError):
@@ -212,12 +213,10 @@ class LockedError(InputError):
 
 @contextmanager
 def locked(path: str | Path, wanted: bool = True, wait: bool = False) -> Iterator[None]:
-    """Holds the lock of a path inside the block.
-
-    The lock is a file beside ``path``, which need not exist. The file is removed when the block ends.
+    """Holds the lock of a path inside the block: a file beside it, which is removed when the block ends.
 
     Args:
-        path: the path that is written.
+        path: the path that is written; it need not exist.
         wanted: False locks nothing. If several processes work together, only one of them locks.
         wait: wait until another process releases the lock.
 
@@ -231,7 +230,7 @@ def locked(path: str | Path, wanted: bool = True, wait: bool = False) -> Iterato
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.with_name(f".{path.name}.lock")
     # The operating system's lock on the file counts, not the file itself. It ends with the process that holds it, so a
-    # killed run can be resumed at once. The file it leaves is removed when the next run ends.
+    # killed run can be resumed at once.
     lock = FileLock(file)
     try:
         lock.acquire(blocking=wait)
@@ -240,8 +239,147 @@ def locked(path: str | Path, wanted: bool = True, wait: bool = False) -> Iterato
     try:
         yield
     finally:
-        # Removed while the lock is still held. A process that has opened the file before then sees that it is gone, and
-        # does not take a lock that no other process would find.
-        with suppress(PermissionError):  # Windows cannot remove an open file; there filelock removes it on release
+        # Removed while the lock is held: a process that has opened the file before sees that it is gone, and does not
+        # take a lock that no other process would find. Windows cannot remove an open file; there filelock removes it.
+        with suppress(PermissionError):
             file.unlink(missing_ok=True)
         lock.release()
+
+
+def read_text(path: Path) -> str:
+    """A text file in UTF-8, without a byte order mark; raises InputError for another encoding."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")  # `Path.read_text` makes a lone carriage return a line end
+    except ValueError as error:
+        raise InputError(f"{path}: not UTF-8 ({error})") from None
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Each line that is not empty, with its place. Only a line feed ends a line: other separators are text."""
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if line.strip():
+            yield f"{path}:{number}", line.rstrip("\r")
+
+
+def read_objects(path: Path, *keys: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each object of JSON lines or of a JSON list, with its place.
+
+    Raises:
+        InputError: the file holds something else, or an object lacks one of the keys.
+    """
+    for where, row in _json_rows(path):
+        if not isinstance(row, Mapping):
+            raise InputError(f"{where}: got {kind_of(row)}; a row is one JSON object")
+        if missing := [key for key in keys if key not in row]:
+            raise InputError(f"{where}: the key {missing[0]!r} is missing; the keys are {', '.join(map(str, row))}")
+        yield where, row
+
+
+def _json_rows(path: Path) -> Iterator[tuple[str, Any]]:
+    text = read_text(path)
+    whole = text.lstrip().startswith("[")
+    for number, part in enumerate([text] if whole else text.split("\n"), start=1):
+        if not part.strip():
+            continue
+        try:
+            value = json.loads(part)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}:{number}: neither JSON lines nor a JSON list ({error})") from None
+        if whole:
+            yield from ((f"{path}:row {row}", item) for row, item in enumerate(value, start=1))
+        else:
+            yield f"{path}:{number}", value
+
+
+def read_tsv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each row of a tab-separated table with a header. Unlike in CSV, quotes are part of the text."""
+    header, *lines = (line.rstrip("\r").split("\t") for line in read_text(path).rstrip("\r\n").split("\n"))
+    for number, cells in enumerate(lines, start=2):
+        yield f"{path}:{number}", dict(zip(header, cells, strict=False))
+
+
+class LineFile:
+    """A file of JSON values, one per line, that grows by whole lines.
+
+    A killed process may leave an unfinished last line. It is not read, and :meth:`keep` removes it.
+
+    Args:
+        path: the file; the first line creates it.
+        check: takes the value of a line; raises ValueError, LookupError or TypeError for a value of another kind.
+        problem: what is wrong with such a line, for the error.
+        durable: puts each line on the disk before the next one begins. The lines then survive a crash of the machine.
+    """
+
+    def __init__(self, path: Path, check: Callable[[Any], Any], problem: str, *, durable: bool = False) -> None:
+        self.path = path
+        self._check, self._problem, self._durable = check, problem, durable
+        self._file: BinaryIO | None = None
+
+    def add(self, values: Iterable[Any]) -> None:
+        """Appends values and flushes them."""
+        if lines := b"".join(map(to_json_line, values)):
+            self._file = self._file or self.path.open("ab")
+            with errors_with_path(self.path):
+                self._file.write(lines)
+                self._file.flush()
+                if self._durable:
+                    os.fsync(self._file.fileno())
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was added."""
+        return self._file is not None
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file:
+            self._file.close()
+
+    def read(self) -> Iterator[tuple[Any, int]]:
+        """The values of the whole lines, and where each line ends in bytes.
+
+        Raises:
+            InputError: a line does not hold such a value.
+        """
+        end = 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    return
+                end += len(line)
+                try:
+                    value = json.loads(line)
+                    self._check(value)
+                except (ValueError, LookupError, TypeError, RecursionError):
+                    raise InputError(f"{self.path}:{number}: {self._problem}") from None
+                yield value, end
+
+    def keep(self, wanted: Callable[[Any], bool] = lambda value: True) -> Iterator[Any]:
+        """Yields the values before the first one that is not wanted, then removes all that follows from the file."""
+        if not self.path.exists():
+            return
+        kept_bytes = 0
+        for value, end in self.read():
+            if not wanted(value):
+                break
+            kept_bytes = end
+            yield value
+        if kept_bytes < self.path.stat().st_size:  # the file may be one that can only be read
+            with self.path.open("r+b") as file:
+                file.truncate(kept_bytes)
+
+
+def write_lines(path: str | Path, values: Iterable[Any]) -> None:
+    """Writes a whole file of JSON values, one per line, and puts it on the disk."""
+    with new_file(path) as partial, partial.open("wb") as file:
+        file.writelines(map(to_json_line, values))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def to_json_line(value: Any) -> bytes:
+    """One line of JSON in UTF-8 with Chinese unescaped; invalid Unicode is escaped."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode("utf-8") + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(value).encode("ascii") + b"\n"

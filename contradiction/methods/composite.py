@@ -11,8 +11,7 @@ import numpy as np
 from contradiction.decision import KEY, TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
-from contradiction.inputs.views import CONVERSATION, Row
-from contradiction.inputs.windows import is_opening
+from contradiction.inputs.views import CONVERSATION, Row, is_opening
 from contradiction.labels import (
     CONTRADICTION,
     HISTORY,

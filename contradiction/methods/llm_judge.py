@@ -25,8 +25,7 @@ from contradiction.errors import InputError, shown
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row, messages_of
 from contradiction.io.endpoint import KEY, URL, Answer, Endpoint, RefusedError, in_threads
-from contradiction.io.files import read_json
-from contradiction.io.lines import LineFile
+from contradiction.io.files import LineFile, read_json
 from contradiction.labels import LABELS, NON_CONTRADICTION, merge_id
 from contradiction.markup import plain
 from contradiction.methods.base import Classifier, Prediction

@@ -12,8 +12,7 @@ from contradiction.decision import Rule
 from contradiction.errors import InputError, first_line
 from contradiction.inference.base import AUTO, OnBatch, check_backend, check_precision
 from contradiction.inference.torch_backend import TorchBackend, check_device
-from contradiction.inputs.views import Row
-from contradiction.inputs.windows import row_of
+from contradiction.inputs.views import Row, row_of
 from contradiction.io import manifest
 from contradiction.io.hub import CONFIG, fetch_file, pinned, quick_hub, split_revision
 from contradiction.methods.base import Classifier

@@ -12,7 +12,7 @@ from typing import Any
 
 from contradiction.conversation import check_text, check_texts, is_blank, is_chinese
 from contradiction.errors import InputError, first_line, kind_of, shown
-from contradiction.io.lines import read_lines, read_objects, read_text
+from contradiction.io.files import read_lines, read_objects, read_text
 from contradiction.probing.triggers import ABOUT_THE_USER, INQUIRING_BOT, METHODS, PERSONA, REPEAT, ask_about, lists
 
 ALL_TRIGGERS = (*METHODS, f"{REPEAT}-2", f"{REPEAT}-10")  # and PERSONA, if the bot gets a persona

@@ -9,7 +9,7 @@ import numpy as np
 
 from contradiction.errors import InputError, shown
 from contradiction.evaluation.figures import holm, wilson
-from contradiction.io.lines import read_objects
+from contradiction.io.files import read_objects
 from contradiction.labels import CATEGORIES, CONTRADICTION, LABELS, is_contradiction
 from contradiction.probing.run import TRANSCRIPT, Accuracy, Row, read_record, read_transcript, two_turns
 from contradiction.probing.triggers import METHODS, PERSONA

@@ -15,9 +15,8 @@ from contradiction.evaluation import results
 from contradiction.evaluation.figures import outcome, rule_of
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.endpoint import Answer, NoAnswerError, in_threads, repeated
-from contradiction.io.files import RECORD, read_json, write_json
+from contradiction.io.files import RECORD, LineFile, read_json, write_json, write_lines
 from contradiction.io.hub import model_name
-from contradiction.io.lines import LineFile, write_lines
 from contradiction.labels import has_two_texts, task_of
 from contradiction.probing.bots import Bot
 from contradiction.probing.plan import Message, Probe, instruction

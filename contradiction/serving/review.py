@@ -19,7 +19,7 @@ from contradiction.chats.readers import open_file
 from contradiction.conversation import Messages
 from contradiction.data import labelled
 from contradiction.errors import InputError
-from contradiction.io.lines import read_objects
+from contradiction.io.files import read_objects
 from contradiction.labels import LABELS
 from contradiction.paths import TEMPLATES
 from contradiction.serving.api import handlers

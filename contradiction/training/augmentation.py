@@ -11,8 +11,7 @@ from contradiction.conversation import read_turns
 from contradiction.data.corpora.crossed import Item, Quadruple, read_batch, training_files
 from contradiction.data.splits import bots_of, has_label, load_split, of_bot
 from contradiction.errors import InputError
-from contradiction.inputs.views import CONVERSATION, TWO_TEXTS, VIEWS, Row
-from contradiction.inputs.windows import windows
+from contradiction.inputs.views import CONVERSATION, TWO_TEXTS, VIEWS, Row, windows
 from contradiction.labels import CONTRADICTION, HISTORY, NON_CONTRADICTION
 from contradiction.training.losses import GROUP, UNLABELLED
 from contradiction.training.recipe import Recipe

@@ -23,7 +23,7 @@ from contradiction.conversation import ASSISTANT, USER, alternating
 from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Row
 from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError, kind_of
-from contradiction.io.lines import read_objects
+from contradiction.io.files import read_objects
 from contradiction.labels import CROSSED, CROSSED_EN, CROSSED_LONG, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 
 DATA = Path(__file__).resolve().parents[1]

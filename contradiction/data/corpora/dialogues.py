@@ -14,7 +14,7 @@ from typing import Any
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.data.corpora.corpus import CHATS, PAIRS, WHOLE, Config, Corpus, Note, Row
 from contradiction.errors import InputError
-from contradiction.io.lines import read_objects
+from contradiction.io.files import read_objects
 from contradiction.labels import CHAT, CONTRADICTION, LABELS, NON_CONTRADICTION, PLUS
 
 

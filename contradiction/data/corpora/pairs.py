@@ -8,8 +8,7 @@ from typing import Any
 from contradiction.conversation import check_text
 from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Note, Row
 from contradiction.errors import InputError, shown
-from contradiction.io.files import sha256_of
-from contradiction.io.lines import read_lines, read_objects, read_tsv
+from contradiction.io.files import read_lines, read_objects, read_tsv, sha256_of
 from contradiction.labels import LABELS
 
 # The names that the corpora use: for the columns of the two texts, for the column of the label, and for the labels.
