@@ -120,11 +120,11 @@ def test_a_card_names_the_rule_and_lists_the_settings(run, quick_model, sample_r
     run("card", model, "--results", kept)
     card = (model / "README.md").read_text(encoding="utf-8")
     assert card.count("\n| precision>=0.8 |") == 2
-    assert "used another decision rule" not in card
+    assert "earlier decision rule" not in card
     save_rule(model, Rule())
     run("card", model, "--results", kept)
     card = (model / "README.md").read_text(encoding="utf-8")
-    assert "used another decision rule" in card
+    assert "earlier decision rule" in card
     assert "precision>=0.5 |" not in card
 
 

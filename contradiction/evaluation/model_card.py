@@ -77,6 +77,8 @@ def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()
     name = folder.resolve().name
     recipes = [record.recipe({"recipe": each}) for each in run["request"].get("ensemble", [run["request"]["recipe"]])]
     recipe, data_name = recipes[0], run["request"]["data_name"]
+    rule = load_rule(folder)
+    shown = [each for each in evaluations if _decides_alike(rule_of(each), rule.without_curve())]
     runs = [run, *record.members(run)]
     bases = list(dict.fromkeys(filter(None, map(record.base_model_of_run, runs))))
     trained_on = dict.fromkeys(corpus for member in runs for corpus in member.get("corpora") or [])
@@ -86,7 +88,7 @@ def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()
     )
     labels = STAGES[recipe.data.target] if recipe.data.target else LABELS[task_of(recipe.data.config)]
     kind = "language model" if recipe.model.method == "decoder" else "encoder"
-    on_test = [each for each in evaluations if (each["config"], each["split"]) == (recipe.data.config, "test")]
+    on_test = [each for each in shown if (each["config"], each["split"]) == (recipe.data.config, "test")]
     body = render(
         "model_card.md",
         name=name,
@@ -104,8 +106,9 @@ def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()
         labels=", ".join(f"`{label}`" for label in labels),
         **use,
         rule_file=method_of(folder).MARKER,
-        **_decision(run, load_rule(folder), evaluations),
-        **_scores(evaluations),
+        earlier=len(shown) < len(evaluations),
+        **_decision(run, rule, shown),
+        **_scores(shown),
         calibration_error=_calibration_error(on_test[0]) if on_test else None,
         **_training(run, recipe),
         teachers=_teachers,
@@ -120,7 +123,7 @@ def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()
         datasets=["cdconv"] if data_name == RELEASE else None,
         metrics=[figure.hub_type for figure in FIGURES],
         tags=["contradiction-detection", "dialogue"],
-        eval_results=[entry for result in evaluations for entry in _eval_results(result)] or None,
+        eval_results=[entry for result in shown for entry in _eval_results(result)] or None,
         widget=use["widget"] or None,
     )
     return ModelCard(f"---\n{front.to_yaml()}\n---\n\n{body}")
@@ -153,12 +156,16 @@ def _headline(result: Mapping[str, Any]) -> str:
     return f"Macro-F1 on {place}, `{result['config']}`: {by_rule}{how}."
 
 
+def _decides_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two rules decide rows of the data set alike: no row is the first reply of a chat, an opening."""
+    return all(one.get(key) == other.get(key) for key in {*one, *other} - {"opening"})
+
+
 def _decision(run: Mapping[str, Any], rule: Rule, evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The decision rule, and the parts of the evaluations that depend on it."""
     return {
         "rule": rule if rule != Rule() else None,
         "kept": run.get(record.RULE_KEPT),
-        "stale": any(rule_of(result) != rule.without_curve() for result in evaluations),
         "has_argmax": any("argmax" in result for result in evaluations),
         "settings": _settings(evaluations, rule),
     }
