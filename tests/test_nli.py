@@ -109,9 +109,9 @@ def test_the_drive_of_a_windows_path_is_part_of_the_folder(tmp_path, monkeypatch
     ("corpus", "message"),
     [
         ("nowhere.json", "nowhere.json: no such file"),
-        ("nowhere", "nowhere: no such file or folder, and not a Hub id"),
-        ("some/repo:ocnli", "some/repo:ocnli: cannot be loaded"),  # offline
-        ("{repo}:zh:test", "repo:zh:test: cannot be loaded"),
+        ("nowhere", "nowhere: no such folder"),
+        ("some/repo:ocnli", "some/repo: config 'ocnli' cannot be loaded"),  # offline
+        ("{repo}:zh:test", "repo: config 'zh' cannot be loaded"),
     ],
 )
 def test_the_error_names_a_missing_corpus(tmp_path, corpus, message):

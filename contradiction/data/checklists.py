@@ -7,6 +7,7 @@ removes the first turn: a reply that contradicted it then contradicts nothing.
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from contradiction import cdconv
@@ -46,20 +47,17 @@ def add_turns(rows: Sequence[cdconv.Row]) -> list[Row]:
         InputError: the split has too few conversations.
     """
     unrelated = _unrelated(rows)
-    changed = []
-    for row in rows:
-        turns = unrelated(row)
-        for inserted in range(1, MOST + 1):
-            changed.append(
-                {
-                    "id": row["id"],
-                    "messages": messages((row["u1"], row["b1"]), *turns[:inserted], (row["u2"], row["b2"])),
-                    "inserted": inserted,
-                    "label": row["label"],
-                    "evidence": evidence_of(row),
-                }
-            )
-    return changed
+    return [
+        {
+            "id": row["id"],
+            "messages": alternating([row["u1"], row["b1"], *chain(*turns[:inserted]), row["u2"], row["b2"]]),
+            "inserted": inserted,
+            "label": row["label"],
+            "evidence": evidence_of(row),
+        }
+        for row, turns in zip(rows, map(unrelated, rows), strict=True)
+        for inserted in range(1, MOST + 1)
+    ]
 
 
 def remove_turn(rows: Sequence[cdconv.Row]) -> list[Row]:
@@ -86,7 +84,7 @@ def remove_turn(rows: Sequence[cdconv.Row]) -> list[Row]:
             changed.append(
                 {
                     "id": row["id"],
-                    "messages": messages(*before, (row["u2"], row["b2"])),
+                    "messages": alternating([*chain(*before), row["u2"], row["b2"]]),
                     "form": FORMS.index(form),
                     "label": label,
                     "origin": row["label"],
@@ -104,11 +102,6 @@ def evidence_of(row: cdconv.Row) -> list[int]:
     if LABELS[TASK][row["label"]] != HISTORY:
         return []
     return [0 if row["trigger"] in ABOUT_USER else 1]
-
-
-def messages(*turns: Pair) -> list[dict[str, str]]:
-    """Turns as chat messages: user, assistant, user, assistant, ..."""
-    return alternating(text for turn in turns for text in turn)
 
 
 def build(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> dict[str, "Dataset"]:

@@ -180,15 +180,17 @@ def build(path: str | Path, out: str | Path | None = None, speakers: Speakers = 
     out = Path(out or path.with_suffix(".data"))
     name = name_of_file(path)
     language = _language(chats)
-    splits, left_out = _split(chats, path)
+    rows, left_out = _rows(chats)
+    split_of = _splits_of(_groups(rows, path))
+    splits = {split: [row for context, row in rows if split_of[context] == split] for split in SPLITS}
     task = task_of(chats)
     sets = {
-        config: {split: to_dataset(config, rows) for split, rows in splits.items()}
+        config: {split: to_dataset(config, chosen) for split, chosen in splits.items()}
         for config in dict.fromkeys((task, "2-class"))
     }
     sizes = _sizes(sets[task])
     # An earlier version may have split the same file in another way.
-    rows_digest = fingerprint(*(rows for parts in sets.values() for rows in parts.values()))
+    rows_digest = fingerprint(*(part for parts in sets.values() for part in parts.values()))
     facts = (name, rows_digest, f"language: {language}")
     if not _is_current(out, *facts):
         with locked(out, wait=True):
@@ -196,11 +198,9 @@ def build(path: str | Path, out: str | Path | None = None, speakers: Speakers = 
                 raise InputError(f"{out}: not a data repo of labelled chats, and would be replaced; move it away")
             if not _is_current(out, *facts):  # another process of the same run may have written it
                 data = DatasetCardData(
-                    language=language,
-                    pretty_name=name,
-                    task_categories=["text-classification"],
+                    language=language, pretty_name=name, task_categories=["text-classification"],
                     tags=["contradiction-detection"],
-                )
+                )  # fmt: skip
                 origin = f"Made from `{path.name}`. The digest of the rows is `{rows_digest}`."
                 write_repo(out, sets, data, f"# {name}\n\n{origin}\n\n{sizes.markdown()}\n")
     return LabelledRepo(out, sizes, left_out)
@@ -223,13 +223,6 @@ def _is_current(out: Path, *parts: str) -> bool:
 
 Chosen = list[tuple[str, Row, str]]  # the id of the chat, a row of it, and its label
 InContext = list[tuple[str, tuple[str, Row, str]]]  # the same with the context of the chat
-
-
-def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen], Counter[str]]:
-    """The rows of each split, in the order of the file. A context is in only one split."""
-    rows, left_out = _rows(chats)
-    split_of = _splits_of(_groups(rows, path))
-    return {split: [row for context, row in rows if split_of[context] == split] for split in SPLITS}, left_out
 
 
 def _rows(chats: Sequence[LabelledChat]) -> tuple[InContext, Counter[str]]:

@@ -8,7 +8,6 @@ pair is like any other, and all other pairs are only known not to contradict.
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,11 +25,9 @@ from contradiction.data.corpora.pairs import (
     pair_of,
     read_table,
 )
-from contradiction.data.splits import write_repo
-from contradiction.errors import InputError, first_line
-from contradiction.io.environment import no_data_bars
+from contradiction.data.splits import load_rows, write_repo
+from contradiction.errors import InputError
 from contradiction.io.files import check_new, read_text
-from contradiction.io.hub import quick_hub
 from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION, merge_label, task_of
 
 if TYPE_CHECKING:
@@ -144,20 +141,12 @@ def _is_file(corpus: str | Path) -> bool:
 
 def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each row with its place; the label is its name."""
-    from datasets import ClassLabel, load_dataset
-    from datasets.exceptions import DatasetsError
+    from datasets import ClassLabel
 
     drive, name = os.path.splitdrive(corpus)  # the colon of a drive of Windows separates nothing
     name, _, rest = name.partition(":")
     config, _, named = rest.partition(":")
-    repo = drive + name
-    if not Path(repo).is_dir() and repo.count("/") != 1:
-        raise InputError(f"{corpus}: no such file or folder, and not a Hub id, which has the form OWNER/NAME:CONFIG")
-    try:
-        with no_data_bars(), nullcontext() if Path(repo).is_dir() else quick_hub():
-            rows = load_dataset(repo, config or None, split=named or split)
-    except (DatasetsError, ValueError, OSError) as error:
-        raise InputError(f"{corpus}: cannot be loaded ({first_line(error)})") from error
+    rows = load_rows(drive + name, config or None, named or split)
     label = rows.features.get("label")
     for number, row in enumerate(rows, start=1):
         if isinstance(label, ClassLabel):

@@ -15,7 +15,7 @@ from contradiction.inputs.views import VIEWS, check_texts
 from contradiction.io.environment import no_data_bars, no_hub_warnings
 from contradiction.io.files import new_folder
 from contradiction.io.hub import quick_hub
-from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED_CONFIGS, GROUPED, LABELS, task_of, task_of_labels
+from contradiction.labels import CHECKLISTS, CONFIGS, CROSSED_CONFIGS, GROUPED, LABELS, task_of, task_of_labels
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
@@ -31,6 +31,7 @@ CHINESE, UNDETERMINED = "zh", "und"  # codes of languages
 CHINESE_CODES = ("zh", "zho", "chi", "cmn", "yue", "wuu", "lzh", "chinese")
 ONE_BOT = 0  # the bot number of rows that name no bot
 _TEXTS = {column for columns in VIEWS.values() for column in columns}
+BUILDERS = "`cdconv data build`, `cdconv data nli` and `cdconv corpora build` write data repos"
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -51,51 +52,49 @@ def load_split(data: Data, config: str, split: str) -> "Dataset":
             is not text, or the labels are not class ids, or have other names than those of the task.
     """
     known = (*CONFIGS, *CROSSED_CONFIGS, *CHECKLISTS)
-    if config not in known:
-        raise InputError(f"config {config!r} does not exist; the configs are {', '.join(known)}")
-    if split not in SPLITS:
-        raise InputError(f"split {split!r} does not exist; the splits are {', '.join(SPLITS)}")
-    if config in CHECKLISTS and split != "test":
-        raise InputError(f"split {split!r}; config {config!r} has only test")
-    rows = _of_repo(data, config, split) if isinstance(data, str | Path) else _in_memory(data, config, split)
+    splits = SPLITS if config not in CHECKLISTS else ("test",)
+    if config not in known or split not in splits:
+        raise InputError(
+            f"there is no {split!r} split of a config {config!r}; the configs are {', '.join(known)}, the splits "
+            f"{', '.join(splits)}"
+        )
+    rows = load_rows(data, config, split) if isinstance(data, str | Path) else _in_memory(data, config, split)
     _check_labels(rows, data, config)
     texts = {name: rows[name][:] for name in rows.column_names if name in _TEXTS}
     check_texts(texts, f"{place_of(data)}: {split} split of {config!r}, ")
     return rows if "id" in rows.column_names else rows.add_column("id", [*range(1, len(rows) + 1)])
 
 
-def _of_repo(data: str | Path, config: str, split: str) -> "Dataset":
+def load_rows(repo: str | Path, config: str | None, split: str | None) -> Any:
+    """A split, or by default all, of a config of any data repo; the config is by default the only one.
+
+    Raises:
+        InputError: there is no data repo, or it cannot be loaded.
+    """
     from datasets import load_dataset
     from datasets.exceptions import DatasetsError
 
-    folder = Path(data)
-    command = f"cdconv data {'nli' if config.startswith('nli') else 'build'} --out {data}"
-    if config.startswith(CHAT):
-        command = f"cdconv corpora build NAME --out {data}"
-    if folder.is_file():
-        raise InputError(
-            f"{data}: is a file, not a data repo; contradiction.data.labelled.build makes one of labelled chats"
-        )
-    if folder.is_dir() and not (folder / "README.md").is_file():
-        raise InputError(f"{data} is a folder without a data set card; `{command}` builds one")
-    if not folder.exists() and not _HUB_ID.fullmatch(str(data)):
-        raise InputError(f"{data}: no such folder; `{command}` builds it")
+    _check_place(repo)
+    folder = Path(repo)
     try:
         if folder.is_dir():
             return _load_folder(folder.resolve(), config, split, _state(folder))
         with no_data_bars(), quick_hub():
-            return load_dataset(str(data), config, split=split)
+            return load_dataset(str(repo), config, split=split)
     except (DatasetsError, ValueError, OSError) as error:
-        if config in CHECKLISTS and "not found" in str(error):
-            raise InputError(
-                f"{data} has no config {config!r}; `cdconv data build --checklists` builds a data repo with it"
-            ) from error
-        if match := re.search(r"BuilderConfig '.*' not found. Available: \[(.*)\]", str(error)):
-            raise InputError(
-                f"{data} has no config {config!r}, only {match[1]}; take a recipe or a model for one of these"
-            ) from None
         why = error.__cause__ if isinstance(error.__cause__, OSError) else error  # for instance a full disk
-        raise InputError(f"{data}: config {config!r} cannot be loaded ({first_line(why)})") from error
+        raise InputError(f"{repo}: config {config!r} cannot be loaded ({first_line(why)})") from error
+
+
+def _check_place(repo: str | Path) -> None:
+    """Raises InputError unless this is a folder with a card, or a Hub id."""
+    folder = Path(repo)
+    if folder.is_file():
+        raise InputError(f"{repo}: is a file, not a data repo; contradiction.data.labelled.build makes one of chats")
+    if folder.is_dir() and not (folder / "README.md").is_file():
+        raise InputError(f"{repo}: is a folder without a data set card; {BUILDERS}")
+    if not folder.exists() and not _HUB_ID.fullmatch(str(repo)):
+        raise InputError(f"{repo}: no such folder; {BUILDERS}")
 
 
 def place_of(data: Data) -> str:
@@ -145,40 +144,22 @@ def load_all(folder: str | Path) -> "dict[str, DatasetDict]":
     Raises:
         InputError: there is no such folder, it has no card that names configs, or a config cannot be loaded.
     """
-    from datasets import load_dataset
-    from datasets.exceptions import DatasetsError
-
-    if not Path(folder).is_dir():
-        raise InputError(f"{folder}: no such folder; `cdconv data build --out DIR` builds a data repo")
-    if not (Path(folder) / "README.md").is_file():
-        raise InputError(f"{folder} is a folder without a data set card; `cdconv data build --out DIR` builds one")
-    configs = _metadata(folder).get("configs")
-    names = [str(config["config_name"]) for config in configs or [] if "config_name" in config]
+    _check_place(folder)
+    names = [str(config["config_name"]) for config in _metadata(folder).get("configs") or [] if "config_name" in config]
     if not names:
-        raise InputError(f"{folder}: its card names no configs, so it is no data repo; `cdconv data build` writes one")
-    loaded = {}
-    for name in names:
-        try:
-            with no_data_bars():
-                loaded[name] = load_dataset(str(folder), name)
-        except (DatasetsError, ValueError, OSError) as error:
-            raise InputError(f"{folder}: config {name!r} cannot be loaded ({first_line(error)})") from error
-    return loaded
+        raise InputError(f"{folder}: its card names no configs, so it is no data repo; {BUILDERS}")
+    return {name: load_rows(folder, name, None) for name in names}
 
 
 def _check_labels(rows: "Dataset", data: Data, config: str) -> None:
     """Raises InputError if labels are no class ids, or these mean something else than ``LABELS`` says."""
     expected, label = LABELS.get(task_of(config)), rows.features.get("label")
-    if expected and getattr(label, "dtype", None) in ("string", "large_string"):
+    names, are_texts = getattr(label, "names", None), getattr(label, "dtype", None) in ("string", "large_string")
+    if expected and (are_texts or (names and tuple(names) != expected)):
+        found = "texts" if are_texts else f"{', '.join(names)} in this order"
         raise InputError(
-            f"{place_of(data)}: the labels of config {config!r} are texts; they must be class ids "
-            f"(rows.cast_column('label', ClassLabel(names={list(expected)})) makes them)"
-        )
-    names = getattr(label, "names", None)
-    if expected and names and tuple(names) != expected:
-        raise InputError(
-            f"{place_of(data)}: the labels of config {config!r} are {', '.join(names)} in this order; they must be "
-            f"{', '.join(expected)} (rows.align_labels_with_mapping orders them)"
+            f"{place_of(data)}: the labels of config {config!r} are {found}; they must be {', '.join(expected)} as "
+            "class ids (see datasets.ClassLabel and Dataset.align_labels_with_mapping)"
         )
 
 
@@ -199,9 +180,7 @@ def load_labelled_split(data: Data, config: str, split: str) -> "Dataset":
     """
     rows = load_split(data, config, split)
     if "label" not in rows.column_names:
-        raise InputError(
-            f"{place_of(data)}: the {split} split of {config!r} has no column 'label'; name a config that has one"
-        )
+        raise InputError(f"{place_of(data)}: the {split} split of {config!r} has no column 'label'")
     if unlabelled := len(rows) - len(labelled(rows)):
         raise InputError(
             f"{place_of(data)}: {unlabelled:,} of the {len(rows):,} rows of the {split} split of {config!r} have no "
@@ -221,8 +200,10 @@ def labelled(rows: "Dataset") -> "Dataset":
 
 
 @lru_cache(maxsize=32)
-def _load_folder(folder: Path, config: str, split: str, state: tuple[tuple[str, int, int], ...]) -> "Dataset":
-    """A split of a data repo; cached, because training and evaluation load the same split several times."""
+def _load_folder(
+    folder: Path, config: str | None, split: str | None, state: tuple[tuple[str, int, int], ...]
+) -> "Dataset | DatasetDict":
+    """Rows of a data repo; cached, because training and evaluation load the same split several times."""
     from datasets import load_dataset
 
     with no_data_bars():
@@ -243,12 +224,7 @@ def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
     """
     if bot is None:
         return rows
-    if "bot" not in rows.column_names:
-        raise InputError(
-            f"data.bot is {bot!r}, and the {rows.split or 'chosen'} split has no column bot; remove data.bot, or take "
-            "a data repo that names the bot of each row"
-        )
-    names = getattr(rows.features["bot"], "names", None) or ()
+    names = getattr(rows.features.get("bot"), "names", None) or ()
     if bot not in names:
         raise InputError(
             f"data.bot is {bot!r}, and the bots of this data repo are {', '.join(names) or 'not class labels'}; name "
@@ -268,25 +244,22 @@ def bots_of(rows: "Dataset") -> list[int]:
     return rows["bot"][:] if "bot" in rows.column_names else [ONE_BOT] * len(rows)
 
 
-def write_split(rows: "Dataset", folder: str | Path, split: str) -> str:
-    """Writes a split as Parquet; returns the file name, which has a digest of the content.
+def write_splits(folder: Path, config: str, splits: "Mapping[str, Dataset]") -> dict[str, str]:
+    """Writes the splits of a config as Parquet into the folder of a data repo; returns split -> path in the repo.
 
     `datasets` caches a local folder by its card and its file names, and not by the content of the files. Without the
-    digest, it would return the old rows of a folder that was built again.
+    digest in the names, it would return the old rows of a folder that was built again.
     """
-    folder = Path(folder)
-    # Not to the file itself: where the disk is full, pyarrow may end the process instead of raising an error.
-    content = BytesIO()
-    rows.to_parquet(content)
-    path = folder / f"{split}-00000-of-00001-{hashlib.sha256(content.getvalue()).hexdigest()[:16]}.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.getvalue())
-    return path.name
-
-
-def write_splits(folder: Path, config: str, splits: "Mapping[str, Dataset]") -> dict[str, str]:
-    """Writes the splits of a config into the folder of a data repo; returns split -> path in the repo."""
-    return {split: f"{config}/{write_split(rows, folder / config, split)}" for split, rows in splits.items()}
+    files = {}
+    for split, rows in splits.items():
+        # Not to the file itself: where the disk is full, pyarrow may end the process instead of raising an error.
+        content = BytesIO()
+        rows.to_parquet(content)
+        digest = hashlib.sha256(content.getvalue()).hexdigest()[:16]
+        files[split] = f"{config}/{split}-00000-of-00001-{digest}.parquet"
+        (folder / config).mkdir(parents=True, exist_ok=True)
+        (folder / files[split]).write_bytes(content.getvalue())
+    return files
 
 
 def write_repo(out: Path, configs: "Mapping[str, Mapping[str, Dataset]]", data: "DatasetCardData", body: str) -> None:
