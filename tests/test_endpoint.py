@@ -1,6 +1,7 @@
 """The client of OpenAI-compatible endpoints, against a server with faults."""
 
 import time
+from contextlib import closing
 
 import pytest
 from helpers.chat_server import KEY, ChatServer, answer_with
@@ -12,7 +13,7 @@ ASKED = [{"role": "user", "content": "你好吗？"}]
 
 
 def endpoint(server, **options):
-    return Endpoint("tiny", url=server.url, key=KEY, pause=0.01, **options)
+    return closing(Endpoint("tiny", url=server.url, key=KEY, pause=0.01, **options))
 
 
 def test_an_answer_has_text_token_counts_and_a_duration():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contradiction.labels import LABELS
-from contradiction.methods.judge_answers import read_label
+from contradiction.methods.llm_judge import read_label
 
 NAMES = LABELS["4-class"]
 CASES = Path(__file__).with_name("cases") / "judge_answers.jsonl"

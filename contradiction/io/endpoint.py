@@ -7,11 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from functools import cache
 from queue import Empty, SimpleQueue
-from ssl import SSLContext
 from threading import Event, Semaphore, Thread
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from contradiction.conversation import ASSISTANT, read_message
 from contradiction.errors import InputError, first_line, shown
@@ -71,14 +69,6 @@ class Answer:
     instead: str | None = None
 
 
-@cache
-def _certificates() -> SSLContext:
-    """The trusted certificates; reading them takes longer than the rest of a client."""
-    import httpx
-
-    return httpx.create_ssl_context()
-
-
 class Endpoint:
     """A model behind an OpenAI-compatible endpoint. Several threads can ask it at the same time.
 
@@ -132,14 +122,7 @@ class Endpoint:
             headers={"authorization": f"Bearer {secret}"} if secret else {},
             timeout=timeout,
             limits=httpx.Limits(max_connections=None),
-            verify=_certificates(),
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the connections that no request uses."""
@@ -231,7 +214,8 @@ def repeated(call: Callable[[], R], attempts: int, pause: float, sleep: Callable
     Args:
         call: the call.
         attempts: how often it is called at most.
-        pause: the seconds before the second attempt, see :func:`backoff`, unless the error asks for more.
+        pause: the seconds before the second attempt, then twice as long each time, up to a minute; shortened at random
+            by up to a half, so that threads do not all call again at the same time. An error may ask for more.
         sleep: waits for a number of seconds; an error that it raises ends the attempts.
 
     Raises:
@@ -245,17 +229,9 @@ def repeated(call: Callable[[], R], attempts: int, pause: float, sleep: Callable
                 raise
             problem = error
         if attempt + 1 < attempts:
-            sleep(max(problem.wait or 0.0, backoff(pause, attempt)))
+            sleep(max(problem.wait or 0.0, min(pause * 2**attempt, LONGEST_WAIT) * random.uniform(0.5, 1)))
     times = f"{attempts} times" if attempts > 1 else "once"
     raise NoAnswerError(f"{problem} (asked {times})", again=False)
-
-
-def backoff(first: float, repetition: int) -> float:
-    """The seconds to wait before a repetition: ``first`` before number 0, then twice as long each time, up to a minute.
-
-    They are shortened at random by up to a half, so that threads do not all call again at the same time.
-    """
-    return min(first * 2**repetition, LONGEST_WAIT) * random.uniform(0.5, 1)
 
 
 def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[tuple[T, R]]:
