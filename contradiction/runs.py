@@ -1,30 +1,39 @@
-"""Makes detectors: by training, from a recipe and data; or from another detector, by adapting it to own labels."""
+"""Makes detectors: from a recipe and data, from labelled chats of one's own, or from other detectors.
+
+:func:`train` follows a recipe, :func:`adapt` fits a detector to labelled chats, :func:`ensemble` averages predictions,
+and :func:`cascade` asks a judge where a detector is unsure.
+"""
 
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contradiction.base_detector import BaseDetector
 from contradiction.chats.messages import USUAL, Speakers
 from contradiction.data import labelled
-from contradiction.data.splits import Data
+from contradiction.data.splits import Data, fingerprint, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.evaluation.chat_calibration import Calibrated, fit
 from contradiction.evaluation.model_card import model_card, write_cards
 from contradiction.inference.base import OnBatch
-from contradiction.io.files import check_new, new_folder
+from contradiction.io.files import RECORD, check_new, new_folder, write_json
 from contradiction.labels import CONTRADICTION, NON_CONTRADICTION
-from contradiction.methods.loading import fetch, find_model, load_classifier, save_rule
+from contradiction.methods.composite import CascadeClassifier, EnsembleClassifier
+from contradiction.methods.loading import fetch, find_model, load_classifier, method_of, save_rule
 from contradiction.paths import SHIPPED
 from contradiction.training import leakage, record
 from contradiction.training.accelerators import fast_precision, processes
 from contradiction.training.recipe import Recipe, in_tables, load_recipe, require_folders
-from contradiction.training.run import Run
+from contradiction.training.run import Run, finalize
 from contradiction.training.train import train_run
 from evaluate_metric.evaluate_metric import RESAMPLES, compare, score
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 def train(
@@ -157,3 +166,85 @@ def adapt(
         if record.read(folder).get("request"):  # a checkpoint of another tool keeps its card
             model_card(folder).save(folder / "README.md")
     return Adapted(out, calibration, before, after, difference)
+
+
+def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path, calibrate: bool = True) -> Path:
+    """Copies detectors into one folder, and chooses the decision rule of their mean prediction on validation.
+
+    Each detector has one encoder: a single run or a soup. Their views may differ. Unless ``calibrate`` is false, the
+    rule of each detector calibrates its probabilities before they are averaged.
+
+    Raises:
+        InputError: the models do not fit together, they were trained on other data, or ``out`` exists.
+    """
+    folders, out = [Path(model) for model in models], Path(out)
+    names = [model.resolve().name for model in folders]
+    if len(set(names)) < max(len(names), 2):
+        raise InputError("an ensemble needs at least two model folders with different names")
+    for model in folders:
+        if method_of(model).PARTS:
+            raise InputError(f"{model}: has several checkpoints; an ensemble needs detectors with one checkpoint each")
+        if "parameters" not in record.read(model):
+            raise InputError(f"{model}: holds no detector that `cdconv train` or `python -m paper.soup` wrote")
+    runs = [record.read(model) for model in folders]
+    with merged(folders, runs, data, out) as folder:
+        for name, member in zip(names, folders, strict=True):
+            shutil.copytree(member, folder / name)
+        write_json(folder / EnsembleClassifier.MARKER, {"members": names, "calibrated": calibrate})
+        EnsembleClassifier.load(folder)  # raises InputError where labels differ
+        # The request of the first member, with the recipes of all members.
+        request = {key: value for key, value in runs[0]["request"].items() if key != "soup"}
+        request["ensemble"] = [run["request"]["recipe"] for run in runs]
+        result = {"ensemble": runs, "ancestors": leakage.ancestors(map(str, folders))}
+        record.write(folder, request=request, result=result, hardware=runs[0]["hardware"], **record.sums(runs))
+    return out
+
+
+@contextmanager
+def merged(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path, out: Path) -> Iterator[Path]:
+    """A new model folder for a combination of detectors; when the block ends, it gets its decision rule.
+
+    Raises:
+        InputError: the detectors were trained on different data, on the replies of different bots, or on other data
+            than ``data``; or ``out`` exists, or is inside the folder of a detector.
+    """
+    check_new(out, models)
+    rows = runs[0]["request"]["data"]
+    recipes = [record.recipe(run["request"]) for run in runs]
+    config, bot = recipes[0].data.config, recipes[0].data.bot
+    for model, run, recipe in zip(models, runs, recipes, strict=True):
+        if (run["request"]["data"], recipe.data.bot) != (rows, bot):
+            raise InputError(f"{model} and {models[0]}: trained on different data")
+    train, validation = (load_split(data, config, split) for split in ("train", "validation"))
+    if fingerprint(train, validation) != rows:
+        raise InputError(f"{data}: not the data that {models[0]} was trained on")
+    with new_folder(out) as folder:
+        yield folder
+        finalize(folder, of_bot(validation, bot))
+
+
+def cascade(detector: str | Path, judge: str | Path, low: float, high: float, out: str | Path, rows: "Dataset") -> Path:
+    """Copies a detector and a judge into one folder, and chooses the decision rule of the cascade on validation.
+
+    The judge is asked where the detector's probability of a contradiction is from ``low`` to ``high``. Answers that it
+    has saved are not requested again. ``rows`` is the validation split.
+
+    Raises:
+        InputError: ``out`` exists or is inside a part, a part is not a folder, or the parts do not fit together.
+    """
+    parts, out = {"detector": Path(detector), "judge": Path(judge)}, Path(out)
+    for part in parts.values():
+        if not part.is_dir():
+            raise InputError(f"{part}: no such folder")
+    check_new(out, parts.values())
+    with new_folder(out) as folder:
+        for name, part in parts.items():
+            shutil.copytree(part, folder / name)
+        marker = {"parts": list(parts), "low": round(low, 6), "high": round(high, 6)}
+        write_json(folder / CascadeClassifier.MARKER, marker)
+        # With this record, evaluations on rows that a part was trained or calibrated on report the leakage.
+        calibrated = [name for part in parts.values() for name in leakage.calibrations(record.read(part))]
+        ancestors = leakage.ancestors(map(str, parts.values()))
+        write_json(folder / RECORD, {"ancestors": ancestors, "calibrated_parts": list(dict.fromkeys(calibrated))})
+        finalize(folder, rows)
+    return out

@@ -34,8 +34,7 @@ from contradiction.io.environment import no_model_bars
 from contradiction.io.hub import model_name
 from contradiction.io.pretrained import check_finite, load_config, load_model, load_tokenizer, loading
 from contradiction.io.tables import Table
-from contradiction.training import leakage
-from contradiction.training.record import PRUNED
+from contradiction.training import leakage, record
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -57,7 +56,7 @@ def prune(
     Args:
         backbone: folder or Hub id of an encoder with a fast tokenizer of the kind Unigram.
         corpus: the texts.
-        out: the folder to write: weights as safetensors, tokenizer, and ``prune.json``, the record.
+        out: the folder to write: weights as safetensors, tokenizer, and ``run.json``, the record.
         max_pieces: the maximum number of pieces. The most frequent ones remain beside those that always remain.
         on_texts: called with the number of texts of each batch.
 
@@ -82,7 +81,9 @@ def prune(
     before = _size(model, missing)
     _prune_model(model, remaining)
     sizes = zip(("pieces", "parameters"), before, _size(model, missing), strict=True)
-    record = {
+    base = record.read(backbone).get("base_model") if Path(backbone).is_dir() else model_name(backbone)
+    changes = {
+        "base_model": base,
         "backbone": model_name(backbone),
         "ancestors": leakage.ancestors([backbone]),
         "keep": max_pieces,
@@ -93,9 +94,9 @@ def prune(
         weights = {name: value for name, value in model.state_dict().items() if name not in missing}
         model.save_pretrained(folder, state_dict=weights)
         smaller.save_pretrained(folder)
-        files.write_json(folder / PRUNED, record)
+        files.write_json(folder / files.RECORD, changes)
         manifest.write(folder)
-    return record
+    return changes
 
 
 def _load_tokenizer(backbone: str) -> "PreTrainedTokenizerBase":

@@ -11,7 +11,7 @@ from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.labels import BOTS, GROUPED, task_of
 from contradiction.training import leakage, record
-from contradiction.training.recipe import Recipe, is_recorded_folder, load_recipe, option_named
+from contradiction.training.recipe import FULL_NAMES, Recipe, is_recorded_folder, load_recipe
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -240,7 +240,7 @@ def values_of(pairs: Iterable[str]) -> dict[str, Any]:
         key, equals, value = (part.strip() for part in pair.partition("="))
         if not (key and equals and value):
             raise InputError(f"{pair!r}: must be key=value, for instance optimizer.epochs=3")
-        key = option_named(key)
+        key = FULL_NAMES.get(key, key)
         if key in VARIED:
             raise InputError(f"{pair!r}: the grid itself sets {key}")
         try:

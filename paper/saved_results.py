@@ -16,7 +16,7 @@ from contradiction.io.files import locked, new_file, read_json, write_text
 from contradiction.io.tables import as_csv
 from contradiction.labels import CHECKLISTS, CONFIGS, LABELS, task_of
 from contradiction.paths import RESULTS
-from contradiction.training import leakage, record
+from contradiction.training import record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -177,7 +177,7 @@ def _metrics_row(result: Mapping[str, Any]) -> Row:
     run = result.get("run") or {}
     row = {key: str(result[key]) for key in TEXTS if result.get(key) is not None}
     row |= {key: json.dumps(result[key], ensure_ascii=False) for key in OBJECTS if result.get(key) is not None}
-    row |= {"n": str(result["metrics"]["n"]), "seed": seeds_of(run), "leakage": leakage.of_evaluation(result) or ""}
+    row |= {"n": str(result["metrics"]["n"]), "seed": seeds_of(run), "leakage": result.get("leakage") or ""}
     for prefix, metrics in results.metrics_of(result).items():
         for figure in FIGURES:
             if figure.key in metrics:

@@ -13,8 +13,8 @@ from contradiction.errors import InputError
 from contradiction.io import manifest
 from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS, load_weights
+from contradiction.runs import merged
 from contradiction.training import record
-from contradiction.training.merging import merged
 
 if TYPE_CHECKING:
     import torch

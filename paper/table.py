@@ -8,7 +8,7 @@ from contradiction.evaluation.figures import RESAMPLES
 from contradiction.io.files import write_text
 from contradiction.io.tables import Table, as_csv, interval, percent, render
 from contradiction.labels import LABELS, task_of
-from contradiction.training.recipe import defaults, option_named
+from contradiction.training.recipe import FULL_NAMES
 from paper.cells import CURVE, METHODS, TABLES, VARIED, Cell
 from paper.paired_tests import COMPARISON, MethodRuns
 from paper.plots import Panel, curve_plot, method_plot
@@ -92,13 +92,11 @@ def write(
 def _settings(cells: Sequence[Cell]) -> dict[str, str]:
     """The recipe options in ``SHOWN``, and those without their default that the table does not vary."""
     recipes = [cell.recipe for cell in cells if cell.trained]
-    options = [recipe.options() for recipe in recipes]
+    options, given = [recipe.options() for recipe in recipes], {name for recipe in recipes for name in recipe.changed()}
     changed = [
         key
-        for key, default in defaults().items()
-        if key not in (*SHOWN, "base_model")
-        and option_named(key) not in VARIED
-        and any(values[key] != default for values in options)
+        for key, name in FULL_NAMES.items()
+        if key not in (*SHOWN, "base_model") and name in given and name not in VARIED
     ]
     values = {key: dict.fromkeys(str(option[key]) for option in options) for key in (*SHOWN, *changed)}
     return {key.replace("_", " "): " or ".join(distinct) for key, distinct in values.items() if distinct}

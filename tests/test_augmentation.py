@@ -273,7 +273,7 @@ def test_training_reads_nli_pairs_and_the_record_and_card_name_them(sample_repo,
     assert "1 pair of `nli` for each training row" in card
     assert "cdconv train run.json --nli FOLDER" in card
     again = load_recipe(folder)
-    with pytest.raises(InputError, match="read pairs of nli@.*; name it by --nli"):
+    with pytest.raises(InputError, match="nli@.* by --nli"):
         require_folders(again, "run.json")
     require_folders(again.with_changes(nli=str(pairs)), "run.json")
 

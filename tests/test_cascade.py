@@ -17,7 +17,7 @@ from contradiction.io.files import read_json, write_json
 from contradiction.labels import is_contradiction
 from contradiction.methods.composite import CascadeClassifier
 from contradiction.methods.loading import load_classifier, load_rule
-from contradiction.training.merging import cascade
+from contradiction.runs import cascade
 
 COLUMNS = ("u1", "b1", "u2", "b2")
 

@@ -16,7 +16,7 @@ from contradiction.io.files import read_json
 from contradiction.io.pretrained import load_tokenizer, load_weights
 from contradiction.methods.loading import load_classifier
 from contradiction.training import decoder_examples as examples
-from contradiction.training.decoder_objective import log_odds, losses
+from contradiction.training.decoder_examples import log_odds, losses
 from contradiction.training.decoder_trainer import examples_of, passes, train_steps
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_options import OptimizerOptions

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from accelerate import Accelerator
 from helpers.runs import TINY, train
 from numpy.testing import assert_allclose
 from scipy.special import softmax
@@ -13,13 +12,10 @@ from contradiction.evaluation.model_card import model_card
 from contradiction.io.files import read_json
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.ngrams import LinearModel
-from contradiction.training import distillation, loop, record
+from contradiction.training import loop, losses, record
 from contradiction.training.augmentation import training_rows, transfer_rows
-from contradiction.training.distillation import soft_labels
-from contradiction.training.losses import SOFT, UNLABELLED, divergence, objective
+from contradiction.training.losses import SOFT, UNLABELLED, divergence, objective, soft_labels
 from contradiction.training.recipe import Recipe
-from contradiction.training.run import Run
-from contradiction.training.run_folder import TEACHER_PROBABILITIES
 
 
 def recipe(**values):
@@ -94,14 +90,6 @@ def test_distillation_is_reproducible(quick_model, sample_repo, tmp_path):
     assert teacher.startswith("quick@"), "a teacher is recorded by its content, not its path"
 
 
-def test_soft_labels_of_other_rows_are_rejected(rows, tmp_path):
-    run = Run(recipe(teachers=["some/teacher"]), {"train": rows.select(range(5)), "validation": rows}, tmp_path / "run")
-    run.work.mkdir()
-    np.save(run.work / TEACHER_PROBABILITIES, np.full((3, 4), 0.25))
-    with pytest.raises(InputError, match=f"{TEACHER_PROBABILITIES}: .*3 rows.* 5"):
-        loop._teacher_probabilities(Accelerator(cpu=True), run)
-
-
 # Linear n-gram models as teachers, which judge only rows that they were not trained on.
 
 
@@ -140,7 +128,7 @@ def test_a_row_is_judged_by_models_not_trained_on_it(rows):
     known = LinearModel(("b2",)).fit(list(drawn), labels)
     assert np.mean(known.predict(list(drawn)) == labels) == 1
     for config in ("4-class", "4-class-grouped"):
-        soft = distillation.ngram_probabilities(lexical(config=config, view="reply-only"), drawn)
+        soft = losses.ngram_probabilities(lexical(config=config, view="reply-only"), drawn)
         assert np.mean(soft.argmax(axis=1) == labels) < 0.65
         assert_allclose(soft.sum(axis=1), 1)
         assert_allclose(soft[:, 2:], 0)  # the labels that no row has
@@ -164,8 +152,8 @@ def record_fits(recipe, rows):
             return np.full((len(judged_rows), len(self.classes_)), 1 / len(self.classes_))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distillation, "LinearModel", Looked)
-        distillation.ngram_probabilities(recipe, rows)
+        patch.setattr(losses, "LinearModel", Looked)
+        losses.ngram_probabilities(recipe, rows)
     return looked
 
 
@@ -176,13 +164,13 @@ def test_a_made_row_is_judged_by_models_trained_on_neither_of_its_sources(rows):
     assert len(read) == len(rows) + len(made)
     kinds, sources = set(), {}
     for row in rows.to_list():
-        sources.setdefault(distillation._turn(row), row["id"])
+        sources.setdefault(losses._turn(row), row["id"])
     for row, others in read:
         kinds.add(row["label"] is None)
         fitted = {other["id"] for other in others}
         assert row["id"] not in fitted
         if row["label"] is None:
-            assert sources[distillation._turn(row)] not in fitted
+            assert sources[losses._turn(row)] not in fitted
         assert len(others) > len(rows) / 2
     assert kinds == {True, False}
 
@@ -200,7 +188,7 @@ def test_in_a_grouped_split_no_model_is_trained_on_the_context_of_its_rows(rows,
 def test_rows_without_a_label_are_no_class_and_get_probabilities(rows, missing):
     texts = [f"我养了{number}只猫" for number in range(40)]
     drawn = rows_with(rows, b2=texts, u1=texts, label=[number % 2 for number in range(39)] + [missing])
-    soft = distillation.ngram_probabilities(lexical(view="reply-only"), drawn)
+    soft = losses.ngram_probabilities(lexical(view="reply-only"), drawn)
     assert_allclose(soft.sum(axis=1), 1)
     assert (soft[:, 2:] == 0).all()
 
@@ -210,15 +198,15 @@ def test_rows_without_a_label_are_no_class_and_get_probabilities(rows, missing):
 )
 def test_too_few_rows_raise_one_line(rows, labels, message):
     with pytest.raises(InputError, match=message):
-        distillation.soft_labels(lexical(), rows_with(rows, label=labels))
+        losses.soft_labels(lexical(), rows_with(rows, label=labels))
 
 
 def test_the_weight_of_the_n_gram_teacher(rows, quick_model):
     few = rows.select(range(64))
     detectors = {"teachers": [str(quick_model)], "ngram_teacher_weight": 0.0}
-    alone, ngrams = distillation.soft_labels(lexical(**detectors), few), distillation.soft_labels(lexical(), few)
+    alone, ngrams = losses.soft_labels(lexical(**detectors), few), losses.soft_labels(lexical(), few)
     assert np.abs(alone - ngrams).max() > 0.01
-    both = distillation.soft_labels(lexical(**detectors | {"ngram_teacher_weight": 0.25}), few)
+    both = losses.soft_labels(lexical(**detectors | {"ngram_teacher_weight": 0.25}), few)
     assert_allclose(both, 0.75 * alone + 0.25 * ngrams)
 
 

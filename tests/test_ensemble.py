@@ -22,8 +22,8 @@ from contradiction.io.files import read_json, write_json
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.composite import EnsembleClassifier
 from contradiction.methods.loading import load_rule, name_with_digest, save_rule
+from contradiction.runs import ensemble
 from contradiction.training import record
-from contradiction.training.merging import ensemble
 from contradiction.training.recipe import Recipe
 
 NAMES = ("flatten", "pair")
@@ -173,7 +173,7 @@ def test_the_card_names_the_origins_of_members_and_other_bots_are_rejected(membe
     run = record.read(other)
     run["request"] = with_options(run["request"], bot="eva")
     write_json(other / "run.json", run)
-    with pytest.raises(InputError, match="trained on the replies of different bots"):
+    with pytest.raises(InputError, match="trained on different data"):
         ensemble([one, other], tmp_path / "out", data=sample_repo)
     run = record.read(one)
     run["request"] = with_options(run["request"], bot="eva")

@@ -17,8 +17,8 @@ from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods.loading import load_rule
+from contradiction.runs import ensemble
 from contradiction.training import record
-from contradiction.training.merging import ensemble
 
 SIZE = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 300}
 RECIPE = {"config": "4-class", "view": "flatten", "scratch": SIZE, "epochs": 1}

@@ -151,13 +151,13 @@ def test_two_processes_train_each_stage_also_after_they_were_killed(sample_repo,
     command = ["train", recipe, "--data", sample_repo, "--out", tmp_path / "two"]
     cut = processes.start_two(*command, "--save-steps", "2")
     work = tmp_path / "two.partial"
-    position = work / "intra-sentence.partial" / "state" / "position-1.json"
+    position = work / "model" / "intra-sentence.partial" / "state" / "position-1.json"
     kept = processes.wait_for(position, *cut)
     for process in cut:
         process.kill()
     stderr = [process.communicate()[1] for process in cut]
     assert kept, stderr
-    assert not (work / "intra-sentence").exists(), "there is nothing left to resume"
+    assert not (work / "model" / "intra-sentence").exists(), "there is nothing left to resume"
     going_on = processes.start_two(*command, "--resume")
     stderr = [process.communicate(timeout=600)[1] for process in going_on]
     assert [process.returncode for process in going_on] == [0, 0], stderr

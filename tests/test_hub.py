@@ -224,10 +224,7 @@ def test_a_foreign_checkpoint_loads_offline_from_the_cache_as_it_is(hub, quick_m
         False, [Commit("plain", files | {"config.json": json.dumps(config).encode()})]
     )
     assert python(hub, tmp_path, IN_PART) is None
-    code = (
-        "from contradiction.training import record\n"
-        "record.of_model('user/tiny'); record.of_model('user/tiny', 'prune.json')\n"
-    )
+    code = "from contradiction.training import record\nrecord.of_model('user/tiny'); record.of_model('user/tiny')\n"
     done = run(hub, tmp_path, code + loaded(view="flatten"), HF_HUB_OFFLINE="1")
     assert json.loads(done.stdout.splitlines()[-1]) == {}
     lines = [line for line in done.stderr.splitlines() if "user/tiny" in line]

@@ -217,7 +217,6 @@ def recorded(folder, name, value):
     [
         ("run.json", {"base_model": OTHER, "request": {"recipe": {"model": {"backbone": "copy@0123456789ab"}}}}, OTHER),
         ("run.json", {"request": {"recipe": {"model": {"backbone": "copy@0123456789ab"}}}}, E5),
-        ("prune.json", {"backbone": OTHER}, OTHER),
         ("config.json", {}, E5),
     ],
 )
@@ -239,5 +238,5 @@ def test_a_chain_of_runs_passes_the_origin_on_and_resumes_whatever_it_is(random_
     assert "fine-tuned from one, which was made from intfloat/multilingual-e5-small" in model_card.model_card(two).text
     for other in (first.with_changes(base_model=OTHER), recipe(first.model.backbone)):
         assert train(other, data=sample_repo, out=one, resume=True) == one
-        assert run_request(other, sample_repo) == record.recorded_request(one)
+        assert run_request(other, sample_repo) == record.read(one).get("request")
         assert same_request(record.read(one)["request"], run_request(other, sample_repo))

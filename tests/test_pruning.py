@@ -174,6 +174,6 @@ def test_the_script_prints_what_pruning_saved(run, tmp_path):
     before = write(tmp_path / "in", unigram())
     (tmp_path / "corpus.txt").write_text("\n".join(CORPUS), encoding="utf-8")
     code, out, _ = run(before, "--corpus", tmp_path / "corpus.txt", "--out", tmp_path / "out", script=main)
-    record = json.loads((tmp_path / "out" / "prune.json").read_text(encoding="utf-8"))
+    record = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
     assert code == 0 and record["backbone"] == "in"
     assert f"pieces {record['pieces']['before']} {record['pieces']['after']}" in " ".join(out.split())

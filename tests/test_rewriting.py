@@ -6,10 +6,17 @@ from datasets import ClassLabel, Dataset
 
 from contradiction.data.corpora.crossed import FOLDERS, batches, read
 from contradiction.labels import CROSSED_LONG, LABELS
-from contradiction.training.augmentation import crossed_rows, rewritten
+from contradiction.training.augmentation import (
+    LONG,
+    PUNCTUATION,
+    crossed_rows,
+    neutral_sentences,
+    rewritten,
+    rewritten_rows,
+    statements,
+)
 from contradiction.training.losses import GROUP
 from contradiction.training.recipe import Recipe
-from contradiction.training.rewriting import LONG, PUNCTUATION, neutral_sentences, rewritten_rows, statements
 from contradiction.training.run import run_request
 
 UTTERANCES = ("u1", "b1", "u2", "b2")

@@ -100,9 +100,7 @@ def evaluate(
 
 def _warn_of_leakage(result: Mapping[str, Any]) -> None:
     """Writes one line to stderr if the detector was trained on the evaluated rows."""
-    from contradiction.training import leakage
-
-    if why := leakage.of_evaluation(result):
+    if why := result.get("leakage"):
         say(
             f"{result['name']} {why}: its scores are too high; they are saved with this note, and model cards and "
             "tables leave them out"

@@ -119,7 +119,7 @@ def ensemble(
     ] = True,
 ) -> None:
     """Combines detectors into one that averages their probabilities. It needs the time of all of them together."""
-    from contradiction.training.merging import ensemble
+    from contradiction.runs import ensemble
 
     ensemble(models, out, data=data, calibrate=calibrate)
     _finish_merged(out, f"an ensemble of {len(models)}", data)
@@ -162,7 +162,7 @@ def cascade(
     from contradiction.evaluation.tables import usage_table
     from contradiction.io.files import check_file, check_new, write_json
     from contradiction.methods.loading import load_classifier
-    from contradiction.training.merging import cascade
+    from contradiction.runs import cascade
 
     if json:
         check_file(json)

@@ -25,7 +25,7 @@ from contradiction.evaluation.figures import FIGURES, RESAMPLES, TASKS, measure
 from contradiction.io.files import read_json
 from contradiction.labels import LABELS, has_two_texts, task_of
 from contradiction.paths import RESULTS
-from contradiction.training import leakage, record
+from contradiction.training import record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,7 +86,7 @@ def load(
     evaluations = {place_of(result): result for result in stored}
     for path in sorted(folder.glob("*.json")):
         result = read_json(path)
-        if result.get("kind") not in KINDS or leakage.of_evaluation(result):
+        if result.get("kind") not in KINDS or result.get("leakage"):
             continue
         check(path, result)
         if wanted(result):

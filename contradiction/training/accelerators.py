@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator, PartialState
 from accelerate.tracking import get_available_trackers
-from accelerate.utils import LoggerType, parse_flag_from_env
+from accelerate.utils import parse_flag_from_env
 
 from contradiction.errors import InputError, first_line
 from contradiction.inference.torch_backend import has_bf16
@@ -37,22 +37,13 @@ def accelerator_for(recipe: "Recipe", **options: Any) -> Accelerator:
     Raises:
         InputError: the device does not support the precision.
     """
-    processes()
-    check_fp16_device(recipe)
+    device = processes().device
+    if recipe.precision == "fp16" and device.type == "cpu":  # accelerate would silently train in fp32
+        raise InputError("precision 'fp16' is for GPUs; on a CPU bf16 is the fast one, and fp32 the exact one")
     try:
         return Accelerator(mixed_precision="no" if recipe.precision == "fp32" else recipe.precision, **options)
     except ValueError as error:  # a process can have only one precision, and not every device supports all
         raise InputError(f"precision {recipe.precision!r} cannot be used here: {error}") from error
-
-
-def check_fp16_device(recipe: "Recipe") -> None:
-    """Checks the precision where accelerate itself would silently use another one.
-
-    Raises:
-        InputError: fp16 on a CPU, where accelerate trains in fp32 without a warning.
-    """
-    if recipe.precision == "fp16" and processes().device.type == "cpu":
-        raise InputError("precision 'fp16' is for GPUs; on a CPU bf16 is the fast one, and fp32 the exact one")
 
 
 def fast_precision(recipe: "Recipe") -> "Recipe":
@@ -68,37 +59,28 @@ def deterministic(enabled: bool) -> Iterator[None]:
     - On a CPU, equal runs give equal weights with and without it, on the same kind of CPU and with the same number
       of threads and the same versions.
     - On a GPU, some kernels add numbers in an order that varies between runs. Deterministic algorithms replace them
-      with slower ones, and equal runs give equal weights on the same kind of GPU. An operation without a
-      deterministic kernel stops the run.
-    - Another number of processes changes the order of sums and the dropout masks, so the weights always differ. Without
-      dropout, the curves agree up to rounding.
+      with slower ones. An operation without a deterministic kernel stops the run.
+    - Another number of processes changes the order of sums and the dropout masks, so the weights always differ.
     """
     if not enabled:
         yield
         return
     import torch
 
-    algorithms = torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    cudnn = torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark
-    # cuBLAS reads it once, at its first use in the process.
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.are_deterministic_algorithms_enabled()
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it once, at its first use
     torch.use_deterministic_algorithms(True)
-    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(algorithms, warn_only=warn_only)
-        torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = cudnn
+        torch.use_deterministic_algorithms(before)
 
 
 def check_tracker(name: str) -> None:
     """Raises InputError if accelerate knows no such tracker, or its package is not installed."""
-    known = sorted(str(logger) for logger in LoggerType if logger != LoggerType.ALL)
-    if name not in known:
-        raise InputError(f"--track {name}: no such tracker; the trackers are {', '.join(known)}")
-    if name not in map(str, get_available_trackers()):
-        raise InputError(f"--track {name}: its package is not installed; pip install {name.replace('_', '-')}")
+    installed = [str(tracker) for tracker in get_available_trackers()]
+    if name not in installed:
+        raise InputError(f"--track {name}: no tracker of accelerate that is installed; {', '.join(installed)} are")
 
 
 @contextmanager

@@ -1,94 +1,42 @@
-"""The rows that a recipe trains on: a fraction of the training split, and further rows that are made from it."""
+"""The rows that a recipe trains on: a fraction of the training split, and further rows that are made from it.
 
-from collections.abc import Iterable, Iterator, Sequence
+The replies of CDConv have 12 characters on average and at most 38, and half of them end without punctuation. A detector
+that was trained on them alone changes some decisions if a full stop is added, and misses most contradictions in the
+long replies of language models. So a recipe can also rewrite messages in ways that leave their labels as they are.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from datasets import concatenate_datasets
 
-from contradiction.conversation import read_turns
-from contradiction.data.corpora.crossed import Item, Quadruple, read_batch, training_files
+from contradiction.conversation import ASSISTANT, read_turns
+from contradiction.data.corpora.crossed import Item, Quadruple, read, read_batch, training_files
 from contradiction.data.splits import bots_of, has_label, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION, TWO_TEXTS, VIEWS, Row, windows
 from contradiction.labels import CONTRADICTION, HISTORY, NON_CONTRADICTION
 from contradiction.training.losses import GROUP, UNLABELLED
 from contradiction.training.recipe import Recipe
-from contradiction.training.rewriting import rewritten_rows, with_values
 
 if TYPE_CHECKING:
     from datasets import Dataset
     from scipy.sparse import csr_matrix
 
-
-def crossed_rows(
-    rows: "Dataset", first_group: int, seed: int, context_negatives: int = 0, batches: Sequence[str] = ()
-) -> "Dataset":
-    """The training split of the crossed chats as rows of two turns.
-
-    A row has a judged reply, the turn that holds the evidence, and the label of the reply. In a chat of several earlier
-    turns, another row has a contradicting reply, another turn drawn at random, and the label non-contradiction. A
-    detector reads a long chat through the same windows.
-
-    Args:
-        rows: rows of the training split, with the labels of 4-class or 2-class and a column ``group``.
-        first_group: the number of the first quadruple or pair in that column.
-        seed: the random seed.
-        context_negatives: for each quadruple, the number of additional rows that have a reply without its chat and no
-            contradiction, see :func:`_without_its_chat`.
-        batches: the batches to read, of ``crossed``, ``crossed-long`` and ``crossed-en``; by default all of the first.
-
-    Returns:
-        Rows with the same columns; columns that only CDConv has are None.
-
-    Raises:
-        InputError: the training split has no batch of that name.
-    """
-    draw = np.random.default_rng(seed)
-    label = rows.features["label"]
-    columns: dict[str, list[Any]] = {name: [] for name in rows.column_names}
-    try:
-        items = [item for file in training_files(batches) for item in read_batch(file)]
-    except InputError as error:
-        raise InputError(f"augmentation.crossed_batches: {error}") from None
-    quadruples = [item for item in items if isinstance(item, Quadruple)]
-    for group, item in enumerate(items, start=first_group):
-        labelled = list(_labelled_windows(item, draw))
-        if isinstance(item, Quadruple):
-            drawn = (quadruples[draw.integers(len(quadruples))] for _ in range(context_negatives))
-            labelled += [(_without_its_chat(item, other, draw), NON_CONTRADICTION) for other in drawn]
-        for window, name in labelled:
-            if name not in label.names:
-                name = CONTRADICTION
-            values = {**window, "id": -1, "group": group, "label": label.str2int(name)}
-            for column, cells in columns.items():
-                cells.append(values.get(column))
-    return type(rows).from_dict(columns, features=rows.features)
-
-
-def _labelled_windows(item: Item, draw: np.random.Generator) -> Iterator[tuple[Row, str]]:
-    for judged in item.judged():
-        turns = read_turns(judged.chat())
-        rows = [window.row for window in windows(turns, len(turns) - 1)]
-        # The last window, if the evidence is in the reply or in the last user message, which every window has.
-        place = min(item.evidence // 2, len(rows) - 1) if isinstance(item, Quadruple) else len(rows) - 1
-        yield rows[place], str(judged.label)
-        if judged.label != NON_CONTRADICTION and isinstance(item, Quadruple) and len(rows) > 1:
-            yield rows[(place + draw.integers(1, len(rows))) % len(rows)], NON_CONTRADICTION
-
-
-def _without_its_chat(item: Quadruple, other: Quadruple, draw: np.random.Generator) -> Row:
-    """A row with a reply of a quadruple, and without the messages that it could contradict.
-
-    The reply and the user message before it follow the first turn of another quadruple or nothing, or the reply alone
-    follows both turns of the other quadruple. The other quadruple may contradict the reply by chance.
-    """
-    chat, reply = ((item.a, item.reply_a), (item.b, item.reply_b))[draw.integers(2)]
-    u1, b1, u2 = (message["content"] for message in (*other.a[:2], other.a[-1]))
-    own_u2 = chat[-1]["content"]
-    rows = ({"u1": u1, "b1": b1, "u2": own_u2}, {"u1": "", "b1": "", "u2": own_u2}, {"u1": u1, "b1": b1, "u2": u2})
-    return {**rows[draw.integers(len(rows))], "b2": reply}
+CONTEXTS_PER_CHUNK = 256
+NEUTRAL_SENTENCES = Path(__file__).resolve().parents[1] / "data" / "neutral_sentences.txt"
+FULL_STOP = "。"
+PUNCTUATION = "。！？!?…~～，,；;：:"
+REPLIES = ("b1", "b2")
+# A sentence of 8 to 40 characters without the pronouns I, you, he and she.
+STATEMENT = re.compile(r"(?:(?<=[。！？])|^)[^。！？我你您咱他她]{7,39}[。！？]")
+LONG = 60  # characters
+MOST_SENTENCES = 4  # added to one reply; a sentence has 8 to 45 characters
 
 
 @dataclass(frozen=True)
@@ -133,12 +81,9 @@ def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
     return TrainingRows(made, sum(map(len, with_teacher)))
 
 
-def rewritten(rows: "Dataset", recipe: Recipe) -> "Dataset":
-    """The rows as the student reads them; the teachers read them as they are."""
-    options = recipe.augmentation
-    if options.other_endings or options.long_replies:
-        return rewritten_rows(rows, options.other_endings, options.long_replies, recipe.seed)
-    return rows
+def with_values(rows: "Dataset", columns: Mapping[str, list[Any]]) -> "Dataset":
+    """The same rows with other values in some columns."""
+    return type(rows).from_dict({**rows.to_dict(), **columns}, features=rows.features)
 
 
 def _grouped(parts: "list[Dataset]", columns: tuple[str, ...]) -> "tuple[list[Dataset], int]":
@@ -250,7 +195,73 @@ def _contradicts(pairs: "Dataset") -> list[bool]:
     ]
 
 
-CONTEXTS_PER_CHUNK = 256
+def crossed_rows(
+    rows: "Dataset", first_group: int, seed: int, context_negatives: int = 0, batches: Sequence[str] = ()
+) -> "Dataset":
+    """The training split of the crossed chats as rows of two turns.
+
+    A row has a judged reply, the turn that holds the evidence, and the label of the reply. In a chat of several earlier
+    turns, another row has a contradicting reply, another turn drawn at random, and the label non-contradiction. A
+    detector reads a long chat through the same windows.
+
+    Args:
+        rows: rows of the training split, with the labels of 4-class or 2-class and a column ``group``.
+        first_group: the number of the first quadruple or pair in that column.
+        seed: the random seed.
+        context_negatives: for each quadruple, the number of additional rows that have a reply without its chat and no
+            contradiction, see :func:`_without_its_chat`.
+        batches: the batches to read, of ``crossed``, ``crossed-long`` and ``crossed-en``; by default all of the first.
+
+    Returns:
+        Rows with the same columns; columns that only CDConv has are None.
+
+    Raises:
+        InputError: the training split has no batch of that name.
+    """
+    draw = np.random.default_rng(seed)
+    label = rows.features["label"]
+    columns: dict[str, list[Any]] = {name: [] for name in rows.column_names}
+    try:
+        items = [item for file in training_files(batches) for item in read_batch(file)]
+    except InputError as error:
+        raise InputError(f"augmentation.crossed_batches: {error}") from None
+    quadruples = [item for item in items if isinstance(item, Quadruple)]
+    for group, item in enumerate(items, start=first_group):
+        labelled = list(_labelled_windows(item, draw))
+        if isinstance(item, Quadruple):
+            drawn = (quadruples[draw.integers(len(quadruples))] for _ in range(context_negatives))
+            labelled += [(_without_its_chat(item, other, draw), NON_CONTRADICTION) for other in drawn]
+        for window, name in labelled:
+            if name not in label.names:
+                name = CONTRADICTION
+            values = {**window, "id": -1, "group": group, "label": label.str2int(name)}
+            for column, cells in columns.items():
+                cells.append(values.get(column))
+    return type(rows).from_dict(columns, features=rows.features)
+
+
+def _labelled_windows(item: Item, draw: np.random.Generator) -> Iterator[tuple[Row, str]]:
+    for judged in item.judged():
+        turns = read_turns(judged.chat())
+        rows = [window.row for window in windows(turns, len(turns) - 1)]
+        # The last window, if the evidence is in the reply or in the last user message, which every window has.
+        place = min(item.evidence // 2, len(rows) - 1) if isinstance(item, Quadruple) else len(rows) - 1
+        yield rows[place], str(judged.label)
+        if judged.label != NON_CONTRADICTION and isinstance(item, Quadruple) and len(rows) > 1:
+            yield rows[(place + draw.integers(1, len(rows))) % len(rows)], NON_CONTRADICTION
+
+
+def _without_its_chat(item: Quadruple, other: Quadruple, draw: np.random.Generator) -> Row:
+    """A row with a reply of a quadruple, and without the messages that it could contradict.
+
+    The reply and the user message before it follow the first turn of another quadruple or nothing, or the reply alone
+    follows both turns of the other quadruple. The other quadruple may contradict the reply by chance.
+    """
+    chat, reply = ((item.a, item.reply_a), (item.b, item.reply_b))[draw.integers(2)]
+    u1, b1, u2 = (message["content"] for message in (*other.a[:2], other.a[-1]))
+    own_u2 = chat[-1]["content"]
+    rows = ({"u1": u1, "b1": b1, "u2": own_u2}, {"u1": "", "b1": "", "u2": own_u2}, {"u1": u1, "b1": b1, "u2": u2})
+    return {**rows[draw.integers(len(rows))], "b2": reply}
 
 
 def transfer_rows(rows: "Dataset", times: int) -> "Dataset":
@@ -302,3 +313,76 @@ def _rows_by_key(keys: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str, i
     for number, key in enumerate(keys):
         rows.setdefault(key, []).append(number)
     return rows
+
+
+def rewritten(rows: "Dataset", recipe: Recipe) -> "Dataset":
+    """The rows as the student reads them; the teachers read them as they are."""
+    options = recipe.augmentation
+    if options.other_endings or options.long_replies:
+        return rewritten_rows(rows, options.other_endings, options.long_replies, recipe.seed)
+    return rows
+
+
+def rewritten_rows(rows: "Dataset", endings: float, long_replies: float, seed: int) -> "Dataset":
+    """The same rows with other endings and longer replies. The labels are those of the original rows.
+
+    Args:
+        rows: conversations of two turns. An absent or empty message stays as it is.
+        endings: the share of the messages whose full stop at the end is added or removed. A message with another
+            punctuation mark at the end does not change.
+        long_replies: the share of the rows in which other sentences are added to ``b1``, to ``b2`` or to both. If the
+            rows have a column ``group``, it is the share of the groups, so the rows of a group have similar lengths. A
+            reply of ``LONG`` characters or more stays as it is.
+        seed: the random seed.
+    """
+    draw = np.random.default_rng(seed)
+    columns = {name: list(rows[name]) for name in CONVERSATION if name in rows.column_names}
+    groups = np.asarray(rows[GROUP] if GROUP in rows.column_names else range(len(rows)), dtype=int)
+    is_longer = draw.random(groups.max(initial=-1) + 1) < long_replies
+    for row, group in enumerate(groups):
+        if is_longer[group]:
+            for name in (REPLIES, REPLIES[:1], REPLIES[1:])[draw.integers(3)]:
+                reply = columns[name][row] if name in columns else None
+                longer = _longer(reply or "", draw)
+                if reply and len(reply) < LONG:  # before an opening reply there is none
+                    columns[name][row] = longer
+        for messages in columns.values():
+            if draw.random() < endings and messages[row]:
+                messages[row] = _other_ending(messages[row])
+    return with_values(rows, columns)
+
+
+def _other_ending(message: str) -> str:
+    if message.endswith(FULL_STOP):
+        return message[:-1] or message
+    return message if message[-1] in PUNCTUATION else message + FULL_STOP
+
+
+def _longer(reply: str, draw: np.random.Generator) -> str:
+    """A reply with other sentences before it, after it, or on both sides."""
+    chosen = []
+    for _ in range(draw.integers(1, MOST_SENTENCES + 1)):
+        sentences = (neutral_sentences(), statements())[draw.integers(2)]
+        chosen.append(sentences[draw.integers(len(sentences))])
+    before = chosen[: draw.integers(len(chosen) + 1)]
+    after = chosen[len(before) :]
+    end = FULL_STOP if after and reply and reply[-1] not in PUNCTUATION else ""
+    return "".join([*before, reply, end, *after])
+
+
+@cache
+def neutral_sentences() -> tuple[str, ...]:
+    """Sentences that fit beside any reply, as language models write them. They were written for this project (CC0)."""
+    return tuple(NEUTRAL_SENTENCES.read_text(encoding="utf-8").splitlines())
+
+
+@cache
+def statements() -> tuple[str, ...]:
+    """Sentences of the assistant in the training split of the crossed chats, about neither the speaker nor the user."""
+    sentences: dict[str, None] = {}
+    for item in read("train"):
+        if isinstance(item, Quadruple):
+            for message in (*item.a, *item.b):
+                if message["role"] == ASSISTANT:
+                    sentences |= dict.fromkeys(STATEMENT.findall(message["content"]))
+    return tuple(sentences)

@@ -22,11 +22,9 @@ from contradiction.io import files
 from contradiction.methods.decoder import DecoderClassifier, load_reader, shape_of
 from contradiction.training import decoder_examples as examples
 from contradiction.training.accelerators import deterministic, processes
-from contradiction.training.decoder_examples import Example
-from contradiction.training.decoder_objective import WEIGHTS, losses
+from contradiction.training.decoder_examples import WEIGHTS, Example, losses
 from contradiction.training.recipe_options import OptimizerOptions
-from contradiction.training.run import Run, Trained, crossed_files
-from contradiction.training.run_folder import explain_write_errors
+from contradiction.training.run import Run, Trained, crossed_files, explain_write_errors
 
 LENGTHS = {512: 2, 1024: 1}  # tokens of a row -> the rows of a forward pass
 TOKENS = 64  # of a training row, on average: a step reads so many times the batch size of the recipe

@@ -6,11 +6,9 @@ inherited from backbones and teachers. A recipe that leaves out a bot or a part 
 that was trained on them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
-
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from contradiction.data.splits import UNNAMED
 from contradiction.errors import InputError
@@ -24,7 +22,8 @@ if TYPE_CHECKING:
 TRAIN = "train"
 
 
-class Training(BaseModel):
+@dataclass(frozen=True)
+class Training:
     """The training data of a model.
 
     Attributes:
@@ -37,8 +36,6 @@ class Training(BaseModel):
         crossed: whether the training split of the crossed chats was read too.
     """
 
-    model_config = ConfigDict(frozen=True, strict=True)
-
     config: str
     data_name: str | None = None
     model: str | None = None
@@ -47,14 +44,9 @@ class Training(BaseModel):
     seed: int | None = None
     crossed: bool = False
 
-    @field_validator("data_name", "model", "bot", "train_fraction", "seed", "crossed", mode="wrap")
-    @classmethod
-    def _or_default(cls, value: Any, check: Callable[[Any], Any], info: ValidationInfo) -> Any:
-        # An invalid value must not hide that the model was trained on the config.
-        try:
-            return check(value)
-        except ValidationError:
-            return cls.model_fields[str(info.field_name)].default
+
+TYPES = {"config": str, "data_name": str, "model": str, "bot": str, "train_fraction": float, "seed": int,
+         "crossed": bool}  # fmt: skip
 
 
 def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
@@ -65,8 +57,8 @@ def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
     Returns:
         The attributes of each :class:`Training` by name; each training once.
     """
-    all_trainings = (training for model in models for training in trainings(_record(model), model_name(model)))
-    return [training.model_dump() for training in dict.fromkeys(all_trainings)]
+    found = (training for model in models for training in trainings(record.of_model(model), model_name(model)))
+    return [asdict(training) for training in dict.fromkeys(found)]
 
 
 def sources(recipe: "Recipe") -> list[str]:
@@ -85,26 +77,27 @@ def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Trai
     """The training data of the model of a record, then of the models that it was made from; each once.
 
     For a soup or an ensemble, it is the training data of the members, which may have read different fractions of the
-    rows. A record from the Hub may hold anything: entries without a config are skipped, and other
-    invalid values count as not recorded.
+    rows. A record from the Hub may hold anything: entries without a config are skipped, and other invalid values count
+    as not recorded, so that they do not hide that the model was trained on the config.
     """
     request, entries = run.get("request"), _items(run.get("ancestors"))
     if isinstance(request, Mapping):
         recipes = (request.get("recipe"), *(recipe for kind in record.MERGED for recipe in _items(request.get(kind))))
-        names = {"data_name": request.get("data_name"), "model": model}
-        entries = [*({**_data_options(recipe), **names} for recipe in recipes), *entries]
-    found = []
-    for entry in entries:
-        with suppress(ValidationError):
-            found.append(Training.model_validate(entry))
-    yield from dict.fromkeys(found)
+        own = {"data_name": request.get("data_name"), "model": model}
+        entries = [*({**_of_recipe(recipe), **own} for recipe in recipes), *entries]
+    known = [
+        {name: entry[name] for name, kind in TYPES.items() if isinstance(entry.get(name), kind)}
+        for entry in entries
+        if isinstance(entry, Mapping)
+    ]
+    yield from dict.fromkeys(Training(**values) for values in known if "config" in values)
 
 
-def _data_options(recipe: object) -> dict[str, Any]:
+def _of_recipe(recipe: object) -> dict[str, Any]:
     """The data options, the seed, and the use of crossed chats of a recorded recipe."""
-    data, augmentation = (record.options_of(recipe, table) for table in ("data", "augmentation"))
     seed = recipe.get("seed") if isinstance(recipe, Mapping) else None
-    return {**data, "seed": seed, "crossed": augmentation.get("crossed", False)}
+    crossed = record.options_of(recipe, "augmentation").get("crossed")
+    return {**record.options_of(recipe, "data"), "seed": seed, "crossed": crossed}
 
 
 def _items(value: object) -> list[Any]:
@@ -123,10 +116,8 @@ def exposure(run: Mapping[str, Any], config: str, split: str, data_name: str | N
         data_name: the name of the data repo; None where it is unknown. Training data with another name does not count;
             training data without a name may be the same.
     """
-    for training in _of_these_rows(run, config, data_name):
-        if split == TRAIN or other_split(training.config, config):
-            return training
-    return None
+    known = _of_these_rows(run, config, data_name)
+    return next((training for training in known if split == TRAIN or other_split(training.config, config)), None)
 
 
 def describe_leakage(run: Mapping[str, Any], config: str, split: str, data_name: str | None = None) -> str | None:
@@ -142,8 +133,8 @@ def describe_leakage(run: Mapping[str, Any], config: str, split: str, data_name:
 
 def describe_crossed(run: Mapping[str, Any], split: str) -> str | None:
     """The leakage of a split of the crossed chats, in words that follow the name of the model; None without any."""
-    leak = next((training for training in trainings(run) if training.crossed), None) if split == TRAIN else None
-    if not leak:
+    leak = next((training for training in trainings(run) if training.crossed), None)
+    if not leak or split != TRAIN:
         return None
     return f"was {_made_from(leak)}trained on the training split of the crossed chats"
 
@@ -179,13 +170,6 @@ def calibrations(run: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(name for name in [*own, *of_members] if isinstance(name, str)))
 
 
-def of_evaluation(result: Mapping[str, Any]) -> str | None:
-    """The leakage of an evaluation in words; None without any. Where the file does not say, the record does."""
-    if "leakage" in result:
-        return result["leakage"] or None
-    return describe_leakage(result.get("run") or {}, str(result.get("config")), str(result.get("split")))
-
-
 def other_split(config: str, other_config: str) -> bool:
     """Whether one of two configs has the official split and the other the grouped one."""
     return config.endswith(GROUPED) != other_config.endswith(GROUPED)
@@ -198,16 +182,15 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
         InputError: one of them, or a model that it was made from, was trained on the other split of CDConv; or the
             recipe reads the replies of one bot or a fraction of the rows, and the model was trained on another part.
     """
-    part = (recipe.data.bot, recipe.data.train_fraction)
+    config, part = recipe.data.config, (recipe.data.bot, recipe.data.train_fraction)
     for name, kind in _roles(recipe):
-        run = _record(name)
-        if leak := exposure(run, recipe.data.config, "test", data_name):
-            right = f"a {GROUPED} config" if recipe.data.config.endswith(GROUPED) else f"a config without {GROUPED}"
+        run = record.of_model(name)
+        if leak := exposure(run, config, "test", data_name):
             raise InputError(
                 f"{kind} {name}: {_made_from(leak)}trained on {leak.config}, whose training split holds test rows of "
-                f"{recipe.data.config}; take one that was trained on {right}, or not on CDConv"
+                f"{config}; take one that was trained on the same split, or not on CDConv"
             )
-        for training in _of_these_rows(run, recipe.data.config, data_name) if part != (None, 1.0) else ():
+        for training in _of_these_rows(run, config, data_name) if part != (None, 1.0) else ():
             # The seed draws the rows of a fraction.
             same_rows = part[1] == 1 or training.seed == recipe.seed
             if (training.bot, training.train_fraction) != part or not same_rows:
@@ -228,7 +211,3 @@ def _of_these_rows(run: Mapping[str, Any], config: str, data_name: str | None) -
 
 def _made_from(training: Training) -> str:
     return f"made from {training.model}, which was " if training.model else ""
-
-
-def _record(model: str) -> dict[str, Any]:
-    return record.of_model(model) or record.of_model(model, record.PRUNED)

@@ -52,17 +52,11 @@ class Layout:
 
     def check_groups(self, groups: Sequence[int]) -> None:
         """Raises InputError where the rows of a process could hold a part of a group, see :class:`EpochSampler`."""
-        share = self.batch_size // self.processes
-        sizes = sorted(set(Counter(groups).values()))
-        if len(sizes) > 1:
+        share, sizes = self.batch_size // self.processes, sorted(set(Counter(groups).values()))
+        if len(sizes) > 1 or any(share % size for size in sizes):
             raise InputError(
-                f"loss.choice needs items with the same number of replies; these have from {sizes[0]} to {sizes[-1]}"
-            )
-        if sizes and share % sizes[0]:
-            raise InputError(
-                f"batch_size {self.batch_size} gives each process {share} rows (processes: {self.processes}), and "
-                f"loss.choice keeps the {sizes[0]} replies of an item together; take a multiple of "
-                f"{sizes[0] * self.processes}"
+                f"loss.choice needs items of equally many replies, of which a process reads whole ones; these have "
+                f"{' or '.join(map(str, sizes))}, and batch_size {self.batch_size} gives each process {share}"
             )
 
     @property
@@ -79,10 +73,9 @@ class Layout:
         return max(0, min(read, self.real_rows(step) - self.process * read))
 
     def scale(self, step: int) -> float:
-        """The factor for the summed loss of the real rows before ``accelerator.backward``.
+        """The factor for the summed loss of the real rows, so that the gradient is that of their mean loss.
 
-        Accelerate averages gradients over processes as if all had the same number of rows. With this factor, the
-        gradient of a step is that of the mean loss of its rows, also in a short last step.
+        Accelerate averages gradients over processes as if all had the same number of rows.
         """
         return self.processes / self.real_rows(step)
 
@@ -96,13 +89,12 @@ class EpochSampler(Sampler[int]):
         lengths: the lengths of the rows in tokens.
         batch_size: the number of rows of similar length.
         seed: the random seed.
-        groups: the number of each row's group. The rows of a group stay together, so nearly every group lies in one
-            batch, and every one where :meth:`Layout.check_groups` passes. By default each row is a group.
+        groups: the number of each row's group, by default its own. The rows of a group stay together, so nearly every
+            group lies in one batch, and every one where :meth:`Layout.check_groups` passes.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int, groups: Sequence[int] | None = None) -> None:
-        self.lengths, self.batch_size, self.seed = lengths, batch_size, seed
-        self.epoch = 0
+        self.lengths, self.batch_size, self.seed, self.epoch = lengths, batch_size, seed, 0
         members: dict[int, list[int]] = {}
         for row, group in enumerate(groups or range(len(lengths))):
             members.setdefault(group, []).append(row)
@@ -175,30 +167,22 @@ def _batch(tokenizer: "PreTrainedTokenizerBase", examples: list[dict[str, Any]])
     return batch
 
 
-def train_loader(
-    examples: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase", batch_size: int, seed: int
+def loader(
+    examples: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase", batch_size: int, seed: int | None = None
 ) -> DataLoader:
-    """Batches for training; ``set_epoch`` of the prepared loader sets their order."""
+    """Batches of examples: without a seed for evaluation, longest first.
+
+    With a seed they are for training, and ``set_epoch`` of the prepared loader sets their order.
+    """
     lengths = [len(example["input_ids"]) for example in examples]
     groups = [example[GROUP] for example in examples] if examples and GROUP in examples[0] else None
+    if seed is None:
+        examples = sorted(examples, key=lambda example: -len(example["input_ids"]))
     # Without a generator, a DataLoader draws from the global one, and the dropout masks after a resume would differ.
     return DataLoader(
         examples,  # type: ignore[arg-type]  # a list is a data set to torch, but not to its stubs
         batch_size=batch_size,
-        sampler=EpochSampler(lengths, batch_size, seed, groups),
+        sampler=None if seed is None else EpochSampler(lengths, batch_size, seed, groups),
         collate_fn=partial(_batch, tokenizer),
-        generator=Generator().manual_seed(seed),
-    )
-
-
-def evaluation_loader(
-    examples: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase", batch_size: int
-) -> DataLoader:
-    """Batches for evaluation, longest first."""
-    examples = sorted(examples, key=lambda example: -len(example["input_ids"]))
-    return DataLoader(
-        examples,  # type: ignore[arg-type]  # as above
-        batch_size=batch_size,
-        collate_fn=partial(_batch, tokenizer),
-        generator=Generator(),
+        generator=Generator().manual_seed(seed or 0),
     )

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +20,16 @@ from contradiction.labels import task_of
 from contradiction.training.accelerators import accelerator_for, tracking, tracking_folder
 from contradiction.training.accelerators import deterministic as only_deterministic
 from contradiction.training.augmentation import rewritten
-from contradiction.training.distillation import soft_labels
 from contradiction.training.initialize import initialize_model
-from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
-from contradiction.training.losses import GROUP, UNLABELLED, Objective, objective
+from contradiction.training.loaders import Layout, encode_rows, loader
+from contradiction.training.losses import GROUP, UNLABELLED, Objective, objective, soft_labels
 from contradiction.training.recipe import Recipe
-from contradiction.training.run import Run, Trained
-from contradiction.training.run_folder import (
+from contradiction.training.run import (
     TEACHER_PROBABILITIES,
     Position,
     Progress,
+    Run,
+    Trained,
     explain_write_errors,
     load_state,
     save_state,
@@ -59,9 +58,8 @@ def train_checkpoint(run: Run) -> Trained:
         log_with=run.track,
         project_config=ProjectConfiguration(logging_dir=str(run.logs or tracking_folder(run.out))),
     )
-    layout = Layout(
-        len(training.rows), recipe.optimizer.batch_size, accelerator.num_processes, accelerator.process_index
-    )
+    place = (accelerator.num_processes, accelerator.process_index)
+    layout = Layout(len(training.rows), recipe.optimizer.batch_size, *place)
     if recipe.loss.choice:
         layout.check_groups(training.rows[GROUP])
     resumed = (run.work / "state").is_dir()
@@ -99,9 +97,8 @@ def _prepare(accelerator: Accelerator, run: Run, layout: Layout) -> _Steps:
         setattr(model.config, CHINESE_ONLY_KEY, False)
     soft = _teacher_probabilities(accelerator, run) if recipe.distillation.has_teachers else None
     examples = encode_rows(rewritten(rows, recipe), recipe, tokenizer, soft)
-    batches = train_loader(examples, tokenizer, recipe.optimizer.batch_size, recipe.seed)
-    encoded = encode_rows(run.validation, recipe, tokenizer)
-    validation_batches = evaluation_loader(encoded, tokenizer, recipe.optimizer.batch_size)
+    batches = loader(examples, tokenizer, recipe.optimizer.batch_size, recipe.seed)
+    validation_batches = loader(encode_rows(run.validation, recipe, tokenizer), tokenizer, recipe.optimizer.batch_size)
     optimizer = adamw(model, recipe)
     labels = [example["labels"] for example in examples if example["labels"] != UNLABELLED]
     counts = np.bincount(labels, minlength=len(recipe.labels)).tolist()
@@ -123,10 +120,6 @@ def _teacher_probabilities(accelerator: Accelerator, run: Run) -> np.ndarray:
             np.save(stream, computed)
     accelerator.wait_for_everyone()
     probabilities: np.ndarray = np.load(cache)
-    if len(probabilities) != training.teacher_rows:
-        raise InputError(
-            f"{cache}: has {len(probabilities):,} rows, and the recipe needs {training.teacher_rows:,}; remove the run"
-        )
     return probabilities
 
 
@@ -158,21 +151,12 @@ def _train(steps: _Steps, run: Run) -> Progress:
     bar = tqdm(
         total=recipe.optimizer.epochs * layout.rows,
         initial=len(progress.epochs) * layout.rows + min(position.steps * layout.batch_size, layout.rows),
-        desc=f"training {recipe.name}",
-        unit="row",
-        dynamic_ncols=True,
-        mininterval=1,
-    )
-
-    def after_step(now: Position) -> None:
-        # The last step of an epoch is saved after validation.
-        if run.save_steps and now.steps % run.save_steps == 0 and now.steps < layout.steps:
-            save_state(accelerator, work, progress, now)
-
+        desc=f"training {recipe.name}", unit="row", dynamic_ncols=True, mininterval=1,
+    )  # fmt: skip
     with bar:
         while len(progress.epochs) < recipe.optimizer.epochs:
             epoch = len(progress.epochs)
-            loss, seconds = _one_epoch(steps, epoch, position, bar, after_step)
+            loss, seconds = _one_epoch(steps, run, progress, position, bar)
             # With few training rows, validation takes longer than the epoch, and the bar stands still.
             bar.set_description(f"validating {recipe.name}")
             scores = evaluate_epoch(accelerator, steps.model, steps.validation_batches, recipe)
@@ -184,34 +168,21 @@ def _train(steps: _Steps, run: Run) -> Progress:
             accelerator.log({"train/epoch_loss": loss, **values}, step=(epoch + 1) * layout.steps)
             if scores["macro_f1"] > progress.best_macro_f1 or recipe.optimizer.checkpoint == "last":
                 progress.best_macro_f1, progress.best_epoch = scores["macro_f1"], epoch + 1
-                _save_best(steps, run)
+                if accelerator.is_main_process:
+                    with explain_write_errors(work), files.new_folder(run.model) as folder, no_model_bars():
+                        accelerator.unwrap_model(steps.model).save_pretrained(folder)
+                        steps.tokenizer.save_pretrained(folder)
             save_state(accelerator, work, progress)
             position = Position()
     return progress
 
 
-def _save_best(steps: _Steps, run: Run) -> None:
-    """Saves the model as the best so far; the main process does so."""
-    if not steps.accelerator.is_main_process:
-        return
-    with explain_write_errors(run.work), files.new_folder(run.model) as folder, no_model_bars():
-        steps.accelerator.unwrap_model(steps.model).save_pretrained(folder)
-        steps.tokenizer.save_pretrained(folder)
-
-
-def _one_epoch(
-    steps: _Steps,
-    epoch: int,
-    position: Position,
-    bar: tqdm,
-    after_step: Callable[[Position], None],
-) -> tuple[float, float]:
-    """Trains on the rows of an epoch after ``position``; returns the mean loss of a row and the seconds."""
-    accelerator, layout = steps.accelerator, steps.layout
+def _one_epoch(steps: _Steps, run: Run, progress: Progress, position: Position, bar: tqdm) -> tuple[float, float]:
+    """Trains on the rows of the next epoch after ``position``; returns the mean loss of a row and the seconds."""
+    accelerator, layout, epoch = steps.accelerator, steps.layout, len(progress.epochs)
     steps.model.train()
     # The prepared loader counts epochs from 0, also after a resume, so it needs the number of the epoch; it passes the
-    # number to the sampler. With several processes, the loader of skip_first_batches does not, but it uses the same
-    # sampler.
+    # number to the sampler, which the loader of skip_first_batches shares.
     steps.batches.set_epoch(epoch)
     batches = accelerator.skip_first_batches(steps.batches, position.steps) if position.steps else steps.batches
     before = time.perf_counter() - position.seconds
@@ -236,7 +207,9 @@ def _one_epoch(
         rate = steps.schedule.get_last_lr()[0]
         bar.set_postfix(loss=f"{value / max(rows, 1):.3f}", lr=f"{rate:.1e}", refresh=False)
         log_step(accelerator, epoch * layout.steps + step, value / max(rows, 1), rate)
-        after_step(position)
+        # The last step of an epoch is saved after validation.
+        if run.save_steps and step % run.save_steps == 0 and step < layout.steps:
+            save_state(accelerator, run.work, progress, position)
     # Python floats, summed in the order of the processes: an interrupted epoch gives exactly the same mean.
     sums = gather_object([(position.loss, position.rows)])
     return sum(loss for loss, _ in sums) / sum(count for _, count in sums), position.seconds

@@ -1,18 +1,34 @@
-"""The training loss: of the labels, weighted or adjusted for rare classes, of ranking, and of distillation."""
+"""The training loss: of the labels, weighted or adjusted for rare classes, of ranking, of choice, and of distillation.
 
+In distillation the student learns, beside the labels, the probabilities that teachers give the training rows.
+"""
+
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from accelerate.utils import tqdm
+from scipy.special import softmax
 from torch.nn.functional import softplus
 
-from contradiction.labels import is_contradiction
+from contradiction.data.splits import ONE_BOT, has_label
+from contradiction.errors import InputError
+from contradiction.inputs.views import VIEWS
+from contradiction.labels import GROUPED, is_contradiction
+from contradiction.methods.loading import load_classifier
+from contradiction.methods.ngrams import LinearModel
+from contradiction.training import record
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from transformers import PreTrainedModel
 
     from contradiction.training.recipe import Recipe
 
+FOLDS = 8  # of the n-gram teacher
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 # The key of the teachers' probabilities in a batch.
 SOFT = "soft"
@@ -113,8 +129,7 @@ def objective(recipe: "Recipe", counts: Sequence[int]) -> Objective:
 
     Returns:
         A function from a model, its inputs, and the targets, shape (rows,), to losses, shape (rows,). The inputs may
-        contain ``SOFT``, the teachers' probabilities, shape (rows, classes); ``ALLOWED``, the possible labels, same
-        shape, which replace the targets; and ``GROUP``, shape (rows,).
+        contain ``SOFT``, shape (rows, classes); ``ALLOWED``, same shape, which replaces the targets; and ``GROUP``.
     """
     loss_of, distillation = label_loss(recipe, counts), recipe.distillation
     contradictions = torch.tensor([is_contradiction(label) for label in recipe.labels])
@@ -124,7 +139,9 @@ def objective(recipe: "Recipe", counts: Sequence[int]) -> Objective:
         logits = model(**tokens).logits
         if recipe.loss.choice:
             return choice_loss(logits, targets, inputs[GROUP])
-        allowed = inputs[ALLOWED].bool() if ALLOWED in inputs else _one_label(targets, len(recipe.labels))
+        # An unlabelled row has no possible label.
+        one = targets[:, None] == torch.arange(len(recipe.labels), device=targets.device)
+        allowed = inputs[ALLOWED].bool() if ALLOWED in inputs else one
         losses = loss_of(logits, allowed)
         if SOFT in inputs:
             weight = torch.where(allowed.any(1), distillation.weight, 1.0)
@@ -136,11 +153,6 @@ def objective(recipe: "Recipe", counts: Sequence[int]) -> Objective:
         return losses
 
     return row_losses
-
-
-def _one_label(targets: torch.Tensor, classes: int) -> torch.Tensor:
-    """The targets as possible labels, shape (rows, classes); none for an ``UNLABELLED`` row."""
-    return targets[:, None] == torch.arange(classes, device=targets.device)
 
 
 def divergence(logits: torch.Tensor, soft: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
@@ -157,3 +169,112 @@ def divergence(logits: torch.Tensor, soft: torch.Tensor, temperature: float = 1.
     teacher = (soft.float().clamp(min=1e-12).log() / temperature).log_softmax(-1)
     student = (logits.float() / temperature).log_softmax(-1)
     return temperature**2 * (teacher.exp() * (teacher - student)).sum(-1)
+
+
+def check_teachers(recipe: "Recipe", data: str) -> None:
+    """Checks that the teachers were trained on the same rows as the student.
+
+    :func:`contradiction.training.leakage.check_sources` checks the models that a teacher was made from.
+
+    Raises:
+        InputError: a teacher was trained on other rows.
+    """
+    for name in recipe.distillation.teachers:
+        fingerprint = record.of_model(name).get("request", {}).get("data", data)
+        if fingerprint != data:
+            raise InputError(f"teacher {name}: trained on other rows than the student's; train it on the same data")
+
+
+def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
+    """The mean of the teachers' probabilities, shape (rows, labels), by the student's class ids.
+
+    The mean of several models is more accurate than each of them, and a student can come close to it at the cost of one
+    model (Hinton et al., 2015, *Distilling the knowledge in a neural network*, section 2). Each teacher reads its own
+    view, at the precision of the recipe and without its decision rule. N-gram models have the weight
+    ``ngram_teacher_weight`` in the mean; they are cross-fitted, see :func:`ngram_probabilities`.
+
+    Raises:
+        InputError: a teacher cannot be loaded, or has other labels than the student.
+    """
+    weight = recipe.distillation.ngram_teacher_weight
+    mean = np.zeros((len(rows), len(recipe.labels)))
+    if recipe.distillation.teachers:
+        mean += (1 - weight) * _detector_probabilities(recipe, rows)
+    if weight:
+        mean += weight * ngram_probabilities(recipe, rows)
+    return mean
+
+
+def _detector_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
+    probabilities = []
+    for name in recipe.distillation.teachers:
+        teacher = load_classifier(name, precision=recipe.precision)
+        if not teacher.LOGITS:
+            raise InputError(f"teacher {name}: hierarchical; a teacher gives each label a probability")
+        if set(teacher.labels) != set(recipe.labels):
+            raise InputError(
+                f"teacher {name}: predicts {', '.join(teacher.labels)}; the student learns {', '.join(recipe.labels)}"
+            )
+        with tqdm(total=len(rows), desc=f"teacher {Path(name).name}", unit="row", dynamic_ncols=True) as bar:
+            logits = teacher.score(rows.to_list(), on_batch=bar.update).logits
+        order = [teacher.labels.index(label) for label in recipe.labels]
+        probabilities.append(softmax(logits, axis=1)[:, order])
+    return np.mean(probabilities, axis=0)
+
+
+def ngram_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
+    """Probabilities from n-gram models that were not fitted to the row, shape (rows, labels), by class id.
+
+    An n-gram model memorises the labels of the rows that it was fitted to. So the labelled rows are split into folds
+    (rows of one ``u1`` stay together where the config is grouped), and the model for a row is fitted to the other
+    folds. For a row of the transfer set, the model leaves out the folds of its context and of its second turn. This is
+    the cross-fitting of stacked generalization (Wolpert, 1992).
+
+    Raises:
+        InputError: there are too few rows for the folds.
+    """
+    all_rows = rows.to_list()
+    labelled = [row for row in all_rows if has_label(row["label"])]
+    try:
+        folds = _folds(labelled, grouped=recipe.data.config.endswith(GROUPED))
+    except ValueError as error:
+        raise InputError(f"ngram_teacher_weight: the rows cannot be split into {FOLDS} folds ({error})") from None
+    by_id = dict(zip((row["id"] for row in labelled), folds, strict=True))
+    # A turn of several rows belongs to the first of them, as in the transfer set.
+    by_turn = {_turn(row): fold for row, fold in zip(reversed(labelled), reversed(folds), strict=True)}
+
+    def folds_that_hold(row: Mapping[str, Any]) -> frozenset[int]:
+        # An unlabelled row of the data is in no fold. Any models will do for it, for instance those without fold 0.
+        held = {by_id.get(row["id"])} | (set() if has_label(row["label"]) else {by_turn.get(_turn(row))})
+        return frozenset(fold for fold in held if fold is not None) or frozenset((0,))
+
+    left_out = [folds_that_hold(row) for row in all_rows]
+    probabilities = np.zeros((len(all_rows), len(recipe.labels)))
+    for part in tqdm(sorted(set(left_out), key=sorted), desc="teacher n-grams", unit="model", dynamic_ncols=True):
+        targets = [number for number, folds_of_row in enumerate(left_out) if folds_of_row == part]
+        others = [row for row, fold in zip(labelled, folds, strict=True) if fold not in part]
+        labels = [row["label"] for row in others]
+        if len(set(labels)) < 2:
+            raise InputError(f"ngram_teacher_weight: {len(others)} rows have only one label; take more rows")
+        model = LinearModel(VIEWS[recipe.data.view]).fit(others, labels)
+        predicted = model.predict_proba([all_rows[number] for number in targets])
+        probabilities[np.ix_(np.array(targets), model.classes_)] = predicted
+    return probabilities
+
+
+def _folds(rows: list[dict[str, Any]], grouped: bool) -> list[int]:
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+
+    labels, contexts = [row["label"] for row in rows], [row["u1"] for row in rows]
+    kind = StratifiedGroupKFold if grouped else StratifiedKFold
+    splits = kind(FOLDS, shuffle=True, random_state=0).split(contexts, labels, contexts if grouped else None)
+    folds = np.zeros(len(rows), dtype=int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a label has fewer rows than there are folds
+        for fold, (_, members) in enumerate(splits):
+            folds[members] = fold
+    return folds.tolist()
+
+
+def _turn(row: Mapping[str, Any]) -> tuple[str, str, int]:
+    return row["u2"], row["b2"], row.get("bot", ONE_BOT)

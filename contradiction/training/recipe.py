@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -24,35 +24,17 @@ from contradiction.training.recipe_options import (
     Options,
 )
 
-# Options that go with some views, methods or labels alone, and options that have an effect only with another one.
+TEACHERS = ("distillation.teachers", "distillation.ngram_teacher_weight")
 FOR_CONVERSATIONS = (
     "data.bot", "distillation.ngram_teacher_weight", "distillation.transfer_per_row", "augmentation.nli",
     "augmentation.crossed", "augmentation.other_endings", "augmentation.long_replies",
 )  # fmt: skip
-FOR_ONE_CHECKPOINT = ("data.target", "teachers", "augmentation.context_negatives", "augmentation.crossed")
-MERGED = ("2-class", "4-class")
-FOR_LABELS: Mapping[str, Sequence[str]] = {
-    "data.target": ("4-class",),
-    "model.nli_head": tuple(CONTRADICTIONS),
-    "loss.choice": ("response",),
-    "loss.ranking": tuple(CONTRADICTIONS),
-    "augmentation.context_negatives": ("4-class",),
-    "augmentation.crossed": MERGED,
-    "augmentation.nli": MERGED,
-}
 FOR_ENCODERS = (
     "data.target", "model.base_model", "model.dropout", "model.freeze_embeddings", "model.nli_head", "model.max_length",
-    "optimizer.checkpoint", "loss.class_weights", "loss.logit_adjustment", "loss.ranking", "loss.choice", "teachers",
+    "optimizer.checkpoint", "loss.class_weights", "loss.logit_adjustment", "loss.ranking", "loss.choice", *TEACHERS,
     "augmentation.context_negatives", "augmentation.other_endings", "augmentation.long_replies",
 )  # fmt: skip
 FOR_DECODERS = ("model.num_layers", "model.lora_rank")
-NEEDS: Mapping[str, str] = {
-    "distillation.weight": "teachers",
-    "distillation.temperature": "teachers",
-    "augmentation.nli_pairs_per_row": "augmentation.nli",
-    "model.base_model": "model.backbone",
-    "model.nli_head": "model.backbone",
-}
 
 
 class Recipe(Options):
@@ -96,50 +78,52 @@ class Recipe(Options):
     def _conflicts(self) -> Iterator[str]:
         """Why options do not go together, the first reason first."""
         config, view, method = self.data.config, self.data.view, self.model.method
-        task, given = task_of(config), self._changed()
         if (method == "hierarchical") != (view == HIERARCHICAL):
-            yield (
-                f"data.view is {view!r} and model.method {method!r}; method 'hierarchical' chooses the views of its "
-                "stages itself, every other method needs a view"
-            )
+            yield f"data.view is {view!r}: method 'hierarchical' chooses its views itself, and any other needs a view"
         for kind in dict.fromkeys(TWO_TEXTS.values()):
             if (TWO_TEXTS.get(view) == kind) != config.startswith(kind):
-                views = " or ".join(view for view in TWO_TEXTS if TWO_TEXTS[view] == kind)
-                yield f"data.view {view!r} does not read data.config {config!r}; {views} goes with {kind} configs"
-        if method == "hierarchical" and task != "4-class":
-            yield f"data.config {config!r} has no categories for the stages; allowed are 4-class, 4-class-grouped"
-        for name in given:
-            if view in TWO_TEXTS and name in FOR_CONVERSATIONS:
-                yield f"{name} is for conversations; the view {view} reads two texts"
-            if method == "hierarchical" and name in FOR_ONE_CHECKPOINT:
-                yield f"{name} is for one checkpoint; method 'hierarchical' trains one for each category"
-            if name in (FOR_ENCODERS if method == "decoder" else FOR_DECODERS):
-                yield f"{name} has no effect with the method {method!r}; remove it"
-            if task not in (tasks := FOR_LABELS.get(name, (task,))):
-                yield f"{name} needs the labels of {' or '.join(tasks)}; data.config is {config!r}"
-            if (needed := NEEDS.get(name)) and needed not in given:
-                yield f"{name} has no effect without {needed}; remove it"
-        if method == "decoder" and (view != "flatten" or task != "4-class" or self.model.backbone is None):
-            yield "method 'decoder' needs data.view 'flatten', four classes, and model.backbone"
-        if "distillation.ngram_teacher_weight" in given and self.data.target:
-            yield "distillation.ngram_teacher_weight needs all labels of the config; remove data.target"
-        yield from self._conflicts_of_choice()
+                yield f"data.view {view!r} does not read data.config {config!r}"
+        if method == "decoder" and (view != "flatten" or self.model.backbone is None):
+            yield "method 'decoder' needs data.view 'flatten' and model.backbone"
+        if self.loss.choice and self.optimizer.checkpoint == "best":
+            yield 'loss.choice compares replies, and macro-F1 judges each alone; set optimizer.checkpoint to "last"'
+        given = self.changed()
+        for name, why in self._without_effect():
+            if name in given:
+                yield f"{name} {why}"
 
-    def _conflicts_of_choice(self) -> Iterator[str]:
-        loss = self.loss
-        if loss.choice and self.optimizer.checkpoint == "best":
-            yield (
-                "loss.choice compares replies, so macro-F1 over single replies cannot choose an epoch; set "
-                'optimizer.checkpoint to "last"'
-            )
-        if loss.choice and (loss.class_weights or loss.logit_adjustment or self.distillation.has_teachers):
-            yield "loss.choice is the whole loss; remove class_weights, logit_adjustment and teachers"
+    def _without_effect(self) -> Iterator[tuple[str, str]]:
+        """The options that do nothing beside the other options, each with the reason."""
+        task, method, teachers = task_of(self.data.config), self.model.method, self.distillation.has_teachers
+        for applies, names, why in (
+            (self.data.view in TWO_TEXTS, FOR_CONVERSATIONS, "is for conversations, and the view reads two texts"),
+            (method == "hierarchical", ("data.target", *TEACHERS, "augmentation.context_negatives",
+                                        "augmentation.crossed"), "is for one checkpoint, and the method trains three"),
+            (method == "decoder", FOR_ENCODERS, "has no effect with the method 'decoder'"),
+            (method != "decoder", FOR_DECODERS, f"has no effect with the method {method!r}"),
+            (task != "4-class", ("data.target", "augmentation.context_negatives"), "needs the labels of 4-class"),
+            (task != "4-class", ("model.method",), f"{method!r} needs the labels of 4-class"),
+            (task not in ("2-class", "4-class"), ("augmentation.crossed", "augmentation.nli"),
+             "needs the labels of 2-class or 4-class"),
+            (task not in CONTRADICTIONS, ("model.nli_head", "loss.ranking"), "needs labels of contradictions"),
+            (task != "response", ("loss.choice",), "needs the labels of response"),
+            (self.loss.choice, ("loss.class_weights", "loss.logit_adjustment", *TEACHERS),
+             "has no effect with loss.choice, which is the whole loss"),
+            (self.data.target, ("distillation.ngram_teacher_weight",), "needs all labels, without data.target"),
+            (not teachers, ("distillation.weight", "distillation.temperature", "distillation.transfer_per_row"),
+             "has no effect without teachers"),
+            (not self.augmentation.nli, ("augmentation.nli_pairs_per_row",), "has no effect without augmentation.nli"),
+            (not self.augmentation.crossed, ("augmentation.crossed_batches",),
+             "has no effect without augmentation.crossed"),
+            (not self.model.backbone, ("model.base_model", "model.nli_head"), "has no effect without model.backbone"),
+        ):  # fmt: skip
+            if applies:
+                yield from ((name, why) for name in names)
 
-    def _changed(self) -> list[str]:
+    def changed(self) -> set[str]:
         """The full names of the options that do not have their default."""
-        standard = defaults()
-        changed = [option_named(key) for key, value in self.options().items() if value != standard.get(key)]
-        return [*changed, "teachers"] if self.distillation.has_teachers else changed
+        values = self.model_dump(exclude_defaults=True)
+        return {f"{table}.{option}" for table in values.keys() & TABLES.keys() for option in values[table]}
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -163,7 +147,7 @@ class Recipe(Options):
 
     def recorded(self) -> dict[str, Any]:
         """The values that the record of a run stores: those that identify a run."""
-        of_decoders = () if self.model.method == "decoder" else (name.rpartition(".")[2] for name in FOR_DECODERS)
+        of_decoders = {"num_layers", "lora_rank"} if self.model.method != "decoder" else set[str]()
         return self.model_dump(exclude={"model": {"base_model", *of_decoders}})
 
     @classmethod
@@ -173,8 +157,7 @@ class Recipe(Options):
         Raises:
             InputError: an unknown name, or a value out of range.
         """
-        changes = {option_named(key): value for key, value in options.items()}
-        return validated(in_tables(changes), f"recipe {options.get('name', '')}".rstrip())
+        return validated(in_tables(options), f"recipe {options.get('name', '')}".rstrip())
 
     def with_changes(self, **options: Any) -> "Recipe":
         """The same recipe with other values, by their bare names; None does not change a value.
@@ -184,32 +167,19 @@ class Recipe(Options):
         Raises:
             InputError: an unknown name, or a value out of range.
         """
-        changes = {option_named(key): value for key, value in options.items() if value is not None}
-        values = self.model_dump()
-        if "model.backbone" in changes:
+        changes = in_tables({key: value for key, value in options.items() if value is not None})
+        values, model = self.model_dump(), changes.get("model", {})
+        if "backbone" in model:
             values["model"] |= {"scratch": None, "base_model": None}
-        if changes.get("model.method") == "hierarchical":
+        if model.get("method") == "hierarchical":
             del values["data"]["view"]
         return validated(in_tables(values, changes), f"recipe {self.name}")
 
 
-TOP_LEVEL = tuple(key for key in Recipe.model_fields if key not in TABLES)
-
-
-def option_named(key: str) -> str:
-    """The full name of an option, with its table: ``epochs`` -> ``optimizer.epochs``; full names do not change.
-
-    Raises:
-        InputError: there is no such option.
-    """
-    known = full_names()
-    bare = key.rpartition(".")[2]
-    if key in known.values():
-        return key
-    if "." not in key and key in known:
-        return known[key]
-    hint = f"did you mean {known[bare]}?" if bare in known else f"the options are {', '.join(known.values())}"
-    raise InputError(f"{key!r}: a recipe has no such option; {hint}")
+# Bare name -> full name of each option: epochs -> optimizer.epochs.
+FULL_NAMES = {key: key for key in Recipe.model_fields if key not in TABLES} | {
+    option: f"{table}.{option}" for table, options in TABLES.items() for option in options.model_fields
+}
 
 
 def is_recorded_folder(checkpoint: str | None) -> bool:
@@ -226,19 +196,7 @@ def validated(values: Mapping[str, Any], where: str) -> Recipe:
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:
-        raise InputError(f"{where}: {describe(error)}") from None
-
-
-def full_names() -> dict[str, str]:
-    """Bare name -> full name of each option."""
-    in_tables = {option: f"{table}.{option}" for table, options in TABLES.items() for option in options.model_fields}
-    return {key: key for key in TOP_LEVEL} | in_tables
-
-
-def defaults() -> dict[str, Any]:
-    """Bare name -> default of each option that has one."""
-    fields = [*Recipe.model_fields.items(), *(item for table in TABLES.values() for item in table.model_fields.items())]
-    return {key: field.default for key, field in fields if key not in TABLES and not field.is_required()}
+        raise InputError(f"{where}: {_describe(error)}") from None
 
 
 def in_tables(*parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,10 +204,9 @@ def in_tables(*parts: Mapping[str, Any]) -> dict[str, Any]:
 
     What is no option stays where it is, so that validation names it.
     """
-    known = full_names()
     placed: dict[str, Any] = {}
     for key, value in (item for part in parts for item in part.items()):
-        table, _, option = known.get(key, key).rpartition(".")
+        table, _, option = FULL_NAMES.get(key, key).rpartition(".")
         if table in TABLES:
             placed.setdefault(table, {})[option] = value
         elif key in TABLES and isinstance(value, Mapping):
@@ -259,14 +216,14 @@ def in_tables(*parts: Mapping[str, Any]) -> dict[str, Any]:
     return placed
 
 
-def describe(error: "ValidationError") -> str:
+def _describe(error: "ValidationError") -> str:
     """The first error: its key with the table, and what would be right."""
     first: Any = error.errors(include_url=False)[0]
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         table = key.rpartition(".")[0]
-        known = TABLES[table].model_fields if table in TABLES else [*TOP_LEVEL, *(f"[{name}]" for name in TABLES)]
-        return f"{key} is not an option; " + (f"[{table}] has " if table else "a recipe has ") + ", ".join(known)
+        known = TABLES[table].model_fields if table in TABLES else FULL_NAMES.values()
+        return f"{key} is not an option; the options are {', '.join(known)}"
     if first["type"] == "missing":
         return f"{key} is missing"
     message = first["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
@@ -295,8 +252,7 @@ def load_recipe(path: str | Path | Mapping[str, Any]) -> Recipe:
             value.
     """
     if isinstance(path, Mapping):
-        where = f"recipe {path.get('name', '')}".rstrip()
-        return validated(in_tables(path), where)
+        return Recipe.of(**path)
     file = Path(path)
     if not file.is_file():
         file = recipe_files().get(str(path), file)
@@ -311,15 +267,14 @@ def load_recipe(path: str | Path | Mapping[str, Any]) -> Recipe:
 
 def require_folders(recipe: Recipe, where: str) -> None:
     """Raises InputError where a recipe names a folder by its digest: only the user knows where that folder is."""
-    backbone, teachers, nli = recipe.model.backbone, recipe.distillation.teachers, recipe.augmentation.nli
-    if is_recorded_folder(backbone):
-        raise InputError(f"{where}: started from {backbone}, a folder's name and digest; name it by --backbone")
-    if recorded := [teacher for teacher in teachers if is_recorded_folder(teacher)]:
-        several = len(teachers) > 1
-        remedy = f"name all {len(teachers)} by --teacher, in this order" if several else "name it by --teacher"
-        raise InputError(f"{where}: distilled from {', '.join(recorded)}, a folder's name and digest; {remedy}")
-    if is_recorded_folder(nli):
-        raise InputError(f"{where}: read pairs of {nli}, a folder's name and digest; name it by --nli")
+    for option, names in (
+        ("backbone", [recipe.model.backbone]),
+        ("teacher", recipe.distillation.teachers),
+        ("nli", [recipe.augmentation.nli]),
+    ):
+        if any(map(is_recorded_folder, names)):
+            named = ", ".join(map(str, names))
+            raise InputError(f"{where}: made from {named}, a folder's name and digest; name the folder by --{option}")
 
 
 def _of_toml(file: Path) -> dict[str, Any]:
@@ -348,9 +303,8 @@ def _of_record(file: Path) -> dict[str, Any]:
     request = run.get("request")
     if not isinstance(request, dict) or not isinstance(request.get("recipe"), dict):
         raise InputError(f"{file}: not the record of a run, it holds no recipe; `cdconv train` writes one")
-    for kind, command in {"ensemble": "cdconv ensemble", "soup": "python -m paper.soup"}.items():
-        if kind in request:
-            raise InputError(f"{file}: of {len(request[kind])} runs; train each of them, then use `{command}`")
+    if {"ensemble", "soup"} & request.keys():
+        raise InputError(f"{file}: of several runs; train each of them, then combine them again")
     values: dict[str, Any] = request["recipe"]
     if isinstance(model := values.get("model"), dict):
         values = {**values, "model": {**model, "base_model": run.get("base_model")}}

@@ -1,10 +1,9 @@
 """The tables of a recipe: every option, its default, and the values it may take."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from contradiction.inputs.views import HIERARCHICAL, VIEWS
 from contradiction.labels import BOTS, CATEGORIES, CONFIGS
@@ -14,13 +13,17 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 Strength = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 LearningRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-# The values of options that name parts of the data set.
-ALLOWED: Mapping[str, Sequence[str]] = {
-    "data.config": CONFIGS,
-    "data.view": (*VIEWS, HIERARCHICAL),
-    "data.target": CATEGORIES,
-    "data.bot": BOTS,
-}
+
+def one_of(names: Iterable[str]) -> AfterValidator:
+    """Allows only these names."""
+    allowed = tuple(names)
+
+    def check(name: str) -> str:
+        if name not in allowed:
+            raise ValueError(f"allowed are {', '.join(allowed)}")
+        return name
+
+    return AfterValidator(check)
 
 
 class Options(BaseModel):
@@ -42,19 +45,11 @@ class DataOptions(Options):
             :func:`contradiction.training.augmentation.fraction_of`.
     """
 
-    config: str
-    view: str
-    target: str | None = None
-    bot: str | None = None
+    config: Annotated[str, one_of(CONFIGS)]
+    view: Annotated[str, one_of([*VIEWS, HIERARCHICAL])]
+    target: Annotated[str, one_of(CATEGORIES)] | None = None
+    bot: Annotated[str, one_of(BOTS)] | None = None
     train_fraction: float = Field(default=1.0, gt=0, le=1)
-
-    @field_validator("view", "config", "target", "bot")
-    @classmethod
-    def _is_known(cls, value: str | None, info: ValidationInfo) -> str | None:
-        allowed = ALLOWED[f"data.{info.field_name}"]
-        if value is not None and value not in allowed:
-            raise ValueError(f"allowed are {', '.join(allowed)}")
-        return value
 
 
 class ScratchOptions(Options):
@@ -84,9 +79,7 @@ class ModelOptions(Options):
         method: ``checkpoint`` fine-tunes one encoder, ``hierarchical`` one for each category, on the view of that name.
             ``decoder`` trains adapters for a causal language model, see ``contradiction.training.decoder_trainer``.
         backbone: Hub id or folder of a pre-trained encoder, or of a chat model for the method decoder.
-        base_model: Hub id of the original model, if the backbone is a local copy or a pruned form of it. The model card
-            names it, unless the folder of the backbone has a record, see ``contradiction.training.record``. The option
-            does not make two runs different.
+        base_model: Hub id of the model that a local backbone is a copy or a pruned form of, for the model card.
         scratch: the size of an encoder with random weights, instead of a backbone.
         dropout: replaces the dropout rate of the backbone.
         freeze_embeddings: do not train the token embeddings. Rare tokens then keep their embeddings, and a step is
@@ -94,13 +87,13 @@ class ModelOptions(Options):
         nli_head: start the classification head from that of the backbone, an NLI model, see
             ``contradiction.training.initialize``.
         max_length: the maximum number of tokens; longer inputs are cut from the left.
-        num_layers: the method decoder uses so many layers of the backbone, from the first; by default all.
-        lora_rank: the rank of the adapters of the method decoder.
+        num_layers, lora_rank: of the method decoder: so many layers of the backbone, from the first, by default all;
+            and the rank of the adapters.
     """
 
     method: Literal["checkpoint", "hierarchical", "decoder"] = "checkpoint"
     backbone: str | None = None
-    base_model: str | None = None
+    base_model: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")] | None = None
     scratch: ScratchOptions | None = None
     dropout: Fraction | None = None
     freeze_embeddings: bool = False
@@ -108,13 +101,6 @@ class ModelOptions(Options):
     max_length: int = Field(default=256, ge=8)
     num_layers: Count | None = None
     lora_rank: Count = 16
-
-    @field_validator("base_model")
-    @classmethod
-    def _is_a_hub_id(cls, name: str | None) -> str | None:
-        if name is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
-            raise ValueError("must be a Hub id, for instance intfloat/multilingual-e5-small")
-        return name
 
     @model_validator(mode="after")
     def _has_one_start(self) -> Self:
@@ -158,8 +144,7 @@ class LossOptions(Options):
         ranking: the weight of a ranking loss over the rows of a context or a crossed quadruple. These are then read in
             one batch.
         choice: choose among the replies to one chat by one softmax over them, instead of judging each by itself. The
-            rows of an item (column ``source``) are read in one batch, by one process, so the batch of each process must
-            be a multiple of their number.
+            batch of each process must be a multiple of their number.
     """
 
     class_weights: Literal["balanced"] | None = None
@@ -173,13 +158,12 @@ class DistillationOptions(Options):
 
     Attributes:
         teachers: folders or Hub ids of trained detectors with the same labels; the student learns the mean of their
-            probabilities, see ``contradiction.training.distillation``.
-        ngram_teacher_weight: the weight of a linear model of n-grams in that mean, see
-            ``contradiction.training.distillation``; 1 where there are no other teachers.
+            probabilities, see :func:`contradiction.training.losses.soft_labels`.
+        ngram_teacher_weight: the weight of a linear model of n-grams in that mean; 1 where there are no other teachers.
         weight: the weight of the teachers in the loss; the labels have the rest.
         temperature: softens the probabilities of teacher and student.
-        transfer_per_row: the number of unlabelled conversations to make from parts of each training row, which the
-            student learns only from its teachers, see ``contradiction.training.augmentation``.
+        transfer_per_row: the number of unlabelled conversations to make for each training row, which the student learns
+            only from its teachers, see :func:`contradiction.training.augmentation.transfer_rows`.
     """
 
     teachers: list[str] = []
@@ -193,8 +177,6 @@ class DistillationOptions(Options):
         if self.ngram_teacher_weight and bool(self.teachers) == (self.ngram_teacher_weight == 1):
             right = "below 1, because the other teachers have the rest" if self.teachers else "1 without other teachers"
             raise ValueError(f"ngram_teacher_weight {self.ngram_teacher_weight:g} must be {right}")
-        if self.transfer_per_row and not self.has_teachers:
-            raise ValueError("transfer_per_row makes rows without labels; name teachers to learn them from")
         return self
 
     @property
@@ -204,20 +186,17 @@ class DistillationOptions(Options):
 
 
 class AugmentationOptions(Options):
-    """The table ``[augmentation]``: labelled rows in addition to those of the training split.
+    """The table ``[augmentation]``: further rows, see ``contradiction.training.augmentation``.
 
     Attributes:
-        nli: a data repo that ``cdconv data nli`` wrote; its pairs become conversations, see
-            ``contradiction.training.augmentation``.
+        nli: a data repo that ``cdconv data nli`` wrote; its pairs become conversations.
         nli_pairs_per_row: the number of pairs for each training row.
         context_negatives: the number of copies of each row labelled history, with the first turn of another row and the
-            label non-contradiction, and as many rows for each crossed quadruple, see
-            ``contradiction.training.augmentation``.
-        crossed: read the training split of the crossed chats too, see ``contradiction.training.augmentation``.
+            label non-contradiction, and as many rows for each crossed quadruple.
+        crossed: read the training split of the crossed chats too.
         crossed_batches: only these batches of the training splits of ``crossed``, ``crossed-long`` and ``crossed-en``;
             by default all of ``crossed``, and for the method decoder all.
-        other_endings: the share of the messages whose full stop at the end is added or removed, see
-            ``contradiction.training.rewriting``.
+        other_endings: the share of the messages whose full stop at the end is added or removed.
         long_replies: the share of the rows in which other sentences are added to replies; with crossed chats or a
             ranking loss, the share of the groups of rows.
     """
@@ -229,12 +208,6 @@ class AugmentationOptions(Options):
     crossed_batches: list[str] = []
     other_endings: float = Field(default=0, ge=0, le=1)
     long_replies: float = Field(default=0, ge=0, le=1)
-
-    @model_validator(mode="after")
-    def _batches_are_of_the_crossed_chats(self) -> Self:
-        if self.crossed_batches and not self.crossed:
-            raise ValueError("crossed_batches chooses among the crossed chats; set crossed = true")
-        return self
 
 
 TABLES: Mapping[str, type[Options]] = {

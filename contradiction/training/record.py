@@ -1,8 +1,6 @@
 """``run.json``: the request of a run, its results, and the hardware and versions that it used.
 
-Which keys a record has depends on the method.
-
-Keys:
+Keys, of which some depend on the method:
     request: ``recipe``; ``data``, the fingerprint of the rows; ``data_name``, the name of their data repo; for some
         recipes the fingerprints ``nli``, ``crossed``, ``crossed-long``, ``crossed-en``; of a soup or an ensemble also
         the recipes of the members.
@@ -15,14 +13,11 @@ Keys:
     processes: the number of processes that trained together.
     languages: the codes of the languages of the data, unless it is Chinese alone.
     base_model: the Hub id of the model that the backbone was made from; None where it is unknown.
-    ancestors: the training data of the backbone, the teachers, and the models that these were made from; see
-        ``contradiction.training.leakage.ancestors``.
+    ancestors: the training data of the models that it was made from, see ``contradiction.training.leakage``.
     rule_kept: why the decision rule was not chosen on validation, in words that follow the name of the model.
-    calibrated_on: the names of the labelled chats that the decision rule was fitted to; see
-        ``contradiction.training.leakage.describe_calibration``.
+    calibrated_on: the names of the labelled chats that the decision rule was fitted to.
     calibrated_parts: the same for the parts of a cascade.
-    minutes, parameters: the time of the training and the number of weights; for a hierarchical model
-        or an ensemble, the sums over its parts.
+    minutes, parameters: the time of the training and the number of weights, summed over stages or members.
     hardware, versions, commit: the device, the versions of Python and the libraries, and the commit of the code.
     note, corpora: written by hand for published models: a remark, and the corpora of the NLI stage.
 """
@@ -31,7 +26,7 @@ import logging
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -44,42 +39,39 @@ from contradiction.training.recipe import Recipe, validated
 
 CALIBRATED_ON, RULE_KEPT = "calibrated_on", "rule_kept"
 MERGED = ("soup", "ensemble")  # keys with the records of the members, and in a request with their recipes
-DECODER = "decoder.json"  # the description of a causal detector
-PRUNED = "prune.json"  # the record of a backbone with a pruned vocabulary
 PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
 
 
-def read(folder: str | Path, name: str = RECORD) -> dict[str, Any]:
+def read(folder: str | Path) -> dict[str, Any]:
     """The record of a model folder; empty without one."""
-    file = Path(folder) / name
+    file = Path(folder) / RECORD
     return _if_record(read_json(file)) if file.is_file() else {}
 
 
-def of_model(model: str | Path, name: str = RECORD) -> dict[str, Any]:
+def of_model(model: str | Path) -> dict[str, Any]:
     """The record of a model, a folder or a Hub id; empty without one, and where the Hub cannot be reached.
 
     A warning says that the Hub could not be reached.
     """
     if Path(model).is_dir():
-        return read(model, name)
+        return read(model)
     try:
-        file = fetch_file(str(model), name)
+        file = fetch_file(str(model), RECORD)
+        return _if_record(read_json(file)) if file else {}
     except HubUnavailableError:
         _warn_once(str(model))
-        return {}
-    try:
-        return _if_record(read_json(file)) if file else {}
     except InputError:  # a file of that name that is no record
-        return {}
+        pass
+    return {}
 
 
 def _if_record(values: dict[str, Any]) -> dict[str, Any]:
-    """A record; empty for another object, which a file of that name from the Hub may hold."""
+    """A record; empty for another object, which a file of that name may hold."""
     return values if is_record(values) else {}
 
 
 def is_record(values: object) -> bool:
-    """Whether a value has the form of a record: a file of that name from elsewhere may hold anything."""
+    """Whether a value has the form of a record."""
     if not isinstance(values, dict) or not isinstance(request := values.get("request", {}), dict):
         return False
     lists = [values.get(kind, []) for kind in MERGED]
@@ -111,11 +103,6 @@ def write_calibrated_on(folder: str | Path, data_name: str | None) -> None:
         run[CALIBRATED_ON] = list(dict.fromkeys([*before, data_name]))
     if data_name or before or kept:
         write_json(Path(folder) / RECORD, run)
-
-
-def recorded_request(folder: str | Path) -> dict[str, Any] | None:
-    """The request of the run of a folder; None without a record."""
-    return read(folder).get("request")
 
 
 def recipe(request: Mapping[str, Any]) -> Recipe:
@@ -160,14 +147,6 @@ def _versions() -> dict[str, str]:
     return {name: version(name) for name in PACKAGES}
 
 
-def write_ensemble(folder: str | Path, runs: Sequence[dict[str, Any]], ancestors: Sequence[dict[str, Any]]) -> None:
-    """Writes the record of an ensemble: the request of the first member, plus the recipes of all members."""
-    request = {key: value for key, value in runs[0]["request"].items() if key != "soup"}
-    request["ensemble"] = [run["request"]["recipe"] for run in runs]
-    result = {"ensemble": list(runs), "ancestors": list(ancestors)}
-    write(folder, request=request, result=result, hardware=runs[0]["hardware"], **sums(runs))
-
-
 def sums(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The time and the number of weights of several runs together."""
     return {key: sum(run[key] for run in runs) for key in ("minutes", "parameters")}
@@ -206,16 +185,14 @@ def commit() -> str | None:
 def base_model_of_recipe(recipe: Recipe) -> str | None:
     """The Hub id of a recipe's backbone, or of the model that the backbone was made from; None where it is unknown.
 
-    A folder that training or pruning wrote has a record, which names its base model. So does a causal detector.
-    The ``base_model`` of the recipe is used only for other folders.
+    A folder that training or pruning wrote has a record, which names its base model; for other folders, the recipe can.
     """
     if not recipe.model.backbone:
         return None
     folder = Path(recipe.model.backbone)
     if not folder.is_dir():
         return _hub_id(recipe.model.backbone)
-    named = read(folder, PRUNED).get("backbone") or read(folder, DECODER).get("base")
-    return base_model_of_run(read(folder)) or _hub_id(named) or recipe.model.base_model
+    return base_model_of_run(read(folder)) or recipe.model.base_model
 
 
 def base_model_of_run(run: Mapping[str, Any]) -> str | None:
@@ -225,7 +202,7 @@ def base_model_of_run(run: Mapping[str, Any]) -> str | None:
 
 
 def _hub_id(backbone: str | None) -> str | None:
-    # For a folder, a record has its name and digest; older records have its path.
+    # A record names a folder by its name and digest.
     if backbone and backbone.count("/") == 1 and not backbone.startswith(".") and not Path(backbone).exists():
         return split_revision(backbone)[0]
     return None

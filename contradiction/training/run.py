@@ -1,10 +1,19 @@
-"""A run: what is trained, on what, and where; and what a trainer gives back."""
+"""A run: what is trained, on what, and where; its working folder, and its saved state.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+The working folder has ``run.json`` with the request, the ``model`` so far, and a folder ``state``: what ``accelerate``
+saves (weights, optimizer, schedule, random states), ``progress.json``, and, inside an epoch, a ``position-N.json`` for
+each process. A run continues from it as if it had never stopped.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from safetensors import SafetensorError
 
 from contradiction.data.corpora.crossed import FOLDERS, batch_files, digest, training_files
 from contradiction.data.splits import (
@@ -18,17 +27,23 @@ from contradiction.data.splits import (
     name_of,
     of_bot,
 )
-from contradiction.errors import InputError
+from contradiction.decision import FEWEST, NO_RULE, Rule
+from contradiction.errors import InputError, first_line
 from contradiction.inputs.views import VIEWS
+from contradiction.io import files
 from contradiction.io.hub import revision
-from contradiction.labels import CROSSED
-from contradiction.methods.loading import name_with_digest
+from contradiction.labels import CONTRADICTIONS, CROSSED, WITHOUT_RULE, is_contradiction, task_of_labels
+from contradiction.methods.base import Classifier
+from contradiction.methods.loading import calibrate, load_classifier, name_with_digest, save_rule, write_manifests
 from contradiction.training import leakage, record
 from contradiction.training.augmentation import TrainingRows, labelled_rows, training_rows
 from contradiction.training.recipe import Recipe
 
 if TYPE_CHECKING:
+    from accelerate import Accelerator, PartialState
     from datasets import Dataset
+
+TEACHER_PROBABILITIES = "teachers.npy"  # the cache in the working folder of a run
 
 
 @dataclass(frozen=True)
@@ -75,12 +90,7 @@ class Run:
 
     @cached_property
     def splits(self) -> dict[str, "Dataset"]:
-        """The whole training and validation split of the recipe's config.
-
-        Raises:
-            InputError: a validation row has no label, a column that the recipe reads is missing, or the recipe's bot
-                has no rows.
-        """
+        """The whole training and validation split of the recipe's config, see :func:`load_splits`."""
         return load_splits(self.recipe, self.data)
 
     @cached_property
@@ -106,25 +116,28 @@ class Run:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a trainer did. The model lies in :attr:`Run.model`, or in ``folder``.
+    """What a trainer did. The model lies in :attr:`Run.model`.
 
     Attributes:
         parameters: the number of weights.
         minutes: the time of training.
         device: where it was trained.
         result: what the record of the run has besides, by key; see ``contradiction.training.record``.
-        folder: where the model lies, if not in :attr:`Run.model`.
     """
 
     parameters: int
     minutes: float
     device: str = "cpu"
     result: Mapping[str, Any] = field(default_factory=dict)
-    folder: Path | None = None
 
 
 def load_splits(recipe: Recipe, data: Data) -> dict[str, "Dataset"]:
-    """The splits of :attr:`Run.splits`."""
+    """The training and validation split of a recipe's config.
+
+    Raises:
+        InputError: a validation row has no label, a column that the recipe reads is missing, or the recipe's bot has no
+            rows.
+    """
     config = recipe.data.config
     rows = {"train": load_split(data, config, "train"), "validation": load_labelled_split(data, config, "validation")}
     columns = dict.fromkeys(column for stage in recipe.stages() for column in VIEWS[stage.data.view])
@@ -187,3 +200,180 @@ def origin(recipe: Recipe, languages: Sequence[str]) -> dict[str, Any]:
         "base_model": record.base_model_of_recipe(recipe),
         "ancestors": leakage.ancestors(leakage.sources(recipe)),
     }
+
+
+@contextmanager
+def claimed(run: Run, request: Mapping[str, Any], processes: "PartialState") -> Iterator[bool]:
+    """Locks the model folder of a run inside the block, and gives whether the run is finished already.
+
+    All processes of a run begin and end the block together. The main process removes a working folder that a killed
+    process left behind after the run was finished.
+
+    Raises:
+        InputError: ``out`` exists, and the run does not resume or ``out`` is another run.
+    """
+    with files.locked(run.out, processes.is_main_process):
+        processes.wait_for_everyone()
+        finished = run.out.exists()
+        if finished and (not run.resume or record.read(run.out).get("request") != request):
+            raise InputError(f"{run.out}: exists already; remove it, or name another folder")
+        if finished and processes.is_main_process and record.read(run.work).get("request") == request:
+            shutil.rmtree(run.work, ignore_errors=True)  # the run is finished even if this fails
+        processes.wait_for_everyone()
+        yield finished
+        processes.wait_for_everyone()
+
+
+def open_run(work: Path, request: Mapping[str, Any], resume: bool, conditions: Mapping[str, Any]) -> None:
+    """Creates the working folder of a run, or checks that an existing one belongs to this run.
+
+    Raises:
+        InputError: the folder holds an unfinished run, and ``resume`` is false, or the run has another request or began
+            under other conditions, see :func:`provenance`; unrecorded conditions match any value.
+    """
+    files.restore_folders(work)
+    if not has_progress(work):
+        with files.new_folder(work) as folder:
+            files.write_json(folder / files.RECORD, {"request": request, **conditions})
+        return
+    if not resume:
+        raise InputError(f"{work}: an unfinished run; --resume continues it, or remove it")
+    begun = record.read(work)
+    if begun.get("request") != request:
+        raise InputError(f"{work}: the unfinished run is of another recipe or other data; remove it, or name another")
+    was, now = (
+        {"--deterministic": each.get("deterministic"), **each.get("revisions", {})} for each in (begun, conditions)
+    )
+    for name in was.keys() & now.keys():
+        if was[name] not in (None, now[name]):
+            raise InputError(
+                f"{work}: the unfinished run began with {name} at {was[name]}, and now it is {now[name]}; go on as it "
+                "began, or remove it"
+            )
+
+
+def has_progress(work: Path) -> bool:
+    """Whether a working folder holds anything to resume from: a state, a finished stage, or teacher probabilities."""
+    return any(any(work.glob(name)) for name in ("**/state", f"model/*/{files.RECORD}", TEACHER_PROBABILITIES))
+
+
+def finalize(folder: Path, validation: "Dataset", start: str | None = None) -> str | None:
+    """Adds the decision rule and the manifest to a model folder; only a detector gets a rule.
+
+    The rule is chosen on validation. With fewer than ``FEWEST`` contradictions or other rows it would be a guess. The
+    model then keeps the rule of ``start``, the folder that training started from. If that is no detector with the same
+    labels, it gets one that changes nothing. A run that is killed here repeats it after a resume.
+
+    Returns:
+        Why the rule was not chosen on validation, in words that follow the name of the model; None if it was.
+    """
+    labels = validation.features["label"].names
+    task, reason = task_of_labels(labels), None
+    if task not in WITHOUT_RULE:
+        contradictions = sum(is_contradiction(labels[label]) for label in validation["label"][:])
+        others = len(validation) - contradictions
+        if task in CONTRADICTIONS and min(contradictions, others) < FEWEST:
+            rule = _rule_of(start, load_classifier(folder))
+            save_rule(folder, rule)
+            kept = "no fitted decision rule" if rule == NO_RULE else f"the decision rule of {Path(str(start)).name}"
+            reason = (
+                f"has {kept}, because validation has only {contradictions} contradictions and {others} other rows, and "
+                f"a rule of its own needs {FEWEST} of each"
+            )
+        else:
+            calibrate(folder, validation)
+    write_manifests(folder)
+    return reason
+
+
+def _rule_of(start: str | None, trained: Classifier) -> Rule:
+    """The rule of the folder that training started from, if that is a detector of the same kind; else none."""
+    if start and Path(start).is_dir():
+        with suppress(InputError):  # an encoder is no detector
+            before = load_classifier(start)
+            if type(before) is type(trained) and set(before.labels) == set(trained.labels):
+                return before.rule
+    return NO_RULE
+
+
+@dataclass
+class Progress:
+    """The progress of a run: one entry for each epoch, and the best validation macro-F1 with its epoch (from 1)."""
+
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    best_epoch: int = 0
+    best_macro_f1: float = -1.0
+
+
+@dataclass(frozen=True)
+class Position:
+    """The position of a process inside an epoch: finished steps, the summed loss of its rows, their number, seconds."""
+
+    steps: int = 0
+    loss: float = 0.0
+    rows: int = 0
+    seconds: float = 0.0
+
+
+def save_state(accelerator: "Accelerator", work: Path, progress: Progress, position: Position | None = None) -> None:
+    """Saves the training state under a temporary name, then renames it; between two epochs there is no position.
+
+    Raises:
+        InputError: the state cannot be written; the previous one stays.
+    """
+    fresh, number = work / ".state.partial", accelerator.process_index
+    with explain_write_errors(work):
+        if accelerator.is_main_process:
+            shutil.rmtree(fresh, ignore_errors=True)  # a killed process may have left it
+        accelerator.wait_for_everyone()
+        try:
+            accelerator.save_state(str(fresh))
+            if position:
+                files.write_json(fresh / f"position-{number}.json", asdict(position))
+            accelerator.wait_for_everyone()
+            if accelerator.is_main_process:
+                values = {**asdict(progress), "processes": accelerator.num_processes}
+                files.write_json(fresh / "progress.json", values)
+                files.replace_folder(fresh, work / "state")
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)  # the disk may be full
+            raise
+    accelerator.wait_for_everyone()
+
+
+def load_state(accelerator: "Accelerator", work: Path) -> tuple[Progress, Position]:
+    """Loads the saved training state; without one, the run starts from the beginning.
+
+    Raises:
+        InputError: another number of processes saved the state; their random states and rows do not fit.
+    """
+    state, number = work / "state", accelerator.num_processes
+    if not state.is_dir():
+        return Progress(), Position()
+    progress = files.read_json(state / "progress.json")
+    if (processes := progress.pop("processes")) != number:
+        raise InputError(f"{state}: saved by {processes} processes, and {number} cannot resume it; start {processes}")
+    accelerator.load_state(str(state))
+    position = state / f"position-{accelerator.process_index}.json"
+    return Progress(**progress), Position(**files.read_json(position)) if position.is_file() else Position()
+
+
+@contextmanager
+def explain_write_errors(folder: Path) -> Iterator[None]:
+    """Turns errors of libraries that write weights into one clear line, for instance when the disk is full.
+
+    Raises:
+        InputError: the folder cannot be written; the message names the reason.
+    """
+    try:
+        yield
+    except (OSError, SafetensorError, RuntimeError) as error:
+        # torch.save raises a plain RuntimeError when the disk is full; its message contains one of these.
+        signs = ("inline_container", "PytorchStreamWriter", "iostream error")
+        if isinstance(error, RuntimeError) and not any(sign in str(error) for sign in signs):
+            raise
+        free, reason = shutil.disk_usage(folder).free / 1e6, getattr(error, "strerror", None) or first_line(error)
+        raise InputError(
+            f"{folder}: cannot be written, {free:,.0f} MB are free ({reason}); "
+            "finished epochs are saved: make room, then --resume continues"
+        ) from error

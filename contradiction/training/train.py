@@ -9,17 +9,23 @@ from pathlib import Path
 from contradiction.io.files import replace_folder, write_json
 from contradiction.labels import STAGES
 from contradiction.methods.composite import HierarchicalClassifier
-from contradiction.training import record, run_folder
-from contradiction.training.accelerators import (
-    accelerator_for,
-    check_tracker,
-    processes,
-    tracking_folder,
-)
+from contradiction.training import record
+from contradiction.training.accelerators import accelerator_for, check_tracker, processes, tracking_folder
 from contradiction.training.decoder_trainer import train_decoder
-from contradiction.training.distillation import check_teachers
 from contradiction.training.loop import train_checkpoint
-from contradiction.training.run import Run, Trained, origin, provenance, run_request
+from contradiction.training.losses import check_teachers
+from contradiction.training.run import (
+    Run,
+    Trained,
+    claimed,
+    explain_write_errors,
+    finalize,
+    has_progress,
+    open_run,
+    origin,
+    provenance,
+    run_request,
+)
 
 
 def train_run(run: Run) -> Path:
@@ -41,34 +47,32 @@ def train_run(run: Run) -> Path:
     request = run_request(recipe, run.data, run.splits)
     conditions = provenance(recipe, run.deterministic)
     check_teachers(recipe, request["data"])
-    with run_folder.claimed(out, work, request, run.resume, state) as finished:
+    with claimed(run, request, state) as finished:
         if finished:
             return out
         if state.is_main_process:
-            run_folder.open_run(work, request, run.resume, conditions)
+            open_run(work, request, run.resume, conditions)
         state.wait_for_everyone()
         try:
             trained = TRAINERS[recipe.model.method](run)
         except BaseException:
-            if state.is_main_process and not run_folder.has_progress(work):
+            if state.is_main_process and not has_progress(work):
                 shutil.rmtree(work, ignore_errors=True)
             raise
         if state.is_main_process:
-            model = trained.folder or run.model
             begun = record.read(work)  # since then, a Hub repo may have changed
             result = {key: begun.get(key) or value for key, value in conditions.items()}
             result |= {"processes": state.num_processes, **origin(recipe, run.languages), **trained.result}
-            with run_folder.explain_write_errors(work):
-                if reason := run_folder.finalize(model, run.validation, recipe.model.backbone):
+            with explain_write_errors(work):
+                if reason := finalize(run.model, run.validation, recipe.model.backbone):
                     logging.getLogger(__name__).warning("%s %s", out, reason)
                     result[record.RULE_KEPT] = reason
                 record.write(
-                    model, request=request, result=result, minutes=trained.minutes,
+                    run.model, request=request, result=result, minutes=trained.minutes,
                     parameters=trained.parameters, hardware=record.hardware(trained.device),
                 )  # fmt: skip
-                replace_folder(model, out)
-            if model != work:
-                shutil.rmtree(work)
+                replace_folder(run.model, out)
+            shutil.rmtree(work)
     return out
 
 
@@ -81,12 +85,11 @@ def _train_stages(run: Run) -> Trained:
     for stage in run.recipe.stages():
         view = stage.data.view
         name = f"{run.out.name}-{view}"
-        train_run(replace(run, recipe=stage, out=run.work / view, resume=True, logs=logs / view, tracked_as=name))
-    runs = {stage: record.read(run.work / stage) for stage in STAGES}
+        train_run(replace(run, recipe=stage, out=run.model / view, resume=True, logs=logs / view, tracked_as=name))
+    runs = {stage: record.read(run.model / stage) for stage in STAGES}
     if processes().is_main_process:
-        write_json(run.work / HierarchicalClassifier.MARKER, {"stages": list(STAGES)})
-    minutes, parameters = (sum(of_stage[key] for of_stage in runs.values()) for key in ("minutes", "parameters"))
-    return Trained(parameters, minutes, str(processes().device), {"stages": runs}, run.work)
+        write_json(run.model / HierarchicalClassifier.MARKER, {"stages": list(STAGES)})
+    return Trained(**record.sums(runs.values()), device=str(processes().device), result={"stages": runs})
 
 
 TRAINERS: dict[str, Callable[[Run], Trained]] = {
