@@ -24,11 +24,11 @@ def reviewed(run, tmp_path, monkeypatch):
 
     def call(file, *options):
         code, _, err = run("review", shutil.copy(file, tmp_path), "--port", "7899", *options)
-        labels = tmp_path / f"{Path(file).name}.labels.sqlite"
+        labels = tmp_path / f"{Path(file).name}.review.jsonl"
         if not labels.exists():
             return code, [], err
         store = LabelStore(labels)
-        return code, [item.messages[-1]["content"] for item, _, _ in store._reviewed()], err
+        return code, [item.messages[-1]["content"] for item, _, _ in store.reviewed()], err
 
     return call
 

@@ -199,7 +199,7 @@ def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_mod
     probabilities = np.array([verdict.probability for verdict in detector.batch(chosen)])
     # This bot contradicts itself in the top fifth of the probabilities, so the threshold of the detector is too low.
     truth = probabilities > np.quantile(probabilities, 0.8)
-    store = LabelStore(tmp_path / "labels.sqlite")
+    store = LabelStore(tmp_path / "review.jsonl")
     store.add([(str(number), messages) for number, messages in enumerate(chosen)])
     for name in ("Anna", "Ben", "Carla"):
         person = store.join(name)

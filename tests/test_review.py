@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import sqlite3
 import threading
 import time
 import urllib.error
@@ -27,7 +26,7 @@ def chats(count):
 
 @pytest.fixture
 def store(tmp_path):
-    return LabelStore(tmp_path / "labels.sqlite")
+    return LabelStore(tmp_path / "review.jsonl")
 
 
 def test_two_people_label_every_chat_and_a_third_resolves_differences(store):
@@ -55,7 +54,7 @@ def test_two_people_label_every_chat_and_a_third_resolves_differences(store):
         [label if label in (NONE, "unclear") else "contradiction" for label in labels[person]] for person in (anna, ben)
     ]
     assert report.kappa_merged == pytest.approx(cohen_kappa_score(*merged))
-    exported = list(store.export())
+    exported = store.export()
     assert [(one["id"], one["label"], one.get("evidence")) for one in exported] == [
         ("c0", NONE, None), ("c1", HISTORY, 1), ("c2", ROLE, None),
     ]  # fmt: skip
@@ -64,7 +63,7 @@ def test_two_people_label_every_chat_and_a_third_resolves_differences(store):
 
 
 def test_one_person_can_label_alone(tmp_path):
-    store = LabelStore(tmp_path / "labels.sqlite", annotators=1)
+    store = LabelStore(tmp_path / "review.jsonl", annotators=1)
     store.add(chats(3))
     anna = store.join("Anna")
     with pytest.raises(InputError, match="Anna labels alone, because this review was started with --annotators 1"):
@@ -74,13 +73,13 @@ def test_one_person_can_label_alone(tmp_path):
     report = store.report()
     assert (report.both, report.final, report.unclear, report.agreement, report.waiting) == (0, 2, 1, None, 0)
     assert [(one["label"], one["annotators"]) for one in store.export()] == [(HISTORY, {"Anna": HISTORY})]
-    assert list(LabelStore(store.path).export()) == [], "two people are still the default"
+    assert LabelStore(store.path).export() == [], "two people are still the default"
     page = TestClient(application(store), base_url="http://localhost").get("/").text
     assert '"annotators": 1' in page
 
 
 def test_the_command_exports_the_labels_of_one_person_or_says_why_there_are_none(run, chat_file, tmp_path):
-    store, out_file = LabelStore(tmp_path / "chats.jsonl.labels.sqlite"), tmp_path / "out.jsonl"
+    store, out_file = LabelStore(tmp_path / "chats.jsonl.review.jsonl"), tmp_path / "out.jsonl"
     store.add(chats(2))
     store.put(store.join("Anna"), store.next(1).id, NONE)
     code, _, err = run("review", tmp_path / "absent.jsonl")
@@ -144,21 +143,11 @@ def test_a_label_can_be_changed_and_wrong_labels_evidence_people_and_files_are_r
     assert store.progress(1) == (1, 1) and store.report().people == {"Anna": 1}
     with pytest.raises(InputError, match="1 to 40 characters"):
         store.join(" ")
-    other = tmp_path / "other.sqlite"
-    other.write_text("no database, but text that is long enough to be read as one", encoding="utf-8")
-    with pytest.raises(InputError, match="no file of labels"):
-        LabelStore(other)
-
-
-def test_the_sqlite_file_of_another_program_is_refused_and_stays_as_it_is(tmp_path):
-    other = tmp_path / "history.sqlite"
-    with sqlite3.connect(other) as file:
-        file.execute("CREATE TABLE items (address TEXT)")
-        file.execute("CREATE TABLE visits (time REAL)")
-    before = other.read_bytes()
-    with pytest.raises(InputError, match=r"history\.sqlite: .*another program; name a new file"):
-        LabelStore(other)
-    assert other.read_bytes() == before
+    other = tmp_path / "other.jsonl"
+    for line in ('{"kind": "chat"}', '{"messages": []}', "[]"):
+        other.write_text(f"{line}\n", encoding="utf-8")
+        with pytest.raises(InputError, match=r"other\.jsonl:1: not a line of labels"):
+            LabelStore(other)
 
 
 @pytest.fixture
@@ -171,9 +160,9 @@ def web(store):
 @pytest.mark.parametrize(
     ("path", "body", "place"),
     [
-        ("next?person=9223372036854775808", None, "person"),
+        ("next?person=Anna", None, "person"),
         ("item?person=1&id=-1", None, "id"),
-        ("label", '{"person": 1, "item": 9223372036854775808, "label": "history"}', "item"),
+        ("label", '{"person": 1, "item": 9223372036854775808, "label": "history"}', "chat"),
         ("label", '{"person": 1}', "item"),
         ("join", '{"name": "\\ud800"}', "name"),
     ],
@@ -195,21 +184,6 @@ def test_a_file_of_labels_that_cannot_be_opened_makes_the_page_send_the_label_ag
     assert str(folder) not in answer.text and str(folder) in caplog.text
     folder.with_name("away").rename(folder)
     assert web.post("/api/label", json=label).json() == {"saved": True}
-
-
-def test_a_person_who_joins_and_labels_during_a_report_or_an_export_is_in_it(store, monkeypatch):
-    store.add(chats(2))
-    anna, read = store.join("Anna"), LabelStore._reviewed
-    store.put(anna, 1, NONE)
-
-    def read_after_a_label(self):
-        ben = store.join("Ben")
-        [store.put(ben, number, NONE) for number in (1, 2)]
-        return read(self)
-
-    monkeypatch.setattr(LabelStore, "_reviewed", read_after_a_label)
-    assert store.report().people == {"Anna": 1, "Ben": 2}
-    assert [line["annotators"] for line in store.export()] == [{"Anna": NONE, "Ben": NONE}]
 
 
 class Client:
@@ -266,10 +240,11 @@ def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tm
     process.wait()
     [thread.join(60) for thread in threads]
     assert 30 <= len(acknowledged) < 120
-    labels = tmp_path / "chats.jsonl.labels.sqlite"
-    with sqlite3.connect(labels) as file:
-        kept = set(file.execute("SELECT item, person FROM labels"))
+    labels = tmp_path / "chats.jsonl.review.jsonl"
+    kept = {(item.id, person) for item, own, _ in LabelStore(labels).reviewed() for person in own}
     assert set(acknowledged) <= kept and len(kept) <= len(acknowledged) + 2
+    with labels.open("ab") as file:
+        file.write(b'{"kind": "label", "chat": 1')
     # The next start continues where the first ended.
     process = start_cdconv(*command)
     try:
@@ -278,6 +253,10 @@ def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tm
         assert client.ask("api/join", {"name": "Anna"})["person"] in (1, 2)
         done = {person: client.ask(f"api/next?person={person}")["done"] for person in (1, 2)}
         assert done == {person: sum(who == person for _, who in kept) for person in (1, 2)}
+        code, _, err = run("review", chat_file, "--port", free_port())
+        assert code == 2 and "another process" in err
+        code, _, err = run("review", chat_file, "--export", tmp_path / "out.jsonl")
+        assert "Traceback" not in err, "people see the agreement while the page runs"
     finally:
         os.kill(process._process.pid, signal.SIGTERM)
         process.wait(30)
@@ -288,12 +267,12 @@ def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tm
     code, out, _ = run("review", chat_file, "--export", tmp_path / "out.jsonl")
     assert code == 0 and "Cohen's kappa" in out and "spot checks" not in out
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert rows == list(store.export()) and rows
+    assert rows == store.export() and rows
     assert {row["evidence"] for row in rows if row["label"] == HISTORY} == {1}
 
 
 def test_an_export_never_overwrites_what_the_command_reads(run, chat_file, tmp_path):
-    labels, checks = tmp_path / "chats.jsonl.labels.sqlite", tmp_path / "checks.jsonl"
+    labels, checks = tmp_path / "chats.jsonl.review.jsonl", tmp_path / "checks.jsonl"
     LabelStore(labels).add(chats(2))
     checks.write_text("", encoding="utf-8")
     (tmp_path / "link.jsonl").symlink_to(chat_file)

@@ -37,7 +37,7 @@ def serve(store):
 
 @pytest.fixture
 def store(tmp_path):
-    store = LabelStore(tmp_path / "labels.sqlite")
+    store = LabelStore(tmp_path / "labels.jsonl")
     plain = [(f"c{n}", chat("你好", f"你好呀{n}", "在吗？", f"在的{n}")) for n in range(2)]
     store.add([*plain, ("long", LONG), ("attack", chat(ATTACK, ATTACK))])
     return store

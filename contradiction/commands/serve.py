@@ -186,7 +186,7 @@ def _address(host: str, port: int) -> str:
 def review(
     file: Annotated[Path, typer.Argument(help="A file of chats, as `cdconv detect` reads it.")],
     labels: Annotated[
-        Path | None, typer.Option(help="The SQLite file of labels.", show_default="FILE.labels.sqlite")
+        Path | None, typer.Option(help="The file that keeps the labels.", show_default="FILE.review.jsonl")
     ] = None,
     spot_checks: Annotated[
         Path | None,
@@ -219,32 +219,34 @@ def review(
 ) -> None:
     """Starts a page on which people label the last reply of each chat: two people, and a third where they differ.
 
-    Labels are in a SQLite file, so the page can be stopped and started again. With --export, the command writes the
+    Each label is saved at once, so the page can be stopped and started again. With --export, the command writes the
     final labels for `cdconv adapt` and `cdconv train --data`, and shows the agreement and Cohen's kappa.
     """
     from contradiction.serving.review_store import LabelStore
 
     if not file.is_file():
         raise InputError(f"{file}: no such file of chats")
-    labels = labels or file.with_name(f"{file.name}.labels.sqlite")
+    labels = labels or file.with_name(f"{file.name}.review.jsonl")
     if export:
         return _export(export, file, labels, spot_checks, annotators)
     check_installed("the page", PACKAGES)
     _check_address(host, port)
     import uvicorn
 
+    from contradiction.io.files import locked
     from contradiction.serving import review
 
     speakers = speakers_of(user_name, bot_name)
     chats = review.chats_of(file, say, encoding=encoding, speakers=speakers, verdicts=verdicts, sample=sample)
     checks = review.spot_checks_of(spot_checks, speakers) if spot_checks else []
-    store = LabelStore(labels, annotators)
-    say(f"{labels}: {store.add(chats, checks):,} chats added, {len(chats) + len(checks):,} in the files")
-    hosts = (*review.HOSTS, host) if _is_loopback(host) else ("*",)
-    if "*" in hosts:
-        say(f"whoever reaches {_address(host, port)} can read the chats and label them")
-    typer.echo(f"The page is at http://{_address(host, port)}/ (Ctrl+C ends it)")
-    uvicorn.run(review.application(store, hosts), host=host, port=port, log_level="warning")
+    with locked(labels):
+        store = LabelStore(labels, annotators)
+        say(f"{labels}: {store.add(chats, checks):,} chats added, {len(chats) + len(checks):,} in the files")
+        hosts = (*review.HOSTS, host) if _is_loopback(host) else ("*",)
+        if "*" in hosts:
+            say(f"whoever reaches {_address(host, port)} can read the chats and label them")
+        typer.echo(f"The page is at http://{_address(host, port)}/ (Ctrl+C ends it)")
+        uvicorn.run(review.application(store, hosts), host=host, port=port, log_level="warning")
 
 
 def _export(export: Path, file: Path, labels: Path, spot_checks: Path | None, annotators: int) -> None:
@@ -260,7 +262,7 @@ def _export(export: Path, file: Path, labels: Path, spot_checks: Path | None, an
             check_not_the_input([export], source.stat(), f"--export {export}")
     store = LabelStore(labels, annotators)
     show(store.report().table(annotators))
-    if not (records := list(store.export())):
+    if not (records := store.export()):
         raise InputError(f"{labels}: nothing to export yet, because no chat has a final label")
     write_lines(export, records)
     typer.echo(f"{export}: {len(records):,} labelled chats; next: cdconv adapt {export}")

@@ -1,17 +1,16 @@
-"""The labels of a review in a SQLite file: several people write at the same time, and a kill loses nothing."""
+"""The labels of a review in a file of lines that grows: several people label at the same time, a kill loses nothing."""
 
-import hashlib
-import json
-import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from contradiction.conversation import ASSISTANT, Messages, check_text, read_turns, spoken_messages
 from contradiction.errors import InputError, shown
+from contradiction.io.files import LineFile
 from contradiction.io.tables import Table, with_interval
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION
 
@@ -20,17 +19,16 @@ CHOICES = (*LABELS["4-class"], UNCLEAR)
 ANNOTATORS = 2  # the first two people label every chat; whoever joins later labels those on which they differ
 LONGEST_NAME = 40
 
-_TABLES = {
-    "items": "(id INTEGER PRIMARY KEY, digest TEXT UNIQUE, position REAL, name TEXT, messages TEXT, truth TEXT, "
-    "unread INTEGER)",
-    "people": "(place INTEGER PRIMARY KEY, name TEXT UNIQUE)",
-    "labels": "(item INTEGER REFERENCES items, person INTEGER REFERENCES people, label TEXT, evidence INTEGER, "
-    "time REAL, PRIMARY KEY (item, person)) WITHOUT ROWID",
+# The kind of a line -> its keys.
+_KEYS = {
+    "chat": ("name", "messages", "truth", "unread"),
+    "person": ("name",),
+    "label": ("chat", "person", "label", "evidence", "time"),
 }
 
 
 class StoreError(InputError):
-    """The file of labels cannot be read or written. The same call may succeed later."""
+    """The file of labels cannot be written. The same call may succeed later."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Item:
     """A chat whose last reply is labelled.
 
     Attributes:
-        id: its number in the file of labels.
+        id: its number among the chats of the file of labels, from 1.
         name: the id that its file gives it, or its place there.
         messages: ``role`` and ``content`` as text, up to the reply.
         truth: the known label of a spot check; None of any other chat.
@@ -118,64 +116,73 @@ class Report:
 
 
 class LabelStore:
-    """A SQLite file of chats and labels.
+    """A file of chats, people and labels, a JSON object a line. One process may write it at a time.
 
-    Each call opens the file by itself and has written to the disk when it returns.
+    Each label is on the disk when the call returns.
 
     Args:
-        path: the file; it is created if it does not exist.
+        path: the file; the first chat creates it.
         annotators: 2, or 1 if one person labels alone; then this person's label is final.
 
     Raises:
-        StoreError: the file is not an SQLite file, or cannot be read or written; any method may raise it.
-        InputError: the file holds the tables of another program.
+        InputError: the file holds something else.
+        StoreError: the file cannot be written; every method that writes may raise it.
     """
 
     def __init__(self, path: str | Path, annotators: int = ANNOTATORS) -> None:
         self.path, self.annotators = Path(path), annotators
-        with self._open() as file:
-            file.execute("BEGIN IMMEDIATE")
-            names = file.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-            tables = {name for (name,) in names}
-            if tables and tables != _TABLES.keys():
-                raise InputError(f"{self.path}: an SQLite file of another program; name a new file")
-            for name, columns in _TABLES.items():
-                file.execute(f"CREATE TABLE IF NOT EXISTS {name} {columns}")
-            file.commit()
-            file.execute("PRAGMA journal_mode=WAL")  # the file keeps this mode
+        wrong = "not a line of labels that `cdconv review` wrote"
+        self._file = LineFile(self.path, lambda line: [line[key] for key in _KEYS[line["kind"]]], wrong, durable=True)
+        self._items: list[Item] = []
+        self._people: list[str] = []
+        self._labels: dict[int, dict[int, tuple[str, int | None]]] = defaultdict(dict)  # chat -> person -> label
+        self._lock = RLock()  # the page answers several people at the same time
+        if self.path.exists():
+            for line, _ in self._file.read():
+                self._take(line)
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection whose changes are written together when the block ends."""
+    def _take(self, line: Mapping[str, Any]) -> None:
+        """Adds what a line says to what is known."""
+        if line["kind"] == "chat":
+            number = len(self._items) + 1
+            self._items.append(Item(number, line["name"], line["messages"], line["truth"], line["unread"]))
+        elif line["kind"] == "person":
+            self._people.append(line["name"])
+        else:
+            self._labels[line["chat"]][line["person"]] = line["label"], line["evidence"]
+
+    def _write(self, kind: str, *rows: Sequence[Any]) -> None:
+        """Writes lines with these values of ``_KEYS``, and takes them."""
+        lines = [{"kind": kind, **dict(zip(_KEYS[kind], row, strict=True))} for row in rows]
         try:
-            with closing(sqlite3.connect(self.path, timeout=30)) as file, file:
-                file.execute("PRAGMA synchronous=FULL")
-                yield file
-        except sqlite3.Error as error:
-            raise StoreError(f"{self.path}: no file of labels that can be written ({error})") from None
+            if self._file.begun and not self.path.exists():
+                raise FileNotFoundError(f"{self.path} was removed")
+            self._file.add(lines)
+        except OSError as error:
+            raise StoreError(f"{self.path}: the labels cannot be written ({error})") from None
+        for line in lines:
+            self._take(line)
 
     def add(self, chats: Iterable[tuple[str, Messages]], spot_checks: Iterable[tuple[str, Messages, str]] = ()) -> int:
-        """Adds chats that the file does not hold yet, spot checks spread evenly among them; returns how many."""
-        labelled = [(name, messages, None) for name, messages in chats], list(spot_checks)
-        groups = [[_new(*chat) for chat in group] for group in labelled]
-        with self._open() as file:
-            file.execute("BEGIN IMMEDIATE")
-            known = {digest for (digest,) in file.execute("SELECT digest FROM items")}
-            plain, checks = ([item for item in group if _digest(item) not in known] for group in groups)
-            start = (file.execute("SELECT max(position) FROM items").fetchone()[0] or 0.0) + 1
-            positioned = [(start + number, item) for number, item in enumerate(plain)]
+        """Adds chats that the file does not hold yet, spot checks spread evenly among them; returns how many.
+
+        It also removes what a killed process left of a line.
+        """
+        with self._lock:
+            known = {_content(item) for item in self._items}
+            groups = []
+            for group in ([(name, messages, None) for name, messages in chats], spot_checks):
+                new = {_content(item): item for item in (_new(*chat) for chat in group)}
+                groups.append([item for content, item in new.items() if content not in known])
+            plain, checks = groups
             gap = max(len(plain), 1) / max(len(checks), 1)
-            positioned += [(start + (number + 0.5) * gap, item) for number, item in enumerate(checks)]
-            positioned.sort(key=lambda item: item[0])  # so that the number of a chat does not tell a spot check
-            before = file.total_changes
-            file.executemany(
-                "INSERT OR IGNORE INTO items VALUES (NULL, ?, ?, ?, ?, ?, ?)",
-                [
-                    (_digest(one), place, one.name, json.dumps(one.messages, ensure_ascii=False), one.truth, one.unread)
-                    for place, one in positioned
-                ],
-            )
-            return file.total_changes - before
+            positioned = [*enumerate(plain), *(((number + 0.5) * gap, item) for number, item in enumerate(checks))]
+            # In this order, so that the number of a chat does not tell a spot check.
+            items = [item for _, item in sorted(positioned, key=lambda place: place[0])]
+            for _ in self._file.keep():
+                pass
+            self._write("chat", *((item.name, item.messages, item.truth, item.unread) for item in items))
+            return len(items)
 
     def join(self, name: str) -> int:
         """The number of a person: 1 and 2 are the annotators, later ones decide where those differ.
@@ -186,38 +193,25 @@ class LabelStore:
         name = " ".join(check_text(name, "name").split())
         if not name or len(name) > LONGEST_NAME:
             raise InputError(f"name {shown(name)}; it must have 1 to {LONGEST_NAME} characters")
-        with self._open() as file:
-            file.execute("BEGIN IMMEDIATE")
-            row = file.execute("SELECT place FROM people WHERE name = ?", (name,)).fetchone()
-            count = file.execute("SELECT count(*) FROM people").fetchone()[0]
-            place = int(row[0]) if row else int(count) + 1
-            if self.annotators == 1 and place > 1:
-                (first,) = file.execute("SELECT name FROM people WHERE place = 1").fetchone()
-                raise InputError(f"{first} labels alone, because this review was started with --annotators 1")
-            if not row:
-                file.execute("INSERT INTO people (place, name) VALUES (?, ?)", (place, name))
-            return place
+        with self._lock:
+            if name not in self._people:
+                if self.annotators == 1 and self._people:
+                    first = self._people[0]
+                    raise InputError(f"{first} labels alone, because this review was started with --annotators 1")
+                self._write("person", [name])
+            return self._people.index(name) + 1
 
     def next(self, person: int, after: int | None = None) -> Item | None:
         """The next chat for a person, after another one if there is one; None if all are labelled."""
-        with self._open() as file:
-            start = -1.0
-            if after is not None:
-                row = file.execute("SELECT position FROM items WHERE id = ?", (after,)).fetchone()
-                start = row[0] if row else start
-            for position in dict.fromkeys((start, -1.0)):
-                chat = file.execute(_NEXT if person <= ANNOTATORS else _NEXT_DISPUTED, (person, position)).fetchone()
-                if chat:
-                    return _item(chat)
-        return None
+        with self._lock:
+            waiting = self._waiting(person)
+        return next((item for item in waiting if item.id > (after or 0)), waiting[0] if waiting else None)
 
     def item(self, number: int) -> Item:
         """A chat by its number; raises InputError for an unknown one."""
-        with self._open() as file:
-            row = file.execute("SELECT id, name, messages, truth, unread FROM items WHERE id = ?", (number,)).fetchone()
-        if not row:
+        if not 0 < number <= len(self._items):
             raise InputError(f"chat {number} does not exist")
-        return _item(row)
+        return self._items[number - 1]
 
     def put(self, person: int, number: int, label: str, evidence: int | None = None) -> None:
         """Writes the label of a person, in the place of an earlier one by the same person.
@@ -230,27 +224,34 @@ class LabelStore:
         replies = earlier_replies(self.item(number).messages)
         if evidence is not None and (label != HISTORY or evidence not in replies):
             raise InputError(f"evidence {evidence} of {label}; it goes with {HISTORY} and is one of {replies}")
-        with self._open() as file:
-            if not file.execute("SELECT 1 FROM people WHERE place = ?", (person,)).fetchone():
+        with self._lock:
+            if not 0 < person <= len(self._people):
                 raise InputError(f"person {person}: has not joined this review")
-            file.execute(
-                "INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?)", (number, person, label, evidence, time.time())
-            )
+            self._write("label", [number, person, label, evidence, time.time()])
 
     def progress(self, person: int) -> tuple[int, int]:
         """How many chats a person has labelled, and of how many; for the third, of those in dispute."""
-        with self._open() as file:
-            done = file.execute("SELECT count(*) FROM labels WHERE person = ?", (person,)).fetchone()[0]
-            if person > ANNOTATORS:
-                return done, done + file.execute(f"SELECT count(*) {_DISPUTED}").fetchone()[0]
-            return done, file.execute("SELECT count(*) FROM items").fetchone()[0]
+        with self._lock:
+            done = sum(person in labels for labels in self._labels.values())
+            return done, done + len(self._waiting(person)) if person > ANNOTATORS else len(self._items)
+
+    def _waiting(self, person: int) -> list[Item]:
+        """The chats that a person is to label; for the third, those on which the annotators differ."""
+        if person <= ANNOTATORS:
+            return [item for item in self._items if person not in self._labels[item.id]]
+        # Not spot checks, whose label is known.
+        return [item for item in self._items if item.truth is None and self._is_disputed(self._labels[item.id])]
+
+    @staticmethod
+    def _is_disputed(labels: Mapping[int, tuple[str, int | None]]) -> bool:
+        """Whether the annotators differ, and nobody else has labelled the chat yet."""
+        return {1, 2} == labels.keys() and labels[1][0] != labels[2][0]
 
     def report(self) -> Report:
         """How far the review is, and how far people agree."""
         from sklearn.metrics import cohen_kappa_score
 
-        reviewed = list(self._reviewed())
-        names = self._people()  # after the labels, so that it holds everybody who gave one
+        reviewed, names = self.reviewed(), dict(enumerate(self._people, start=1))
         spot_checks = {name: (0, 0) for name in names.values()}
         for item, labels, _ in reviewed:
             for person, (label, _) in labels.items() if item.truth is not None else ():
@@ -281,60 +282,33 @@ class LabelStore:
             spot_checks=spot_checks,
         )
 
-    def export(self) -> Iterator[dict[str, Any]]:
+    def export(self) -> list[dict[str, Any]]:
         """Each chat with a final label as a JSON object: id, messages, label, evidence where known, and annotators."""
-        reviewed = list(self._reviewed())
-        names = self._people()  # after the labels, as in `report`
-        for item, labels, label in reviewed:
+        exported = []
+        for item, labels, label in self.reviewed():
             if item.truth is not None or label in (None, UNCLEAR):
                 continue
+            people = sorted(labels.items())
             # Whoever came last has decided where others differ.
-            evidence = next(
-                (
-                    message
-                    for _, (own, message) in sorted(labels.items(), reverse=True)
-                    if own == label and message is not None
-                ),
-                None,
+            evidence = [place for _, (own, place) in people if own == label and place is not None][-1:]
+            exported.append(
+                {
+                    "id": item.name,
+                    "messages": item.messages,
+                    "label": label,
+                    **({"evidence": evidence[0]} if evidence else {}),
+                    "annotators": {self._people[person - 1]: own for person, (own, _) in people},
+                }
             )
-            yield {
-                "id": item.name,
-                "messages": item.messages,
-                "label": label,
-                **({} if evidence is None else {"evidence": evidence}),
-                "annotators": {names[person]: own for person, (own, _) in sorted(labels.items())},
-            }
+        return exported
 
-    def _people(self) -> dict[int, str]:
-        with self._open() as file:
-            return dict(file.execute("SELECT place, name FROM people ORDER BY place"))
-
-    def _reviewed(self) -> Iterator[tuple[Item, dict[int, tuple[str, int | None]], str | None]]:
+    def reviewed(self) -> list[tuple[Item, dict[int, tuple[str, int | None]], str | None]]:
         """Each chat with the label and evidence of each person, and its final label."""
-        with self._open() as file:
-            items = file.execute("SELECT id, name, messages, truth, unread FROM items ORDER BY position").fetchall()
-            labels: dict[int, dict[int, tuple[str, int | None]]] = {}
-            for number, person, label, evidence in file.execute("SELECT item, person, label, evidence FROM labels"):
-                labels.setdefault(number, {})[person] = (label, evidence)
-        for row in items:
-            own = labels.get(row[0], {})
-            yield _item(row), own, decide([label for _, (label, _) in sorted(own.items())], self.annotators)
-
-
-_NEXT = """
-SELECT id, name, messages, truth, unread FROM items
-WHERE id NOT IN (SELECT item FROM labels WHERE person = ?1) AND position > ?2 ORDER BY position LIMIT 1
-"""
-# Chats on which the two annotators differ, and which nobody else has labelled; not spot checks, whose label is known.
-_DISPUTED = """
-FROM items
-JOIN labels AS one ON one.item = id AND one.person = 1 JOIN labels AS two ON two.item = id AND two.person = 2
-WHERE one.label != two.label AND truth IS NULL
-AND NOT EXISTS (SELECT 1 FROM labels WHERE item = id AND person > 2)
-"""
-_NEXT_DISPUTED = f"""
-SELECT id, name, messages, truth, unread {_DISPUTED} AND ?1 > 2 AND position > ?2 ORDER BY position LIMIT 1
-"""
+        rows = []
+        for item in self._items:
+            own = self._labels[item.id]
+            rows.append((item, own, decide([label for _, (label, _) in sorted(own.items())], self.annotators)))
+        return rows
 
 
 def decide(labels: Sequence[str], annotators: int = ANNOTATORS) -> str | None:
@@ -355,9 +329,9 @@ def _new(name: str, messages: Messages, truth: str | None) -> Item:
     return Item(0, name, read, truth, unread)
 
 
-def _digest(item: Item) -> str:
-    content = json.dumps([item.messages, item.truth is not None], ensure_ascii=False)
-    return hashlib.sha256(content.encode()).hexdigest()
+def _content(item: Item) -> tuple[Any, ...]:
+    """What makes two chats one: the messages, and whether the label is known."""
+    return (item.truth is not None, *((message["role"], message["content"]) for message in item.messages))
 
 
 def text_messages(messages: Messages) -> tuple[list[dict[str, str]], bool]:
@@ -376,7 +350,3 @@ def earlier_replies(messages: Sequence[Mapping[str, str]]) -> list[int]:
     """The indices of the messages by the assistant before the judged reply."""
     judged = read_turns(messages)[-1].reply_messages
     return [index for index, message in enumerate(messages) if message["role"] == ASSISTANT and index not in judged]
-
-
-def _item(row: Sequence[Any]) -> Item:
-    return Item(row[0], row[1], json.loads(row[2]), row[3], bool(row[4]))
