@@ -21,9 +21,8 @@ from pyarrow import parquet
 
 from contradiction import ContradictionDetector, train
 from contradiction.chats import ray_engine, readers
-from contradiction.chats.chunks import split_chunks
+from contradiction.chats.chunks import Chats, Entry, split_chunks
 from contradiction.chats.detection import Detection, Workers
-from contradiction.chats.entries import Chats, Entry
 from contradiction.errors import InputError
 from contradiction.io.files import RECORD, read_json
 from contradiction.io.tables import Table

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.base_detector import BaseDetector
-from contradiction.chats.messages import USUAL, Speakers
+from contradiction.chats.names import USUAL, Speakers
 from contradiction.data import labelled
 from contradiction.data.splits import Data, fingerprint, load_split, of_bot
 from contradiction.errors import InputError

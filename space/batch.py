@@ -3,6 +3,7 @@
 import re
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -14,12 +15,12 @@ from typing import Any
 import gradio as gr
 from locales import CHINESE, in_words, words_of
 
-from contradiction.chats.chunks import JudgedChunk, judge_chunk
-from contradiction.chats.entries import Chats, Entry
-from contradiction.chats.readers import open_file, unpacked_size
+from contradiction.chats.chunks import Chats, Entry, JudgedChunk, judge_chunk
+from contradiction.chats.formats import file_blocks
+from contradiction.chats.readers import format_of, open_file
 from contradiction.conversation import text_at
 from contradiction.detector import ContradictionDetector
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line
 from contradiction.io.files import to_json_line
 from contradiction.serving.predictions import LateError, ServiceError, Ticket, TooLongError
 from contradiction.serving.service import Service, caller_of, chosen
@@ -237,9 +238,71 @@ def _open(path: Path) -> Chats:
         raise InputError("the file is no longer here; choose it again")
     if path.stat().st_size > limit:
         raise InputError(f"the file is larger than {MEGABYTES} MB")
-    if unpacked_size(path, limit) > limit:
+    if _unpacked_size(path, limit) > limit:
         raise InputError(f"the file is larger than {MEGABYTES} MB when it is unpacked")
     return open_file(path)
+
+
+def _unpacked_size(path: Path, limit: int) -> int:
+    """How many bytes a file fills when it is read, counted until a limit is passed; raises InputError if damaged."""
+    import pyarrow
+
+    try:
+        if format_of(path) == "parquet":
+            return _unpacked_parquet(path, limit)
+        if format_of(path) == "xlsx":
+            with zipfile.ZipFile(path) as file:
+                return sum(part.file_size for part in file.infolist())
+    except (pyarrow.ArrowException, zipfile.BadZipFile, OSError, ValueError) as error:
+        raise error if isinstance(error, InputError) else InputError(f"{path}: damaged ({first_line(error)})") from None
+    size = 0
+    for part in file_blocks(path):
+        size += len(part)
+        if size > limit:
+            break
+    return size
+
+
+def _unpacked_parquet(path: Path, limit: int) -> int:
+    """The bytes of a Parquet file without compression, and without the dictionary of a column that repeats a text."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as opened:
+        footer = opened.metadata
+        groups = [footer.row_group(group) for group in range(footer.num_row_groups)]
+        size, texts = sum(group.total_byte_size for group in groups), []
+        for place in range(footer.num_columns):
+            column = footer.schema.column(place)
+            # An offset or a number has four bytes, or more in a column of a fixed width.
+            width = max(4, column.length or 0)
+            size = max(size, width * sum(group.column(place).num_values for group in groups))
+            texts += [column.path] if column.physical_type == "BYTE_ARRAY" else []
+    if size > limit:
+        return size
+    # The dictionaries are kept while the texts are counted, so counting does not fill the memory.
+    with parquet.ParquetFile(path, read_dictionary=texts) as opened:
+        counted = 0
+        for batch in opened.iter_batches(batch_size=CHATS):
+            counted += sum(map(_text_bytes, batch.columns))
+            if counted > limit:
+                break
+    return max(size, counted)
+
+
+def _text_bytes(array: Any) -> int:
+    """The bytes of the texts in an Arrow array of any type."""
+    from pyarrow import compute, types
+
+    if types.is_dictionary(array.type):
+        return compute.sum(compute.binary_length(array.dictionary).take(array.indices)).as_py() or 0
+    if types.is_map(array.type):
+        return _text_bytes(array.keys) + _text_bytes(array.items)
+    if types.is_struct(array.type):
+        return sum(map(_text_bytes, array.flatten()))
+    if types.is_nested(array.type):  # a list
+        return _text_bytes(array.flatten())
+    is_text = types.is_string(array.type) or types.is_large_string(array.type) or types.is_binary(array.type)
+    return (compute.sum(compute.binary_length(array)).as_py() or 0) if is_text else 0
 
 
 def _next(entries: Iterator[Entry], most: int) -> tuple[list[Entry], InputError | None]:

@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 import tempfile
-from io import BytesIO, TextIOWrapper
+from io import BufferedReader, BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -204,7 +204,7 @@ def run(monkeypatch, capsys, get_command):
     def call(*arguments, stdin=b"", terminal=False, app=cli.app, script=None):
         capsys.readouterr()  # discards earlier output
         monkeypatch.setattr("sys.argv", ["cdconv", *map(str, arguments)])
-        typed = TextIOWrapper(BytesIO(stdin), encoding="utf-8")
+        typed = TextIOWrapper(BufferedReader(BytesIO(stdin)), encoding="utf-8")
         typed.isatty = lambda: terminal
         monkeypatch.setattr("sys.stdin", typed)
         with pytest.raises(SystemExit) as stopped:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from helpers.chats import CHAT, TEXTS, objects, write_csv
 
-from contradiction.chats.messages import Speakers
+from contradiction.chats.names import Speakers
 from contradiction.chats.readers import open_file
 from contradiction.data import labelled
 from contradiction.errors import InputError

@@ -7,14 +7,14 @@ import pytest
 from helpers.chats import CHAT, TEXTS, chat, line, objects, write_csv
 from pyarrow import parquet
 
-from contradiction.chats import parquet_files, readers
+from contradiction.chats import formats, readers
 from contradiction.data import labelled as labels
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION
 
 
 def test_parquet_rows_are_read_incrementally(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_files, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(formats, "ROWS_AT_ONCE", 10)
     table = pyarrow.Table.from_pylist([{"messages": CHAT}] * 100)
     parquet.write_table(table, tmp_path / "a.parquet", row_group_size=20)
     [entries] = readers.open_file(tmp_path / "a.parquet").arrivals
@@ -267,10 +267,10 @@ def test_an_unknown_speaker_rejects_the_chat_and_an_unreadable_row_is_reported(d
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        (("role", "content"), "so each row is a message; a column session_id must say which chat the row belongs to"),
+        (("role", "content"), "each row is a message"),
         (("id", "role", "content"), "each row has an id of its own, so it names the message; a column session_id"),
         (("role", "session_id", "role", "content"), "2 columns are called role; rename all but one"),
-        (("session_id", "role"), "it has the columns session_id, role"),
+        (("session_id", "role"), "the columns are: session_id, role"),
     ],
 )
 def test_a_table_that_does_not_name_chats_speakers_and_texts_is_refused(tmp_path, header, message):

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 
 from contradiction import cli
 from contradiction.chats import chunks
-from contradiction.chats.entries import Chats, Entry
+from contradiction.chats.chunks import Chats, Entry
 from contradiction.detector import ContradictionDetector
 from contradiction.labels import LABELS
 from contradiction.verdict import NOTHING_BEFORE
@@ -263,7 +263,7 @@ def test_empty_input_does_not_count_as_free_of_contradictions(detect, stdin):
     [
         ("a.jsonl", "", "a.jsonl: holds no chat"),
         ("a.csv", "u1,b1,u2,b2\n", "a.csv: holds no chat"),
-        ("a.csv", "text\n你好\n", "a.csv: it has the column text; a chat must be"),
+        ("a.csv", "text\n你好\n", "a.csv: the columns are: text; a chat must be"),
         ("done.jsonl", line(), "verdicts.jsonl: it exists already; --resume continues it"),
     ],
 )

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from contradiction.chats import readers, rows
+from contradiction.chats import formats, readers
 from contradiction.conversation import read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -116,7 +116,7 @@ def test_any_text_file_yields_entries_or_raises_one_line(format, seed, junk):
     if format == "json":
         lines = [f"[{','.join(lines)}]"]
     elif format != "jsonl":
-        delimiter = rows.DELIMITERS[format]
+        delimiter = formats.DELIMITERS[format]
         cells = [f'"{message["content"]}"' for message in CHAT]
         lines = [delimiter.join(("u1", "b1", "u2", "b2")), delimiter.join(cells), delimiter.join(cells)]
     whole = "\n".join(lines).encode() + b"\n"

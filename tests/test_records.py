@@ -5,7 +5,7 @@ import json
 import pytest
 from helpers.chats import CHAT, TEXTS, chat, sharegpt
 
-from contradiction.chats.messages import Speakers
+from contradiction.chats.names import Speakers
 from contradiction.chats.records import read_chat, read_record
 from contradiction.conversation import read_turns
 from contradiction.errors import InputError
@@ -142,8 +142,8 @@ def test_an_instruction_and_its_input_are_one_message_and_an_empty_reply_is_one(
         ({"Messages": CHAT, "messages": CHAT}, "Messages and messages are one name"),
         ({"messages": None}, "messages is null"),
         ({"messages": "你好"}, "messages: neither JSON"),
-        ({"text": "", "lang": "zh"}, "the keys text, lang; a chat must be"),
-        ({"custom_id": "1", "response": {"body": {"choices": [{"message": LAST}]}}}, "the keys custom_id, response"),
+        ({"text": "", "lang": "zh"}, "the keys: text, lang; a chat must be"),
+        ({"custom_id": "1", "response": {"body": {"choices": [{"message": LAST}]}}}, "the keys: custom_id, response"),
     ],
 )  # fmt: skip
 def test_a_record_that_lacks_its_reply_or_its_chat_is_refused_by_name(record, message):

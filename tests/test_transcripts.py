@@ -6,9 +6,9 @@ import pytest
 from helpers.chats import CHAT, TEXTS, chat, line, write_csv
 
 from contradiction.chats import readers
-from contradiction.chats.messages import Speakers, read_messages
+from contradiction.chats.messages import read_lines, read_messages, read_transcript
+from contradiction.chats.names import Speakers
 from contradiction.chats.readers import read_pasted
-from contradiction.chats.transcripts import read_lines, read_transcript
 from contradiction.errors import InputError
 
 TRANSCRIPT = f"""用户：{TEXTS[0]}
@@ -207,7 +207,7 @@ def test_pasted_json_may_hold_separators_of_lines():
         ("A：你好\nB：在的\nA：嗯\nB：好", "unknown speakers A, B; write 用户： or 机器人："),
         ("小王 10:22\n你好\n小李 10:23\n在的", "unknown speakers 小王, 小李"),
         ('{"role": "user"}\n[', "not JSON"),
-        ('{"text": "你好"}', "an object with the key text; a chat must be "),
+        ('{"text": "你好"}', "an object with the keys: text; a chat must be"),
     ],
 )
 def test_text_that_is_not_a_chat_is_reported(text, message):

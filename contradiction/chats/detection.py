@@ -18,6 +18,8 @@ from traceback import format_exception
 from typing import Any, Self
 
 from contradiction.chats.chunks import (
+    Chats,
+    Entry,
     JudgedChunk,
     OnChunk,
     Tally,
@@ -26,8 +28,7 @@ from contradiction.chats.chunks import (
     judge_in_turn,
     split_chunks,
 )
-from contradiction.chats.entries import Chats, Entry
-from contradiction.chats.messages import USUAL, Speakers
+from contradiction.chats.names import USUAL, Speakers
 from contradiction.chats.writers import ResumableOutput, ShownOutput
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError

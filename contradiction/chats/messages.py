@@ -1,96 +1,15 @@
-"""One message in the shape of any tool: who speaks, what is said, and when."""
+"""Messages: objects in the shape of any tool, and text in which each begins with its speaker, as in ``用户：你好``."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from contradiction.chats import names
-from contradiction.conversation import ASSISTANT, USER
+from contradiction.chats.names import KNOWN, REMEDY, SYSTEM, USUAL, Speakers, without_number
+from contradiction.conversation import ASSISTANT, USER, alternating
 from contradiction.errors import InputError, shown
-
-SYSTEM, TOOL = "system", "tool"
-# Role -> its names, in lower case. The class names are LangChain's.
-_NAMES = {
-    USER: (
-        "user", "human", "customer", "client", "visitor", "u", "q", "humanmessage", "humanmessagechunk", "用户", "用戶",
-        "使用者", "顾客", "顧客", "客户", "客戶", "访客", "訪客", "买家", "買家", "问", "問",
-    ),
-    ASSISTANT: (
-        "assistant", "ai", "bot", "chatbot", "agent", "gpt", "chatgpt", "model", "b", "a", "aimessage",
-        "aimessagechunk", "机器人", "機器人", "聊天机器人", "聊天機器人", "助手", "助理", "ai助手", "智能助手", "客服",
-        "智能客服", "智慧客服", "坐席", "座席", "卖家", "賣家", "商家", "答",
-    ),
-    SYSTEM: ("system", "developer", "systemmessage", "系统", "系統"),
-    TOOL: ("tool", "function", "function_call", "observation", "tool_response", "toolmessage", "functionmessage"),
-}  # fmt: skip
-_ROLES = {name: role for role, names in _NAMES.items() for name in names}
-# A person who takes over from a bot has one of these names.
-_PEOPLE = {"客服", "坐席", "座席", "agent", "卖家", "賣家", "商家"}
-# In a text such a word before a colon is usually no speaker.
-_NOT_IN_TEXT = {"developer", "model", *_NAMES[TOOL]}
-
-
-@dataclass(frozen=True)
-class Speakers:
-    """The names of speakers. The usual ones are always known.
-
-    Attributes:
-        users: further names of the user.
-        bots: further names of the bot whose replies are judged.
-
-    Raises:
-        InputError: a name is empty, or is given to both sides.
-    """
-
-    users: tuple[str, ...] = ()
-    bots: tuple[str, ...] = ()
-    _own: Mapping[str, str] = field(init=False, repr=False, compare=False)  # name -> role
-
-    def __post_init__(self) -> None:
-        users, bots = ({_plain(name) for name in names} for names in (self.users, self.bots))
-        if "" in users | bots:
-            raise InputError("the name of a speaker is empty; --user-name and --bot-name take a name of the file")
-        if both := users & bots:
-            raise InputError(f"{shown(min(both))} is named as the user and as the bot; it can be only one of them")
-        object.__setattr__(self, "_own", dict.fromkeys(users, USER) | dict.fromkeys(bots, ASSISTANT))
-
-    def role_of(self, name: object, *, in_text: bool = False) -> str | None:
-        """The role of a speaker; None if the name is unknown. ``in_text``: before a colon in a line of text."""
-        if not isinstance(name, str):
-            return None
-        plain = _plain(name)
-        return self._own.get(plain) or (None if in_text and plain in _NOT_IN_TEXT else _ROLES.get(plain))
-
-    def check_one_bot(self, names: Iterable[object]) -> None:
-        """Raises InputError if a bot and a person who took over speak in one chat, and no option says who is judged."""
-        others = (name for name in names if isinstance(name, str) and _plain(name) not in self._own)
-        bots = {_plain(without_number(name)): name for name in others}
-        bots = {
-            plain: name for plain, name in bots.items() if _ROLES.get(plain) == ASSISTANT and plain not in self._own
-        }
-        people = sorted(_PEOPLE & bots.keys())
-        if people and len(bots) > len(people):
-            machine = next(name for plain, name in bots.items() if plain not in _PEOPLE)
-            raise InputError(
-                f"{bots[people[0]]} and {machine} speak in one chat, so one of them may be a person; {REMEDY}"
-            )
-
-
-def without_number(name: str) -> str:
-    """The name of a speaker without the number at its end, such as that of a turn."""
-    return re.sub(r"[\s_-]?\d+$", "", name)
-
-
-USUAL = Speakers()
-KNOWN = "user or 用户, assistant or 机器人, system"  # in error messages
-REMEDY = "--user-name or --bot-name says on which side another name is"
-
-
-def _plain(name: str) -> str:
-    return " ".join(name.split()).lower()
-
 
 _AFTERNOON = re.compile(r"下午|晚上|傍晚|\bp\.?m\b", re.IGNORECASE)
 _MORNING = re.compile(r"上午|凌晨|早上|\ba\.?m\b", re.IGNORECASE)
@@ -176,7 +95,7 @@ def read_messages(values: Sequence[Any], speakers: Speakers = USUAL) -> list[Any
     Raises:
         InputError: a speaker is unknown, or the messages have times and the newest is the first.
     """
-    messages = [_read(value, f"messages[{index}]", speakers) for index, value in enumerate(values)]
+    messages = [_read_object(value, f"messages[{index}]", speakers) for index, value in enumerate(values)]
     times = [value for value in values if isinstance(value, Mapping)]
     speakers.check_one_bot(_speaker(_unwrapped(value), speakers)[1] for value in times)
     if times and (key := names.first(times[0], names.TIMES)) and newest_first([one.get(key) for one in times]):
@@ -191,7 +110,7 @@ def is_message(value: object) -> bool:
     return _speaker(_unwrapped(value), USUAL)[1] is not None
 
 
-def _read(value: Any, where: str, speakers: Speakers) -> Any:
+def _read_object(value: Any, where: str, speakers: Speakers) -> Any:
     if not isinstance(value, Mapping):
         return value
     value = _unwrapped(value)
@@ -234,3 +153,207 @@ def _content(content: Any, *, is_text: bool) -> Any:
     if is_text and isinstance(content, list):  # of Telegram: pieces of one text with their styles
         return "".join(str(part.get("text", "")) if isinstance(part, Mapping) else str(part) for part in content)
     return content
+
+
+_DAY = r"(?:\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}日?|\d{1,2}月\d{1,2}日|昨天|今天|前天|(?:星期|周)[一二三四五六日天])"
+_HOUR = (
+    r"(?:上午|下午|晚上|凌晨|早上|中午|傍晚)?\s?\d{1,2}[:：]\d{2}(?:[:：]\d{2})?(?:[.,]\d{1,6})?"
+    r"(?:\s?[apAP]\.?[mM]\.?)?(?:Z|[+-]\d{2}:\d{2})?"
+)
+_TIME = rf"[\[【(（<]?\s*(?:{_DAY}[\sT,，]*{_HOUR}|{_HOUR}|{_DAY}(?=[\]】)）>]))\s*[\]】)）>]?"
+_NAME = r"(?P<name>[^\W\d][^:：,，。、!！?？;；\[\]【】<>《》“”\"|\n]{0,23}?)"
+_HEADS = [
+    re.compile(pattern)
+    for pattern in (
+        rf"(?P<time>{_TIME})[\s\-–—,，]*{_NAME}[\s*]*[:：](?!//)(?P<text>.*)",  # [10:22] 用户：你好
+        rf"(?P<time>{_TIME})[\s\-–—,，]*{_NAME}(?:\s(?P<text>.*))?$",  # 10:22 用户
+        rf"{_NAME}[\s*@,，\-–—]*(?P<time>{_TIME})[\s*]*(?P<colon>[:：]?)(?P<text>.*)",  # 用户 10:22
+        rf"{_NAME}[\s*]*[:：](?!//)(?P<text>.*)",  # 用户：你好
+        rf"[\[【<「]{_NAME}[\]】>」]\s*(?P<colon>[:：]?)(?P<text>.*)",  # 【用户】你好
+        rf"{_NAME}\t+(?P<text>.*)",  # 用户, a tab, 你好
+    )
+]
+# What may stand before each speaker: marks of lists, quotes and headings, a number, an emoji.
+_MARK = re.compile(r"[\s\u3000*#>\-•]*(?:\d{1,3}[.、)）]\s*)?[^\w\s\[【(（<「\"'“‘]*\s*")
+_ALONE = re.compile(
+    rf"[\s\-–—=]*(?:{_TIME}|\d{{4}}[-/.年]\d{{1,2}}[-/.月]\d{{1,2}}日?)[\s\-–—=]*|[\-–—=]{{2,}}.*{_DAY}.*"
+)
+_STARTS, _ENDS = re.compile(rf"{_TIME}\s*"), re.compile(rf"\s*[\[【(（]\s*(?:{_DAY}[\sT,，]*)?{_HOUR}\s*[\]】)）]$")
+_TAGS = re.compile(r"<\|(?:im_start|start_header_id)\|>\s*(\w+)\s*(?:<\|end_header_id\|>)?\s*")
+_END_TAGS = re.compile(r"<\|(?:im_end|eot_id|begin_of_text|endoftext)\|>")
+# Words before a colon that begin a line of a reply, and are no speaker.
+_NO_SPEAKER = re.compile(
+    r".*(?:时间|日期|地点|地址|电话|手机|邮箱|网址|链接|价格|单价|费用|金额|总价|数量|名称|姓名|型号|规格|颜色|尺寸|"
+    r"单号|编号|号码|状态|原因|结果|结论|总结|说明|备注|注意|注意事项|提示|建议|推荐|步骤|方法|方式|例如|比如|例|注|"
+    r"优点|缺点|特点|材料|做法|配料|食材|标题|内容|主题|作者|来源|简介|要求|条件|目的|问题|答案|答复|回复|方案|如下|"
+    r"包括|包含|分别是|即|是|说|道|认为|觉得|以下|首先|其次|最后|另外|总之|因此|所以|第.{1,2}|早餐|午餐|晚餐|"
+    r"note|tips?|example|e\.g|p\.?s|time|date|price|address|phone|e-?mail|name|url|link|https?|summary|answer|result)"
+)
+
+
+@dataclass(frozen=True)
+class _Head:
+    """The beginning of a message: its speaker, whether a time is beside it, its text, and the form of the line."""
+
+    name: str
+    timed: bool
+    text: str
+    style: str
+    colon: bool
+
+
+def read_transcript(text: str, speakers: Speakers = USUAL) -> list[dict[str, str]]:
+    """The messages of a text whose messages begin with their speakers.
+
+    A line without a speaker continues the message above it, as does an indented one. Times are left out.
+
+    Raises:
+        InputError: the first line names no known speaker, or a later one an unknown speaker; the message names it.
+    """
+    lines, heads, roles = _heads_of(text, speakers)
+    known = [head for head, role in zip(heads, roles, strict=True) if head and role]
+    messages: list[dict[str, str]] = []
+    for number, (line, head, role) in enumerate(zip(lines, heads, roles, strict=True)):
+        if head and role:
+            messages.append({"role": role, "content": head.text})
+        elif head and (not messages or _is_speaker(head, known)):
+            raise InputError(f"{head.name} is no known speaker, as 用户： and 机器人： are; {REMEDY}")
+        elif known and (notice := _STARTS.match(line)) and all(other.timed for other in known):
+            messages.append({"role": SYSTEM, "content": line[notice.end() :]})
+        elif not messages and _ALONE.fullmatch(line):
+            continue
+        elif not messages:
+            raise InputError(
+                f"{line[:20]!r} does not say who speaks; a chat begins with 用户： or 机器人：, as in 用户：你好"
+            )
+        elif not messages[-1]["content"]:
+            messages[-1]["content"] = line.strip()
+        elif not (_ALONE.fullmatch(line) and (number + 1 == len(lines) or heads[number + 1])):
+            messages[-1]["content"] += f"\n{line.strip()}"
+    return _without_times(messages)
+
+
+def read_lines(text: str, speakers: Speakers = USUAL) -> list[dict[str, str]]:
+    """The messages of a text with speakers; without them the lines alternate, and the user begins."""
+    lines, heads, roles = _heads_of(text, speakers)
+    if not lines:
+        raise InputError("the chat is empty; it must be lines of text, the user's first, or JSON")
+    if any(roles):
+        return read_transcript(text, speakers)
+    named = [head.name for head in heads if head and head.colon and not _NO_SPEAKER.fullmatch(head.name.lower())]
+    timed = [head.name for head in heads if head and head.timed and not head.colon]
+    # A speaker in each line, or speakers with times above the lines that they said.
+    unknown = named if len(named) == len(lines) else timed if heads[0] and 1 < len(timed) < len(lines) else []
+    if len({*unknown}) > 1:
+        raise InputError(
+            f"unknown speakers {', '.join([*dict.fromkeys(unknown)][:4])}; write 用户： or 机器人： before each message"
+        )
+    return _without_times(alternating(line.strip() for line in lines))
+
+
+def has_speakers(text: str, speakers: Speakers = USUAL, *, several: bool = False) -> bool:
+    """Whether a line of a text begins with a known speaker; ``several``: the first does, and both sides speak."""
+    _, _, roles = _heads_of(text, speakers)
+    return bool(roles and roles[0] and {USER, ASSISTANT} <= {*roles}) if several else any(roles)
+
+
+def _heads_of(text: str, speakers: Speakers) -> tuple[list[str], list[_Head | None], list[str | None]]:
+    """The lines that are not empty, the beginnings of messages among them, and the roles of the known speakers."""
+    text = _END_TAGS.sub("", _TAGS.sub(r"\n\1: ", text))
+    lines = [line for line in re.split(r"\r\n?|\n", text) if line.strip()]
+    heads = [_head(line, speakers) for line in lines]
+    names = {without_number(head.name).lower() for head in heads if head}
+    roles = [_role(head, names, speakers) if head else None for head in heads]
+    speakers.check_one_bot(head.name for head, role in zip(heads, roles, strict=True) if head and role)
+    # An indented line continues the one above, unless it names a known speaker.
+    heads = [
+        None if line[0].isspace() and role is None else head
+        for line, head, role in zip(lines, heads, roles, strict=True)
+    ]
+    return lines, heads, roles
+
+
+def blocks(lines: Iterable[tuple[int, str, int]], speakers: Speakers = USUAL) -> Iterator[tuple[int, str, int]]:
+    """The chats of numbered lines, each with its first number, its text, and where its last line ends.
+
+    An empty line ends a chat. Where every chat would have a single message, empty lines stand between the messages of
+    one chat.
+    """
+    single: list[tuple[int, str, int]] = []  # the blocks before the first one of several messages
+    begun = False
+    for block in _split(lines):
+        if not begun and sum(_head(line, speakers) is not None for line in block[1].split("\n")) < 2:
+            single.append(block)
+            continue
+        yield from single if not begun else ()
+        begun = True
+        yield block
+    if not begun and single:
+        yield single[0][0], "\n".join(text for _, text, _ in single), single[-1][2]
+
+
+def _split(lines: Iterable[tuple[int, str, int]]) -> Iterator[tuple[int, str, int]]:
+    block: list[str] = []
+    first = end = 0
+    for number, line, line_end in lines:
+        if line.strip():
+            first, end = first if block else number, line_end
+            block.append(line.rstrip())
+        elif block:
+            yield first, "\n".join(block), line_end
+            block = []
+    if block:
+        yield first, "\n".join(block), end
+
+
+def _head(line: str, speakers: Speakers) -> _Head | None:
+    """The beginning of a message with a speaker, or with what stands where one would; None for another line."""
+    mark = _MARK.match(line)
+    rest = line[mark.end() :].rstrip() if mark else line.strip()
+    style = re.sub(r"[^*#>\-•1]", "e", re.sub(r"\d+", "1", re.sub(r"\s", "", mark[0]))) if mark else ""
+    for number, pattern in enumerate(_HEADS):
+        match = pattern.match(rest)
+        if not match:
+            continue
+        name = re.sub(r"[(（][^()（）]*[)）]$", "", match["name"].strip(" *\t")).strip(" *\t(（")
+        text = (match["text"] or "").strip().removeprefix("**").strip()
+        colon = number in (0, 3) or bool(match.groupdict().get("colon"))
+        # Beside a time, only a colon, a known name or the end of the line shows that this is a speaker.
+        is_known = colon or speakers.role_of(without_number(name), in_text=True) is not None
+        if not name or (number in (1, 2) and not is_known and (text or " " in name or len(name) > 12)):
+            continue
+        return _Head(name, number < 3, text, style + ("" if number < 4 else str(number)), colon)
+    return None
+
+
+def _role(head: _Head, names: Collection[str], speakers: Speakers) -> str | None:
+    """The role of a speaker; None if the name is unknown, or a lone letter that may be part of the text.
+
+    "u" and "b" count with a number only, and "a" only where there is "q" as well.
+    """
+    name, plain = head.name.lower(), without_number(head.name).lower()
+    if name in ("u", "b") or (plain in ("q", "a") and not {"q", "a"} <= {*names}):
+        return None
+    return speakers.role_of(name, in_text=True) or speakers.role_of(plain, in_text=True)
+
+
+def _is_speaker(head: _Head, known: Sequence[_Head]) -> bool:
+    """Whether an unknown name is a speaker: it is written as the known ones are, and is no usual word of a text."""
+    if not known or _NO_SPEAKER.fullmatch(head.name.lower()):
+        return False
+    if head.timed:
+        return head.colon or any(other.timed for other in known)
+    alike = any(not other.timed and other.style == head.style for other in known)
+    return alike and (bool(head.text) or any(not other.text for other in known))
+
+
+def _without_times(messages: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The messages without a time that each of them begins or ends with."""
+    spoken = [message for message in messages if message["role"] != SYSTEM]
+    for pattern in (_STARTS, _ENDS):
+        found = [pattern.match(m["content"]) if pattern is _STARTS else pattern.search(m["content"]) for m in spoken]
+        if len(spoken) > 1 and all(found):
+            for message, time in zip(spoken, found, strict=True):
+                content = message["content"]
+                message["content"] = (content[: time.start()] + content[time.end() :]) if time else content
+    return messages

@@ -1,9 +1,14 @@
-"""The names of the keys and columns that are read. Upper and lower case, spaces, ``-`` and ``_`` make no difference."""
+"""The names of the keys, columns and speakers that are read.
+
+In keys and columns, upper and lower case, spaces, ``-`` and ``_`` make no difference.
+"""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-MAX_NAMES = 12  # names that a message lists
+from contradiction.conversation import ASSISTANT, USER
+from contradiction.errors import InputError, shown
 
 # A whole chat: a list of messages, its JSON, or a transcript.
 MESSAGES = (
@@ -75,14 +80,6 @@ def read_among(names: Collection[str]) -> list[str]:
     ]
 
 
-def lacks_history(names: Collection[str]) -> str | None:
-    """The name that says that a question and its answer are one turn of a chat whose other turns are missing."""
-    return None if first(names, (*MESSAGES[:2], HISTORY)) or not first(names, QUESTIONS) else first(names, CHATS)
-
-
-NO_HISTORY = f"has {{}} but no {HISTORY}; a row holds a whole chat, with the earlier turns in {HISTORY}"
-
-
 def could_answer(name: str) -> bool:
     """Whether a key that is not read could hold the bot's reply, such as ``model_answer``."""
     spelled = _spelled(name)
@@ -105,13 +102,9 @@ def _spelled(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip()).lower()
 
 
-def list_names(names: Collection[object], noun: str) -> str:
-    """Names of columns or keys, as an error message shows them."""
-    shown = [" ".join(str(name)[:60].split()) for name in names]
-    if not shown:
-        return f"no {noun}s"
-    more = f" and {len(shown) - MAX_NAMES} more" if len(shown) > MAX_NAMES else ""
-    return f"the {noun}{'s' * (len(shown) > 1)} {', '.join(shown[:MAX_NAMES])}{more}"
+def list_names(names: Iterable[object]) -> str:
+    """Names of columns or keys, as an error message shows the first of them."""
+    return ", ".join(" ".join(str(name)[:60].split()) for name in [*names][:12]) or "none"
 
 
 def has_turns(names: Iterable[str]) -> bool:
@@ -128,3 +121,85 @@ def holds_chats(names: Sequence[str]) -> bool:
 def is_header(names: Sequence[str]) -> bool:
     """Whether these are the columns of a table of chats or messages."""
     return holds_chats(names) or all(first(names, known) for known in ((*CHATS, "id"), SPEAKERS, TEXTS))
+
+
+SYSTEM, TOOL = "system", "tool"
+# Role -> its names, in lower case. The class names are LangChain's.
+_NAMES = {
+    USER: (
+        "user", "human", "customer", "client", "visitor", "u", "q", "humanmessage", "humanmessagechunk", "用户", "用戶",
+        "使用者", "顾客", "顧客", "客户", "客戶", "访客", "訪客", "买家", "買家", "问", "問",
+    ),
+    ASSISTANT: (
+        "assistant", "ai", "bot", "chatbot", "agent", "gpt", "chatgpt", "model", "b", "a", "aimessage",
+        "aimessagechunk", "机器人", "機器人", "聊天机器人", "聊天機器人", "助手", "助理", "ai助手", "智能助手", "客服",
+        "智能客服", "智慧客服", "坐席", "座席", "卖家", "賣家", "商家", "答",
+    ),
+    SYSTEM: ("system", "developer", "systemmessage", "系统", "系統"),
+    TOOL: ("tool", "function", "function_call", "observation", "tool_response", "toolmessage", "functionmessage"),
+}  # fmt: skip
+_ROLES = {name: role for role, names in _NAMES.items() for name in names}
+# A person who takes over from a bot has one of these names.
+_PEOPLE = {"客服", "坐席", "座席", "agent", "卖家", "賣家", "商家"}
+# In a text such a word before a colon is usually no speaker.
+_NOT_IN_TEXT = {"developer", "model", *_NAMES[TOOL]}
+
+
+@dataclass(frozen=True)
+class Speakers:
+    """The names of speakers. The usual ones are always known.
+
+    Attributes:
+        users: further names of the user.
+        bots: further names of the bot whose replies are judged.
+
+    Raises:
+        InputError: a name is empty, or is given to both sides.
+    """
+
+    users: tuple[str, ...] = ()
+    bots: tuple[str, ...] = ()
+    _own: Mapping[str, str] = field(init=False, repr=False, compare=False)  # name -> role
+
+    def __post_init__(self) -> None:
+        users, bots = ({_folded(name) for name in names} for names in (self.users, self.bots))
+        if "" in users | bots:
+            raise InputError("the name of a speaker is empty; --user-name and --bot-name take a name of the file")
+        if both := users & bots:
+            raise InputError(f"{shown(min(both))} is named as the user and as the bot; it can be only one of them")
+        object.__setattr__(self, "_own", dict.fromkeys(users, USER) | dict.fromkeys(bots, ASSISTANT))
+
+    def role_of(self, name: object, *, in_text: bool = False) -> str | None:
+        """The role of a speaker; None if the name is unknown. ``in_text``: before a colon in a line of text."""
+        if not isinstance(name, str):
+            return None
+        folded = _folded(name)
+        return self._own.get(folded) or (None if in_text and folded in _NOT_IN_TEXT else _ROLES.get(folded))
+
+    def check_one_bot(self, names: Iterable[object]) -> None:
+        """Raises InputError if a bot and a person who took over speak in one chat, and no option says who is judged."""
+        bots: dict[str, str] = {}
+        for name in names:
+            if isinstance(name, str):
+                folded = _folded(without_number(name))
+                if _ROLES.get(folded) == ASSISTANT and not {folded, _folded(name)} & self._own.keys():
+                    bots[folded] = name
+        people = [bots.pop(name) for name in sorted(_PEOPLE & bots.keys())]
+        if people and bots:
+            raise InputError(
+                f"{people[0]} and {min(bots.values())} speak in one chat, so one of them may be a person; {REMEDY}"
+            )
+
+
+def without_number(name: str) -> str:
+    """The name of a speaker without the number at its end, such as that of a turn."""
+    return re.sub(r"[\s_-]?\d+$", "", name)
+
+
+USUAL = Speakers()
+KNOWN = "user or 用户, assistant or 机器人, system"  # in error messages
+REMEDY = "--user-name or --bot-name says on which side another name is"
+
+
+def _folded(name: str) -> str:
+    return " ".join(name.split()).lower()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from contradiction.chats.chunks import Tally, judge_chunk, split_chunks
 from contradiction.chats.detection import Detection
-from contradiction.chats.parquet_files import open_parquet
+from contradiction.chats.readers import open_parquet
 from contradiction.chats.writers import check_same_request
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError, first_line

@@ -4,19 +4,17 @@ from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from io import BufferedIOBase
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from contradiction.chats.entries import Chats, Entry, make_entries
-from contradiction.chats.messages import USUAL, Speakers
-from contradiction.chats.parquet_files import open_parquet, unpacked_parquet
+from contradiction.chats import formats
+from contradiction.chats.chunks import Chats, Entry, make_entries
+from contradiction.chats.formats import JSON, Row, Values, decode, parse_json
+from contradiction.chats.messages import blocks, has_speakers, read_lines, read_transcript
+from contradiction.chats.names import USUAL, Speakers
 from contradiction.chats.records import Chat, chats_of_json, read_chat, read_record
-from contradiction.chats.rows import DELIMITERS, csv_rows, excel_rows, hint_at_table, unpacked_excel
-from contradiction.chats.tables import Columns, Row, Values, grouped, message_keys, read_table
-from contradiction.chats.text import JSON, as_utf8, decode, open_utf8, parse_json, split_lines
-from contradiction.chats.transcripts import begins_transcript, blocks, read_lines, read_transcript
+from contradiction.chats.tables import Columns, grouped, message_keys, read_cells, read_table
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.errors import InputError, kind_of
 
@@ -25,7 +23,6 @@ FORMATS = {
     ".txt": "text", ".parquet": "parquet",
 }  # fmt: skip
 BINARY, GARAK = ("parquet", "xlsx"), "garak"
-PIPE_BYTES = 1 << 18  # bytes read from a pipe at once: enough for full batches, few enough to answer soon
 BRACKETS = ("{", "[", "[{")  # the first line of JSON that spreads over many lines
 
 
@@ -38,7 +35,7 @@ def open_file(
         path: the file. A named pipe is read as it comes. A text may be packed with gzip, as ``NAME.jsonl.gz``.
         format: ``jsonl`` (one record per line), ``json`` (see :func:`contradiction.chats.records.chats_of_json`),
             ``csv``, ``tsv`` or ``xlsx`` (see :mod:`contradiction.chats.tables`), ``parquet``, ``text`` (see
-            :mod:`contradiction.chats.transcripts`), or ``garak``. By default the file's name says which.
+            :mod:`contradiction.chats.messages`), or ``garak``. By default the file's name says which.
         encoding: the encoding of the text, such as ``gb18030``; by default UTF-8.
         speakers: the names of the two sides.
 
@@ -52,25 +49,37 @@ def open_file(
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file of chats in it, or --engine ray for all its Parquet")
     if not path.is_file():
-        stream: Any = path.open("rb")  # a buffered reader, which a pipe needs and mypy does not see
-        return open_stream(stream, str(path), format, encoding, speakers)
-    format = format or format_of(path)
-    where = str(path)
-    if format in BINARY:
+        return open_stream(path.open("rb"), str(path), format, encoding, speakers)
+    chats = Chats(str(path), format or format_of(path), [])
+    if chats.format in BINARY:
         if encoding is not None:
-            raise InputError(f"{where}: {format} says itself how its text is encoded; leave the encoding out")
-        if format == "parquet":
+            raise InputError(f"{path}: {chats.format} says itself how its text is encoded; leave the encoding out")
+        if chats.format == "parquet":
             return open_parquet(path, speakers=speakers)
-        chats = Chats(where, format, [])
-        return replace(chats, arrivals=[read_table(excel_rows(path, chats), chats, speakers)])
-    if format in (GARAK, "json"):
-        with open_utf8(path, encoding) as file:
-            content = file.read()
-        chats = Chats(where, format, [])
-        entries = [*_json(content, chats, speakers)] if format == "json" else _read_report(content, where)
+        return replace(chats, arrivals=[read_cells(formats.excel_rows(path, chats.notes), chats, speakers)])
+    formats.check_encoding(encoding)
+    if chats.format in (GARAK, "json"):
+        content = b"".join(formats.file_blocks(path, encoding))
+        read = _read_report(content, str(path)) if chats.format == GARAK else _json(content, chats, speakers)
+        entries = [*read]
         return replace(chats, arrivals=[entries], total=len(entries))
-    chats = Chats(where, format, [], _size(path, encoding), in_bytes=True)
-    return replace(chats, arrivals=[_through(path, encoding, chats, speakers)])
+    packed = encoding is not None or path.suffix.lower() == ".gz"
+    size = sum(map(len, formats.file_blocks(path, encoding))) if packed else path.stat().st_size
+    chats = replace(chats, total=size, in_bytes=True)
+    groups = formats.arriving_lines(formats.file_blocks(path, encoding))
+    return replace(chats, arrivals=_of_lines(groups, chats, speakers))
+
+
+def open_parquet(path: Path, rows: range | None = None, speakers: Speakers = USUAL) -> Chats:
+    """The chats of a Parquet file, or of consecutive ``rows`` of it, counted from 1, with a chat in each.
+
+    Raises:
+        InputError: it is not a Parquet file, or there is no chat in the columns.
+    """
+    header, classes, count = formats.parquet_columns(path)
+    chats = Chats(str(path), "parquet", [], count if rows is None else len(rows))
+    read = partial(formats.parquet_rows, path, rows=rows or range(1, count + 1), classes=classes)
+    return replace(chats, arrivals=[read_table(header, read, chats, speakers, one_by_one=rows is not None)])
 
 
 def format_of(path: Path) -> str:
@@ -86,53 +95,10 @@ def format_of(path: Path) -> str:
     return format
 
 
-def _through(path: Path, encoding: str | None, chats: Chats, speakers: Speakers) -> Iterator[Entry]:
-    with open_utf8(path, encoding) as file:
-        if chats.format != "jsonl":
-            yield from _texts(file, chats, speakers)
-            return
-        begin: list[bytes] = []
-        while not (begin and begin[-1].strip()) and (line := file.readline()):
-            begin.append(line)
-        keys, lines = _message_keys(begin), chain(begin, file)
-        yield from _messages(lines, keys, chats, speakers) if keys else _lines(lines, chats, speakers)
-
-
-def _texts(file: Iterable[bytes], chats: Chats, speakers: Speakers) -> Iterator[Entry]:
-    if chats.format == "text":
-        return _transcripts(file, chats.where, speakers)
-    return read_table(csv_rows(file, chats.where, chats.format), chats, speakers)
-
-
-def _size(path: Path, encoding: str | None) -> int:
-    """The number of bytes in UTF-8, in which the places of the entries are counted."""
-    if encoding is None and path.suffix.lower() != ".gz":
-        return path.stat().st_size
-    with open_utf8(path, encoding) as file:
-        return sum(map(len, iter(partial(file.read1, PIPE_BYTES), b"")))
-
-
-def unpacked_size(path: Path, limit: int) -> int:
-    """How many bytes a file fills when it is read, counted until a limit is passed; raises InputError if damaged."""
-    if format_of(path) == "parquet":
-        return unpacked_parquet(path, limit)
-    if format_of(path) == "xlsx":
-        return unpacked_excel(path)
-    size = 0
-    with open_utf8(path) as file:
-        while size <= limit and (part := file.read1(PIPE_BYTES)):
-            size += len(part)
-    return size
-
-
 def open_stream(
-    stream: BufferedIOBase,
-    where: str,
-    format: str | None = None,
-    encoding: str | None = None,
-    speakers: Speakers = USUAL,
+    stream: Any, where: str, format: str | None = None, encoding: str | None = None, speakers: Speakers = USUAL
 ) -> Chats:
-    """The chats of standard input or of another pipe.
+    """The chats of standard input or of another pipe, a buffered reader.
 
     JSON lines, the default, form groups as they arrive, so that each line can be answered at once. See
     :func:`open_file` for the formats and encodings.
@@ -142,13 +108,34 @@ def open_stream(
     """
     if format in (*BINARY, GARAK):
         raise InputError(f"{where}: {format} is read from a file and cannot come through a pipe; name the file")
-    stream = as_utf8(stream, encoding, where)
+    formats.check_encoding(encoding)
     chats = Chats(where, format or "jsonl", [])
+    parts = formats.blocks(stream, where, encoding)
     if format == "json":
-        return replace(chats, arrivals=[_json(stream.read(), chats, speakers)])
-    if format == "text" or format in DELIMITERS:
-        return replace(chats, arrivals=[_texts(stream, chats, speakers)])
-    return replace(chats, arrivals=_arrivals(arriving_lines(stream), chats, speakers))
+        return replace(chats, arrivals=[_json(b"".join(parts), chats, speakers)])
+    return replace(chats, arrivals=_of_lines(formats.arriving_lines(parts), chats, speakers))
+
+
+def _of_lines(groups: Iterator[list[bytes]], chats: Chats, speakers: Speakers) -> Iterator[Iterator[Entry]]:
+    """The entries of lines: those of a file as one group, those of a pipe of JSON lines in groups as they come."""
+    if chats.format == "text":
+        yield _transcripts(chain.from_iterable(groups), chats.where, speakers)
+        return
+    if chats.format in formats.DELIMITERS:
+        cells = formats.csv_rows(chain.from_iterable(groups), chats.where, chats.format)
+        yield read_cells(cells, chats, speakers)
+        return
+    begin = next(groups, [])
+    while not any(map(bytes.strip, begin)) and (more := next(groups, None)):
+        begin += more
+    groups = chain([begin], groups)
+    if keys := _message_keys(begin):
+        yield _messages(chain.from_iterable(groups), keys, chats, speakers)
+    elif chats.in_bytes:  # a file
+        yield _lines(chain.from_iterable(groups), chats, speakers, count(1))
+    else:
+        numbers = count(1)
+        yield from (_lines(lines, chats, speakers, numbers) for lines in groups)
 
 
 def check_begin(chats: Chats) -> Chats:
@@ -174,32 +161,6 @@ def from_text(text: str, speakers: Speakers = USUAL) -> Chats:
     if entry.error:
         raise InputError(f"--text: {entry.error}")
     return Chats("--text", "jsonl", [[entry]], 1)
-
-
-def arriving_lines(stream: BufferedIOBase) -> Iterator[list[bytes]]:
-    """Yields the complete lines that can be read without waiting, until the stream ends."""
-    pending: list[bytes] = []
-    while part := stream.read1(PIPE_BYTES):
-        head, newline, tail = part.rpartition(b"\n")
-        if newline:
-            yield b"".join([*pending, head]).split(b"\n")
-            pending = [tail]
-        else:
-            pending.append(part)
-    if remainder := b"".join(pending):
-        yield [remainder]
-
-
-def _arrivals(groups: Iterator[list[bytes]], chats: Chats, speakers: Speakers) -> Iterator[Iterator[Entry]]:
-    """The entries of the lines of a pipe as they come; messages of chats only once the last line has come."""
-    begin = next(groups, [])
-    while not any(map(bytes.strip, begin)) and (more := next(groups, None)):
-        begin += more
-    if keys := _message_keys(begin):
-        yield _messages(chain(begin, chain.from_iterable(groups)), keys, chats, speakers)
-        return
-    numbers = count(1)
-    yield from (_lines(lines, chats, speakers, numbers) for lines in chain([begin], groups))
 
 
 def _message_keys(lines: Iterable[bytes]) -> Columns | None:
@@ -234,31 +195,26 @@ def _checked(value: Any) -> Values | InputError:
     return value if isinstance(value, Mapping) else InputError(f"{kind_of(value)}; it must be an object with a message")
 
 
-def _lines(
-    lines: Iterable[bytes], chats: Chats, speakers: Speakers, numbers: Iterator[int] | None = None
-) -> Iterator[Entry]:
+def _lines(lines: Iterable[bytes], chats: Chats, speakers: Speakers, numbers: Iterator[int]) -> Iterator[Entry]:
+    """The chats of JSON lines with a chat in each."""
     end = 0
-    for line, number in zip(lines, numbers or count(1), strict=False):
+    for line, number in zip(lines, numbers, strict=False):
         end += len(line)
         if number == 1:
             _check_first_line(line, chats.where)
         if line.removeprefix(BOM_UTF8).strip():
-            yield from make_entries(number, end, partial(_from_line, speakers), line.strip())
+            yield from make_entries(number, end, lambda line: read_record(parse_json(line), speakers), line.strip())
 
 
 def _check_first_line(line: bytes, where: str) -> None:
     """Raises one InputError, and not one for each line, if the first line shows that the file has another format."""
     text = decode(line, f"{where}:1").strip()
-    if hint := hint_at_table(text):
+    if hint := formats.hint_at_table(text):
         raise InputError(f"{where}: {hint}")
-    if begins_transcript(text):
+    if has_speakers(text):
         raise InputError(f"{where}: its first line begins with a speaker, as of a transcript; --format text reads it")
     if text in BRACKETS:
         raise InputError(f"{where}: its first line is {text} alone, as of JSON over many lines; --format json reads it")
-
-
-def _from_line(speakers: Speakers, line: bytes | str) -> list[Chat]:
-    return read_record(parse_json(line), speakers)
 
 
 def _json(content: bytes, chats: Chats, speakers: Speakers) -> Iterator[Entry]:
@@ -286,7 +242,7 @@ def _transcripts(file: Iterable[bytes], where: str, speakers: Speakers) -> Itera
 
     def lines() -> Iterator[tuple[int, str, int]]:
         end = 0
-        for number, line in enumerate(split_lines(file), 1):
+        for number, line in enumerate(file, 1):
             end += len(line)
             text = decode(line, f"{where}:{number}", number == 1)
             if number == 1 and JSON.match(text.lstrip()):
@@ -328,43 +284,40 @@ def pasted_chat(text: str, speakers: Speakers = USUAL) -> Chat:
     return read_chat(value, speakers)
 
 
-def _read_report(content: bytes, where: str) -> list[Entry]:
+def _read_report(content: bytes, where: str) -> Iterator[Entry]:
     """A chat for each output of each attempt of a report of garak, which holds an attempt when made and when evaluated.
 
     Raises:
-        InputError: a line is not JSON, the conversations or outputs of an attempt are no list, or there is no output.
+        InputError: a line is not JSON, or there is no output.
     """
-    attempts: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    attempts: dict[str, Mapping[str, Any]] = {}
     for number, line in enumerate(decode(content, where).split("\n"), 1):
         try:
             value = parse_json(line) if line.strip() else None
         except InputError as error:
             raise InputError(f"{where}:{number}: {error}") from None
         if isinstance(value, Mapping) and value.get("entry_type") == "attempt":
-            attempts[str(value.get("uuid") or number)] = f"{where}:{number}", value
+            attempts[str(value.get("uuid") or number)] = value
     chats = [
         Chat(messages, f"{name}/{output}")
-        for name, (place, attempt) in attempts.items()
-        for output, messages in enumerate(_attempt(attempt, place))
+        for name, attempt in attempts.items()
+        for output, messages in enumerate(_attempt(attempt))
     ]
     if not chats:
         raise InputError(f"{where}: holds no attempt with an output; a report of garak is named NAME.report.jsonl")
-    return [
-        entry for number, chat in enumerate(chats, 1) for entry in make_entries(number, number, lambda c: [c], chat)
-    ]
+    for number, chat in enumerate(chats, 1):
+        yield from make_entries(number, number, lambda chat: [chat], chat)
 
 
-def _attempt(attempt: Mapping[str, Any], where: str) -> list[list[dict[str, Any]]]:
+def _attempt(attempt: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
     """The chats of an attempt that have an answer. Reports of older versions have the prompt and its outputs."""
-    for name in ("conversations", "outputs"):
-        if not isinstance(attempt.get(name) or [], list):
-            raise InputError(f"{where}: {name} is {kind_of(attempt[name])}; it must be a list")
-    chats = [_turns(conversation) for conversation in attempt.get("conversations") or ()]
-    if not chats:
-        answers = [
-            {"role": ASSISTANT, "content": _said(one)} for one in attempt.get("outputs") or () if one is not None
-        ]
-        chats = [[*_turns(attempt.get("prompt")), answer] for answer in answers]
+    conversations, outputs = (
+        value if isinstance(value := attempt.get(name), list) else [] for name in ("conversations", "outputs")
+    )
+    before = _turns(attempt.get("prompt"))
+    chats = [_turns(conversation) for conversation in conversations] or [
+        [*before, {"role": ASSISTANT, "content": _said(output)}] for output in outputs if output is not None
+    ]
     return [chat for chat in chats if any(message["role"] == ASSISTANT for message in chat)]
 
 

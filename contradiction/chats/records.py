@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from contradiction.chats import names
-from contradiction.chats.messages import USUAL, Speakers, is_message, read_messages
-from contradiction.chats.text import parsed
-from contradiction.chats.transcripts import has_speakers, read_transcript
+from contradiction.chats.formats import parsed
+from contradiction.chats.messages import has_speakers, is_message, read_messages, read_transcript
+from contradiction.chats.names import USUAL, Speakers
 from contradiction.conversation import ASSISTANT, CALLS, USER, alternating, check_text
 from contradiction.errors import InputError, kind_of, shown
 
@@ -216,7 +216,7 @@ class _Record:
         empty = names.first(self.values, names.MESSAGES)
         if empty is not None and self.values[empty] is None:
             raise InputError(f"{empty} is null; it must be a list of messages")
-        raise InputError(f"an object with {names.list_names(self.values, 'key')}; a chat must be {CHAT}")
+        raise InputError(f"an object with the keys: {names.list_names(self.values)}; a chat must be {CHAT}")
 
     def _value(self, *known: str) -> Any:
         name = names.first(self.given, known)
@@ -283,8 +283,11 @@ class _Record:
         for one, other in names.JOINED:
             if names.plain(name) == names.plain(one) and (more := self._value(other)):
                 texts.append(check_text(more, other))
-        if (session := names.lacks_history([*map(str, self.values)])) in self.given:
-            raise InputError(f"it {names.NO_HISTORY.format(session)}")
+        if (session := names.first(self.given, names.CHATS)) and not names.first(self.values, [names.HISTORY]):
+            raise InputError(
+                f"it has {session} but no {names.HISTORY}; a record holds a whole chat, with the earlier turns in "
+                f"{names.HISTORY}"
+            )
         return name, [*before, {"role": USER, "content": "\n".join(texts)}]
 
     def _earlier_turns(self) -> list[Any]:

@@ -1,20 +1,19 @@
 """Tables with named columns: a chat in each row, a message in each row, or a turn in each row."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from contradiction.chats import names
-from contradiction.chats.entries import Chats, Entry, make_entries
-from contradiction.chats.messages import USUAL, Speakers, order, read_messages
+from contradiction.chats.chunks import Chats, Entry, make_entries
+from contradiction.chats.formats import Cells, Row, Values
+from contradiction.chats.messages import order, read_messages
+from contradiction.chats.names import USUAL, Speakers
 from contradiction.chats.records import CHAT, Chat, read_record
-from contradiction.chats.rows import Cells
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.errors import InputError, kind_of
-
-Values = Mapping[str, Any]  # column or key -> value
-Row = tuple[int, Any, Values | InputError, int]  # number, source, values or why there are none, and where it ends
 
 
 @dataclass(frozen=True)
@@ -59,32 +58,58 @@ class Columns:
         return [{name: row[name] for name in keys}]
 
 
-def read_table(cells: Iterator[Cells], chats: Chats, speakers: Speakers = USUAL) -> Iterator[Entry]:
-    """The entries of the rows of a table, of which the first is the header.
-
-    Raises:
-        InputError: there is no header, no chat in the columns, or two columns have one name.
-    """
-    where = chats.where
+def read_cells(cells: Iterator[Cells], chats: Chats, speakers: Speakers = USUAL) -> Iterator[Entry]:
+    """The entries of a table whose first row is the header; see :func:`read_table`."""
     _, header, _ = next(cells, ("", None, 0))
     if not isinstance(header, list):
-        raise InputError(f"{where}: no {chats.format.upper()} with a header; its first row must name the columns")
+        raise InputError(f"{chats.where}: no {chats.format.upper()} with a header; its first row must name the columns")
     header = [name.strip() for name in header]
+
+    def rows(_: Sequence[str]) -> Iterator[Row]:
+        return ((number, raw, _by_name(header, row), end) for number, (raw, row, end) in enumerate(cells, 1))
+
+    yield from read_table(header, rows, chats, speakers)
+
+
+def read_table(
+    header: Sequence[str],
+    rows: Callable[[Sequence[str]], Iterator[Row]],
+    chats: Chats,
+    speakers: Speakers = USUAL,
+    *,
+    one_by_one: bool = False,
+) -> Iterator[Entry]:
+    """The entries of the rows of a table.
+
+    Args:
+        header: the names of the columns.
+        rows: gives the rows with the values of at least the named columns.
+        chats: the table.
+        speakers: the names of the two sides.
+        one_by_one: whether each row must hold a whole chat.
+
+    Raises:
+        InputError: there is no chat in the columns, or two columns have one name.
+    """
+    where = chats.where
     columns = columns_of(header, where)
-    for name in columns.read if columns else names.read_among(header):
+    read = [*columns.read] if columns else names.read_among(header)
+    for name in read:
         if (times := [*map(names.plain, header)].count(names.plain(name))) > 1:
             raise InputError(f"{where}: {times} columns are called {name}; rename all but one")
-    rows = ((number, raw, _by_name(header, row), end) for number, (raw, row, end) in enumerate(cells, 1))
+    if columns and one_by_one:
+        raise InputError(f"{where}: each row is a message or a turn; with --engine ray it must be a whole chat")
     if columns:
-        yield from grouped(rows, columns, chats, speakers)
-    elif names.holds_chats(header):
-        for number, raw, values, end in rows:
-            yield from make_entries(number, end, partial(_record, values, speakers), raw)
-    else:
-        raise InputError(
-            f"{where}: it has {names.list_names(header, 'column')}; a chat must be {CHAT}; or, with one message in "
-            f"each row, the columns must be {names.CHATS[0]}, {names.SPEAKERS[0]} and {names.TEXTS[0]}"
+        return grouped(rows(read), columns, chats, speakers)
+    if names.holds_chats(header):
+        return chain.from_iterable(
+            make_entries(number, end, partial(_record, values, speakers), raw)
+            for number, raw, values, end in rows(read)
         )
+    raise InputError(
+        f"{where}: the columns are: {names.list_names(header)}; a chat must be {CHAT}; or, with one message in each "
+        f"row, the columns must be {names.CHATS[0]}, {names.SPEAKERS[0]} and {names.TEXTS[0]}"
+    )
 
 
 def columns_of(header: Sequence[str], where: str) -> Columns | None:
@@ -107,7 +132,7 @@ def columns_of(header: Sequence[str], where: str) -> Columns | None:
             return None
         if chat is None:
             raise InputError(
-                f"{where}: it has {names.list_names(header, 'column')}, so each row is a message; a column "
+                f"{where}: each row is a message, by the columns: {names.list_names(header)}; a column "
                 f"{names.CHATS[0]} must say which chat the row belongs to"
             )
         unread = (name for name in header if name != text and (name == answer or names.could_answer(name)))

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from weakref import finalize
 
-from contradiction.chats.chunks import JudgedChunk, Tally, Test, filter_verdicts
-from contradiction.chats.entries import Entry
+from contradiction.chats.chunks import Entry, JudgedChunk, Tally, Test, filter_verdicts
 from contradiction.conversation import text_at
 from contradiction.errors import InputError
 from contradiction.io.files import RECORD, LineFile, locked, read_json, to_json_line, write_json

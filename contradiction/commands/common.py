@@ -17,7 +17,7 @@ from contradiction.labels import CATEGORIES
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from contradiction.chats.messages import Speakers
+    from contradiction.chats.names import Speakers
     from contradiction.io.tables import Table
 
 SHIPPED = str(paths.SHIPPED)
@@ -101,7 +101,7 @@ FolderOutOption = Annotated[Path, typer.Option(help="The folder to write.")]
 
 def speakers_of(user_name: list[str] | None, bot_name: list[str] | None) -> "Speakers":
     """The speakers of the options ``--user-name`` and ``--bot-name``."""
-    from contradiction.chats.messages import Speakers
+    from contradiction.chats.names import Speakers
 
     return Speakers(tuple(user_name or ()), tuple(bot_name or ()))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from contradiction.chats.messages import Speakers
+from contradiction.chats.names import Speakers
 from contradiction.commands.common import (
     SECONDS_BETWEEN_LINES,
     SHIPPED,
@@ -43,9 +43,8 @@ from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
     from contradiction.chats import writers
-    from contradiction.chats.chunks import Tally
+    from contradiction.chats.chunks import Chats, Entry, Tally
     from contradiction.chats.detection import Detection
-    from contradiction.chats.entries import Chats, Entry
     from contradiction.inference.base import OnBatch
     from contradiction.verdict import Verdict
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.chats.entries import Entry
-from contradiction.chats.messages import USUAL, Speakers
+from contradiction.chats.chunks import Entry
+from contradiction.chats.formats import parse_json
+from contradiction.chats.names import USUAL, Speakers
 from contradiction.chats.readers import open_file
-from contradiction.chats.text import parse_json
 from contradiction.conversation import Messages, Turn, is_chinese, read_turns
 from contradiction.data.splits import CHINESE, SPLITS, UNDETERMINED, fingerprint, name_of, write_repo
 from contradiction.errors import InputError, shown

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from contradiction.chats.messages import USUAL, Speakers
+from contradiction.chats.names import USUAL, Speakers
 from contradiction.data.corpora.corpus import Row
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError

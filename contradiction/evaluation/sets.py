@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from contradiction.chats.messages import USUAL, Speakers
+from contradiction.chats.names import USUAL, Speakers
 from contradiction.conversation import alternating, read_message
 from contradiction.data import corpora, labelled
 from contradiction.data.corpora import crossed

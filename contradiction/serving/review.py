@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from contradiction import guidelines
-from contradiction.chats.entries import Entry
-from contradiction.chats.messages import USUAL, Speakers
+from contradiction.chats.chunks import Entry
+from contradiction.chats.names import USUAL, Speakers
 from contradiction.chats.readers import open_file
 from contradiction.conversation import Messages
 from contradiction.data import labelled

@@ -1,6 +1,7 @@
 """The parts of the demo page: its texts, its examples, and its handling of files and pasted chats."""
 
 import asyncio
+import gzip
 import json
 import re
 import time
@@ -8,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
+import pyarrow
 import pytest
 from helpers.chats import chat as messages
+from pyarrow import parquet
 from serving import CHATS, COLUMNS
 
 from contradiction import ContradictionDetector, cdconv
@@ -261,16 +264,37 @@ def test_a_file_with_too_many_chats_is_judged_partly_with_a_notice(part, service
     assert "No chat: 10 lines" in summary and "more than 20 chats" in summary
 
 
-def test_a_parquet_file_that_is_large_when_unpacked_is_rejected(part, tmp_path):
-    import pyarrow
-    from pyarrow import parquet
-
+@pytest.mark.parametrize(
+    "cells",
+    [
+        {"messages": ["x" * 10**7]},  # compressed
+        {"messages": ["x" * 10**5] * 100},  # the same text again and again, stored once
+        {"messages": [[{"role": "user", "content": "x" * 10**5}] * 100]},
+        {"messages": ["x"], "more": pyarrow.array([[("key", "x" * 10**5)] * 100], pyarrow.map_("string", "string"))},
+        {"messages": ["x"], "more": [[None] * 3 * 10**6]},
+    ],
+)
+def test_a_parquet_file_that_is_large_when_unpacked_is_rejected(part, tmp_path, cells):
     path = tmp_path / "chats.parquet"
-    parquet.write_table(pyarrow.table({"messages": ["x" * 50_001] * 100}), path)
-    assert path.stat().st_size < 10_000
+    parquet.write_table(pyarrow.table(cells), path, compression="zstd")
+    assert path.stat().st_size < 10**5
     with pytest.raises(InputError, match="larger than 5 MB") as error:
         judged(part, None, path)
     assert "解压后超过 5 MB" in part("locales").in_words(str(error.value), part("locales").CHINESE)
+
+
+def test_what_a_file_fills_when_it_is_unpacked_is_counted_up_to_a_limit(part, tmp_path):
+    unpacked, path = part("batch")._unpacked_size, tmp_path / "a.parquet"
+    texts = [str(number) * 10 for number in range(1000)]
+    parquet.write_table(pyarrow.table({"messages": texts}), path)
+    assert sum(map(len, texts)) <= unpacked(path, 10**9) < 2 * sum(map(len, texts))
+    packed = tmp_path / "a.jsonl.gz"
+    packed.write_bytes(gzip.compress(b"x" * 10**6))
+    assert (unpacked(packed, 10**9), unpacked(packed, 10) > 10) == (10**6, True)
+    for name in ("a.parquet", "a.xlsx"):
+        (tmp_path / name).write_bytes(b"PAR1" * 10)
+        with pytest.raises(InputError, match=f"{name}: damaged"):
+            unpacked(tmp_path / name, 10**9)
 
 
 def test_a_chat_that_is_too_long_does_not_affect_the_others(part, model, tmp_path):

@@ -1,0 +1,315 @@
+"""What files hold, whatever it says: lines of text, JSON values, and the rows of CSV, Excel and Parquet."""
+
+import ast
+import codecs
+import csv
+import gzip
+import json
+import re
+import zipfile
+import zlib
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import accumulate, chain
+from pathlib import Path
+from typing import Any
+
+from contradiction.chats.names import is_header
+from contradiction.errors import InputError, first_line
+from contradiction.io.environment import check_installed
+
+PIECE = 1 << 18  # bytes that are read at once: enough for full batches, few enough to answer a pipe soon
+GZIP = b"\x1f\x8b"  # how a gzip file begins
+NOT_UTF8 = "not in UTF-8; save it as UTF-8, or name its encoding, for instance with --encoding gb18030 (or utf-16)"
+
+Values = Mapping[str, Any]  # column or key -> value
+# A row of a table: its number, what is kept of it if it is rejected, its values or why there are none, where it ends.
+Row = tuple[int, Any, Values | InputError, int]
+Cells = tuple[str, list[str] | InputError, int]  # a row before its columns have names: its text, its cells, its end
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+# Characters: longer than any chat, and short enough that an open quote does not swallow a large file.
+MAX_CELL = 1 << 24
+NOT_CLOSED = "a quote that is not closed; only this line is rejected"
+ROWS_AT_ONCE = 1024  # rows of Parquet in memory
+
+
+def check_encoding(encoding: str | None) -> None:
+    """Raises InputError for the name of an encoding that Python does not know."""
+    try:
+        "a".encode("utf-8" if encoding is None else encoding)
+    except (LookupError, UnicodeError, ValueError):
+        raise InputError(
+            f"encoding {str(encoding)[:40]!r}: is unknown; usual ones are gb18030, big5, utf-16 and utf-8"
+        ) from None
+
+
+def blocks(stream: Any, where: str, encoding: str | None = None) -> Iterator[bytes]:
+    """The content of a buffered file or pipe as it comes, unpacked if it is gzip, and in UTF-8 if an encoding is named.
+
+    Raises:
+        InputError: a gzip file is damaged, or the bytes are not in this encoding.
+    """
+    if not (begin := stream.peek(2)):  # a terminal would have to be told twice that its input ends
+        return
+    if begin.startswith(GZIP):
+        stream = gzip.GzipFile(fileobj=stream)
+    parts = _parts(stream, where)
+    yield from _converted(parts, where, encoding) if encoding else parts
+
+
+def _parts(stream: Any, where: str) -> Iterator[bytes]:
+    try:
+        while part := stream.read1(PIECE):
+            yield part
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{where}: is no gzip file, or is damaged ({error})") from None
+
+
+def _converted(parts: Iterable[bytes], where: str, encoding: str) -> Iterator[bytes]:
+    decoder, line = codecs.getincrementaldecoder(encoding)(), 1
+    for part in chain(parts, [b""]):
+        try:
+            text = decoder.decode(part, final=not part)
+        except UnicodeDecodeError as error:
+            line += error.object[: error.start].decode(encoding, "replace").count("\n")
+            raise InputError(f"{where}:{line}: not in {encoding}; --encoding names another one") from None
+        line += text.count("\n")
+        yield text.encode("utf-8", "surrogatepass")
+
+
+def file_blocks(path: Path, encoding: str | None = None) -> Iterator[bytes]:
+    """The content of a file, see :func:`blocks`."""
+    with path.open("rb") as file:
+        yield from blocks(file, str(path), encoding)
+
+
+def arriving_lines(parts: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Groups of the complete lines that have come, with their ends; a carriage return alone ends a line too."""
+    pending: list[bytes] = []
+    for part in parts:
+        head, newline, tail = part.rpartition(b"\n")
+        if newline:
+            yield b"".join([*pending, head, newline]).splitlines(keepends=True)
+            pending = []
+        pending.append(tail)
+    if rest := b"".join(pending):
+        yield rest.splitlines(keepends=True)
+
+
+def decode(content: bytes, where: str, first: bool = True) -> str:
+    """The text of bytes in UTF-8; the ``first`` ones of a file may begin with a byte order mark.
+
+    Raises:
+        InputError: the bytes are not in UTF-8; the message begins with ``where``.
+    """
+    try:
+        return content.decode("utf-8-sig" if first else "utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{where}: {NOT_UTF8}") from None
+
+
+# How text that is JSON, or what Python prints of such values, begins.
+JSON = re.compile(r"\[\s*[{\[\]]|\{\s*[\"'}]")
+
+
+def parse_json(text: bytes | str) -> Any:
+    """Parses JSON; raises InputError if it is not valid, or if an object has one key twice."""
+    try:
+        text = text if isinstance(text, str) else text.decode("utf-8-sig")
+        return json.loads(text, object_pairs_hook=_object_of_pairs)
+    except InputError:  # a ValueError
+        raise
+    except UnicodeDecodeError as error:
+        raise InputError(f"not in UTF-8 (from byte {error.start} on); --encoding gb18030 reads that encoding") from None
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if "\n" in error.doc else ""  # of one line, the caller names the number
+        raise InputError(f"not JSON ({error.msg}, {line}column {error.colno})") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not JSON ({error})") from None
+
+
+def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object without duplicate keys, of which Python would silently keep the last value."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise InputError(f"ambiguous JSON: an object has the key {twice[:60]!r} twice")
+    return values
+
+
+def parsed(value: Any) -> Any:
+    """The value of a cell that holds JSON, or what Python prints of a list of messages; any other value unchanged."""
+    if not isinstance(value, str) or not JSON.match(text := value.lstrip()):
+        return value
+    try:
+        return parse_json(text)
+    except InputError as error:
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            if isinstance(printed := ast.literal_eval(text), list | dict):
+                return printed
+        if "ambiguous" in str(error):
+            raise
+        return value
+
+
+def csv_rows(lines: Iterable[bytes], where: str, format: str) -> Iterator[Cells]:
+    """The rows of the lines of CSV or TSV, the header first.
+
+    The delimiter is the one that a first line ``sep=;`` names, or the first of the format's own, comma, semicolon and
+    tab with which the first line names columns of chats. If a quote is not closed, only the line in which it stands is
+    rejected, and the lines after it are read again.
+    """
+    csv.field_size_limit(max(MAX_CELL, csv.field_size_limit()))  # of the process, so it is never lowered
+    numbered = enumerate(lines, 1)
+    again = deque(line for line in [next(numbered, None)] if line)  # lines that are read before further ones
+    row: list[tuple[int, bytes]] = []  # the lines of a row
+    delimiters, end = [DELIMITERS[format], ",", ";", "\t"], 0
+
+    def text_of(number: int, line: bytes) -> str:
+        return decode(line, f"{where}:{number}", number == 1)
+
+    if again and (named := re.fullmatch(r"\"?sep=(.)\"?\s*", text_of(*again[0]))):  # in files for Excel
+        delimiters, end = [named[1]], len(again.popleft()[1])
+        again.extend(line for line in [next(numbered, None)] if line)
+    header = text_of(*again[0]).strip() if again else ""
+    delimiter = next((one for one in delimiters if is_header(header_cells(header, one))), delimiters[0])
+
+    def row_lines() -> Iterator[str]:
+        quotes = 0
+        while line := again.popleft() if again else next(numbered, None):
+            quotes = line[1].count(b'"') + (quotes if row else 0)
+            row.append(line)
+            yield text_of(*line)
+            if row and quotes % 2 == 0:  # the row should have ended here
+                raise csv.Error(NOT_CLOSED)
+
+    reader = csv.reader(row_lines(), delimiter=delimiter, strict=True)
+    while True:
+        row.clear()
+        try:
+            cells: list[str] | InputError = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            unclosed = len(row) > 1 or str(error) == NOT_CLOSED
+            cells = InputError(NOT_CLOSED if unclosed else f"not a row of cells ({error})")
+            again.extendleft(reversed(row[1:]))
+            del row[1:]
+            reader = csv.reader(row_lines(), delimiter=delimiter, strict=True)
+        end += sum(len(line) for _, line in row)
+        if cells:
+            yield "".join(text_of(*line) for line in row).rstrip("\r\n"), cells, end
+
+
+def header_cells(line: str, delimiter: str) -> list[str]:
+    """The names of columns in the first line of a table."""
+    return [name.strip().strip('"') for name in line.split(delimiter)]
+
+
+def hint_at_table(line: str) -> str | None:
+    """A hint if the first line of JSON lines is the header of a table; else None."""
+    for format, delimiter in (("csv", ","), ("tsv", "\t"), ("csv", ";")):
+        if is_header(columns := header_cells(line, delimiter)):
+            return f"its first line names columns ({', '.join(columns[:12])}); --format {format} reads it"
+    return None
+
+
+def excel_rows(path: Path, notes: list[str]) -> Iterator[Cells]:
+    """The rows of the first sheet that holds any, the header first; a note names further sheets.
+
+    Raises:
+        InputError: openpyxl is not installed, or this is no Excel file.
+    """
+    check_installed(f"{path}: reading Excel files", {"openpyxl": "excel"})
+    import pandas
+
+    try:
+        sheets = pandas.read_excel(path, sheet_name=None, header=None, dtype=str, na_filter=False)
+    except (zipfile.BadZipFile, OSError, ValueError, KeyError, EOFError, SyntaxError) as error:
+        raise InputError(f"{path}: no Excel file that can be read ({first_line(error)})") from None
+    filled = [title for title, sheet in sheets.items() if sheet.size]
+    if len(filled) > 1:
+        notes.append(
+            f"{path}: only its first sheet, {filled[0]}, is read; not read: {', '.join(map(str, filled[1:4]))}"
+        )
+    rows = sheets[filled[0]].itertuples(index=False, name=None) if filled else ()
+    for number, row in enumerate(rows):
+        if any(row):
+            cells = [re.sub(r"_x000D_\n?", "\n", cell) for cell in row]  # how Excel writes a carriage return
+            yield "\t".join(cells), cells, number
+
+
+def parquet_columns(path: Path) -> tuple[list[str], Mapping[str, Sequence[str]], int]:
+    """The columns of a Parquet file, the names of the classes of columns of numbers, and the number of rows.
+
+    Raises:
+        InputError: it is not a Parquet file.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    with path.open("rb") as file:
+        try:
+            opened = parquet.ParquetFile(file)
+            schema, rows = opened.schema_arrow, opened.metadata.num_rows
+            names = schema.names
+        except (pyarrow.ArrowException, OSError, ValueError) as error:  # pyarrow raises any of them
+            raise InputError(f"{path}: no Parquet file ({first_line(error)})") from None
+    # The library datasets writes the names of classes into the file.
+    features = parse_json((schema.metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+    classes = {
+        column: feature["names"]
+        for column, feature in features.items()
+        if isinstance(feature, Mapping) and feature.get("_type") == "ClassLabel"
+    }
+    return names, classes, rows
+
+
+def parquet_rows(
+    path: Path, columns: Sequence[str], rows: range, classes: Mapping[str, Sequence[str]]
+) -> Iterator[Row]:
+    """Consecutive rows of a Parquet file, counted from 1, which are read bit by bit; ``columns`` are read."""
+    import pyarrow
+    from pyarrow import parquet
+
+    number = total = 0
+    with path.open("rb") as file:
+        try:
+            opened = parquet.ParquetFile(file)
+            total, footer = opened.metadata.num_rows, opened.metadata
+            ends = accumulate(footer.row_group(group).num_rows for group in range(footer.num_row_groups))
+            for group, end in enumerate(ends):
+                if end < rows.start or number + 1 >= rows.stop:
+                    number = end
+                    continue
+                for batch in opened.iter_batches(ROWS_AT_ONCE, row_groups=[group], columns=list(columns)):
+                    for place in range(batch.num_rows):
+                        number += 1
+                        if number in rows:
+                            yield _parquet_row(number, {name: batch[name][place] for name in columns}, classes)
+                if number != end:
+                    break
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            raise InputError(f"{path}: damaged after row {number} ({first_line(error)})") from None
+    if number != total:  # pyarrow reads some damaged files without an error
+        raise InputError(f"{path}: damaged; its footer says {total:,} rows, and {number:,} can be read")
+
+
+def _parquet_row(number: int, cells: Mapping[str, Any], classes: Mapping[str, Sequence[str]]) -> Row:
+    """The cells of a row as Python values, and classes by their names."""
+    values: dict[str, Any] = {}
+    problem = None
+    for name, cell in cells.items():
+        try:
+            values[name] = cell.as_py()
+        except UnicodeDecodeError:
+            values[name], problem = None, InputError(f"{name}: text that is not in UTF-8")
+        # A year after 9999, an unknown time zone, a field that occurs twice.
+        except (ValueError, OverflowError, LookupError) as error:
+            values[name] = None
+            problem = InputError(f"{name}: a {cell.type} that Python cannot hold ({error})")
+        if isinstance(number_of_class := values[name], int) and (known := classes.get(name)):
+            values[name] = known[number_of_class] if 0 <= number_of_class < len(known) else None  # -1 is no label
+    return number, values, problem or values, number
