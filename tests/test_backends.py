@@ -1,7 +1,6 @@
 """Backends and precisions give the verdicts of PyTorch in float32, or are not saved. The fastest one is chosen."""
 
 import json
-import pickle
 import shutil
 import subprocess
 import sys
@@ -87,13 +86,6 @@ def test_an_exported_file_runs_without_torch(exported, backend, absent):
     assert (float(probability), loaded) == (pytest.approx(usual, abs=1e-5), "None")
     assert ("PyTorch is missing: pip install torch" in done.stderr) == bool(absent)
     assert "[transformers]" not in done.stderr
-
-
-def test_a_detector_of_an_exported_file_can_be_pickled(exported, sample_chats):
-    detector = ContradictionDetector.from_pretrained(exported, backend="onnx", threshold=0.3)
-    copy = pickle.loads(pickle.dumps(detector))
-    assert copy.settings == detector.settings
-    assert copy(sample_chats[0]).scores == pytest.approx(detector(sample_chats[0]).scores, abs=1e-6)
 
 
 @pytest.mark.skipif(find_spec("openvino") is None, reason="needs OpenVINO")

@@ -66,7 +66,7 @@ def test_a_quadruple_is_one_tree_with_labels_order_and_evidence(reader):
         assert example.labels[high][0] == 3 and example.labels[low][0] == 0
     assert [right for _, _, right in example.evidence] == [1, 1]
     for node, before, right in example.evidence:
-        assert before[right] in example.tree.path_to(node)
+        assert pack([[example.tree]]).attention_mask[0, 0, node, before[right]]
 
 
 def test_pairs_contexts_and_premises_share_what_they_begin_with(reader):

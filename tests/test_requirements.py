@@ -74,7 +74,7 @@ def test_missing_packages_are_named_with_the_extras_that_install_them_from_a_che
     for name in packages.keys() - {"numpy"}:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(
-        InputError, match=r'the export needs onnx, onnxruntime and openvino, .* `pip install "\.\[onnx,openvino\]"`'
+        InputError, match=r'the export needs onnx and onnxruntime and openvino, .* `pip install "\.\[onnx,openvino\]"`'
     ):
         check_installed("the export", packages)
     check_installed("an array", {"numpy": "onnx"})

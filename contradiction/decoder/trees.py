@@ -90,14 +90,6 @@ class Tree:
             parent = child
         return parent
 
-    def path_to(self, node: int) -> list[int]:
-        """The nodes from the beginning to a node."""
-        path = []
-        while node >= 0:
-            path.append(node)
-            node = self.parents[node]
-        return path[::-1]
-
 
 @dataclass(frozen=True)
 class Packed:

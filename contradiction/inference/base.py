@@ -120,11 +120,9 @@ class Backend(ABC):
 def batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
     """Puts inputs into batches of little padding and bounded size, the longest first.
 
-    A batch holds at most ``batch_size`` inputs and ``TOKENS`` times as many tokens, padding included. It ends where
-    the next input would make more than ``MOST_PADDING`` of it padding, unless it is still ``SMALL``.
-
-    Yields:
-        The positions of the inputs of a batch.
+    A batch, the positions of its inputs, holds at most ``batch_size`` inputs and ``TOKENS`` times as many tokens,
+    padding included. It ends where the next input would make more than ``MOST_PADDING`` of it padding, unless it is
+    still ``SMALL``.
     """
     batch: list[int] = []
     useful = 0

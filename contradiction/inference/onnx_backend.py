@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -12,7 +11,7 @@ import numpy as np
 
 from contradiction.errors import InputError, first_line
 from contradiction.inference.base import Backend, register, threads
-from contradiction.inference.torch_backend import check_fast_enough
+from contradiction.inference.torch_backend import PROBE, check_fast_enough
 from contradiction.io import manifest
 from contradiction.io.environment import check_installed
 from contradiction.io.hub import fetch_file
@@ -63,7 +62,6 @@ class OnnxBackend(Backend):
     def __init__(self, session: Session, config: Mapping[str, Any], tokenizer: "PreTrainedTokenizerBase") -> None:
         self.session, self.config, self.tokenizer = session, config, tokenizer
         self.max_length = int(session.metadata.get(MAX_LENGTH) or tokenizer.model_max_length)
-        self._reload: Callable[[], Self] | None = None
 
     @classmethod
     def load(cls, name: str | Path, *, device: str | None = None, precision: str = "fp32") -> Self:
@@ -85,15 +83,8 @@ class OnnxBackend(Backend):
             check_tokenizer(str(name), tokenizer, config.get("vocab_size"))
             session = cls.open(file, precision)
             loaded = cls(session, {**config, "id2label": config.get("id2label") or {}}, tokenizer)
-            loaded.score([{"text": "你好", "text_pair": "你好"}])
-        loaded._reload = partial(cls.load, name, precision=precision)
+            loaded.score(PROBE)
         return loaded
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # An open file cannot be pickled; a pickle opens it again.
-        if self._reload is None:
-            raise TypeError("only a backend that was loaded by name can be pickled")
-        return self._reload, ()
 
     @classmethod
     def open(cls, file: Path, precision: str = "fp32") -> Session:

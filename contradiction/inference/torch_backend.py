@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 FEWEST_TOKENS = 8  # a model must read at least this many
+PROBE = [{"text": "你好", "text_pair": "你好"}]  # a wrong configuration may cause an error only when something is read
 
 
 @register
@@ -67,16 +68,14 @@ class TorchBackend(Backend):
             model, report = load_model(AutoModelForSequenceClassification, name, dtype=torch.float32)
             check_weights(str(name), model, report)
             check_vocabulary(str(name), model, tokenizer)
-            # A wrong configuration may cause an error only when something is read.
             loaded = cls(model, tokenizer, name=str(name))
             if loaded.max_length < FEWEST_TOKENS:
                 raise InputError(f"{name}: reads at most {loaded.max_length} tokens, too few for a reply")
-            loaded.score([{"text": "你好", "text_pair": "你好"}])
-        loaded = cls(to_device(model, device, str(name)), tokenizer, precision, str(name))
-        if loaded.model.device.type != "cpu":
+            loaded.score(PROBE)
+        if (device := device or best_device()) != "cpu":
             with loading(name, f"{name}: cannot run on the device {device!r}"):
-                loaded.score([{"text": "你好", "text_pair": "你好"}])
-        return loaded
+                cls(model.to(device), tokenizer).score(PROBE)
+        return cls(model, tokenizer, precision, str(name))
 
     def forward(self, batch: Sequence[Mapping[str, list[int]]]) -> np.ndarray:
         """Runs one batch; see :meth:`Backend.forward`."""
@@ -87,15 +86,6 @@ class TorchBackend(Backend):
         inputs = {name: torch.tensor(values, device=self.model.device) for name, values in padded.items()}
         with torch.inference_mode(), autocast(self.model, self.precision):
             return self.model(**inputs).logits.float().cpu().numpy()
-
-
-def to_device(model: Any, device: str | None, name: str) -> "PreTrainedModel":
-    """Moves a model to a device, by default the best one; raises InputError if the device does not exist."""
-    device = device or best_device()
-    try:
-        return model.to(device)
-    except (AssertionError, RuntimeError) as error:  # torch raises either one
-        raise InputError(f"{name}: cannot be put on the device {device!r} ({first_line(error)})") from error
 
 
 def check_device(device: str | None) -> None:
@@ -113,10 +103,7 @@ def check_device(device: str | None) -> None:
 
 
 def use_allowed_cores() -> None:
-    """Limits PyTorch to the threads of :func:`contradiction.inference.base.threads`, for a whole process.
-
-    PyTorch counts the cores of the machine, and not those that a container may use.
-    """
+    """Limits PyTorch, which counts the cores of the machine, to those that a container may use, for a whole process."""
     if find_spec("torch") is None:
         return
     import torch

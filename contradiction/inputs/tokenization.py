@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-# A cut within a word may change the tokens of the rest of the word: at most this many (WordPiece splits words of up to
-# 100 characters, and does not split longer ones).
-MARGIN = 128
+MARGIN = 128  # tokens that a cut within a word may change, at most: WordPiece splits words of up to 100 characters
 LAST_UTTERANCE = 4  # a longer last utterance of the history is cut first
-# Characters in a token: the usual number, and the number that is tried next, for a text that is mostly spaces or the
-# like. A fixed number bounds the time for any text.
+# Characters in a token: the usual number, and the next one to try. A fixed number bounds the time for any text.
 USUAL_CHARACTERS, MOST_CHARACTERS = 4, 64
 
 # A fast tokenizer keeps its truncation as a setting, so two threads that share it would cut each other's texts.
@@ -102,16 +99,8 @@ def has_known_token(tokenizer: "PreTrainedTokenizerBase", text: str) -> bool:
         # In Unigram tokenizers the mark of a word's start (▁) also stands before unknown tokens.
         return token != tokenizer.unk_token_id and tokenizer.convert_ids_to_tokens(token) != "▁"
 
-    # Usually one of the last characters settles it: the vocabulary knows it, and no lock or tokenizing is needed.
-    for character in text[-8:]:
-        token = tokenizer.convert_tokens_to_ids(character)
-        if "\u3400" <= character <= "\u9fff" and isinstance(token, int) and is_known(token):
-            return True
-    with _TOKENIZING:
-        for end in text_ends(text, MARGIN):  # the end decides for nearly every text, and a text may be very long
-            if any(is_known(token) for token in _token_ids(tokenizer, end)):
-                return True
-    return False
+    with _TOKENIZING:  # the end decides for nearly every text, and a text may be very long
+        return any(is_known(token) for end in text_ends(text, MARGIN) for token in _token_ids(tokenizer, end))
 
 
 def text_ends(text: str, tokens: int) -> Iterator[str]:
@@ -127,9 +116,8 @@ def text_end(text: str, tokens: int, count: Callable[[str], int]) -> str:
     """An end of a text that has the same last tokens as the text; the whole text if it is not long.
 
     The end has twice as many tokens and a margin, because a cut changes the tokens behind it up to the next word or,
-    where a tokenizer does not split words first, for some pieces. In a text that repeats itself without end all tokens
-    may change. The end of a text with hardly any tokens may hold fewer tokens than the model could read. ``count`` is a
-    function from a text to its number of tokens.
+    where a tokenizer does not split words first, for some pieces. The end of a text with hardly any tokens may hold
+    fewer tokens than the model could read. ``count`` is a function from a text to its number of tokens.
     """
     wanted = 2 * tokens + MARGIN
     for end in text_ends(text, wanted):

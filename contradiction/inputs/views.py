@@ -25,10 +25,9 @@ _GAP = re.compile(r"\s+")
 def normalize(text: str) -> str:
     """The text as CDConv writes it: its words alone, in simplified characters, and without spaces beside Chinese text.
 
-    Markup, emoji and invisible characters are left out, see ``contradiction.markup``: no utterance of CDConv has any,
-    and a detector that never read them takes them for signs of a contradiction, or of none. A space between two
-    Chinese characters becomes a comma, as does a line break between words. Regional words stay as they are. None of
-    the 46,640 utterances of CDConv changes.
+    Markup, emoji and invisible characters are left out, see ``contradiction.markup``: a detector that never read them
+    takes them for signs of a contradiction, or of none. A space between two Chinese characters becomes a comma, as does
+    a line break between words. None of the 46,640 utterances of CDConv changes.
     """
     text = plain(text.strip("\t\n\v\f\r"))
     if text.isascii():
@@ -81,18 +80,12 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
     HYPOTHESIS_ONLY: ("hypothesis",),
     "chat": ("chat", "reply"),
 }
-# The views of configs of two texts, which hold no conversations of two turns -> the view of both texts, and the
-# beginning of the names of these configs.
+# The views of configs of two texts -> the view of both texts, and the beginning of the names of these configs.
 TWO_TEXTS = {"nli": "nli", HYPOTHESIS_ONLY: "nli", "chat": "chat"}
 
-
-# The key of a checkpoint's config.json that names its view.
-VIEW_KEY = "cdconv_view"
-# The key that says whether a checkpoint was also trained on replies without an earlier reply. A view with u2 says so
-# itself, because the model was trained to read the user's last utterance.
-OPENINGS_KEY = "cdconv_openings"
-# The key that is false if a model was trained on other languages than Chinese; it is in the file of the decision rule.
-CHINESE_ONLY_KEY = "cdconv_chinese_only"
+# Keys of a checkpoint's config.json: its view; whether it was also trained on replies without an earlier reply, as each
+# view with u2 is; and, in the file of the decision rule of any method, whether it was trained on Chinese alone.
+VIEW_KEY, OPENINGS_KEY, CHINESE_ONLY_KEY = "cdconv_view", "cdconv_openings", "cdconv_chinese_only"
 
 # The view of a recipe, and of a model folder, with one checkpoint for each stage.
 HIERARCHICAL = "hierarchical"

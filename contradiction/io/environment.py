@@ -21,9 +21,7 @@ def check_installed(user: str, packages: Mapping[str, str]) -> None:
         packages: package -> the extra of this project that installs it.
     """
     if missing := [package for package in packages if find_spec(package) is None]:
-        *others, last = missing
-        names = f"{', '.join(others)} and {last}" if others else last
-        extras = ",".join(dict.fromkeys(packages[package] for package in missing))
+        names, extras = " and ".join(missing), ",".join(dict.fromkeys(packages[package] for package in missing))
         raise InputError(
             f'{user} needs {names}, not installed here; run `pip install ".[{extras}]"` in a checkout of this project'
         )

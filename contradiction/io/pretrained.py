@@ -1,7 +1,7 @@
 """Loads models and tokenizers with transformers, without their code, without pickles and without random weights."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,9 @@ def loading(name: str | Path, otherwise: str) -> Iterator[None]:
     folder = Path(name) if Path(name).is_dir() else None
     if folder:
         manifest.check(folder)
-        _check_config(folder)
+        for key, value in (read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}).items():
+            if "attn_implementation" in key and "/" in str(value):
+                raise InputError(f"{folder / CONFIG}: {key} asks for code from elsewhere ({value}), which is never run")
     try:
         # A download shows its progress. What transformers warns of, for instance missing weights, is checked here.
         place = no_model_bars() if folder else quick_hub()
@@ -49,23 +51,28 @@ def loading(name: str | Path, otherwise: str) -> Iterator[None]:
     except BaseException as error:
         raise InputError(_why(name, folder, error) or f"{otherwise} ({first_line(error)})") from error
     if not folder:
-        _check_cached(str(name))
+        with suppress(HubUnavailableError):  # the manifest of a cached model, if its repo has one
+            if file := fetch_file(name, manifest.NAME):
+                manifest.check(file.parent, partial=True)
+
+
+def _from_pretrained(kind: Any, name: str | Path, **options: Any) -> Any:
+    repo, revision = split_revision(name)
+    return kind.from_pretrained(repo, revision=revision or "main", trust_remote_code=False, **options)
 
 
 def load_tokenizer(name: str | Path, **options: Any) -> "PreTrainedTokenizerBase":
     """Loads a tokenizer; inside :func:`loading`."""
     from transformers import AutoTokenizer
 
-    repo, revision = split_revision(name)
-    return AutoTokenizer.from_pretrained(repo, revision=revision, trust_remote_code=False, **options)
+    return _from_pretrained(AutoTokenizer, name, **options)
 
 
 def load_config(name: str | Path) -> Any:
     """Loads a configuration; inside :func:`loading`."""
     from transformers import AutoConfig
 
-    repo, revision = split_revision(name)
-    return AutoConfig.from_pretrained(repo, revision=revision, trust_remote_code=False)
+    return _from_pretrained(AutoConfig, name)
 
 
 def load_without_torch(name: str | Path) -> tuple[dict[str, Any], "PreTrainedTokenizerBase"]:
@@ -79,8 +86,7 @@ def load_without_torch(name: str | Path) -> tuple[dict[str, Any], "PreTrainedTok
         return config, load_tokenizer(name)
     from transformers import PreTrainedTokenizerFast
 
-    repo, revision = split_revision(name)
-    return config, PreTrainedTokenizerFast.from_pretrained(repo, revision=revision or "main")
+    return config, _from_pretrained(PreTrainedTokenizerFast, name)
 
 
 def load_model(kind: Any, name: str | Path, **options: Any) -> tuple["PreTrainedModel", dict[str, Any]]:
@@ -89,10 +95,7 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> tuple["PreTrained
     Returns:
         The model, and which weights its checkpoint lacks or has in addition.
     """
-    repo, revision = split_revision(name)
-    return kind.from_pretrained(
-        repo, revision=revision, trust_remote_code=False, use_safetensors=True, output_loading_info=True, **options
-    )
+    return _from_pretrained(kind, name, use_safetensors=True, output_loading_info=True, **options)
 
 
 def load_weights(file: Path) -> dict[str, "torch.Tensor"]:
@@ -122,12 +125,9 @@ def weight_errors(name: str | Path) -> Iterator[None]:
 
 
 def check_weights(name: str, model: "PreTrainedModel", report: dict[str, Any], optional: Iterable[str] = ()) -> None:
-    """Checks that all weights of a model came from its checkpoint, by the report of :func:`load_model`.
+    """Raises InputError if a weight of a model is missing, unknown or not finite, by the report of :func:`load_model`.
 
     A checkpoint may lack the ``optional`` parts of a model, and may then have other weights in addition.
-
-    Raises:
-        InputError: a weight is missing, there is one too many, or one is not finite.
     """
     left_out = set(optional)
     absent = [*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])]
@@ -170,25 +170,6 @@ def check_tokenizer(name: str, tokenizer: "PreTrainedTokenizerBase", rows: int |
             f"{name}: its tokenizer has ids up to {highest}, and the model has embeddings for {rows}; take the "
             "tokenizer and the weights of one model"
         )
-
-
-def _check_config(folder: Path) -> None:
-    """Raises InputError for a configuration that names code on the Hub."""
-    if not (folder / CONFIG).is_file():
-        return
-    for key, value in read_json(folder / CONFIG).items():
-        if "attn_implementation" in key and "/" in str(value):
-            raise InputError(f"{folder / CONFIG}: {key} asks for code from elsewhere ({value}), which is never run")
-
-
-def _check_cached(name: str) -> None:
-    """Checks a cached model of the Hub against the manifest of its repo, if it has one."""
-    try:
-        file = fetch_file(name, manifest.NAME)
-    except HubUnavailableError:
-        return
-    if file:
-        manifest.check(file.parent, partial=True)
 
 
 def _why(name: str | Path, folder: Path | None, error: BaseException) -> str | None:

@@ -100,34 +100,22 @@ class Classifier(ABC):
     @classmethod
     @abstractmethod
     def load(cls, folder: str | Path, **options: Any) -> Self:
-        """Loads a model folder.
+        """Loads a model folder; raises InputError if it holds no such model.
 
-        Args:
-            folder: the folder.
-            options: the keyword arguments of ``contradiction.methods.loading.load_classifier`` except ``view``.
-
-        Raises:
-            InputError: the folder holds no such model.
+        The options are the keyword arguments of ``contradiction.methods.loading.load_classifier`` except ``view``.
         """
 
     @classmethod
     def parts(cls, folder: Path) -> list[Path]:
-        """The sub-folders that a model folder consists of.
-
-        Raises:
-            InputError: the file ``MARKER`` names none.
-        """
+        """The sub-folders that a model folder consists of; raises InputError if its ``MARKER`` names none."""
         if cls.PARTS is None:
             return []
         names = cls.describe(folder).get(cls.PARTS)
         if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
             raise InputError(f'{folder / cls.MARKER}: must be {{"{cls.PARTS}": [folder, ...]}}')
-        for name in names:
-            # A model that somebody sends must not make others read what lies elsewhere.
+        for name in names:  # a model that somebody sends must not make others read what lies elsewhere
             if folder.resolve() not in (folder / name).resolve().parents:
-                raise InputError(
-                    f"{folder / cls.MARKER}: {name!r} lies outside the folder; parts must be folders inside it"
-                )
+                raise InputError(f"{folder / cls.MARKER}: {name!r} lies outside the folder; parts must be inside it")
         return [folder / name for name in names]
 
     @classmethod
@@ -248,8 +236,7 @@ class Classifier(ABC):
 
     def history_probability(self, probabilities: Mapping[str, float]) -> float:
         """The probability that the earlier turn of a window is contradicted, or else of any contradiction."""
-        names = (HISTORY,) if HISTORY in probabilities else CONTRADICTIONS.get(self.task, ())
-        return sum(probabilities[name] for name in names)
+        return sum(probabilities[name] for name in ((HISTORY,) if HISTORY in probabilities else self.contradictions))
 
     def combine_windows(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
         """The probabilities of a reply from those of its windows, the nearest last.
@@ -265,11 +252,8 @@ class Classifier(ABC):
         if HISTORY not in nearest or len(nearest) == 2:
             return highest
         rest = 1 - nearest[HISTORY]
-        new_rest = 1 - highest[HISTORY]
-        return {
-            name: highest[HISTORY] if name == HISTORY else value * new_rest / rest if rest else 0.0
-            for name, value in nearest.items()
-        }
+        factor = (1 - highest[HISTORY]) / rest if rest else 0.0
+        return {name: highest[HISTORY] if name == HISTORY else value * factor for name, value in nearest.items()}
 
     def opening_probabilities(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
         """The probabilities of a reply without an earlier reply; None if the model cannot judge such a reply.

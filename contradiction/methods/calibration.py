@@ -56,9 +56,8 @@ def fit_kinds(
     """Fits biases of the kinds of contradictions, and the threshold that goes with them.
 
     The differences between the biases, and the threshold, are chosen for the sum of the macro-F1 of all labels and that
-    of contradiction or not: by the most probable label alone, rare kinds would hardly be named. The biases are then
-    moved together until the probability of a contradiction is calibrated, and the threshold is moved with them, so that
-    no label changes.
+    of contradiction or not: by the most probable label alone, rare kinds would hardly be named. Biases and threshold
+    are then moved together until the probability of a contradiction is calibrated, so no label changes.
 
     Args:
         log_odds: of each kind, shape (rows, kinds).
@@ -84,11 +83,7 @@ def fit_calibration(logits: np.ndarray, references: np.ndarray) -> tuple[float, 
 
     Bias-corrected temperature scaling (Alexandari et al., 2020, *Maximum likelihood with bias-corrected calibration is
     hard-to-beat at label shift adaptation*): with a temperature alone, a loss that weights rare classes leaves their
-    probabilities too high, and a correction for another prior is only as good as the probabilities.
-
-    Args:
-        logits: shape (rows, classes).
-        references: class ids, shape (rows,).
+    probabilities too high. The logits have the shape (rows, classes), and the class ids the shape (rows,).
     """
 
     def loss(values: np.ndarray) -> float:
@@ -163,7 +158,7 @@ def curve_of(probabilities: np.ndarray, truth: np.ndarray) -> tuple[Point, ...]:
 
     Points at which fewer than ``MIN_FOR_CURVE`` rows are called are left out, and half a false alarm is added to the
     observed ones, so that no precision is promised on a handful of rows. The curve is empty if there are fewer
-    contradictions or fewer other rows: then the remaining points call nearly all rows, or most alarms must be false.
+    contradictions or fewer other rows.
     """
     from sklearn.metrics import roc_curve
 

@@ -137,7 +137,18 @@ class HierarchicalClassifier(Classifier):
 
 
 class _Composite(Classifier):
-    """A model whose parts are models of any method, each calibrated by its own rule."""
+    """A model whose parts are models of any method with the same labels, each calibrated by its own rule."""
+
+    def __init__(self, parts: Sequence[Classifier], name: str, rule: Rule | None) -> None:
+        first, *others = parts
+        for other in others:
+            if set(other.labels) != set(first.labels):
+                raise InputError(
+                    f"{name}: all its parts must have the same labels; {first.name} has {', '.join(first.labels)}, and "
+                    f"{other.name} has {', '.join(other.labels)}"
+                )
+        # The columns of the first part where they are not those of a conversation: premise and hypothesis.
+        super().__init__(first.labels, _joint_columns(parts) or first.columns, name, rule)
 
     @classmethod
     def identity(cls, folder: Path) -> list[bytes]:
@@ -154,15 +165,13 @@ class EnsembleClassifier(_Composite):
     Models that read different views, or were trained with different seeds, err on different rows, so their mean is
     more often right than each of them (Lakshminarayanan et al., 2017, *Simple and scalable predictive uncertainty
     estimation using deep ensembles*, section 2.4, with the mean of probabilities; the mean of their logarithms is the
-    product of experts of Hinton, 2002). A reply without an earlier reply is judged only by the members
-    that can do so, if there are any.
-
-    Each member is calibrated first, because an overconfident member would outweigh the others.
+    product of experts of Hinton, 2002). A reply without an earlier reply is judged only by the members that can do so,
+    if there are any.
 
     Args:
         members: classifiers with the same labels; only the calibration of their decision rules is used.
         name, rule: see :class:`Classifier`.
-        calibrate: whether the members are calibrated. Older ensembles have a rule for uncalibrated members.
+        calibrate: whether the members are calibrated first, so that an overconfident one does not outweigh the others.
 
     Raises:
         InputError: there are fewer than two members, or their labels differ.
@@ -172,25 +181,19 @@ class EnsembleClassifier(_Composite):
     PARTS = "members"
 
     def __init__(
-        self,
-        members: Sequence[Classifier],
-        name: str = "model",
-        rule: Rule | None = None,
-        calibrate: bool = True,
+        self, members: Sequence[Classifier], name: str = "model", rule: Rule | None = None, calibrate: bool = True
     ) -> None:
         if len(members) < 2:
             raise InputError(f"{name}: an ensemble needs at least two members")
-        _check_same_labels(members, name)
+        super().__init__(members, name, rule)
         self.members, self._calibrate = tuple(members), calibrate
-        # The columns of the first member where they are not those of a conversation: premise and hypothesis.
-        super().__init__(members[0].labels, _joint_columns(members) or members[0].columns, name, rule)
         self.chinese_only = any(member.chinese_only for member in members)
 
     @classmethod
     def load(cls, folder: str | Path, **options: Any) -> Self:
         """Loads the members that ``ensemble.json`` names; see :meth:`Classifier.load`."""
         folder = Path(folder)
-        members: list[Any] = [load_classifier(part, **options) for part in cls.parts(folder)]
+        members = [load_classifier(part, **options) for part in cls.parts(folder)]
         calibrate = bool(cls.describe(folder).get("calibrated"))
         return cls(members, str(folder), Rule.load(folder / cls.MARKER), calibrate)
 
@@ -205,10 +208,10 @@ class EnsembleClassifier(_Composite):
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The mean log-probabilities of rows as logits; see :meth:`Classifier.score`."""
-        opening = np.array([is_opening(row) for row in rows], dtype=bool)
-        opening_members = [member for member in self.members if member.judges_openings] or list(self.members)
-        all_rows, later_rows = range(len(rows)), np.flatnonzero(~opening).tolist()
-        rows_of = [all_rows if member in opening_members else later_rows for member in self.members]
+        later = [index for index, row in enumerate(rows) if not is_opening(row)]
+        rows_of = [
+            range(len(rows)) if member.judges_openings or not self.judges_openings else later for member in self.members
+        ]
         report = joint_progress(on_batch, len(rows), sum(map(len, rows_of)))
         sums, counts = np.zeros((len(rows), len(self.labels))), np.zeros((len(rows), 1))
         truncations: list[str | None] = [None] * len(rows)
@@ -248,9 +251,8 @@ class CascadeClassifier(_Composite):
         self, detector: Classifier, judge: Classifier, low: float, high: float, name: str = "model",
         rule: Rule | None = None,
     ) -> None:  # fmt: skip
-        _check_same_labels((detector, judge), name)
+        super().__init__((detector, judge), name, rule)
         detector.check_contradictions()
-        super().__init__(detector.labels, _joint_columns((detector, judge)), name, rule)
         if not all(isinstance(bound, int | float) and 0 <= bound <= 1 for bound in (low, high)):
             raise InputError(f"{name}: doubt is from {low} to {high}; both must be probabilities from 0 to 1")
         self.detector, self.judge, self.low, self.high = detector, judge, low, high
@@ -264,10 +266,9 @@ class CascadeClassifier(_Composite):
         if len(parts) != 2:
             raise InputError(f"{folder / cls.MARKER}: must name two parts, a detector and a judge")
         detector, judge = (load_classifier(part, **options) for part in parts)
-        description = cls.describe(folder)
-        low: Any = description.get("low")  # refused by __init__ if it is not a probability
-        high: Any = description.get("high")
-        return cls(detector, judge, low, high, str(folder), Rule.load(folder / cls.MARKER))
+        description = cls.describe(folder)  # a bound that is no probability is refused by __init__
+        bounds: Any = description.get("low"), description.get("high")
+        return cls(detector, judge, *bounds, str(folder), Rule.load(folder / cls.MARKER))
 
     @property
     def judges_openings(self) -> bool:
@@ -285,9 +286,8 @@ class CascadeClassifier(_Composite):
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The logarithms of the probabilities of rows; see :meth:`Classifier.score`."""
         probabilities, truncations = self._predict(self.detector, rows, batch_size)
-        opening = np.array([is_opening(row) for row in rows], dtype=bool)
-        unjudged = opening & (not self.detector.judges_openings)
-        doubted = np.flatnonzero(self.in_doubt(probabilities) | unjudged).tolist()
+        unjudged = [is_opening(row) and not self.detector.judges_openings for row in rows]
+        doubted = np.flatnonzero(self.in_doubt(probabilities) | np.array(unjudged, dtype=bool)).tolist()
         if on_batch and len(rows) > len(doubted):
             on_batch(len(rows) - len(doubted))
         if doubted:
@@ -313,17 +313,6 @@ class CascadeClassifier(_Composite):
         return table, [prediction.truncation for prediction in predictions]
 
 
-def _check_same_labels(classifiers: Sequence[Classifier], name: str) -> None:
-    """Raises InputError if the parts of the model ``name`` have different labels."""
-    first, *others = classifiers
-    for other in others:
-        if set(other.labels) != set(first.labels):
-            raise InputError(
-                f"{name}: all its parts must have the same labels; {first.name} has {', '.join(first.labels)}, and "
-                f"{other.name} has {', '.join(other.labels)}"
-            )
-
-
 def _joint_columns(classifiers: Iterable[Classifier]) -> tuple[str, ...]:
     """The utterances of a conversation that any of some classifiers reads, in their order."""
     read = {column for classifier in classifiers for column in classifier.columns}
@@ -331,13 +320,7 @@ def _joint_columns(classifiers: Iterable[Classifier]) -> tuple[str, ...]:
 
 
 def joint_progress(on_batch: OnBatch | None, rows: int, passes: int) -> OnBatch | None:
-    """A callback for several classifiers that read the same rows: together they report each row once.
-
-    Args:
-        on_batch: the callback for numbers of rows.
-        rows: how many rows to report in all.
-        passes: how many rows the classifiers read, added up.
-    """
+    """A callback for several classifiers that read the same ``rows``, ``passes`` in all: each row is reported once."""
     if on_batch is None:
         return None
     done = 0

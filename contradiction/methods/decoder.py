@@ -19,8 +19,6 @@ from contradiction.methods.base import Classifier, Prediction
 from contradiction.methods.loading import register
 
 if TYPE_CHECKING:
-    import torch
-
     from contradiction.decoder.network import Network, Shape
     from contradiction.decoder.trees import ChatReader, Tree
 
@@ -90,7 +88,7 @@ class DecoderClassifier(Classifier):
         import torch
 
         from contradiction.decoder.network import Network
-        from contradiction.inference.torch_backend import check_fast_enough, to_device
+        from contradiction.inference.torch_backend import best_device, check_fast_enough
 
         folder = Path(folder)
         cls.check_folder(folder)
@@ -98,7 +96,9 @@ class DecoderClassifier(Classifier):
         shape = shape_of(description, folder)
         dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
         network = Network.load(folder, shape, dtype)
-        to_device(network, device, str(folder))
+        device = device or best_device()
+        with loading(folder, f"{folder}: cannot run on the device {device!r}"):
+            network.to(device)
         check_fast_enough(precision, network.score.weight.device.type, str(folder))
         labels, rule = description["labels"], Rule.load(folder / cls.MARKER)
         classifier = cls(network, load_reader(shape.base), labels, str(folder), rule)
@@ -135,30 +135,32 @@ class DecoderClassifier(Classifier):
 
         check_batch_size(batch_size)
         trees, placed = self._plant(rows)
-        order = sorted(range(len(trees)), key=lambda index: -len(trees[index]))
-        filled = fill_rows([len(trees[index]) for index in order], ROW)
         rows_of: dict[int, list[int]] = {}
         for index, place in enumerate(placed):
             rows_of.setdefault(place.tree, []).append(index)
         logits = np.zeros((len(rows), len(self.labels)))
         pointers: list[tuple[float, ...]] = [()] * len(rows)
+        # The largest trees come first, so no later row of a batch is longer than its first.
+        order = sorted(range(len(trees)), key=lambda index: -len(trees[index]))
+        filled = [[order[place] for place in row] for row in fill_rows([len(trees[index]) for index in order], ROW)]
         with torch.inference_mode():
             while filled:
-                # The largest trees come first, so no later row is longer.
-                count = max(1, batch_size * TOKENS // max(ROW, len(trees[order[filled[0][0]]])))
+                count = max(1, batch_size * TOKENS // max(ROW, len(trees[filled[0][0]])))
                 batch, filled = filled[:count], filled[count:]
-                chosen = [[order[index] for index in row] for row in batch]
                 if len(trees) == 1:  # one chat, which may go on later
                     states, offsets = self.memory.read(trees[0]), [0]
                 else:
-                    packed = pack([[trees[index] for index in row] for row in chosen])
+                    packed = pack([[trees[index] for index in row] for row in batch])
                     states, offsets = self.network(packed), packed.offsets
                 done = 0
-                for tree, offset in zip([index for row in chosen for index in row], offsets, strict=True):
+                for tree, offset in zip([index for row in batch for index in row], offsets, strict=True):
                     for index in rows_of[tree]:
-                        reply = states[offset + placed[index].reply]
+                        place = placed[index]
+                        reply = states[offset + place.reply]
                         logits[index] = self.network.score(reply).cpu().numpy()
-                        pointers[index] = self._pointer(states, reply, offset, placed[index].earlier)
+                        read = [offset + node for node in place.earlier if node >= 0]
+                        shares = iter(self.network.point(reply, states[read]).softmax(0).tolist() if read else ())
+                        pointers[index] = tuple(next(shares) if node >= 0 else 0.0 for node in place.earlier)
                         done += 1
                 if on_batch:
                     on_batch(done)
@@ -169,16 +171,6 @@ class DecoderClassifier(Classifier):
         ]
         return logits, pointers, reasons
 
-    def _pointer(
-        self, states: "torch.Tensor", reply: "torch.Tensor", offset: int, earlier: Sequence[int]
-    ) -> tuple[float, ...]:
-        read = [node for node in earlier if node >= 0]
-        if not read:
-            return (0.0,) * len(earlier)
-        odds = self.network.point(reply, states[[offset + node for node in read]])
-        shares = iter(odds.softmax(0).tolist())
-        return tuple(next(shares) if node >= 0 else 0.0 for node in earlier)
-
     def _plant(self, rows: Sequence[Row]) -> "tuple[list[Tree], list[Placed]]":
         """Trees of the rows, and where each row is; a row joins the tree of the row before it if both begin alike."""
         from contradiction.decoder.trees import Tree
@@ -187,26 +179,23 @@ class DecoderClassifier(Classifier):
         placed: list[Placed] = []
         beginning: list[int] | None = None
         for row in rows:
-            messages = [(role, self.reader.message(role, text)) for role, text in messages_of(row)]
+            spoken = messages_of(row)
+            messages = [self.reader.message(role, text) for role, text in spoken]
             left_out = 0
-            while len(messages) > 1 and sum(len(tokens) for _, tokens in messages) > MAX_TOKENS:
-                messages.pop(0)
+            while left_out < len(messages) - 1 and sum(map(len, messages[left_out:])) > MAX_TOKENS:
                 left_out += 1
-            role, last = messages[-1]
-            messages[-1] = role, self.reader.end_of(role, last, MAX_TOKENS)
-            if messages[0][1] != beginning or len(trees[-1]) > MAX_TOKENS:
-                trees.append(Tree())
-                beginning = messages[0][1]
-            node, ends = -1, []
-            for role, tokens in messages:
-                node = trees[-1].add(tokens, node)
-                ends.append((role, node))
-            replies = [node for role, node in ends[:-1] if role == ASSISTANT]
-            expected = sum(role == ASSISTANT for role, _ in messages_of(row)) - 1
-            earlier = (-1,) * (expected - len(replies)) + tuple(replies)
             unread = f"the first {left_out} messages were not" if left_out else None
-            if len(last) > MAX_TOKENS:
+            if len(messages[-1]) > MAX_TOKENS:
                 unread = "only the last tokens of the reply were"
+            messages[-1] = self.reader.end_of(ASSISTANT, messages[-1], MAX_TOKENS)
+            if messages[left_out] != beginning or len(trees[-1]) > MAX_TOKENS:
+                trees.append(Tree())
+                beginning = messages[left_out]
+            node, ends = -1, [-1] * left_out
+            for tokens in messages[left_out:]:
+                node = trees[-1].add(tokens, node)
+                ends.append(node)
+            earlier = tuple(end for end, (role, _) in zip(ends, spoken[:-1], strict=False) if role == ASSISTANT)
             placed.append(Placed(len(trees) - 1, node, earlier, unread))
         return trees, placed
 

@@ -50,10 +50,9 @@ def load_classifier(
         name: a folder or Hub id; ``user/name@v1`` names a revision as well.
         view: the utterances that the model reads, for a checkpoint whose configuration does not say.
         device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
-        precision: one of ``contradiction.inference.base.PRECISIONS``. ``bf16`` is faster on a CPU with the
-            instructions, and changes probabilities a little (``docs/operators.md`` has figures); ``fp16`` is for GPUs.
-        backend: what runs the encoders, a key of ``contradiction.inference.base.BACKENDS``; ``auto`` takes the
-            faster on this machine, see :func:`contradiction.inference.load_backend`.
+        precision: one of ``contradiction.inference.base.PRECISIONS``; ``docs/operators.md`` has figures.
+        backend: what runs the encoders, a key of ``contradiction.inference.base.BACKENDS`` or ``auto``, see
+            :func:`contradiction.inference.fastest_backend`.
         revision: the branch, tag or commit of a model on the Hub.
 
     Raises:
@@ -108,21 +107,13 @@ def method_of(name: str | Path) -> type[Classifier]:
 
 
 def parts_of(folder: str | Path) -> list[Path]:
-    """A model folder with its parts, and the parts of each part.
-
-    Raises:
-        InputError: a folder does not name its parts.
-    """
+    """A model folder with its parts, and the parts of each part; raises InputError for one that names none."""
     folder = Path(folder)
     return [folder, *(part for child in method_of(folder).parts(folder) for part in parts_of(child))]
 
 
 def load_rule(folder: str | Path) -> Rule:
-    """The decision rule of a model folder, or the default rule.
-
-    Raises:
-        InputError: the rule is damaged.
-    """
+    """The decision rule of a model folder, or the default rule; raises InputError for a damaged one."""
     return Rule.load(Path(folder) / method_of(folder).MARKER)
 
 
@@ -142,34 +133,26 @@ def write_manifests(folder: str | Path) -> None:
 
 
 def name_with_digest(name: str | None) -> str | None:
-    """How a record names a model: a folder by its name and a digest of its weights; a Hub id, or None, as it is."""
-    if not name or not Path(name).is_dir():
-        return name
-    folder = Path(name)
-    return f"{folder.resolve().name}@{_digest(folder)}"
+    """How a record names a model: a folder by its name and a digest; a Hub id, or None, as it is.
 
-
-def _digest(folder: Path) -> str:
-    """A digest of the weights and the identity of a model folder; the weights may lie in its sub-folders.
+    The digest is that of the weights, which may lie in sub-folders, and of the identity of the model.
 
     Raises:
         InputError: the folder has neither.
     """
-    patterns = ("*.safetensors", "*/*.safetensors")
-    files = next(filter(None, (list(folder.glob(pattern)) for pattern in patterns)), [])
+    if not name or not Path(name).is_dir():
+        return name
+    folder = Path(name)
+    files = list(folder.glob("*.safetensors")) or list(folder.glob("*/*.safetensors"))
     identity = method_of(folder).identity(folder)
     if not files and not identity:
         raise InputError(f"{folder}: no weights in this folder (*.safetensors)")
     digests = [bytes.fromhex(manifest.sha256(file)) for file in files] + [sha256(part).digest() for part in identity]
-    return sha256(b"".join(sorted(digests))).hexdigest()[:12]
+    return f"{folder.resolve().name}@{sha256(b''.join(sorted(digests))).hexdigest()[:12]}"
 
 
 def fetch(name: str | Path) -> Path:
-    """The folder of a model; a model of the Hub is downloaded completely.
-
-    Raises:
-        InputError: the Hub does not have it, or does not answer.
-    """
+    """The folder of a model; a model of the Hub is downloaded completely, or InputError says why it is not."""
     if Path(name).is_dir():
         return Path(name)
     from huggingface_hub import snapshot_download
