@@ -12,7 +12,6 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request, Security
 from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ValidationError
@@ -86,58 +85,38 @@ body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 table { border-collapse: collapse; width: 100% }
 th, td { border-bottom: 1px solid #8886; padding: .3rem .6rem .3rem 0; text-align: left; vertical-align: top }
 pre { background: #8882; padding: .6rem; overflow-x: auto }"""
-Schema = Mapping[str, Any]
 
 
-def docs_page(document: Schema) -> str:
-    """An OpenAPI document as HTML: each request with an example, then the fields of what is sent and answered."""
-    schemas, parts, objects = document["components"]["schemas"], [], ""
-    refusals = {"401": "The token is missing or wrong."}
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            parts.append(f"<h2><code>{method.upper()} {escape(path)}</code></h2><p>{escape(operation['summary'])}.</p>")
-            if "requestBody" in operation:
-                sent = operation["requestBody"]["content"]["application/json"]["schema"]
-                fields = schemas[_name(sent)]["properties"]
-                example = {name: field["examples"][0] for name, field in fields.items() if "examples" in field}
-                shown = escape(json.dumps(example, ensure_ascii=False, indent=1))
-                parts.append(f'<p>Body: {_type(sent)}</p><pre tabindex="0">{shown}</pre>')
-            [(kind, answer)] = operation["responses"]["200"]["content"].items()
-            parts.append(f"<p>Answer: {_type(answer['schema']) if kind == 'application/json' else escape(kind)}</p>")
-            refusals |= {code: one["description"] for code, one in operation["responses"].items() if code != "200"}
-    refused = "".join(f"<li>{status}: {escape(description)}</li>" for status, description in sorted(refusals.items()))
-    for name, schema in schemas.items():
-        rows = "".join(
-            f"<tr><td><code>{escape(field)}</code></td>"
-            f"<td>{_type(value)}{'' if field in schema.get('required', ()) else ', optional'}</td>"
-            f"<td>{escape(value.get('description', ''))}</td></tr>"
-            for field, value in schema["properties"].items()
+def docs_page() -> str:
+    """What the service is asked and what it answers, as HTML that fetches nothing: FastAPI's page fetches scripts."""
+    parts = []
+    for name, endpoint in ENDPOINTS.items():
+        fields = endpoint.body.model_json_schema()["properties"]
+        example = {field: info["examples"][0] for field, info in fields.items() if "examples" in info}
+        shown = escape(json.dumps(example, ensure_ascii=False, indent=1))
+        parts.append(
+            f"<h2><code>POST /v1/{name}</code></h2><p>{escape(endpoint.summary)}.</p>"
+            f'<pre tabindex="0">{shown}</pre>{_table(endpoint.body)}'
+            f"<h3>Answer: {escape(endpoint.answer.__doc__ or '')}</h3>{_table(endpoint.answer)}"
         )
-        about = escape(schema.get("description", ""))
-        objects += f'<h3 id="{escape(name)}">{escape(name)}</h3><p>{about}</p><table>{rows}</table>'
-    title = escape(f"{document['info']['title']} {document['info']['version']}")
+    refusals = "".join(f"<li>{status}: {refusal['description']}</li>" for status, refusal in REFUSALS.items())
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body><h1>{title}</h1>'
-        "<p>Bodies and answers are JSON. If the service has a token, send it as "
-        f"<code>Authorization: Bearer TOKEN</code>.</p>{''.join(parts)}<h2>Refusals</h2><ul>{refused}</ul>"
-        f"<h2>Fields</h2>{objects}</body></html>"
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>CDConv {__version__}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>'
+        f"<h1>CDConv {__version__}</h1><p>Bodies and answers are JSON. If the service has a token, send it as "
+        f"<code>Authorization: Bearer TOKEN</code>.</p>{''.join(parts)}"
+        "<h2><code>GET /healthz</code></h2><p>Whether the service answers.</p>"
+        "<h2><code>GET /metrics</code></h2><p>Counts for Prometheus.</p>"
+        f"<h2>Refusals</h2><ul>{refusals}</ul></body></html>"
     )
 
 
-def _type(schema: Schema) -> str:
-    """The type of a value in words, as HTML."""
-    if "$ref" in schema:
-        return f'<a href="#{escape(_name(schema))}">{escape(_name(schema))}</a>'
-    if "anyOf" in schema:
-        return " or ".join(_type(option) for option in schema["anyOf"])
-    if schema.get("type") == "array":
-        return f"list of {_type(schema['items'])}"
-    return escape(schema.get("type", "any value"))
-
-
-def _name(schema: Schema) -> str:
-    return str(schema["$ref"]).rpartition("/")[2]
+def _table(model: type[BaseModel]) -> str:
+    rows = (
+        f"<tr><td><code>{name}</code></td><td>{escape(field.description or '')}</td></tr>"
+        for name, field in model.model_fields.items()
+    )
+    return f"<table>{''.join(rows)}</table>"
 
 
 class Refusal(BaseModel):
@@ -149,6 +128,7 @@ class Refusal(BaseModel):
 POSTS = tuple(f"/v1/{name}" for name in ENDPOINTS)
 PATHS = (*POSTS, "/healthz", "/metrics", MCP)
 REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: {"model": Refusal, "description": "A token is needed, and it is missing or wrong."},
     400: {"model": Refusal, "description": "The body is not in UTF-8, or is a damaged file of gzip."},
     413: {"model": Refusal, "description": "The request is too large."},
     415: {"model": Refusal, "description": "The body is packed in another way than gzip."},
@@ -157,7 +137,6 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     503: {"model": Refusal, "description": "The service is busy; try again."},
     504: {"model": Refusal, "description": "The answer took too long."},
 }
-TOKEN_REFUSAL = {401: {"model": Refusal, "description": "The token is missing or wrong."}}
 
 
 def application(service: Service, token: str | None = None) -> FastAPI:
@@ -192,7 +171,7 @@ def router(services: Mapping[str, Service], metrics: Metrics, token: str | None 
     routes = APIRouter(responses=REFUSALS)
     described: dict[str, Any] = {}
     if token is not None:
-        described = {"dependencies": [Security(HTTPBearer(auto_error=False))], "responses": TOKEN_REFUSAL}
+        described = {"dependencies": [Security(HTTPBearer(auto_error=False))]}
     for name, endpoint in ENDPOINTS.items():
         post = routes.post(f"/v1/{name}", response_model=endpoint.answer, summary=endpoint.summary, **described)
         post(_route(services, name, endpoint))
@@ -205,11 +184,9 @@ def router(services: Mapping[str, Service], metrics: Metrics, token: str | None 
     async def measured() -> str:
         return metrics.text(_counts(services))
 
-    page = docs_page(get_openapi(title="CDConv", version=__version__, routes=routes.routes))
-
     @routes.get("/docs", include_in_schema=False)
     async def description() -> HTMLResponse:
-        return HTMLResponse(page, headers={"content-security-policy": POLICY})
+        return HTMLResponse(docs_page(), headers={"content-security-policy": POLICY})
 
     return routes
 

@@ -252,20 +252,32 @@ def model_of(kind: type) -> type[BaseModel]:
 
 
 VERDICT = model_of(Verdict)
-CANDIDATE = create_model(
-    "Candidate", __doc__="A candidate with its verdict.", index=(int, ...), reply=(str, ...), verdict=(VERDICT, ...)
-)
-VERDICTS = create_model("Verdicts", __doc__="A verdict on each reply of a chat.", verdicts=(list[VERDICT], ...))  # type: ignore[valid-type]
-RANKING = create_model(
-    "Ranking",
-    __doc__="The candidates, the most consistent first and contradictions last.",
-    ranked=(list[CANDIDATE], ...),  # type: ignore[valid-type]
-)
-CLAUSES = create_model(
-    "Clauses",
-    __doc__="The two clauses that clash; empty where there are none.",
-    clauses=(list[model_of(Span)], ...),  # type: ignore[misc, arg-type]
-)
+
+
+class Verdicts(BaseModel):
+    """A verdict on each reply of a chat."""
+
+    verdicts: list[VERDICT] = Field(description="The verdicts, each as from `/v1/judge`.")  # type: ignore[valid-type]
+
+
+class Candidate(BaseModel):
+    """A candidate with its verdict."""
+
+    index: int
+    reply: str
+    verdict: VERDICT  # type: ignore[valid-type]
+
+
+class Ranking(BaseModel):
+    """The candidates, the most consistent first and contradictions last."""
+
+    ranked: list[Candidate] = Field(description="Each with its `index` in the request, `reply` and `verdict`.")
+
+
+class Clauses(BaseModel):
+    """The two clauses that clash; empty where there are none."""
+
+    clauses: list[model_of(Span)] = Field(description="Each with `message`, `start` and `end`.")  # type: ignore[valid-type]
 
 
 @dataclass(frozen=True)
@@ -287,10 +299,10 @@ class Endpoint:
 
 ENDPOINTS: Mapping[str, Endpoint] = {
     "judge": Endpoint(Chat, VERDICT, Service.judge, "Judge the last reply of a chat"),
-    "scan": Endpoint(Chat, VERDICTS, Service.scan, "Judge every reply of a chat"),
-    "rerank": Endpoint(Candidates, RANKING, Service.rerank, "Order candidate replies"),
+    "scan": Endpoint(Chat, Verdicts, Service.scan, "Judge every reply of a chat"),
+    "rerank": Endpoint(Candidates, Ranking, Service.rerank, "Order candidate replies"),
     "check": Endpoint(Facts, VERDICT, Service.check, "Judge a reply against facts about the bot"),
-    "clauses": Endpoint(Chat, CLAUSES, Service.clauses, "Find the two clauses that clash"),
+    "clauses": Endpoint(Chat, Clauses, Service.clauses, "Find the two clauses that clash"),
 }
 
 
