@@ -7,9 +7,8 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import gradio as gr
@@ -22,8 +21,8 @@ from contradiction.conversation import text_at
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError, first_line
 from contradiction.io.files import to_json_line
-from contradiction.serving.predictions import LateError, ServiceError, Ticket, TooLongError
-from contradiction.serving.service import Service, caller_of, chosen
+from contradiction.serving.predictions import BusyError, LateError, ServiceError, Ticket, TooLongError
+from contradiction.serving.service import Places, Service, caller_of, chosen
 from contradiction.verdict import Verdict, is_unchecked
 
 CHATS = 500  # of a file, together with what is rejected
@@ -31,6 +30,7 @@ TABLE_SECONDS = 3600  # for which the table of a visitor is kept
 MEGABYTES = 5  # of a file, also when it is unpacked
 SECONDS = 120  # for one chat
 COST_FACTOR = 10  # a chat of a file may cost so many times a request: all replies are judged, and the visitor can wait
+FILES_AT_ONCE = 2  # and of each visitor one
 CHATS_AT_ONCE = 16  # judged at a time; after them, the page checks whether the visitor has gone
 # A double click would start two runs in Gradio, and "Stop" ends only one.
 NO_DOUBLE_CLICK = """() => document.addEventListener(
@@ -39,29 +39,9 @@ NO_DOUBLE_CLICK = """() => document.addEventListener(
 Row = list[str]
 
 
-class Runs:
-    """The runs in progress: one of each visitor at a time."""
-
-    def __init__(self) -> None:
-        self._visitors: set[str] = set()
-        self._lock = Lock()  # two clicks are two threads
-
-    def begin(self, visitor: str) -> bool:
-        """Whether a run of this visitor begins now."""
-        with self._lock:
-            if visitor in self._visitors:
-                return False
-            self._visitors.add(visitor)
-            return True
-
-    def end(self, visitor: str) -> None:
-        """Ends the run of this visitor."""
-        self._visitors.discard(visitor)
-
-
 def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.Blocks) -> None:
     """Draws the tab."""
-    runs = Runs()
+    runs = Places(FILES_AT_ONCE, 1)
     rule = (first := next(iter(services.values())).detector).classifier.rule
     # In percent, as the page shows them; a value that the visitor leaves alone is that of the chosen detector.
     own = {"threshold": round(100 * first.settings.threshold_for(rule), 1), "rate": round(100 * (rule.prior or 0.0), 1)}
@@ -79,20 +59,19 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
         if not path:
             yield spoken["noFile"], [], [], gr.DownloadButton(value=None, interactive=False)
             return
-        if not runs.begin(visitor):  # beside the table, which the other run fills
+        try:
+            with runs.taken(visitor):
+                service = chosen(services, detector)
+                own_threshold, own_rate = threshold == own["threshold"], rate == own["rate"]
+                settings = settings_of(service, None if own_threshold else threshold, None if own_rate else rate)
+                for *shown, out in judge_file(service, Path(path), spoken, progress, visitor, **settings):
+                    yield *shown, gr.DownloadButton(value=out, interactive=out is not None)
+        except BusyError:  # said beside the table, which the other run fills
             gr.Info(spoken["oneFile"])
             yield gr.skip(), gr.skip(), gr.skip(), gr.skip()
-            return
-        try:
-            service = chosen(services, detector)
-            own_threshold, own_rate = threshold == own["threshold"], rate == own["rate"]
-            settings = settings_of(service, None if own_threshold else threshold, None if own_rate else rate)
-            for *shown, out in judge_file(service, Path(path), spoken, progress, visitor, **settings):
-                yield *shown, gr.DownloadButton(value=out, interactive=out is not None)
         except InputError as error:
             yield _with_reason("refused", error, path, spoken), [], [], gr.DownloadButton(value=None, interactive=False)
         finally:
-            runs.end(visitor)
             if out:  # Gradio has a copy of it
                 Path(out).unlink()
 
@@ -153,7 +132,7 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
         [file, detector, threshold, rate],
         [said, kept, table, download],
         api_visibility="private",
-        concurrency_limit=2,
+        concurrency_limit=FILES_AT_ONCE,
     )
     stop.click(None, cancels=[working], api_visibility="private")
     shown.change(choose, [kept, shown], table, api_visibility="private", queue=False)
@@ -309,10 +288,7 @@ def _next(entries: Iterator[Entry], most: int) -> tuple[list[Entry], InputError 
     """The next entries, and why there are no more where the file cannot be read further."""
     group: list[Entry] = []
     try:
-        while len(group) < most:
-            group.append(next(entries))
-    except StopIteration:
-        return group, None
+        group.extend(islice(entries, most))
     except InputError as error:
         return group, error
     return group, None

@@ -7,11 +7,8 @@ messages alone, and reads replies alone.
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
 
-from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
@@ -19,7 +16,7 @@ from starlette.exceptions import HTTPException
 from contradiction.conversation import USER
 from contradiction.errors import InputError
 from contradiction.io.endpoint import Endpoint, NoAnswerError, RefusedError
-from contradiction.serving.service import WATCH, Places, caller_of
+from contradiction.serving.service import Places, caller_of
 
 PATH = "/v1/reply"
 SECONDS = 30.0  # until a reply is too late
@@ -68,8 +65,6 @@ class Bot:
 
     def __post_init__(self) -> None:
         self._endpoint = Endpoint(self.model, url=self.url, key_variable=KEY, timeout=self.seconds)
-        # Of its own, because requests whose visitors have gone keep their threads until they end.
-        self._threads = CapacityLimiter(MAX_WAITING)
 
     async def reply(self, messages: list[dict[str, str]]) -> str:
         """The reply to a chat, which ends with a message of the user.
@@ -77,9 +72,8 @@ class Bot:
         Raises:
             HTTPException: there is no reply. The log says why; a visitor reads nothing about the endpoint.
         """
-        ask = partial(self._endpoint.ask_once, messages, max_tokens=TOKENS)
         try:
-            answer = await to_thread.run_sync(ask, abandon_on_cancel=True, limiter=self._threads)
+            answer = await asyncio.to_thread(self._endpoint.ask_once, messages, max_tokens=TOKENS)
             why = answer.instead
         except (NoAnswerError, RefusedError) as error:
             answer, why = None, str(error)
@@ -110,27 +104,15 @@ def router(bot: Bot) -> APIRouter:
     @routes.post(PATH, summary="The reply of the connected bot")
     async def reply(request: Request, body: ReplyRequest) -> dict[str, str]:
         # UTF-8 cannot encode a lone surrogate.
-        contents = [message.content.encode("utf-8", "replace").decode() for message in body.messages]
         messages = [
-            {"role": message.role, "content": text} for message, text in zip(body.messages, contents, strict=True)
+            {"role": message.role, "content": message.content.encode("utf-8", "replace").decode()}
+            for message in body.messages
         ]
         if not messages or messages[-1]["role"] != USER:
             raise InputError("the last message before a reply must be the user's")
         if len(messages) > MESSAGES or sum(len(message["content"]) for message in messages) > CHARACTERS:
             raise InputError(f"the bot is asked about at most {MESSAGES} messages and {CHARACTERS:,} characters")
         with bot.places.taken(caller_of(request)):
-            return {"reply": await _unless(request.is_disconnected, bot.reply(messages))}
+            return {"reply": await bot.reply(messages)}
 
     return routes
-
-
-async def _unless(gone: Callable[[], Awaitable[bool]], reply: Awaitable[str]) -> str:
-    """Waits for a reply, but not after the visitor has gone."""
-    work = asyncio.ensure_future(reply)
-    try:
-        while not (await asyncio.wait([work], timeout=WATCH))[0]:
-            if await gone():
-                raise HTTPException(502, "the visitor has gone")
-        return work.result()
-    finally:
-        work.cancel()

@@ -5,6 +5,7 @@ The folder ``analysis`` holds those of them that have no texts of CDConv.
 
 import csv
 import html
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -30,14 +31,11 @@ def analysis_html(folder: Path = FOLDER, detectors: Sequence[str] = ()) -> str |
         detectors: the names of the page's detectors; the page says so if the analysis is of another one.
     """
     tables = {path.stem: _read(path) for path in sorted((folder / "tables").glob("*.csv"))}
-    plots = [name for name in PLOTS if (folder / "plots" / f"{name}.png").is_file()]
-    if not tables and not plots:
+    if not tables:
         return None
-    shown = [_plot(name, (folder / "plots" / f"{name}-dark.png").is_file()) for name in plots]
-    listed = [
-        _table(name, _cells(tables[name], columns), columns) for name, columns in COLUMNS.items() if name in tables
-    ]
-    grid = f'<div class="cd-plots">{"".join(shown)}<div class="cd-tables">{"".join(listed)}</div></div>'
+    plots = "".join(_plot(name) for name in PLOTS if (folder / "plots" / f"{name}.png").is_file())
+    listed = "".join(_table(name, tables[name], columns) for name, columns in COLUMNS.items() if name in tables)
+    grid = f'<div class="cd-plots">{plots}<div class="cd-tables">{listed}</div></div>'
     return f'<div class="cd-good">{_lead(tables, detectors)}{grid}</div>'
 
 
@@ -67,14 +65,13 @@ def _both(key: str, **values: str) -> str:
     return "".join(f'<span class="cd-{language}">{text}</span>' for language, text in filled.items())
 
 
-def _plot(name: str, dark: bool) -> str:
+def _plot(name: str) -> str:
     alt = html.escape(ENGLISH[f"plot {name}"])
-    schemes = (("light", ""), ("dark", "-dark")) if dark else (("any", ""),)
-    images = [
+    images = "".join(
         f'<img class="cd-{scheme}" loading="lazy" alt="{alt}" src="analysis/plots/{name}{suffix}.png">'
-        for scheme, suffix in schemes
-    ]
-    return f"<figure><figcaption>{_both(f'plot {name}')}</figcaption>{''.join(images)}</figure>"
+        for scheme, suffix in (("light", ""), ("dark", "-dark"))
+    )
+    return f"<figure><figcaption>{_both(f'plot {name}')}</figcaption>{images}</figure>"
 
 
 def _read(path: Path) -> Rows:
@@ -82,28 +79,22 @@ def _read(path: Path) -> Rows:
         return list(csv.DictReader(file))
 
 
-def _table(name: str, rows: Sequence[Sequence[str]], columns: Sequence[str]) -> str:
+def _table(name: str, rows: Rows, columns: Sequence[str]) -> str:
     head = "".join(f"<th>{_both(f'column {column}')}</th>" for column in columns)
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{html.escape(_cell(row, column))}</td>' for column in columns)}</tr>"
+        for row in rows
+        if row.get("reached") != "False"  # no threshold has the wanted precision
+    )
     table = (
         f'<div class="cd-scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )
     return f"<details open><summary>{_both(f'table {name}')}</summary>{table}</details>"
 
 
-def _cells(rows: Rows, columns: Sequence[str]) -> list[list[str]]:
-    """The cells of a table: shares in percent, but none of a few conversations, and no row without its own figures."""
-    cells = []
-    for row in rows:
-        few = "n" in columns and int(row["n"]) < FEW
-        if row.get("reached") != "False":  # no threshold has the wanted precision
-            cells.append(["–" if few and _is_share(row[name]) else _shown(row.get(name) or "") for name in columns])
-    return cells
-
-
-def _is_share(cell: str) -> bool:
-    return "." in cell and cell.replace(".", "", 1).isdecimal()
-
-
-def _shown(cell: str) -> str:
-    return f"{100 * float(cell):.1f}" if _is_share(cell) else cell
+def _cell(row: Mapping[str, str], column: str) -> str:
+    """A cell: a share in percent, but none of a few conversations."""
+    cell = row.get(column) or ""
+    if not re.fullmatch(r"\d+\.\d+", cell):
+        return cell
+    return "–" if int(row.get("n", FEW)) < FEW else f"{100 * float(cell):.1f}"

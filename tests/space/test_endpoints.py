@@ -145,16 +145,16 @@ def test_no_server_file_can_be_read(connected):
             assert web.get(f"gradio_api/file={path}").status_code in (400, 403, 404)
 
 
-def test_uploads_are_rejected_with_a_reason_while_other_files_fill_the_space(part, tmp_path):
+def test_uploads_are_rejected_with_a_reason_while_other_files_fill_the_space(app, tmp_path):
     from starlette.responses import PlainTextResponse
     from starlette.testclient import TestClient
 
-    web = TestClient(part("web").Uploads(PlainTextResponse("taken"), tmp_path, room=1))
-    assert web.post(part("web").UPLOAD).text == "taken"
+    web = TestClient(app.Uploads(PlainTextResponse("taken"), tmp_path, room=1))
+    assert web.post(app.UPLOAD).text == "taken"
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "large.csv").write_bytes(b"x" * 1_000_000)
-    refused = web.post(part("web").UPLOAD)
-    assert (refused.status_code, refused.json()["error"]) == (503, part("web").FULL["error"])
+    refused = web.post(app.UPLOAD)
+    assert (refused.status_code, refused.json()["error"]) == (503, app.FULL["error"])
     assert web.get("/other").text == "taken"
 
 

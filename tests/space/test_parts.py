@@ -353,15 +353,7 @@ def test_replies_read_in_part_are_counted_apart_and_the_settings_of_the_visitor_
         assert [int(number) for number in re.findall(r"\d+", last[0])] == counts
 
 
-def test_an_analysis_shows_shares_in_percent_and_none_of_a_few_conversations(part):
-    understand = part("understand")
-    rows = [{"slice": "all", "n": "2332", "macro_f1": "0.5124"}, {"slice": "few", "n": "19", "macro_f1": "1.0"}]
-    assert understand._cells(rows, ("slice", "n", "macro_f1")) == [["all", "2332", "51.2"], ["few", "19", "–"]]
-    points = [{"wanted": "0.5", "reached": "True"}, {"wanted": "0.8", "reached": "False"}]
-    assert understand._cells(points, ("wanted",)) == [["50.0"]]
-
-
-def test_an_analysis_is_shown_as_text(part, tmp_path):
+def test_an_analysis_is_shown_as_text_with_shares_in_percent_and_none_of_a_few_conversations(part, tmp_path):
     understand = part("understand")
     assert understand.analysis_html(tmp_path) is None
     kept = understand.analysis_html()
@@ -371,6 +363,14 @@ def test_an_analysis_is_shown_as_text(part, tmp_path):
     assert (name + ", which is not") not in understand.analysis_html(detectors=[name])
     assert (name + ", which is not") in understand.analysis_html(detectors=["another"])
     (tmp_path / "tables").mkdir()
-    (tmp_path / "tables" / "classes.csv").write_text("label,f1\n<script>,0.12345\n", encoding="utf-8")
+    for name, text in (
+        ("classes", "label,f1\n<script>,0.12345\n"),
+        ("slices", "slice,n,macro_f1\nall,2332,0.5124\nfew,19,0.9876\n"),
+        ("operating_points", "wanted,reached\n0.4567,True\n0.8765,False\n"),
+    ):
+        (tmp_path / "tables" / f"{name}.csv").write_text(text, encoding="utf-8")
     shown = understand.analysis_html(tmp_path)
-    assert "&lt;script&gt;" in shown and "<script>" not in shown and "12.3" in shown
+    assert "&lt;script&gt;" in shown and "<script>" not in shown
+    assert [cell in shown for cell in ("12.3", "51.2", "–", "98.8", "45.7", "87.7")] == [
+        True, True, True, False, True, False
+    ]  # fmt: skip
