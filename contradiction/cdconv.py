@@ -126,20 +126,15 @@ def _read_row(line: bytes, number: int, where: str) -> Row:
         raise InvalidSourceError(f"{where}: not a line of UTF-8 JSON ({error})") from None
     if not isinstance(raw, dict):
         raise InvalidSourceError(f"{where}: got a {type(raw).__name__}; a line is one JSON object")
-    allowed = dict(COLUMNS)
-    if raw.get("label") == HISTORY:
-        allowed["persona"] = PERSONAS
-    for column in allowed:
-        if column not in raw:
-            raise InvalidSourceError(f"{where}: column {column!r} is missing; a row has {', '.join(allowed)}")
+    allowed = {**COLUMNS, **({"persona": PERSONAS} if raw.get("label") == HISTORY else {})}
+    if wrong := [column for column in (*allowed, *raw) if column not in raw or column not in allowed]:
+        raise InvalidSourceError(
+            f"{where}: column {wrong[0]!r} is missing, or there is no such column; a row has {', '.join(allowed)}"
+        )
     for column, value in raw.items():
-        if column not in allowed:
-            hint = f" (only rows of label {HISTORY} carry it)" if column == "persona" else ""
-            raise InvalidSourceError(
-                f"{where}: column {column!r} is {value!r}, but there is no such column{hint}; a row has "
-                f"{', '.join(allowed)}"
-            )
-        _check_value(column, value, allowed[column], where)
+        if not _is_allowed(value, allowed[column]):
+            values = ", ".join(map(repr, allowed[column] or ())) or "texts that are not blank, without lone surrogates"
+            raise InvalidSourceError(f"{where}: column {column!r} is {value!r}; allowed are {values}")
     return {
         "id": number,
         **{column: raw[column] for column in UTTERANCES},
@@ -151,21 +146,13 @@ def _read_row(line: bytes, number: int, where: str) -> Row:
     }
 
 
-def _check_value(column: str, value: object, allowed: Sequence[str | int] | None, where: str) -> None:
+def _is_allowed(value: object, allowed: Sequence[str | int] | None) -> bool:
     if allowed is None:
-        if not isinstance(value, str) or not value.strip():
-            raise InvalidSourceError(f"{where}: column {column!r} is {value!r}; allowed is text that is not blank")
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            raise InvalidSourceError(
-                f"{where}: column {column!r} is {value!r}; allowed is text without lone surrogates"
-            ) from None
-    # The type counts as well: in Python True == 1 and 1.0 == 1.
-    elif not any(value == one and type(value) is type(one) for one in allowed):
-        raise InvalidSourceError(
-            f"{where}: column {column!r} is {value!r}; allowed are {', '.join(map(repr, allowed))}"
+        return (
+            isinstance(value, str) and bool(value.strip()) and not any("\ud800" <= char <= "\udfff" for char in value)
         )
+    # The type counts as well: in Python True == 1 and 1.0 == 1.
+    return any(value == one and type(value) is type(one) for one in allowed)
 
 
 def label_of(row: Row, task: str) -> int | None:

@@ -37,7 +37,7 @@ def test_every_corpus_has_the_metadata_that_a_user_needs():
 def test_every_corpus_builds_a_repo_that_loads(copies, tmp_path, name):
     corpus = corpora.find(name)
     source = None if name == "contrast" else copies / name  # which is part of the package
-    splits = data_repo.build(corpus, source, tmp_path / name)
+    splits, _ = data_repo.build(corpus, source, tmp_path / name)
     for (config, split), read in splits.items():
         loaded = load_dataset(str(tmp_path / name), config, split=split)
         assert [row["id"] for row in loaded] == [row.id for row in read.rows]

@@ -196,12 +196,12 @@ def build_corpus(
     from contradiction.data.corpora import data_repo, find, local_copy
 
     corpus = find(name)
-    splits = data_repo.build(corpus, source or local_copy(corpus, folder), out)
+    splits, sizes = data_repo.build(corpus, source or local_copy(corpus, folder), out)
     for note in data_repo.notes_of(splits):
         say(note)
     if missing := data_repo.missing_splits(corpus, splits):
         say(f"missing in the source: {', '.join(missing)}; the complete {corpus.name} is at {corpus.homepage}")
-    show(data_repo.size_table(splits))
+    show(sizes)
     typer.echo(f"{out}: {corpus.title}")
 
 

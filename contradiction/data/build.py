@@ -277,7 +277,9 @@ def data_set_card(
         ),
         splits=statistics.split_sizes(splits),
         leaks=statistics.leaks(splits),
-        checklists=checklists.sizes(with_turns) if with_turns else None,
+        checklists=statistics.sizes({name: {checklists.SPLIT: rows} for name, rows in with_turns.items()}, "Checklists")
+        if with_turns
+        else None,
         crossed=crossed_sizes,
         crossed_rows=sum(_rows(infos[name]) for name in CROSSED_CONFIGS),
         tables=statistics.table3(rows),

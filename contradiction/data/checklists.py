@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction import cdconv
 from contradiction.conversation import alternating
-from contradiction.data.statistics import counted
 from contradiction.errors import InputError
-from contradiction.io.tables import Table
 from contradiction.labels import A2T, HISTORY, LABELS, NON_CONTRADICTION, RCT, ROLE
 
 if TYPE_CHECKING:
@@ -156,9 +154,3 @@ def _unrelated(rows: Sequence[cdconv.Row]) -> Callable[[cdconv.Row], list[Pair]]
         return random.Random(f"{SEED}-{row['id']}").sample(candidates, MOST)
 
     return draw
-
-
-def sizes(datasets: Mapping[str, "Dataset"]) -> Table:
-    """The number of rows of each checklist, by label."""
-    body = [(config, SPLIT, *counted(rows["label"][:], LABELS[TASK])) for config, rows in datasets.items()]
-    return Table("Checklists", ("config", "split", "rows", "labels"), body)

@@ -6,7 +6,7 @@ The file has any format that ``cdconv detect`` reads; see :func:`contradiction.c
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from contradiction.chats.formats import parse_json
 from contradiction.chats.names import USUAL, Speakers
 from contradiction.chats.readers import open_file
 from contradiction.conversation import Messages, Turn, is_chinese, read_turns
+from contradiction.data import statistics
 from contradiction.data.splits import CHINESE, SPLITS, UNDETERMINED, fingerprint, name_of, write_repo
 from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row, windows
@@ -188,7 +189,7 @@ def build(path: str | Path, out: str | Path | None = None, speakers: Speakers = 
         config: {split: to_dataset(config, chosen) for split, chosen in splits.items()}
         for config in dict.fromkeys((task, "2-class"))
     }
-    sizes = _sizes(sets[task])
+    sizes = statistics.sizes({task: sets[task]}, NAME)
     # An earlier version may have split the same file in another way.
     rows_digest = fingerprint(*(part for parts in sets.values() for part in parts.values()))
     facts = (name, rows_digest, f"language: {language}")
@@ -293,13 +294,3 @@ def to_dataset(config: str, rows: Chosen) -> "Dataset":
         for number, (chat, row, label) in enumerate(rows, start=1)
     ]
     return Dataset.from_list(values, features=features)
-
-
-def _sizes(sets: Mapping[str, "Dataset"]) -> Table:
-    labels = next(iter(sets.values())).features["label"].names
-    body = []
-    for split, rows in sets.items():
-        counts = Counter(rows["label"])
-        chats = len(set(rows["chat"]))
-        body.append((split, f"{chats:,}", *(f"{counts[index]:,}" for index in range(len(labels))), f"{len(rows):,}"))
-    return Table("Labelled chats", ("split", "chats", *labels, "rows"), body)

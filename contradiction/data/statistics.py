@@ -1,7 +1,7 @@
-"""Statistics of the data: the paper's Table 3, and the overlap of the splits."""
+"""Statistics of data: the rows of each label, the paper's Table 3, and the overlap of the splits."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,32 @@ from contradiction.labels import GROUPED
 if TYPE_CHECKING:
     from datasets import Dataset
 
-TOTAL = "all"
 CLASSES = ("label", "trigger", "bot")  # the columns of CDConv that hold class ids
+
+
+def sizes(configs: Mapping[str, Mapping[str, "Dataset"]], title: str = "Configs and splits") -> Table:
+    """The rows of each config and split, by label."""
+    return _sizes(
+        [
+            (config, split, rows["label"][:] if "label" in rows.column_names else [None] * len(rows), _names(rows))
+            for config, splits in configs.items()
+            for split, rows in splits.items()
+        ],
+        title,
+    )
+
+
+def _sizes(
+    parts: Iterable[tuple[str, str, Sequence[int | None], Sequence[str]]], title: str = "Configs and splits"
+) -> Table:
+    """The same from config, split, class ids, and the names of the classes."""
+    body = []
+    for config, split, labels, names in parts:
+        counts = Counter(labels)
+        by_name = [f"{name} {counts[index]:,}" for index, name in enumerate(names)]
+        unlabelled = [f"unlabelled {counts[None]:,}"] if names and counts[None] else []
+        body.append((config, split, f"{len(labels):,}", ", ".join(by_name + unlabelled)))
+    return Table(title, ("config", "split", "rows", "labels"), body)
 
 
 def table3(rows: Sequence[cdconv.Row]) -> list[Table]:
@@ -22,7 +46,7 @@ def table3(rows: Sequence[cdconv.Row]) -> list[Table]:
     Conversations by category, by persona (of history contradictions) and by trigger, the rate of contradictions, and
     the mean length of each utterance in characters.
     """
-    sides = {bot: [row for row in rows if row["bot"] == bot] for bot in cdconv.BOTS} | {TOTAL: list(rows)}
+    sides = {bot: [row for row in rows if row["bot"] == bot] for bot in cdconv.BOTS} | {"all": list(rows)}
     return [
         _counts("Conversations by category", sides, "label", cdconv.LABELS["4-class"]),
         _counts("History contradictions by persona", sides, "persona", cdconv.LABELS["persona"]),
@@ -63,27 +87,25 @@ def _share(count: int, total: int) -> str:
 
 def of_repo(configs: Mapping[str, Mapping[str, "Dataset"]]) -> list[Table]:
     """The rows of each config that ``splits.load_all`` read; for CDConv also Table 3 and the overlap of the splits."""
-    body = [
-        (config, side, *counted(rows["label"][:] if "label" in rows.column_names else [None] * len(rows), _names(rows)))
-        for config, sides in configs.items()
-        for side, rows in sides.items()
-    ]
-    sizes = _sizes(body)
     splits = {suffix: configs[name] for suffix in ("", GROUPED) if _is_cdconv(configs, name := f"4-class{suffix}")}
     if "" not in splits:
-        return [sizes]
+        return [sizes(configs)]
     personas = {row["id"]: row["label"] for rows in configs["persona"].values() for row in rows.to_list()}
-    return [*table3([row for rows in splits[""].values() for row in _raw(rows, personas)]), sizes, leaks(splits)]
+    raw = []
+    for rows in splits[""].values():
+        triggers, bots = _names(rows, "trigger"), _names(rows, "bot")
+        raw += [
+            {**row, "persona": personas.get(row["id"]), "trigger": triggers[row["trigger"]], "bot": bots[row["bot"]]}
+            for row in rows.to_list()
+        ]
+    return [*table3(raw), sizes(configs), leaks(splits)]
 
 
 def _is_cdconv(configs: Mapping[str, Mapping[str, "Dataset"]], name: str) -> bool:
     """Whether a config has the splits and the columns of CDConv, beside the config of the personas."""
-    sides = configs.get(name, {})
-    return (
-        {"train", "test"} <= {*sides}
-        and "persona" in configs
-        and all(all(_names(rows, column) for column in CLASSES) for rows in sides.values())
-    )
+    splits = configs.get(name, {})
+    has_columns = all(_names(rows, column) for rows in splits.values() for column in CLASSES)
+    return {"train", "test"} <= {*splits} and "persona" in configs and has_columns
 
 
 def _names(rows: "Dataset", column: str = "label") -> Sequence[str]:
@@ -91,34 +113,14 @@ def _names(rows: "Dataset", column: str = "label") -> Sequence[str]:
     return getattr(rows.features.get(column), "names", None) or ()
 
 
-def _raw(rows: "Dataset", personas: Mapping[int, int]) -> list[cdconv.Row]:
-    """Rows of the config 4-class as :func:`cdconv.read_rows` gives them."""
-    triggers, bots = _names(rows, "trigger"), _names(rows, "bot")
-    return [
-        {**row, "persona": personas.get(row["id"]), "trigger": triggers[row["trigger"]], "bot": bots[row["bot"]]}
-        for row in rows.to_list()
-    ]
-
-
 def split_sizes(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Table:
     """Rows of each config and split of :func:`contradiction.data.splits.both_splits`, by label."""
-    body = []
-    for suffix, sides in splits.items():
-        for task, names in cdconv.LABELS.items():
-            for side, rows in sides.items():
-                labels = [label for row in rows if (label := cdconv.label_of(row, task)) is not None]
-                body.append((task + suffix, side, *counted(labels, names)))
-    return _sizes(body)
-
-
-def _sizes(body: Sequence[tuple[str, ...]]) -> Table:
-    return Table("Configs and splits", ("config", "split", "rows", "labels"), body)
-
-
-def counted(labels: Sequence[int | None], names: Sequence[str]) -> tuple[str, str]:
-    """The number of rows, and of the rows of each label, as cells of a table."""
-    counts = Counter(labels)
-    return f"{len(labels):,}", ", ".join(f"{name} {counts[index]:,}" for index, name in enumerate(names))
+    return _sizes(
+        (task + suffix, side, [label for row in rows if (label := cdconv.label_of(row, task)) is not None], names)
+        for suffix, sides in splits.items()
+        for task, names in cdconv.LABELS.items()
+        for side, rows in sides.items()
+    )
 
 
 def overlap(sides: Mapping[str, Sequence[cdconv.Row]], columns: Sequence[str]) -> float:

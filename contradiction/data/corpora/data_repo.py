@@ -1,9 +1,9 @@
 """Writes a corpus as a data repo: a Parquet file for each split, and a card."""
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contradiction.data import statistics
 from contradiction.data.corpora.corpus import (
     PAIRS,
     WHOLE,
@@ -22,9 +22,9 @@ from contradiction.io.tables import Table
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features
-    from huggingface_hub import DatasetCardData
 
 Splits = dict[tuple[str, str], Split]
+Configs = dict[str, dict[str, "Dataset"]]
 COLUMNS = {
     "id": "unique within a split", "premise": "the earlier text", "hypothesis": "the later text, which is judged",
     "messages": "role and content of each message before the reply", "reply": "the reply, which is judged",
@@ -34,22 +34,29 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> Splits:
-    """Writes the data repo that ``load_dataset(out, config)`` reads, and returns its rows by config and split.
+def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> tuple[Splits, Table]:
+    """Writes the data repo that ``load_dataset(out, config)`` reads; returns its rows, and the table of their labels.
 
     The source is the folder of the corpus or one of its files; None for a corpus that this package holds.
 
     Raises:
         InputError: the source has no file of the corpus, a line is not valid, or ``out`` exists.
     """
+    from huggingface_hub import DatasetCardData
+
     out = Path(out)
     check_new(out)
     splits = read_all(corpus, source)
-    configs: dict[str, dict[str, Dataset]] = {}
+    configs: Configs = {}
     for (config, split), part in splits.items():
         configs.setdefault(config, {})[split] = to_dataset(corpus.config(config), part.rows)
-    write_repo(out, configs, _metadata(corpus), _card_text(corpus, splits))
-    return splits
+    data = DatasetCardData(
+        pretty_name=corpus.title, language=list(corpus.languages), license=corpus.license,
+        task_categories=["text-classification"], tags=["contradiction-detection"],
+    )  # fmt: skip
+    sizes = statistics.sizes(configs)
+    write_repo(out, configs, data, _card_text(corpus, splits, sizes))
+    return splits, sizes
 
 
 def read_all(corpus: Corpus, source: str | Path | None) -> Splits:
@@ -104,16 +111,6 @@ def _values(config: Config, row: Row) -> dict[str, Any]:
     return {"id": row.id, **texts, "label": row.label, "source": row.source, **extra}
 
 
-def size_table(splits: Splits) -> Table:
-    """Rows of each label in each config and split."""
-    rows = []
-    for (config, split), part in splits.items():
-        labels = Counter(row.label or "no label" for row in part.rows)
-        counted = ", ".join(f"{label} {count:,}" for label, count in labels.most_common())
-        rows.append((config, split, counted, f"{len(part.rows):,}"))
-    return Table("Rows", ("config", "split", "labels", "rows"), rows, texts=3)
-
-
 def notes_of(splits: Splits) -> list[str]:
     """The notes of the readers, and the files whose checksum is not the known one; a sentence for each."""
     notes = [
@@ -125,23 +122,14 @@ def notes_of(splits: Splits) -> list[str]:
     return notes + [f"{name}: its checksum is not the known one" for name in changed]
 
 
-def _metadata(corpus: Corpus) -> "DatasetCardData":
-    from huggingface_hub import DatasetCardData
-
-    return DatasetCardData(
-        pretty_name=corpus.title, language=list(corpus.languages), license=corpus.license,
-        task_categories=["text-classification"], tags=["contradiction-detection"],
-    )  # fmt: skip
-
-
-def _card_text(corpus: Corpus, splits: Splits) -> str:
+def _card_text(corpus: Corpus, splits: Splits, sizes: Table) -> str:
     configs = list(dict.fromkeys(config for config, _ in splits))
     parts = [
         f"# {corpus.title}",
         f"{corpus.citation}. The full corpus: {corpus.homepage}. Its licence: {corpus.license}.",
         corpus.description,
         f'Built by `cdconv corpora build {corpus.name}`. Read it with `load_dataset(FOLDER, "{configs[0]}")`.',
-        size_table(splits).markdown(),
+        sizes.markdown(),
         *(_columns(corpus.config(config)) for config in configs),
         "\n".join(f"- {note}" for note in notes_of(splits)),
     ]
