@@ -16,7 +16,7 @@ REPLIES = ["养了一只橘猫", "我没养过猫呀", "猫很可爱", "I do not
 def test_the_example_chats_are_read_and_judged(run, detect_model):
     code, out, err = run("detect", CHECKOUT / "examples" / "chats.jsonl", "--scan", "--model", detect_model)
     assert (code, len(out.splitlines())) == (0, 6)
-    assert "6 chats, 12 verdicts" in err
+    assert "6 chats, 14 verdicts" in err
 
 
 @pytest.fixture

@@ -212,6 +212,21 @@ def test_detect_prints_the_line_shown_in_the_readme(run, tmp_path):
     }
 
 
+def test_the_contradictions_in_the_quickstart_are_those_of_the_example_chats(run):
+    code, out, _ = run("detect", ROOT / "examples" / "chats.jsonl", "--scan", "--precision", "fp32")
+    chats = (ROOT / "examples" / "chats.jsonl").read_text(encoding="utf-8").splitlines()
+    found = [
+        [chat["id"], said[verdict["reply"][0]], verdict["label"], "".join(said[index] for index in verdict["evidence"])]
+        for chat, record in zip(map(json.loads, chats), map(json.loads, out.splitlines()), strict=True)
+        for said in [[message["content"] for message in chat["messages"]]]
+        for verdict in record["verdicts"]
+        if verdict["contradiction"]
+    ]
+    assert code == 0
+    for page in ("quickstart.md", "zh/quickstart.md"):
+        assert found in [rows for _, rows in tables(text_of(ROOT / "docs" / page))]
+
+
 def test_the_thresholds_offered_to_operators_match_the_saved_results():
     from contradiction.methods.loading import load_rule
     from contradiction.settings import Settings
