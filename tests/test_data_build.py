@@ -36,34 +36,27 @@ def test_a_failed_rename_restores_the_earlier_repo(sample_repo, tmp_path, monkey
     assert list(tmp_path.iterdir()) == [out]
 
 
-def file(out):
-    out.write_text("mine", encoding="utf-8")
-
-
-def folder(out):
-    out.mkdir()
-    (out / "thesis.txt").write_text("mine", encoding="utf-8")
-
-
-def thesis(out):
-    out.mkdir()
-    (out / "README.md").write_text("dataset_info: my thesis", encoding="utf-8")
-
-
-def not_text(out):
-    out.mkdir()
-    (out / "README.md").write_bytes(b"\xff\xfe not UTF-8")
-
-
-@pytest.mark.parametrize("make", [file, folder, thesis, not_text])
-def test_a_folder_that_is_not_a_data_repo_is_never_replaced(make, tmp_path):
+@pytest.mark.parametrize(
+    "inside",
+    [
+        None,  # a file, not a folder
+        {"thesis.txt": b"mine"},
+        {"README.md": b"dataset_info: my thesis"},
+        {"README.md": b"\xff\xfe not UTF-8"},
+    ],
+)
+def test_what_is_not_a_data_repo_is_never_replaced(inside, tmp_path):
     out = tmp_path / "out"
-    make(out)
-    before = out.read_bytes() if out.is_file() else contents(out)
+    if inside is None:
+        out.write_bytes(b"mine")
+    else:
+        out.mkdir()
+    for name, content in (inside or {}).items():
+        (out / name).write_bytes(content)
+    before = contents(tmp_path)
     with pytest.raises(InputError, match=r"out: not a data repo, .*name a new folder"):
         build.build(Source(SAMPLE, "sample"), out)
-    assert (out.read_bytes() if out.is_file() else contents(out)) == before
-    assert list(tmp_path.iterdir()) == [out]
+    assert contents(tmp_path) == before
 
 
 DYING = """
@@ -93,20 +86,15 @@ def test_a_killed_build_leaves_nothing_under_the_final_name_and_the_next_one_cle
     assert list(temporary.iterdir()) == []
 
 
-def test_a_link_to_a_repo_stays_a_link_and_the_repo_is_replaced_completely(sample_repo, tmp_path):
+def test_a_link_to_a_repo_stays_one_all_of_the_repo_is_replaced_and_an_empty_folder_is_filled(sample_repo, tmp_path):
     real = shutil.copytree(sample_repo, tmp_path / "real")
     (tmp_path / "cdconv").symlink_to(real)
     (real / "4-class" / "test-00001-of-00002.parquet").write_bytes(b"from an earlier build")
-    build.build(Source(SAMPLE, "sample"), tmp_path / "cdconv")
-    assert (tmp_path / "cdconv").is_symlink()
-    assert contents(real) == contents(sample_repo)
-
-
-def test_an_empty_folder_is_filled(sample_repo, tmp_path):
-    out = tmp_path / "out"
-    out.mkdir()
-    build.build(Source(SAMPLE, "sample"), out)
-    assert contents(out) == contents(sample_repo)
+    (tmp_path / "empty").mkdir()
+    for out in (tmp_path / "cdconv", tmp_path / "empty"):
+        build.build(Source(SAMPLE, "sample"), out)
+        assert contents(out) == contents(sample_repo)
+    assert (tmp_path / "cdconv").is_symlink() and contents(real) == contents(sample_repo)
 
 
 def test_a_source_that_leaves_a_split_empty_is_rejected_with_a_reason(tmp_path):

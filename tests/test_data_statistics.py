@@ -1,7 +1,7 @@
 """The statistics of the data set: Table 3 of the paper, the leak, and the split sizes."""
 
 import pytest
-from helpers.data_repo import COUNTS, NAMES, table_rows
+from helpers.data_repo import COUNTS, NAMES, table_rows, write
 
 from contradiction.data import statistics
 
@@ -63,13 +63,11 @@ def test_stats_of_another_data_set_are_the_sizes_alone(run, copies, tmp_path):
     code, out, _ = run("data", "stats", tmp_path / "ocnli")
     assert code == 0 and "by category" not in out
     assert "nli validation 1 entailment 0, neutral 1, contradiction 0" in table_rows(out)
-    (tmp_path / "readme").mkdir()
-    (tmp_path / "readme" / "README.md").write_text("# Models\n", encoding="utf-8")
+    write(tmp_path / "README.md", [b"# Models"])
     for arguments, message in (
         ([tmp_path / "none"], "no such folder; `cdconv data build"),
-        ([tmp_path], "is a folder without a data set card; `cdconv data build"),
         ([tmp_path / "ocnli", "--source", "sample"], "leave one of them out"),
-        ([tmp_path / "readme"], "its card names no configs, so it is no data repo"),
+        ([tmp_path], "its card names no configs, so it is no data repo"),
     ):
         code, _, err = run("data", "stats", *arguments)
         assert code == 2 and message in err and err.count("\n") == 1
