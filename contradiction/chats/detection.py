@@ -5,15 +5,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from queue import Queue
-from threading import Event, Lock, Thread
+from queue import Queue, SimpleQueue
+from threading import Event, Thread
 from traceback import format_exception
 from typing import Any, Self
 
@@ -41,7 +41,8 @@ from contradiction.settings import Settings
 
 TRIES = 3  # attempts for a chunk whose worker process is killed each time
 # The types of files in a model folder that affect its verdicts; the card and the record of the training do not.
-MODEL_FILES = (".bin", ".json", ".model", ".onnx", ".safetensors", ".txt")
+WEIGHTS = (".bin", ".onnx", ".safetensors")
+MODEL_FILES = (*WEIGHTS, ".json", ".model", ".txt")
 
 Load = Callable[[], ContradictionDetector]
 
@@ -85,12 +86,13 @@ class Detection:
 
         The model and the file, which may be no file or a digest, are identified by their content, not by their place.
         """
-        settings = Settings(**self.settings)
+        settings, files = Settings(**self.settings), _model_files(self.model)
+        computes = any(file.suffix in WEIGHTS for file in files)  # a language model behind an endpoint does not
         return {
-            "model": _model_digest(self.model),
+            "model": _digest(files),
             "input": _digest([source]) if isinstance(source, Path) else source,
-            "backend": self.backend,
-            "precision": self.precision,
+            "backend": self.backend if computes else None,
+            "precision": self.precision if computes else None,
             "scan": self.scan,
             **options,
             "users": [*self.speakers.users],
@@ -120,14 +122,15 @@ class Detection:
         """
         tally = Tally()
         with ExitStack() as stack:
+            options: dict[str, Any] = {"scan": self.scan, "batch_size": self.batch_size}
             judge: Callable[..., Iterator[JudgedChunk]]
             if self.workers and self.workers > 1:
-                options: dict[str, Any] = {"scan": self.scan, "batch_size": self.batch_size, "on_note": on_note}
-                judge = stack.enter_context(Workers(self.workers, self.load, chats.key, **options)).judge
+                workers = Workers(self.workers, self.load, chats.key, on_note=on_note, **options)
+                judge = stack.enter_context(workers).judge
             else:
                 detector = self.load()
                 detector.check_judges_replies()
-                judge = partial(judge_in_turn, detector, chats.key, scan=self.scan, batch_size=self.batch_size)
+                judge = partial(judge_in_turn, detector, chats.key, **options)
             output = begin()
             stack.callback(output.release)
             for chunk in judge(output.remaining(split_chunks(chats, self.scan), tally), on_chunk=on_chunk):
@@ -138,12 +141,11 @@ class Detection:
         return tally, output.rejected_path
 
 
-def _model_digest(model: str) -> str:
+def _model_files(model: str) -> list[Path]:
     # All files of a model that is loaded are in one folder, which may be in the cache.
     marker = next(filter(None, (fetch_file(model, method.MARKER) for method in METHODS)), None)
     folder = marker.parent if marker else Path(model)
-    files = (file for file in folder.rglob("*") if file.suffix in MODEL_FILES and file.name != RECORD)
-    return _digest(sorted(files))
+    return sorted(file for file in folder.rglob("*") if file.suffix in MODEL_FILES and file.name != RECORD)
 
 
 def _digest(files: Iterable[Path]) -> str:
@@ -158,7 +160,7 @@ class Workers:
 
     The chunks are those that one process would judge, so the verdicts are the same to the last digit. At most two
     chunks for each process are in memory. The threads that one process would compute with are divided among the
-    processes. Where one is killed, all are started anew.
+    processes. If a process is killed, another one takes its place and its chunk, and the others go on.
 
     Args:
         count: the number of processes.
@@ -182,10 +184,14 @@ class Workers:
     ) -> None:
         self._count, self._key, self._scan, self._on_note = count, key, scan, on_note
         self._begin = max(1, threads() // count), load, {"key": key, "scan": scan, "batch_size": batch_size}
-        self._lock, self._pool = Lock(), self._start()
+        # A pool for each process, because a killed process ends its whole pool; and a thread that waits for each.
+        self._pools = [self._start() for _ in range(count)]
+        self._threads, self._closed = ThreadPoolExecutor(count), False
+        self._idle: SimpleQueue[int] = SimpleQueue()
         try:
-            for loaded in [self._pool.submit(_judge, []) for _ in range(count)]:
+            for place, loaded in enumerate([pool.submit(_judge, []) for pool in self._pools]):
                 loaded.result()
+                self._idle.put(place)
         except BaseException as error:
             self.close()
             if isinstance(error, BrokenProcessPool):
@@ -200,9 +206,10 @@ class Workers:
 
     def close(self) -> None:
         """Ends the processes, also in the middle of a chunk."""
-        with self._lock:
-            processes = [*(self._pool._processes or {}).values()]
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._closed = True
+        processes = [process for pool in self._pools for process in (pool._processes or {}).values()]
+        for pool in (self._threads, *self._pools):
+            pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.kill()
             process.join()
@@ -215,7 +222,7 @@ class Workers:
             on_chunk: see :func:`judge_in_turn`. It is called when all earlier chunks are ready.
 
         Raises:
-            InputError: a chunk cannot be judged or read, or the processes are killed again and again.
+            InputError: a chunk cannot be judged or read, or the process that judges it is killed again and again.
         """
         pending: Queue[tuple[list[Entry], Future[JudgedChunk]] | BaseException | None] = Queue(2 * self._count)
         ended = Event()
@@ -226,7 +233,7 @@ class Workers:
                 for entries in chunks:
                     if ended.is_set():
                         return
-                    pending.put((entries, self._submit(entries)))
+                    pending.put((entries, self._threads.submit(self._judge, entries)))
             except BaseException as error:  # raised after the results of the chunks before it
                 end = error
             pending.put(end)
@@ -238,7 +245,7 @@ class Workers:
                     raise item
                 entries, future = item
                 on_batch = on_chunk(entries) if on_chunk else None
-                judged = self._result(entries, future)
+                judged = future.result()
                 if on_batch:
                     on_batch(sum(count_windows(entry, self._scan) for entry in entries))
                 yield replace(judged, entries=entries)
@@ -247,28 +254,26 @@ class Workers:
             while not pending.empty():  # otherwise the reading thread would wait for room forever
                 pending.get()
 
-    def _result(self, entries: list[Entry], future: Future[JudgedChunk]) -> JudgedChunk:
-        for _ in range(TRIES):
-            try:
-                return future.result()
-            except BrokenProcessPool:
-                future = self._submit(entries)
+    def _judge(self, entries: list[Entry]) -> JudgedChunk:
+        """Judges a chunk in a process that is idle."""
+        place = self._idle.get()
+        try:
+            for _ in range(TRIES):
+                try:
+                    return self._pools[place].submit(_judge, entries).result()
+                except BrokenProcessPool:
+                    if self._closed:
+                        raise
+                    self._on_note(f"a worker process was killed; another goes on with {self._key} {entries[0].number}")
+                    self._pools[place] = self._start()
+        finally:
+            self._idle.put(place)
         numbers = f"{self._key}s {entries[0].number} to {entries[-1].number}"
         raise InputError(f"{numbers}: the worker process was killed {TRIES} times; {self._hint}")
 
-    def _submit(self, entries: list[Entry]) -> Future[JudgedChunk]:
-        with self._lock:
-            try:
-                return self._pool.submit(_judge, entries)
-            except BrokenProcessPool:
-                numbers = f"{self._key} {entries[0].number}"
-                self._on_note(f"a worker process was killed; others go on with {numbers}")
-                self._pool = self._start()
-                return self._pool.submit(_judge, entries)
-
     def _start(self) -> ProcessPoolExecutor:
         # A fork would inherit threads that are in the middle of something.
-        return ProcessPoolExecutor(self._count, get_context("spawn"), _begin_worker, self._begin)
+        return ProcessPoolExecutor(1, get_context("spawn"), _begin_worker, self._begin)
 
     @property
     def _hint(self) -> str:
