@@ -10,6 +10,7 @@ from helpers import processes
 from helpers.runs import TINY_TOML, train
 
 from contradiction import cli
+from contradiction.chats.chunks import Tally
 from contradiction.chats.writers import ResumableOutput
 from contradiction.errors import InputError
 from contradiction.io.files import LockedError, locked
@@ -177,11 +178,13 @@ def test_verdicts_are_appended_by_one_process_at_a_time(lock_holder, run, quick_
 
 
 def test_an_error_releases_the_verdicts_file(tmp_path):
-    chats = ResumableOutput(tmp_path / "verdicts.jsonl", "line", {}, False)
+    file = tmp_path / "verdicts.jsonl"
+    output = ResumableOutput(file, "line", dict, False)
+    assert [*output.remaining([], Tally())] == []
     with pytest.raises(LockedError):
-        ResumableOutput(tmp_path / "verdicts.jsonl", "line", {}, True)
-    del chats
-    ResumableOutput(tmp_path / "verdicts.jsonl", "line", {}, True)
+        ResumableOutput(file, "line", dict, True)
+    del output
+    ResumableOutput(file, "line", dict, True)
     with pytest.raises(InputError, match="was made with"):
-        ResumableOutput(tmp_path / "verdicts.jsonl", "line", {"model": "other"}, True)
+        ResumableOutput(file, "line", lambda: {"model": "other"}, True)
     assert not list(tmp_path.glob(".*.lock"))

@@ -7,6 +7,7 @@ import shutil
 import pytest
 from helpers.chats import line, objects
 
+from contradiction.chats.detection import Detection
 from contradiction.chats.writers import rejected_path
 from contradiction.decision import Rule
 from contradiction.methods.loading import save_rule
@@ -167,3 +168,9 @@ def test_a_run_with_a_removed_line_cannot_be_resumed(detect, mixed, whole, which
     file.write_bytes(b"".join(lines[:1] + lines[2:]))
     code, _, [message] = detect(mixed, "--out", out, "--resume")
     assert (code, "lines were removed or added" in message) == (2, True)
+
+
+def test_a_judge_computes_in_no_precision_that_another_machine_could_lack(tmp_path):
+    (tmp_path / "judge.json").write_text('{"model": "m"}', encoding="utf-8")
+    one, other = (Detection(str(tmp_path), precision=precision).request("digest") for precision in ("fp32", "bf16"))
+    assert one == other

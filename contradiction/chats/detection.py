@@ -104,7 +104,7 @@ class Detection:
     def run(
         self,
         chats: Chats,
-        begin: Callable[[], ResumableOutput | ShownOutput],
+        output: ResumableOutput | ShownOutput,
         *,
         on_chunk: OnChunk | None = None,
         on_note: Callable[[str], Any] = str,
@@ -113,7 +113,7 @@ class Detection:
 
         Args:
             chats: the chats.
-            begin: opens the output, once the detector is loaded.
+            output: where the verdicts go; it is released at the end.
             on_chunk: see :func:`contradiction.chats.chunks.judge_in_turn`.
             on_note: called with a message for each rejected input, and where a process was killed.
 
@@ -122,6 +122,7 @@ class Detection:
         """
         tally = Tally()
         with ExitStack() as stack:
+            stack.callback(output.release)
             options: dict[str, Any] = {"scan": self.scan, "batch_size": self.batch_size}
             judge: Callable[..., Iterator[JudgedChunk]]
             if self.workers and self.workers > 1:
@@ -131,8 +132,6 @@ class Detection:
                 detector = self.load()
                 detector.check_judges_replies()
                 judge = partial(judge_in_turn, detector, chats.key, **options)
-            output = begin()
-            stack.callback(output.release)
             for chunk in judge(output.remaining(split_chunks(chats, self.scan), tally), on_chunk=on_chunk):
                 tally.add(chunk.records, len(chunk.rejected))
                 for record in chunk.rejected:

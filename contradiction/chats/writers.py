@@ -26,35 +26,6 @@ def line_file(path: Path, key: str) -> LineFile:
     return LineFile(path, lambda record: int(record[key]), "not a line that `cdconv detect --out` wrote")
 
 
-class RejectedFile:
-    """The inputs of a file that were rejected, in ``FILE.rejected.jsonl`` beside it.
-
-    A file of an earlier run is replaced, but only if something is rejected. If the file cannot be written, the run goes
-    on without it.
-
-    Attributes:
-        path: the file; None if it cannot be written.
-    """
-
-    def __init__(self, source: Path, key: str, on_note: Callable[[str], Any]) -> None:
-        self._file, self._on_note = line_file(rejected_path(source), key), on_note
-        self.path: Path | None = self._file.path
-
-    def add(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Appends rejected inputs."""
-        records = list(records)
-        if not records or self.path is None:
-            return
-        try:
-            if not self._file.begun and self.path.exists():
-                self.path.unlink()
-                self._on_note(f"{self.path}: {REPLACED}")
-            self._file.add(records)
-        except OSError as error:  # for instance in a folder in which only others may write
-            self._on_note(f"{self.path}: {error.strerror}; rejected inputs are only shown here")
-            self.path = None
-
-
 def rejected_path(path: Path) -> Path:
     """The file of the inputs that were rejected, beside an input or beside an output."""
     return path.with_name(f"{path.name}.rejected.jsonl")
@@ -80,21 +51,33 @@ def _show(value: object) -> str:
 
 
 class ShownOutput:
-    """Shows verdicts and stores none.
+    """Shows verdicts, and writes the rejected inputs of a file to ``FILE.rejected.jsonl`` beside it.
+
+    Such a file of an earlier run is replaced, but only if something is rejected. If it cannot be written, the run goes
+    on without it.
 
     Args:
         show: shows a chunk, for instance :meth:`VerdictTable.add`.
-        rejected: where rejected inputs are written; None if they are not.
+        source: the file of the chats; None if they come through a pipe.
+        key: ``line`` or ``row``, what the numbers of the input count.
         only: shows only the verdicts that pass one of these tests; all if there is no test.
+        on_note: called with a message for the user.
+
+    Attributes:
+        rejected_path: the file of the rejected inputs; None if there is none.
     """
 
-    def __init__(self, show: Callable[[JudgedChunk], Any], rejected: RejectedFile | None, only: Sequence[Test]) -> None:
-        self._show, self._rejected, self._only = show, rejected, only
-
-    @property
-    def rejected_path(self) -> Path | None:
-        """The file of the rejected inputs."""
-        return self._rejected.path if self._rejected else None
+    def __init__(
+        self,
+        show: Callable[[JudgedChunk], Any],
+        source: Path | None,
+        key: str,
+        only: Sequence[Test] = (),
+        on_note: Callable[[str], Any] = str,
+    ) -> None:
+        self._show, self._key, self._only, self._on_note = show, key, only, on_note
+        self.rejected_path = rejected_path(source) if source else None
+        self._rejected: LineFile | None = None  # once something is rejected
 
     def remaining(self, chunks: Iterable[list[Entry]], tally: Tally) -> Iterable[list[Entry]]:
         """All chunks."""
@@ -102,8 +85,16 @@ class ShownOutput:
 
     def add(self, chunk: JudgedChunk) -> None:
         """Shows the verdicts on a chunk."""
-        if self._rejected:
-            self._rejected.add(chunk.rejected)
+        if chunk.rejected and self.rejected_path:
+            try:
+                if self._rejected is None and self.rejected_path.exists():
+                    self.rejected_path.unlink()
+                    self._on_note(f"{self.rejected_path}: {REPLACED}")
+                self._rejected = self._rejected or line_file(self.rejected_path, self._key)
+                self._rejected.add(chunk.rejected)
+            except OSError as error:  # for instance in a folder in which only others may write
+                self._on_note(f"{self.rejected_path}: {error.strerror}; rejected inputs are only shown here")
+                self.rejected_path = None
         self._show(filter_verdicts(chunk, self._only) if self._only else chunk)
 
     def release(self) -> None:
@@ -165,7 +156,7 @@ class ResumableOutput:
     Args:
         path: FILE.
         key: ``line`` or ``row``, what the numbers of the input count.
-        request: see :meth:`contradiction.chats.detection.Detection.request`.
+        request: gives what affects the verdicts, see :meth:`contradiction.chats.detection.Detection.request`.
         resume: continues an unfinished run. A finished run judges its last chunk again, with the same result.
         on_note: called with a message for the user.
 
@@ -173,36 +164,48 @@ class ResumableOutput:
         rejected_path: FILE.rejected.jsonl.
 
     Raises:
-        InputError: FILE exists and ``resume`` is false, another request made it, or another process is writing it.
+        InputError: FILE exists and ``resume`` is false, another request made it, another process is writing it, or
+            nothing can be written there.
     """
 
     def __init__(
-        self, path: Path, key: str, request: Mapping[str, Any], resume: bool, on_note: Callable[[str], Any] = str
+        self,
+        path: Path,
+        key: str,
+        request: Callable[[], Mapping[str, Any]],
+        resume: bool,
+        on_note: Callable[[str], Any] = str,
     ) -> None:
-        self.rejected_path, self._key = rejected_path(path), key
+        self.rejected_path, self._key, self._request, self._on_note = rejected_path(path), key, request, on_note
+        self._verdicts, self._rejected = line_file(path, key), line_file(self.rejected_path, key)
+        folder = next(parent for parent in path.absolute().parents if parent.exists())
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise InputError(f"--out {path}: no file can be written in {folder}; name another folder")
         with ExitStack() as stack:
             stack.enter_context(locked(path))
-            self._verdicts, self._rejected = line_file(path, key), line_file(self.rejected_path, key)
             record = record_path(path)
-            if resume and record.exists():
-                check_same_request(path, read_json(record), request)
-            else:
-                check_can_begin(path, resume)
-                # Lines of another run would mislead a later --resume.
-                if self.rejected_path.exists():
-                    self.rejected_path.unlink()
-                    on_note(f"{self.rejected_path}: {REPLACED}")
-                write_json(record, request)
-            path.touch()
-            self._last = max((row[key] for row, _ in self._verdicts.read()), default=0)
+            self._continues = resume and record.exists()
+            if self._continues:
+                check_same_request(path, read_json(record), request())
+            elif path.exists() and path.stat().st_size:
+                problem = f"no {record.name} is beside it" if resume else "it exists already; --resume continues it"
+                raise InputError(f"{path}: {problem}; another name starts a new one")
             self._release = stack.pop_all().close
         finalize(self, self._release)  # if an error ends the run before its last chunk
 
     def remaining(self, chunks: Iterable[list[Entry]], tally: Tally) -> Iterator[list[Entry]]:
         """The chunks that are still to be judged; counts the verdicts of an earlier run that stay."""
+        path = self._verdicts.path
+        if not self._continues:
+            if self.rejected_path.exists():  # lines of another run would mislead a later --resume
+                self.rejected_path.unlink()
+                self._on_note(f"{self.rejected_path}: {REPLACED}")
+            write_json(record_path(path), self._request())
+        path.touch()
+        last = max((row[self._key] for row, _ in self._verdicts.read()), default=0)
         until, expected, begun = 0, 0, False
         for chunk in chunks:
-            if not begun and chunk[-1].number < self._last:
+            if not begun and chunk[-1].number < last:
                 until = chunk[-1].number
                 expected += len(chunk)
                 continue
@@ -211,9 +214,9 @@ class ResumableOutput:
                 tally.add(self._keep(self._verdicts, until), rejected)
                 if (answered := tally.chats + rejected) != expected:
                     raise InputError(
-                        f"{self._verdicts.path}: up to {self._key} {until} there are {expected:,} inputs, and "
-                        f"{answered:,} answers in it and in {self.rejected_path.name}; lines were removed or added, so "
-                        "start anew under another name"
+                        f"{path}: up to {self._key} {until} there are {expected:,} inputs, and {answered:,} answers in "
+                        f"it and in {self.rejected_path.name}; lines were removed or added, so start anew under another "
+                        "name"
                     )
                 begun = True
             yield chunk
@@ -231,29 +234,9 @@ class ResumableOutput:
         self._release()
 
 
-def check_can_begin(path: Path, resume: bool) -> None:
-    """Raises InputError if there are verdicts in ``path`` already, and the run is not to continue them or cannot."""
-    record = record_path(path)
-    if path.exists() and path.stat().st_size and not (resume and record.exists()):
-        problem = f"no {record.name} is beside it" if resume else "it exists already; --resume continues it"
-        raise InputError(f"{path}: {problem}; another name starts a new one")
-
-
 def record_path(path: Path) -> Path:
     """The file with the request of the run that wrote ``path``."""
     return path.with_name(f"{path.name}.{RECORD}")
-
-
-def check_output(path: Path, source: os.stat_result | None, resume: bool) -> None:
-    """Raises InputError if the input, whose status is ``source``, would be overwritten, or if the run cannot begin."""
-    if source:
-        check_not_the_input((path, rejected_path(path), record_path(path)), source, f"--out {path}")
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"--out {path}: no file can be written in {folder}; name another folder")
-    if path.exists():
-        with locked(path):  # another process that is at work there is named first
-            check_can_begin(path, resume)
 
 
 def check_not_the_input(files: Iterable[Path], source: os.stat_result, option: str) -> None:

@@ -42,7 +42,6 @@ from contradiction.inputs.views import MAX_TURNS
 from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
-    from contradiction.chats import writers
     from contradiction.chats.chunks import Chats, Entry, Tally
     from contradiction.chats.detection import Detection
     from contradiction.inference.base import OnBatch
@@ -163,32 +162,28 @@ def detect(
     chats = _open(file, text, None if format == "auto" else format, encoding, speakers, workers, quiet)
     from contradiction.chats import writers
 
+    detection, verdicts = detection_of(), writers.VerdictTable() if table else None
+    output: writers.ResumableOutput | writers.ShownOutput
     if out:
         if resume and path is None:
             raise InputError(
                 f"{chats.where}: --resume needs a file, because a pipe cannot be compared with the earlier one"
             )
-        source = None if text is not None else os.fstat(0) if file == "-" else Path(file).stat()
-        writers.check_output(out, source, resume)
-    detection = detection_of()
+        if source := None if text is not None else os.fstat(0) if file == "-" else Path(file).stat():
+            files = (out, writers.rejected_path(out), writers.record_path(out))
+            writers.check_not_the_input(files, source, f"--out {out}")
+        request = partial(detection.request, path, format=chats.format, encoding=encoding)
+        output = writers.ResumableOutput(out, chats.key, request, resume, say)
+    else:
+        show = verdicts.add if verdicts else partial(writers.write_records, sys.stdout.buffer)
+        output = writers.ShownOutput(show, path, chats.key, [TESTS[kind] for kind in only or []], say)
     if not quiet:
         say_precision(detection.precision, precision)
-    verdicts = writers.VerdictTable() if table else None
-
-    def begin() -> "writers.ResumableOutput | writers.ShownOutput":
-        if out:
-            request = detection.request(path, format=chats.format, encoding=encoding)
-            return writers.ResumableOutput(out, chats.key, request, resume, on_note=say)
-        show = verdicts.add if verdicts else partial(writers.write_records, sys.stdout.buffer)
-        return writers.ShownOutput(
-            show, writers.RejectedFile(path, chats.key, say) if path else None, [TESTS[kind] for kind in only or []]
-        )
-
     if not workers or workers == 1:
         limit_threads(backend)
     has_bar = not quiet and (out is not None or table or not sys.stdout.isatty())
     with _progress_bar(chats, scan, shown=has_bar) as on_chunk:
-        tally, rejected = detection.run(chats, begin, on_chunk=on_chunk, on_note=say)
+        tally, rejected = detection.run(chats, output, on_chunk=on_chunk, on_note=say)
     if verdicts:
         verdicts.print()
     for note in chats.notes if not quiet else ():
