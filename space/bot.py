@@ -64,7 +64,8 @@ class Bot:
     places: Places = field(default_factory=lambda: Places(MAX_WAITING, 1), repr=False)
 
     def __post_init__(self) -> None:
-        self._endpoint = Endpoint(self.model, url=self.url, key_variable=KEY, timeout=self.seconds)
+        key, options = os.environ.get(KEY, ""), {"max_tokens": TOKENS}
+        self._endpoint = Endpoint(self.model, url=self.url, key=key, timeout=self.seconds, options=options)
 
     async def reply(self, messages: list[dict[str, str]]) -> str:
         """The reply to a chat, which ends with a message of the user.
@@ -73,7 +74,7 @@ class Bot:
             HTTPException: there is no reply. The log says why; a visitor reads nothing about the endpoint.
         """
         try:
-            answer = await asyncio.to_thread(self._endpoint.ask_once, messages, max_tokens=TOKENS)
+            answer = await asyncio.to_thread(self._endpoint.ask, messages)
             why = answer.instead
         except (NoAnswerError, RefusedError) as error:
             answer, why = None, str(error)

@@ -211,7 +211,7 @@ def test_a_reply_with_usable_answers_about_some_turns_is_judged_by_them(judge):
 
 @pytest.mark.parametrize("fault", ["429", "drop"])
 def test_nothing_is_lost_or_duplicated_if_every_third_row_fails_twice(judge, sample_repo, monkeypatch, fault):
-    monkeypatch.setattr(llm_judge, "Endpoint", lambda *args, **options: ENDPOINT(*args, **options, pause=0.001))
+    monkeypatch.setattr("contradiction.io.endpoint.LONGEST_WAIT", 0.001)
     rows = load_split(sample_repo, "4-class", "test").select(range(30))
     failing = {tuple(row[name] for name in ("u1", "b1", "u2", "b2")): 2 for row in rows.select(range(0, 30, 3))}
 
@@ -226,9 +226,6 @@ def test_nothing_is_lost_or_duplicated_if_every_third_row_fails_twice(judge, sam
     assert labels == [NAMES[label] for label in rows["label"]]
     assert sum(progress) == classifier.usage()["answers"] == len(rows)
     assert len(server.requests) == len(rows) + 20
-
-
-ENDPOINT = llm_judge.Endpoint
 
 
 CLASSIFY = """

@@ -11,13 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 from helpers import processes
-from helpers.bot_server import Endpoint, serving
-from helpers.chat_server import answer_with
 from helpers.hostile_models import REFUSED, WEIGHTS
 
 from contradiction.errors import InputError
 from contradiction.io.endpoint import NoAnswerError
-from contradiction.probing.bots import CommandBot, EndpointBot, FunctionBot, TransformersBot
+from contradiction.probing.bots import CommandBot, FunctionBot, TransformersBot
 from contradiction.probing.plan import plan, read_openings
 from contradiction.probing.run import Caller, read_transcript, run
 
@@ -64,19 +62,6 @@ for line in sys.stdin:
         sys.stdout.buffer.write("好".encode("gbk"))
     print("not JSON" if text == "break" else json.dumps({"reply": text + "！"}), flush=True)
 """
-
-
-def test_a_refusal_is_a_reply_and_an_answer_without_text_is_an_error_that_names_what_it_holds():
-    def answer(messages, before):
-        message = {"refusal": "我不能说"} if messages == CHAT else {"content": None, "reasoning_content": "嗯"}
-        return answer_with(message, "length")
-
-    with serving(Endpoint(fault=answer)) as endpoint:
-        bot = EndpointBot(endpoint.url, "tiny")
-        assert bot.ask(CHAT).text == "我不能说"
-        with pytest.raises(NoAnswerError, match="reasoning_content.*'length'"):
-            bot.ask([*CHAT, *CHAT])
-        bot.close()
 
 
 def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
-from helpers.bot_server import Endpoint, chance, scripted, serving, true_label
+from helpers.bot_server import BotServer, chance, scripted, true_label
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,7 +99,7 @@ def probed(judge, tmp_path_factory):
     from contradiction.commands.probe import run_probe
 
     out, (model, evaluation) = tmp_path_factory.mktemp("probe") / "scripted", judge
-    with serving(Endpoint()) as endpoint:
+    with BotServer() as endpoint:
         run_probe(
             out, endpoint=endpoint.url, name="scripted", conversations=225, triggers=TRIGGERS, model=str(model),
             evaluation=evaluation, quiet=True,
@@ -260,7 +260,7 @@ def test_two_versions_are_compared_on_the_same_probes(probed, judge, tmp_path, r
         return reply.replace("，我没养猫", "").replace("？你养了", "？我养了")
 
     model, evaluation = judge
-    with serving(Endpoint(better)) as endpoint:
+    with BotServer(better) as endpoint:
         code, out, err = run(
             "probe", "run", "--endpoint", endpoint.url, "--name", "better", "--conversations", "225", "--triggers",
             TRIGGERS, "--model", model, "--evaluation", evaluation, "--out", tmp_path / "better", "--fail-above", "0.9",

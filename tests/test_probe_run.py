@@ -6,14 +6,15 @@ from collections import Counter
 
 import pytest
 from helpers import processes
-from helpers.bot_server import FAULTS, Endpoint, scripted, serving
+from helpers.bot_server import FAULTS, BotServer, scripted
+from helpers.chat_server import answer_with
 
 from contradiction.commands import probe
 from contradiction.errors import InputError
-from contradiction.io.endpoint import Answer
+from contradiction.io.endpoint import Answer, Endpoint
 from contradiction.probing import pages, report
 from contradiction.probing import run as run_module
-from contradiction.probing.bots import Bot, EndpointBot
+from contradiction.probing.bots import Bot
 from contradiction.probing.plan import ALL_TRIGGERS, plan, read_openings
 from contradiction.probing.run import Caller, read_transcript
 
@@ -26,7 +27,7 @@ def probes(count, *names):
 
 def run_probes(endpoint, folder, planned, *, timeout=20.0, per_minute=None, attempts=4, request=REQUEST, **options):
     """Runs probes with an endpoint and returns the transcript, and why conversations failed."""
-    bot = EndpointBot(endpoint.url, "bot", timeout=timeout)
+    bot = Endpoint("bot", url=endpoint.url, timeout=timeout)
     caller = Caller(bot, per_minute, attempts=attempts, pause=0.01)
     try:
         failed = run_module.run(planned, caller, folder, request=request, name="bot", **options)
@@ -37,7 +38,7 @@ def run_probes(endpoint, folder, planned, *, timeout=20.0, per_minute=None, atte
 
 def test_every_conversation_starts_from_a_clean_context(tmp_path):
     planned = probes(9)
-    with serving(Endpoint()) as endpoint:
+    with BotServer() as endpoint:
         rows, _ = run_probes(endpoint, tmp_path, planned)
     assert len(rows) == 9 and {row["id"] for row in rows} == {probe.id for probe in planned}
     first = Counter(row["messages"][0]["content"] for row in rows)
@@ -60,7 +61,7 @@ def test_a_faulty_endpoint_loses_and_duplicates_nothing(tmp_path):
         return kind
 
     planned = probes(12)
-    with serving(Endpoint(fault=fault)) as endpoint:
+    with BotServer(fault=fault) as endpoint:
         rows, failed = run_probes(endpoint, tmp_path, planned, timeout=1.5)
     assert set(met) == set(FAULTS) and not failed
     assert sorted(row["id"] for row in rows) == sorted(probe.id for probe in planned)
@@ -70,13 +71,13 @@ def test_a_faulty_endpoint_loses_and_duplicates_nothing(tmp_path):
 def test_a_failed_conversation_is_reported_and_retried_by_the_next_run(tmp_path):
     planned, seen = probes(6), []
     lost = {probe.u1 for probe in planned[:2]}
-    broken = Endpoint(fault=lambda messages, before: "500" if messages[0]["content"] in lost else None)
-    with serving(broken) as endpoint:
+    broken = BotServer(fault=lambda messages, before: "500" if messages[0]["content"] in lost else None)
+    with broken as endpoint:
         rows, failed = run_probes(endpoint, tmp_path, planned, on_done=lambda *done: seen.append(done))
     assert set(failed) == {probe.id for probe in planned if probe.u1 in lost} and len(rows) == 6 - len(failed)
     assert all("HTTP 500" in why and "asked 4 times" in why for why in failed.values())
     assert [done for done, _ in seen] == [*range(1, 7)] and sum(why is not None for _, why in seen) == len(failed)
-    with serving(Endpoint()) as endpoint:
+    with BotServer() as endpoint:
         rows, failed = run_probes(endpoint, tmp_path, planned)
     assert {json.loads(chat)[0]["content"] for chat in endpoint.seen} == lost
     assert not failed and len({row["id"] for row in rows}) == len(rows) == 6
@@ -84,7 +85,7 @@ def test_a_failed_conversation_is_reported_and_retried_by_the_next_run(tmp_path)
 
 @pytest.mark.parametrize("status", ["401", "404"])
 def test_a_wrong_key_or_address_ends_the_run_immediately(status, tmp_path):
-    with serving(Endpoint(fault=lambda messages, before: status)) as endpoint:
+    with BotServer(fault=lambda messages, before: status) as endpoint:
         with pytest.raises(InputError, match=f"HTTP {status}") as error:
             run_probes(endpoint, tmp_path, probes(50))
         assert ("must have the model" in str(error.value)) == (status == "404")
@@ -93,14 +94,28 @@ def test_a_wrong_key_or_address_ends_the_run_immediately(status, tmp_path):
 
 @pytest.mark.parametrize("count", [3, 50])
 def test_a_bot_that_never_answers_ends_the_run(tmp_path, count):
-    with serving(Endpoint(fault=lambda messages, before: "500")) as endpoint:
+    with BotServer(fault=lambda messages, before: "500") as endpoint:
         with pytest.raises(InputError, match=rf"first {min(count, 10)} conversations failed.*HTTP 500"):
             run_probes(endpoint, tmp_path, probes(count), attempts=2)
 
 
+def test_a_refusal_is_a_reply_and_an_answer_without_text_is_an_error_that_names_what_it_holds(tmp_path):
+    def refuse(messages, before):
+        return answer_with({"content": None, "refusal": "我不能说"}) if len(messages) > 1 else None
+
+    def empty(messages, before):
+        return answer_with({"content": None, "reasoning_content": "嗯"}, "length")
+
+    with BotServer(fault=refuse) as endpoint:
+        rows, _ = run_probes(endpoint, tmp_path / "refuses", probes(2, "short"))
+    assert {row["b2"] for row in rows} == {"我不能说"}
+    with BotServer(fault=empty) as endpoint, pytest.raises(InputError, match="reasoning_content.*'length'"):
+        run_probes(endpoint, tmp_path / "empty", probes(2, "short"), attempts=1)
+
+
 def test_replies_that_reach_the_limit_of_tokens_are_counted(tmp_path):
     planned = probes(4, "short", "repeat-2")
-    with serving(Endpoint(finish=lambda messages: "length" if len(messages) == 1 else "stop")) as endpoint:
+    with BotServer(finish=lambda messages: "length" if len(messages) == 1 else "stop") as endpoint:
         rows, _ = run_probes(endpoint, tmp_path, planned)
     assert [row["cut"] for row in rows] == [1] * 4
     judged = [row | {"label": "non-contradiction", "checked": True} for row in rows]
@@ -121,7 +136,7 @@ def test_thoughts_are_neither_kept_nor_sent_back(tmp_path):
         def ask(self, messages):
             return Answer(reply(messages))
 
-    with serving(Endpoint(reply=reply)) as endpoint:
+    with BotServer(reply=reply) as endpoint:
         rows, _ = run_probes(endpoint, tmp_path / "endpoint", probes(3))
     run_module.run(probes(3), Caller(TextBot()), tmp_path / "text", request=REQUEST, name="bot")
     rows += read_transcript(tmp_path / "text" / "transcript.jsonl")
@@ -131,7 +146,7 @@ def test_thoughts_are_neither_kept_nor_sent_back(tmp_path):
 
 def test_the_rate_limit_holds_across_all_conversations(tmp_path):
     begun = time.monotonic()
-    with serving(Endpoint()) as endpoint:
+    with BotServer() as endpoint:
         run_probes(endpoint, tmp_path, probes(5, "short"), at_once=5, per_minute=600)
     assert sum(endpoint.seen.values()) == 10 and time.monotonic() - begun >= 0.9
 
@@ -141,7 +156,7 @@ def test_a_stopped_run_calls_the_bot_no_more_and_does_not_wait_for_the_next_turn
         raise KeyboardInterrupt
 
     begun = time.monotonic()
-    with serving(Endpoint()) as endpoint:
+    with BotServer() as endpoint:
         with pytest.raises(KeyboardInterrupt):
             run_probes(endpoint, tmp_path, probes(8, "short"), per_minute=300, on_done=stop)
         calls = sum(endpoint.seen.values())
@@ -152,16 +167,16 @@ def test_a_stopped_run_calls_the_bot_no_more_and_does_not_wait_for_the_next_turn
 
 def test_the_key_comes_from_the_environment_and_is_never_written(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    with serving(Endpoint()) as endpoint:
+    with BotServer() as endpoint:
         run_probes(endpoint, tmp_path, probes(3))
-    assert endpoint.keys == {"sk-secret"}
+    assert set(endpoint.keys) == {"sk-secret"}
     assert all("sk-secret" not in file.read_text(encoding="utf-8") for file in tmp_path.iterdir())
 
 
 def test_a_folder_resumes_only_its_own_run_unless_that_has_no_conversation(tmp_path):
-    with serving(Endpoint(fault=lambda messages, before: "404")) as endpoint, pytest.raises(InputError):
+    with BotServer(fault=lambda messages, before: "404") as endpoint, pytest.raises(InputError):
         run_probes(endpoint, tmp_path, probes(3))
-    with serving(Endpoint()) as endpoint:
+    with BotServer() as endpoint:
         assert len(run_probes(endpoint, tmp_path, probes(3), request={"seed": 1})[0]) == 3
         with pytest.raises(InputError, match=r"made with seed 1, not 2"):
             run_probes(endpoint, tmp_path, probes(3), request={"seed": 2})
@@ -172,7 +187,7 @@ def test_a_folder_resumes_only_its_own_run_unless_that_has_no_conversation(tmp_p
 
 def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, detect_model, run):
     """The run gets kill -9 twice, and half a line is left behind each time."""
-    with serving(Endpoint(delay=0.02)) as endpoint:
+    with BotServer(delay=0.02) as endpoint:
         command = [
             "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "120",
             "--triggers", ",".join(ALL_TRIGGERS[:9]), "--model", detect_model, "--at-once", "4", "--name", "scripted",
@@ -208,7 +223,7 @@ def command(endpoint, tmp_path, model, *options):
 
 @pytest.mark.parametrize(("option", "missing"), [("--evaluation", "missing.json"), ("--model", "missing-model")])
 def test_detector_errors_are_reported_before_the_bot_is_called(option, missing, tmp_path, detect_model, run):
-    with serving(Endpoint()) as endpoint:
+    with BotServer() as endpoint:
         code, _, err = run(*command(endpoint, tmp_path, detect_model, option, missing))
     assert code == 2 and missing in err and not endpoint.seen
 
@@ -221,7 +236,7 @@ def test_a_run_that_ends_between_verdicts_and_record_counts_as_not_judged(tmp_pa
             raise OSError(28, "No space left on device", str(path))
         real(path, value)
 
-    with serving(Endpoint()) as endpoint:
+    with BotServer() as endpoint:
         arguments = command(endpoint, tmp_path, detect_model)
         assert run(*arguments)[0] == 0
         with monkeypatch.context() as patched:
@@ -244,13 +259,13 @@ def test_the_key_of_the_writer_is_not_sent_to_the_bot(run, detect_model, tmp_pat
         monkeypatch.setenv(name, name.lower())
 
     def keys(folder, *options):
-        with serving(Endpoint()) as bot, serving(Endpoint(reply=lambda _: "换个说法的问题？")) as writer:
+        with BotServer() as bot, BotServer(reply=lambda _: "换个说法的问题？") as writer:
             monkeypatch.setenv("OPENAI_BASE_URL", writer.url)
             command = ["--endpoint", bot.url, "--writer", "a-model", "--out", tmp_path / folder]
             command += ["--conversations", 2, "--triggers", "paraphrasing", "--model", detect_model, *options]
             code, _, err = run("probe", "run", *command)
             assert code == 0, err
-        return bot.keys, writer.keys
+        return set(bot.keys), set(writer.keys)
 
     assert keys("a") == ({""}, {"openai_api_key"})
     assert keys("b", "--key-variable", "BOT_KEY") == ({"bot_key"}, {"openai_api_key"})
@@ -258,12 +273,12 @@ def test_the_key_of_the_writer_is_not_sent_to_the_bot(run, detect_model, tmp_pat
 
 def test_a_model_writes_user_turns_and_rules_are_the_fallback(tmp_path):
     planned = probes(8, "paraphrasing", "perturb-antonym")
-    model = Endpoint(
+    model = BotServer(
         reply=lambda messages: "“换个说法的问题？”\n说明：……",
         fault=lambda messages, before: "500" if "反义词" in messages[0]["content"] else None,
     )
-    with serving(model) as server, serving(Endpoint()) as endpoint:
-        writer = Caller(EndpointBot(server.url, "writer"), attempts=4, pause=0.01)
+    with model as server, BotServer() as endpoint:
+        writer = Caller(Endpoint("writer", url=server.url), attempts=4, pause=0.01)
         rows, _ = run_probes(endpoint, tmp_path, planned, writer=writer)
     by_trigger = {row["trigger"]: row for row in rows}
     assert by_trigger["paraphrasing"]["u2"] == "换个说法的问题？"
@@ -274,7 +289,7 @@ def test_a_model_writes_user_turns_and_rules_are_the_fallback(tmp_path):
 
 
 def test_a_dry_run_prints_the_cost_and_calls_nothing(tmp_path, run):
-    with serving(Endpoint()) as endpoint:
+    with BotServer() as endpoint:
         code, out, err = run("probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--dry-run")
     assert code == 0 and not endpoint.seen and not (tmp_path / "run").exists()
     assert "1,000 conversations, 3,200 calls" in err and len(out.splitlines()) == 10
@@ -302,7 +317,7 @@ def test_wrong_options_print_one_line(options, why, tmp_path, run, detect_model,
 
 
 def test_an_endpoint_that_nobody_serves_ends_the_run_at_once_and_nothing_is_written(tmp_path, run, detect_model):
-    with serving(Endpoint()) as endpoint:
+    with BotServer() as endpoint:
         pass
     begun = time.monotonic()
     options = ("--endpoint", endpoint.url, "--conversations", "10", "--quiet", "--model", detect_model)

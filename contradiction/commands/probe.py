@@ -22,7 +22,7 @@ from contradiction.commands.common import (
     show,
 )
 from contradiction.errors import InputError
-from contradiction.io.endpoint import KEY, MAX_TOKENS, URL
+from contradiction.io.endpoint import KEY, MAX_TOKENS, URL, Endpoint
 
 if TYPE_CHECKING:
     from contradiction.probing.bots import Bot
@@ -144,18 +144,18 @@ def run_probe(
     with ExitStack() as stack:
         stack.enter_context(locked(out))
 
-        def started(bot: "Bot") -> "Bot":
+        def started(bot: "Bot | Endpoint") -> "Bot | Endpoint":
             stack.callback(bot.close)
             bot.check()  # else each conversation would try again for minutes
             return bot
 
-        def load() -> "Bot":
+        def load() -> "Bot | Endpoint":
             if endpoint:
                 # With a writer the usual variable holds the writer's key, which is not sent to another address.
-                key = "" if writer and not key_variable else None
-                return bots.EndpointBot(
-                    endpoint, endpoint_model, key=key, key_variable=key_variable, timeout=timeout,
-                    temperature=temperature, max_tokens=max_tokens,
+                return Endpoint(
+                    endpoint_model, url=endpoint, key="" if writer and not key_variable else None,
+                    key_variable=key_variable, timeout=timeout,
+                    options={"temperature": temperature, "max_tokens": max_tokens},
                 )  # fmt: skip
             if chat_model:
                 return bots.TransformersBot(chat_model, max_new_tokens=max_tokens, temperature=temperature)
@@ -165,7 +165,7 @@ def run_probe(
 
         # A wrong option is found before the detector is loaded, and a wrong detector before the bot is called. A chat
         # model takes longer to load than the detector.
-        writing = started(bots.EndpointBot(None, writer, timeout=timeout)) if writer else None
+        writing = started(Endpoint(writer, timeout=timeout)) if writer else None
         bot = None if chat_model else started(load())
         detector = ContradictionDetector.from_pretrained(existing_model(model), **settings)
         detector.check_judges_replies()

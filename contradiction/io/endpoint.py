@@ -1,4 +1,4 @@
-"""Asks a language model behind an OpenAI-compatible endpoint; repeats requests that fail temporarily."""
+"""A language model behind an OpenAI-compatible endpoint, and calls that are repeated and run several at a time."""
 
 import json
 import os
@@ -20,7 +20,7 @@ URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"  # the environment variables, wit
 BUSY = (408, 409, 425, 429)  # statuses that are worth another attempt, besides those from 500 on
 LONGEST_WAIT = 60.0  # seconds before another attempt
 MAX_TOKENS = 1024  # of the reply of a bot; language models often write some hundred
-KNOCKS, KNOCK_SECONDS = 3, 5.0  # of the check that an endpoint is there: the attempts, and the seconds for each
+KNOCK_SECONDS = 5.0  # of the check that an endpoint is there
 MAX_BYTES = 4_000_000  # of an answer; a longer one is no chat completion
 
 
@@ -76,15 +76,16 @@ class Endpoint:
         model: the name of the model there.
         url: the address including ``/v1``; by default ``$OPENAI_BASE_URL``.
         key: the secret; by default that of ``key_variable``. An empty one is not sent.
-        key_variable: the environment variable that holds the secret.
-        timeout: the maximum number of seconds for an answer.
-        attempts: how often a request is sent at most.
-        pause: the seconds before the second attempt; they double with each further one. A server that says how long to
-            wait is obeyed.
+        key_variable: the environment variable that holds the secret; by default ``$OPENAI_API_KEY``, if it is set.
+        timeout: the maximum number of seconds for an answer, from the first byte sent to the last one received.
+        options: further keys of each request, such as ``temperature``; None leaves one out.
 
     Raises:
-        InputError: the address is missing or not valid, or no HTTP header can hold the secret.
+        InputError: the address is missing or not valid, a variable is named that holds no secret, or no HTTP header can
+            hold the secret.
     """
+
+    at_once: int | None = None  # there is no limit to the answers at the same time
 
     def __init__(
         self,
@@ -92,10 +93,9 @@ class Endpoint:
         *,
         url: str | None = None,
         key: str | None = None,
-        key_variable: str = KEY,
+        key_variable: str | None = None,
         timeout: float = 60.0,
-        attempts: int = 5,
-        pause: float = 0.5,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         import httpx
 
@@ -109,15 +109,15 @@ class Endpoint:
         if address.scheme not in ("http", "https") or not address.host:
             raise InputError(f"endpoint {shown(url)}; an address begins with http:// or https:// and a host")
         if address.userinfo:  # it would stand in messages and reports
-            raise InputError(f"{model}: the address of the endpoint holds a password; ${key_variable} must hold it")
-        self.model, self.url = model, f"{url}/chat/completions"
-        self._models = f"{url}/models"
-        self._timeout, self._attempts, self._pause = timeout, attempts, pause
-        secret = (os.environ.get(key_variable, "") if key is None else key).strip()
+            raise InputError(f"{model}: the address of the endpoint holds a password; a variable must hold the key")
+        if key_variable and not os.environ.get(key_variable, "").strip():
+            raise InputError(f"{model}: the variable {shown(key_variable)} is empty or not set; it must hold the key")
+        secret = (os.environ.get(key_variable or KEY, "") if key is None else key).strip()
         if not (secret.isascii() and secret.isprintable()):  # httpx would quote it in its error
-            raise InputError(
-                f"the key of {self.url} holds characters that no HTTP header can hold; see ${key_variable}"
-            )
+            raise InputError(f"{model}: the key holds characters that no HTTP header can hold")
+        self.model, self.url = model, f"{url}/chat/completions"
+        self._models, self._timeout = f"{url}/models", timeout
+        self._options = {name: value for name, value in (options or {}).items() if value is not None}
         self._client = httpx.Client(
             headers={"authorization": f"Bearer {secret}"} if secret else {},
             timeout=timeout,
@@ -128,48 +128,24 @@ class Endpoint:
         """Closes the connections that no request uses."""
         self._client.close()
 
-    def check_connection(self) -> None:
-        """Asks for the list of models, and takes any answer, also an error.
-
-        Raises:
-            InputError: no connection can be made, for instance because the host is unknown, or nothing listens there.
-        """
+    def check(self) -> None:
+        """Asks for the list of models, and takes any answer, also an error; raises InputError without a connection."""
         import httpx
 
-        def knock() -> None:
-            try:
-                with self._client.stream("GET", self._models, timeout=KNOCK_SECONDS):
-                    pass
-            except httpx.ConnectTimeout:
-                raise NoAnswerError(f"no connection within {KNOCK_SECONDS:g} seconds") from None
-            except httpx.ConnectError as error:
-                raise NoAnswerError(first_line(error)) from None
-            except httpx.HTTPError:  # there is a server; what it lacks shows when it is asked
-                pass
-
         try:
-            repeated(knock, KNOCKS, self._pause)
-        except NoAnswerError as error:
-            raise InputError(f"{self.url}: cannot be reached: {error}") from None
+            with self._client.stream("GET", self._models, timeout=KNOCK_SECONDS):
+                pass
+        except (httpx.ConnectTimeout, httpx.ConnectError) as error:
+            raise InputError(f"{self.url}: cannot be reached: {first_line(error)}") from None
+        except httpx.HTTPError:  # there is a server; what it lacks shows when it is asked
+            pass
 
     def ask(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Answer:
-        """The answer to a chat.
+        """The answer to a chat, in one attempt.
 
         Args:
             messages: ``role`` and ``content``.
-            options: further keys of the request, such as ``temperature``.
-
-        Raises:
-            RefusedError: the endpoint refuses the request.
-            InputError: no attempt got a complete answer; the message says what the last one got.
-        """
-        try:
-            return repeated(lambda: self.ask_once(messages, **options), self._attempts, self._pause)
-        except NoAnswerError as error:
-            raise InputError(f"{self.url}: no answer by {self.model}: {error}") from None
-
-    def ask_once(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Answer:
-        """Like :meth:`ask`, in one attempt.
+            options: further keys of this request.
 
         Raises:
             RefusedError: the endpoint refuses the request, and would refuse it again.
@@ -177,7 +153,8 @@ class Endpoint:
         """
         import httpx
 
-        body = {"model": self.model, "messages": [dict(message) for message in messages], **options}
+        body = {"model": self.model, "messages": [dict(message) for message in messages]}
+        body |= self._options | options
         start = time.monotonic()
         try:
             with self._client.stream("POST", self.url, json=body) as response:
@@ -208,7 +185,9 @@ class Endpoint:
                 raise NoAnswerError(f"an answer of more than {MAX_BYTES:,} bytes")
 
 
-def repeated(call: Callable[[], R], attempts: int, pause: float, sleep: Callable[[float], object] = time.sleep) -> R:
+def repeated(
+    call: Callable[[], R], attempts: int, pause: float = 0.5, sleep: Callable[[float], object] = time.sleep
+) -> R:
     """The result of a call, which is repeated after a NoAnswerError.
 
     Args:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from itertools import chain, product, zip_longest
 from operator import itemgetter
@@ -26,7 +27,7 @@ from contradiction.decision import Rule
 from contradiction.errors import InputError, shown
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row, messages_of
-from contradiction.io.endpoint import KEY, URL, Answer, Endpoint, RefusedError, in_threads
+from contradiction.io.endpoint import KEY, URL, Answer, Endpoint, NoAnswerError, RefusedError, in_threads, repeated
 from contradiction.io.files import LineFile, read_json
 from contradiction.labels import CONTRADICTION, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE, merge_id
 from contradiction.markup import plain
@@ -113,7 +114,7 @@ class LLMJudge(Classifier):
     def __init__(self, options: JudgeOptions, folder: Path, rule: Rule | None = None) -> None:
         super().__init__(LABELS[options.task], CONVERSATION, str(folder), rule)
         self.options = options
-        self._endpoint = Endpoint(options.model, timeout=options.timeout, attempts=options.attempts)
+        self._endpoint = Endpoint(options.model, timeout=options.timeout, options=self._parameters())
         self._plain = False  # whether the endpoint has refused a schema for its answers
         self._answers_come = False
         self._refusals: list[RefusedError] = []
@@ -273,7 +274,9 @@ class LLMJudge(Classifier):
         schema = {"response_format": _schema(self.labels)}
         for options in ({},) if self._plain else (schema, {}):
             try:
-                answer = self._endpoint.ask(messages, **options, **self._parameters())
+                answer = repeated(partial(self._endpoint.ask, messages, **options), self.options.attempts)
+            except NoAnswerError as error:
+                raise InputError(f"{self._endpoint.url}: no answer by {self.options.model}: {error}") from None
             except RefusedError as error:
                 refusal = error
                 if error.status not in OF_ONE_ROW:

@@ -1,4 +1,4 @@
-"""The bots that can be probed: an endpoint, a chat model of transformers, a Python function, and a program."""
+"""The bots that can be probed, beside an endpoint: a chat model of transformers, a Python function, and a program."""
 
 import importlib
 import json
@@ -16,14 +16,14 @@ from typing import Any
 
 from contradiction.errors import InputError, first_line, kind_of, shown
 from contradiction.inference.torch_backend import best_device
-from contradiction.io.endpoint import KEY, MAX_TOKENS, Answer, Endpoint, NoAnswerError, RefusedError
+from contradiction.io.endpoint import MAX_TOKENS, Answer, NoAnswerError
 from contradiction.io.pretrained import check_weights, load_model, load_tokenizer, loading
 
 Messages = Sequence[dict[str, str]]
 
 
 class Bot:
-    """A bot that is probed. A subclass has ``ask``.
+    """A bot that is probed; also an :class:`~contradiction.io.endpoint.Endpoint` is one. A subclass has ``ask``.
 
     Attributes:
         at_once: how many replies it can give at the same time; None if there is no limit.
@@ -45,60 +45,6 @@ class Bot:
 
     def close(self) -> None:
         """Ends what the bot runs on."""
-
-
-class EndpointBot(Bot):
-    """An endpoint that takes ``POST /chat/completions`` as OpenAI's API has it.
-
-    Args:
-        url: the address including ``/v1``; by default ``$OPENAI_BASE_URL``.
-        model: the model that it serves.
-        key_variable: the environment variable that holds the key; by default ``OPENAI_API_KEY``, if it is set.
-        key: the key itself; an empty one is not sent.
-        timeout: the seconds that an answer may take, from the first byte sent to the last one received.
-        options: further fields of the request, for instance ``temperature``.
-
-    Raises:
-        InputError: the address is not valid, or a variable is named that holds no key.
-    """
-
-    # The answer says that no request will ever succeed: wrong key, wrong address, wrong model.
-    HOPELESS = (401, 403, 404, 405)
-
-    def __init__(
-        self,
-        url: str | None,
-        model: str,
-        *,
-        key_variable: str | None = None,
-        key: str | None = None,
-        timeout: float = 60,
-        **options: Any,
-    ) -> None:
-        if key_variable and not os.environ.get(key_variable, "").strip():
-            raise InputError(f"{model}: the variable {shown(key_variable)} is empty or not set; it must hold the key")
-        self._endpoint = Endpoint(model, url=url, key=key, key_variable=key_variable or KEY, timeout=timeout)
-        self._options = {name: value for name, value in options.items() if value is not None}
-
-    def ask(self, messages: Messages) -> Answer:
-        """Asks for one completion."""
-        try:
-            answer = self._endpoint.ask_once(messages, **self._options)
-        except RefusedError as error:
-            if error.status in self.HOPELESS:
-                raise
-            raise NoAnswerError(str(error), again=False) from None
-        if not answer.text:
-            raise NoAnswerError(f"{answer.instead}")
-        return answer
-
-    def check(self) -> None:
-        """Connects to the endpoint."""
-        self._endpoint.check_connection()
-
-    def close(self) -> None:
-        """Closes the connections."""
-        self._endpoint.close()
 
 
 class FunctionBot(Bot):

@@ -14,7 +14,7 @@ from contradiction.errors import InputError, shown
 from contradiction.evaluation import results
 from contradiction.evaluation.figures import outcome, rule_of
 from contradiction.inputs.views import CONVERSATION
-from contradiction.io.endpoint import Answer, NoAnswerError, in_threads, repeated
+from contradiction.io.endpoint import Answer, Endpoint, NoAnswerError, RefusedError, in_threads, repeated
 from contradiction.io.files import RECORD, LineFile, read_json, write_json, write_lines
 from contradiction.io.hub import model_name
 from contradiction.labels import has_two_texts, task_of
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 TRANSCRIPT, KIND = "transcript.jsonl", "probe"
 LONGEST_QUESTION = 60  # characters of what a writer writes; a longer text is an explanation, not a question
 QUOTES = "\"'“”‘’「」 　"
+NEVER = (401, 403, 404, 405)  # the key, the address or the model is wrong, so no call will ever succeed
 HOPELESS = 10  # after so many failures and no success the run ends, because the bot is not available
-CHUNK = 64  # conversations that are judged between two steps of the progress
 IN_VERDICT = ("label", "probability", "certainty", "checked", "reason")  # of a verdict, in the transcript
 Row = dict[str, Any]
 
@@ -45,7 +45,9 @@ class Caller:
         pause: the seconds before the second attempt; each further wait is twice as long, up to a minute.
     """
 
-    def __init__(self, bot: Bot, per_minute: float | None = None, *, attempts: int = 6, pause: float = 0.5) -> None:
+    def __init__(
+        self, bot: Bot | Endpoint, per_minute: float | None = None, *, attempts: int = 6, pause: float = 0.5
+    ) -> None:
         self.at_once = bot.at_once
         self._bot, self._attempts, self._pause = bot, attempts, pause
         self._seconds = 60 / per_minute if per_minute else 0.0  # between two calls
@@ -62,11 +64,17 @@ class Caller:
         self._sleep(at - time.monotonic())
         try:
             reply = self._bot.ask(messages)
+        except RefusedError as error:
+            if error.status in NEVER:
+                raise
+            raise NoAnswerError(str(error), again=False) from None
         except NoAnswerError as error:
             if error.wait:  # all threads wait as long as the bot asks
                 with self._lock:
                     self._next = max(self._next, time.monotonic() + error.wait)
             raise
+        if reply.instead and not reply.text:
+            raise NoAnswerError(reply.instead)
         # A reply that is cut inside an emoji may end with half of a surrogate pair, which is not valid text.
         return replace(reply, text=said(reply.text).text.encode("utf-8", "replace").decode())
 
@@ -265,22 +273,19 @@ def judged(
     Args:
         rows: conversations of a transcript.
         detector: judges them.
-        on_done: called with the number of conversations judged since the last call.
+        on_done: called with the number of conversations judged since the last call, without those of persona probes.
     """
+    chats = [two_turns(row) for row in rows if row["trigger"] != PERSONA]
+    verdicts = iter(detector.batch(chats, on_batch=on_done))
     result: list[Row] = []
-    for begin in range(0, len(rows), CHUNK):
-        chunk = rows[begin : begin + CHUNK]
-        verdicts = iter(detector.batch([two_turns(row) for row in chunk if row["trigger"] != PERSONA]))
-        for row in chunk:
-            if row["trigger"] == PERSONA:
-                verdict, texts = detector.check([row["b1"]], row["b2"], row["u2"]), [row["b1"]]
-            else:
-                verdict, texts = next(verdicts), [row[column] for column in CONVERSATION]
-            record = verdict.to_record()
-            evidence = [texts[index] for index in verdict.evidence]
-            result.append(row | {name: record[name] for name in IN_VERDICT} | {"evidence": evidence})
-        if on_done:
-            on_done(len(chunk))
+    for row in rows:
+        if row["trigger"] == PERSONA:
+            verdict, texts = detector.check([row["b1"]], row["b2"], row["u2"]), [row["b1"]]
+        else:
+            verdict, texts = next(verdicts), [row[column] for column in CONVERSATION]
+        record = verdict.to_record()
+        evidence = [texts[index] for index in verdict.evidence]
+        result.append(row | {name: record[name] for name in IN_VERDICT} | {"evidence": evidence})
     return result
 
 

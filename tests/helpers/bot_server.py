@@ -3,9 +3,7 @@
 import hashlib
 import json
 import re
-import threading
 from collections import Counter
-from contextlib import contextmanager
 
 from helpers.chat_server import ChatServer
 
@@ -48,40 +46,28 @@ def true_label(b1: str, b2: str) -> str:
     return "history" if cats[0] != cats[1] else "non-contradiction"
 
 
-class Endpoint:
-    """What the server does, and what it has received.
+class BotServer(ChatServer):
+    """The server.
 
-    Attributes:
+    Args:
         reply: messages -> the text of the reply.
         fault: (messages, how often they were sent before) -> a fault of ``chat_server``, or None for a good answer.
+        delay: the seconds before each answer.
+        finish: messages -> the reason why the reply ends.
+
+    Attributes:
         seen: chat -> how often it was sent.
-        keys: the keys sent with the requests, at the end.
     """
 
     def __init__(self, reply=scripted, fault=lambda messages, before: None, delay=0.0, finish=lambda messages: "stop"):
-        self.reply, self.fault, self.delay, self.finish = reply, fault, delay, finish
-        self.seen, self.keys, self.url = Counter(), set(), ""
-        self.lock = threading.Lock()
+        super().__init__(
+            lambda body: reply(body["messages"]), self._fault, delay, lambda body: finish(body["messages"])
+        )
+        self._fault_of, self.seen = fault, Counter()
 
-
-@contextmanager
-def serving(endpoint):
-    """Serves an endpoint on a free loopback port inside the block."""
-
-    def fault(number, body):
+    def _fault(self, number, body):
         chat = json.dumps(body["messages"], ensure_ascii=False)
-        with endpoint.lock:
-            before = endpoint.seen[chat]
-            endpoint.seen[chat] += 1
-        return endpoint.fault(body["messages"], before)
-
-    chat = ChatServer(
-        lambda body: endpoint.reply(body["messages"]),
-        fault,
-        endpoint.delay,
-        lambda body: endpoint.finish(body["messages"]),
-    )
-    with chat as server:
-        endpoint.url = server.url
-        yield endpoint
-    endpoint.keys = set(server.keys)
+        with self.lock:
+            before = self.seen[chat]
+            self.seen[chat] += 1
+        return self._fault_of(body["messages"], before)
