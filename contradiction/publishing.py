@@ -1,4 +1,8 @@
-"""What a repo on the Hub holds: one function for each kind, which checks the files before anything is sent."""
+"""What a repo on the Hub holds: one function for each kind.
+
+Each checks the files before anything is sent, and raises InputError if one is missing or an id is not one of the
+Hub.
+"""
 
 import re
 from dataclasses import replace
@@ -38,9 +42,6 @@ def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None
         repo_id: the repo. The code on the card then loads the model from there. By default the card stays as it is.
         dataset: the Hub id of the training data, for the card to link. Without it the pushed card links no data,
             because the name of a local folder leads nowhere on the Hub.
-
-    Raises:
-        InputError: the folder is not a complete model folder, or an id is not a Hub id.
     """
     from huggingface_hub import ModelCard
 
@@ -104,10 +105,6 @@ def dataset(folder: str | Path = "cdconv", repo_id: str | None = None, *, any_da
         folder: the data repo.
         repo_id: the repo. The code on the card then loads the data from there. By default the card stays as it is.
         any_data: whether it may hold other data than the released CDConv.
-
-    Raises:
-        InputError: the folder is not a complete data repo, or holds other data and ``any_data`` is false, or the id is
-            not a Hub id.
     """
     from huggingface_hub import DatasetCard
 
@@ -136,11 +133,7 @@ def dataset(folder: str | Path = "cdconv", repo_id: str | None = None, *, any_da
 
 
 def metric(repo_id: str) -> Upload:
-    """The Space of the metric.
-
-    Raises:
-        InputError: the repo has another name than the metric's file, so that ``evaluate.load`` would not find it.
-    """
+    """The Space of the metric; ``evaluate.load`` finds it only in a repo that has the name of its file."""
     from huggingface_hub import SpaceCard
 
     if repo_id.rpartition("/")[2] != METRIC.name:
@@ -155,9 +148,6 @@ def space(model: str | None = None, repo_id: str | None = None) -> Upload:
     Args:
         model: the Hub id of its detector. By default the Space keeps its variable CDCONV_MODEL.
         repo_id: the repo. The code on the card then asks the page there. By default it asks a page on this machine.
-
-    Raises:
-        InputError: an id is not a Hub id.
     """
     from huggingface_hub import SpaceCard
 
@@ -177,15 +167,7 @@ def space(model: str | None = None, repo_id: str | None = None) -> Upload:
 
 
 def with_code_url(upload: Upload, url: str) -> Upload:
-    """An upload whose card says below its title where the code is.
-
-    Args:
-        upload: what to send.
-        url: the address of the git repository of the code.
-
-    Raises:
-        InputError: the address does not begin with ``https://``.
-    """
+    """An upload whose card says below its title where the code is: in a git repository at this address."""
     if not re.fullmatch(r"https://[^\s<>\\]+", url):
         raise InputError(f"{url}: the address of the code must begin with https://")
     sentence = f"Code, documentation and library: <{url}>. `pip install git+{url}` installs the library."

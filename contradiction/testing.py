@@ -9,7 +9,6 @@ from typing import Any
 
 from contradiction.conversation import Messages, list_messages, read_message
 from contradiction.detector import ContradictionDetector
-from contradiction.errors import InputError
 from contradiction.paths import SHIPPED
 from contradiction.verdict import Verdict, is_unchecked
 
@@ -50,8 +49,8 @@ def assert_consistent(
         settings["threshold"] = threshold
     if settings:
         loaded = loaded.with_settings(**settings)
-    found = inspect(loaded, messages, scan=scan, allow_unchecked=allow_unchecked)
-    if found.contradictions or found.unchecked:
+    found = inspect(loaded, messages, scan=scan)
+    if found.contradictions or (found.unchecked and not allow_unchecked):
         raise AssertionError(found.report())
 
 
@@ -63,7 +62,7 @@ class Inspection:
         messages: the chat.
         verdicts: on its replies.
         contradictions: those of them that are contradictions.
-        unchecked: the others that say that something was not checked; empty where that is allowed.
+        unchecked: the others that say that something was not checked.
     """
 
     messages: Messages
@@ -73,12 +72,26 @@ class Inspection:
 
     def report(self) -> str:
         """The counts, and the chat with ``!`` at these replies and ``>`` at the messages that they contradict."""
-        return _report(self.messages, self.contradictions, self.unchecked, len(self.verdicts))
+        failed = [*self.contradictions, *self.unchecked]
+        judged = {index for verdict in failed for index in verdict.reply}
+        notes: dict[int, list[str]] = {}
+        for verdict in failed:
+            for index in verdict.evidence:
+                notes.setdefault(index, []).append(f"contradicted by {_format_indices(verdict.reply)}")
+            for index in verdict.reply[-1:]:
+                notes.setdefault(index, []).append(_describe(verdict))
+        counts = {"contradictory": len(self.contradictions), "unchecked": len(self.unchecked)}
+        lines = [", ".join(f"{n} of {len(self.verdicts)} replies {name}" for name, n in counts.items() if n)]
+        lines += [_describe(verdict) for verdict in self.unchecked if not verdict.reply]
+        for index, message in enumerate(self.messages):
+            utterance = read_message(message, f"messages[{index}]")
+            mark = "!" if index in judged else ">" if index in notes else " "
+            note = f"   <- {'; '.join(notes[index])}" if index in notes else ""
+            lines.append(f"{mark} [{index}] {utterance.role}: {utterance.text}{note}")
+        return "\n".join(lines)
 
 
-def inspect(
-    detector: ContradictionDetector, messages: Messages, *, scan: bool = True, allow_unchecked: bool = False
-) -> Inspection:
+def inspect(detector: ContradictionDetector, messages: Messages, *, scan: bool = True) -> Inspection:
     """Judges a chat; see :func:`assert_consistent` for the arguments."""
     messages = list_messages(messages)
     verdicts = (detector.scan(messages) if scan else []) or [detector(messages)]
@@ -86,9 +99,7 @@ def inspect(
     unchecked = [
         verdict
         for verdict in verdicts
-        if not allow_unchecked
-        and verdict not in contradictions
-        and is_unchecked(verdict.checked, verdict.reason, len(verdicts))
+        if not verdict.contradiction and is_unchecked(verdict.checked, verdict.reason, len(verdicts))
     ]
     return Inspection(messages, verdicts, contradictions, unchecked)
 
@@ -98,38 +109,12 @@ def load(detector: ContradictionDetector | str | Path | None) -> ContradictionDe
     if isinstance(detector, ContradictionDetector):
         return detector
     name = detector or os.environ.get(VARIABLE) or SHIPPED
-    if name == SHIPPED and not SHIPPED.exists():
-        raise InputError(
-            f"{SHIPPED}: the shipped detector is missing; only the repository contains it, not the installed package. "
-            f"Name a folder or Hub id as detector=, or in ${VARIABLE}"
-        )
     return _load_once(str(name))
 
 
 @lru_cache
 def _load_once(name: str) -> ContradictionDetector:
     return ContradictionDetector.from_pretrained(name)
-
-
-def _report(messages: Messages, contradictions: Sequence[Verdict], unchecked: Sequence[Verdict], replies: int) -> str:
-    failed = [*contradictions, *unchecked]
-    judged = {index for verdict in failed for index in verdict.reply}
-    notes: dict[int, list[str]] = {}
-    for verdict in failed:
-        for index in verdict.evidence:
-            notes.setdefault(index, []).append(f"contradicted by {_format_indices(verdict.reply)}")
-        for index in verdict.reply[-1:]:
-            notes.setdefault(index, []).append(_describe(verdict))
-    counts = [f"{len(contradictions)} of {replies} replies contradictory"] if contradictions else []
-    counts += [f"{len(unchecked)} of {replies} replies unchecked"] if unchecked else []
-    lines = [", ".join(counts)]
-    lines += [_describe(verdict) for verdict in unchecked if not verdict.reply]
-    for index, message in enumerate(messages):
-        utterance = read_message(message, f"messages[{index}]")
-        mark = "!" if index in judged else ">" if index in notes else " "
-        note = f"   <- {'; '.join(notes[index])}" if index in notes else ""
-        lines.append(f"{mark} [{index}] {utterance.role}: {utterance.text}{note}")
-    return "\n".join(lines)
 
 
 def _describe(verdict: Verdict) -> str:

@@ -17,6 +17,7 @@ from helpers.runs import train
 from contradiction.commands.common import show
 from contradiction.io.hub import model_name
 from contradiction.io.tables import Table
+from contradiction.labels import LABELS
 from contradiction.training.recipe import Recipe
 
 
@@ -80,28 +81,17 @@ def test_evaluate_prints_the_table_and_saves_the_predictions(run, model, sample_
     kept = tmp_path / "kept.json"
     code, out, _ = run("evaluate", model, "--data", sample_repo, "--json", kept)
     result = json.loads(kept.read_text(encoding="utf-8"))
-    assert code == 0
-    assert f"{100 * result['metrics']['macro_f1']:.1f}" in out
-    assert all(name in out for name in ("non-contradiction", "intra-sentence", "role-confusion", "history"))
+    assert (code, f"{100 * result['metrics']['macro_f1']:.1f}" in out) == (0, True)
+    assert all(name in out for name in LABELS["4-class"])
     assert result["metrics"]["n"] == len(result["ids"]) == len(result["predictions"]) == len(result["probabilities"])
     assert result["run"]["request"]["recipe"]["name"] == "quick"
 
 
-def test_evaluate_rejects_a_config_with_other_labels(run, model, sample_repo):
-    code, _, err = run("evaluate", model, "--data", sample_repo, "--config", "persona")
-    assert code == 2
-    assert "config 'persona' has other labels" in err
-    code, _, err = run("evaluate", model, "--data", sample_repo, "--config", "4class")
-    assert (code, err.startswith("cdconv: config '4class'") and "2-class, 4-class, " in err) == (2, True)
-
-
-def test_a_broken_record_prints_one_line(run, model, sample_repo, tmp_path):
+def test_a_broken_record_prints_one_line(run, model, tmp_path):
     broken = shutil.copytree(model, tmp_path / "broken")
     (broken / "run.json").write_text("{", encoding="utf-8")
-    for arguments in (["card", broken], ["evaluate", broken, "--data", sample_repo]):
-        code, _, err = run(*arguments)
-        assert code == 2
-        assert f"{broken / 'run.json'}: not JSON" in err
+    code, _, err = run("card", broken)
+    assert (code, f"{broken / 'run.json'}: not JSON" in err) == (2, True)
 
 
 def test_a_model_is_named_after_the_current_folder(run, model, tmp_path, monkeypatch):
@@ -114,20 +104,18 @@ def test_a_model_is_named_after_the_current_folder(run, model, tmp_path, monkeyp
 def test_an_nli_model_needs_a_view_to_judge_conversations(run, sample_repo, tmp_path):
     from contradiction.data import nli
 
-    pairs = [("他在吃饭", "他在吃东西", "entailment"), ("他在吃饭", "他在睡觉", "contradiction")]
     for name in ("train", "dev"):
-        rows = [{"sentence1": name + a, "sentence2": b, "label": label} for a, b, label in pairs]
+        pairs = [(name, "他在吃东西", "entailment"), (name, "他在睡觉", "contradiction")]
+        rows = [{"sentence1": a, "sentence2": b, "label": label} for a, b, label in pairs]
         (tmp_path / f"{name}.json").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     nli.build([tmp_path / "train.json"], [tmp_path / "dev.json"], tmp_path / "nli")
     scratch = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 200}
-    stage = train(
-        Recipe.of(name="stage", view="nli", config="nli", scratch=scratch, epochs=1),
-        data=tmp_path / "nli",
-        out=tmp_path / "stage",
-    )
-    code, _, err = run("evaluate", stage, "--data", sample_repo, "--config", "2-class")
+    recipe = Recipe.of(name="stage", view="nli", config="nli", scratch=scratch, epochs=1)
+    stage = train(recipe, data=tmp_path / "nli", out=tmp_path / "stage")
+    arguments = ("evaluate", stage, "--data", sample_repo, "--config", "2-class")
+    code, _, err = run(*arguments)
     assert (code, "needs the column 'premise'" in err) == (2, True)
-    code, out, _ = run("evaluate", stage, "--data", sample_repo, "--config", "2-class", "--view", "sentence-pair")
+    code, out, _ = run(*arguments, "--view", "sentence-pair")
     assert (code, "non-contradiction" in out) == (0, True)
     code, out, err = run("detect", "--model", stage, stdin=line().encode())
     assert (code, out) == (2, "")

@@ -1,14 +1,12 @@
 """The assertion for chatbot tests."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from helpers.chats import CHAT, chat
 
 from contradiction import testing
 from contradiction.detector import ContradictionDetector
-from contradiction.errors import InputError
 from contradiction.labels import HISTORY
 from contradiction.testing import assert_consistent
 
@@ -65,35 +63,15 @@ def test_the_first_reply_may_be_unjudged_only_if_others_are_judged(random_model)
     assert "this is the first reply" in failure(CHAT[:2], detector=two_class, threshold=1.0)
 
 
-def test_a_folder_is_loaded_once_per_process_also_from_the_variable(random_model, monkeypatch):
+def test_a_detector_is_loaded_once_from_its_name_or_the_variable_or_else_the_shipped_one(random_model, monkeypatch):
     folder = random_model("4-class")
     testing._load_once.cache_clear()
     monkeypatch.setenv("CDCONV_MODEL", str(folder))
     assert_consistent(CHAT, threshold=1.0)
     assert_consistent(CHAT, detector=folder, threshold=1.0)
     assert (testing._load_once.cache_info().misses, testing._load_once.cache_info().hits) == (1, 1)
-
-
-@pytest.mark.parametrize("variable", [None, ""])
-def test_the_shipped_detector_is_the_default_and_is_loaded_once(monkeypatch, variable):
-    testing._load_once.cache_clear()
-    monkeypatch.delenv("CDCONV_MODEL", raising=False)
-    if variable is not None:
-        monkeypatch.setenv("CDCONV_MODEL", variable)
+    monkeypatch.setenv("CDCONV_MODEL", "")
     assert_consistent(CHAT[:2])
     verdict = ContradictionDetector.from_pretrained()(CHAT)
     assert f"<- {verdict.label} {verdict.probability:.2f}" in failure(CHAT)
-    assert testing._load_once.cache_info().misses == 1
-
-
-def test_without_the_shipped_detector_the_error_says_how_to_name_one(monkeypatch, tmp_path):
-    monkeypatch.delenv("CDCONV_MODEL", raising=False)
-    monkeypatch.setattr(testing, "SHIPPED", tmp_path / "missing")
-    with pytest.raises(InputError, match=r"detector=.*\$CDCONV_MODEL"):
-        assert_consistent(CHAT)
-
-
-def test_a_detectors_own_settings_apply_unless_others_are_given(detector):
-    strict = replace(detector.settings, threshold=0.0)
-    called = ContradictionDetector(detector.classifier, strict)
-    assert "contradictory" in failure(CHAT, detector=called, max_turns=1)
+    assert testing._load_once.cache_info().misses == 2

@@ -11,7 +11,6 @@ import typer
 from contradiction import paths
 from contradiction.errors import InputError
 from contradiction.inputs.views import WINDOWED, WINDOWINGS
-from contradiction.io.hub import pinned
 from contradiction.labels import CATEGORIES
 
 if TYPE_CHECKING:
@@ -129,17 +128,6 @@ def limit_threads(backend: str) -> None:
         use_allowed_cores()
 
 
-def existing_model(model: str, revision: str | None = None) -> str:
-    """The model with its revision; raises InputError if the shipped detector is requested and missing."""
-    # Otherwise the path would be read as a Hub id.
-    if model == SHIPPED and not Path(model).exists():
-        raise InputError(
-            f"{model}: the shipped detector is missing; only the repository contains it, not the installed package. "
-            "--model takes a model folder or a Hub id"
-        )
-    return pinned(model, revision)
-
-
 def given_settings(**options: Any) -> dict[str, Any]:
     """The settings that are given, checked before the model is loaded."""
     from contradiction.settings import Settings, from_options
@@ -184,7 +172,7 @@ class Bar:
         """Adds to what is done."""
         self._progress.advance(self._task, done)
 
-    def ask(self, question: str) -> bool:
+    def confirm(self, question: str) -> bool:
         """Asks a question whose answer is yes or no."""
         self._progress.stop()
         try:
@@ -221,7 +209,7 @@ def asking(bar: Bar, yes: bool) -> Iterator[None]:
             say(text)
         elif not sys.stdin.isatty():
             raise InputError(f"{text}; --yes sends them")
-        elif not bar.ask(f"cdconv: {text}. Send them?"):
+        elif not bar.confirm(f"cdconv: {text}. Send them?"):
             raise InputError("no request was sent")
 
     token = BEFORE_REQUESTS.set(confirm)

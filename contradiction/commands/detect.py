@@ -30,7 +30,6 @@ from contradiction.commands.common import (
     ThresholdOption,
     UserNameOption,
     WindowingOption,
-    existing_model,
     given_settings,
     limit_threads,
     progress,
@@ -39,6 +38,7 @@ from contradiction.commands.common import (
 )
 from contradiction.errors import InputError
 from contradiction.inputs.views import MAX_TURNS
+from contradiction.io.hub import pinned
 from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def detect(
         raise InputError("standard output is closed; write > /dev/null if nobody reads it")
     if engine == "local":
         _check_local(out, address)
-    model = existing_model(model, revision)
+    model = pinned(model, revision)
     settings = given_settings(
         threshold=threshold, prior=prior, categories=category, windowing=windowing, max_turns=max_turns
     )

@@ -15,7 +15,6 @@ from contradiction.commands.common import (
     ModelOption,
     ThresholdOption,
     counting,
-    existing_model,
     given_settings,
     progress,
     say,
@@ -167,7 +166,7 @@ def run_probe(
         # model takes longer to load than the detector.
         writing = started(Endpoint(writer, timeout=timeout)) if writer else None
         bot = None if chat_model else started(load())
-        detector = ContradictionDetector.from_pretrained(existing_model(model), **settings)
+        detector = ContradictionDetector.from_pretrained(model, **settings)
         detector.check_judges_replies()
         accuracy = find_accuracy(detector, evaluation, on_note=say)
         bot = bot or started(load())

@@ -53,29 +53,25 @@ def export(
     The new file is compared with PyTorch, on the validation split of --data or on the embedded sample. A file that
     changes more than 2 % of the labels is not kept.
     """
-    if backend == "torch":
-        from contradiction.export import export as run
-        from contradiction.methods.loading import method_of
+    if backend != "torch":
+        if out is not None or calibrate_head:
+            raise InputError(f"--out and --calibrate-head are only for --backend torch; {backend} writes one file")
+        from contradiction.export import export_onnx
 
-        if out is None:
-            raise InputError("--out is missing; it names the folder to write")
-        if data is not None:
-            raise InputError("--data is only for --backend onnx and openvino")
-        files = run(model, out, calibrate_head=calibrate_head).rglob("*")
-        size = sum(file.stat().st_size for file in files if file.is_file())
-        card = f", then cdconv card {out}" if calibrate_head else ""  # the copied card describes the model as it was
-        merged = method_of(model).MARKER != method_of(out).MARKER
-        following = "`pipeline` of transformers loads it" if merged else f"next: cdconv evaluate {out}{card}"
-        typer.echo(f"{out}: {size / 1e6:.1f} MB; {following}")
+        for compared in export_onnx(model, backend, *_rows_to_compare(model, data)):
+            typer.echo(f"{compared.file}: {compared.file.stat().st_size / 1e6:.1f} MB; {compared}")
         return
-    if out is not None:
-        raise InputError(f"--out is only for --backend torch; {backend} writes its file beside the weights")
-    if calibrate_head:
-        raise InputError(f"--calibrate-head is only for --backend torch, not for {backend}")
-    from contradiction.export import export_onnx
+    if out is None or data is not None:
+        raise InputError("--backend torch needs --out, the folder to write; --data is for the other backends")
+    from contradiction.export import export as run
+    from contradiction.methods.loading import method_of
 
-    for compared in export_onnx(model, backend, _rows_to_compare(model, data)):
-        typer.echo(f"{compared.file}: {compared.file.stat().st_size / 1e6:.1f} MB; {compared}")
+    files = run(model, out, calibrate_head=calibrate_head).rglob("*")
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    card = f", then cdconv card {out}" if calibrate_head else ""  # the copied card describes the model as it was
+    merged = method_of(model).MARKER != method_of(out).MARKER
+    following = "`pipeline` of transformers loads it" if merged else f"next: cdconv evaluate {out}{card}"
+    typer.echo(f"{out}: {size / 1e6:.1f} MB; {following}")
 
 
 def _rows_to_compare(model: Path, data: str | None) -> list[Any]:

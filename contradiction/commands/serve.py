@@ -25,7 +25,6 @@ from contradiction.commands.common import (
     RevisionOption,
     ThresholdOption,
     UserNameOption,
-    existing_model,
     given_settings,
     limit_threads,
     say,
@@ -36,6 +35,7 @@ from contradiction.commands.common import (
 from contradiction.errors import InputError
 from contradiction.inputs.views import MAX_TURNS
 from contradiction.io.environment import check_installed
+from contradiction.io.hub import pinned
 from contradiction.paths import SPACE
 from contradiction.settings import Limits
 
@@ -78,7 +78,7 @@ def serve(
     check_installed("the service", PACKAGES)
     _check_token(token)
     settings = given_settings(threshold=threshold, prior=prior, categories=category, max_turns=max_turns)
-    model = existing_model(model, revision)
+    model = pinned(model, revision)
     if token is None and not _is_loopback(host):
         where = _address(host, port)
         say(f"no token is set, so anyone who reaches {where} can use the service; set one with --token or {TOKEN}")
@@ -141,7 +141,6 @@ def space(
     """Starts the demo page, on which people try a detector."""
     if bool(bot_url) != bool(bot_model):
         raise InputError("a bot needs both: --bot-url, the address of the endpoint, and --bot-model, what it serves")
-    model = existing_model(model)
     check_page(host, port)
     # Gradio reads this when it is imported. Otherwise it sends usage statistics to its developers.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")

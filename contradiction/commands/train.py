@@ -24,7 +24,6 @@ from contradiction.commands.common import (
     asking,
     counting,
     data_repo,
-    existing_model,
     say,
     show,
     speakers_of,
@@ -208,7 +207,7 @@ def adapt(
 
     with counting("adapting") as bar, asking(bar, yes):
         speakers = speakers_of(user_name, bot_name)
-        done = adapt(labels, out, model=existing_model(model), speakers=speakers, on_batch=bar.advance)
+        done = adapt(labels, out, model=model, speakers=speakers, on_batch=bar.advance)
 
     def interval(figures: Mapping[str, Any], key: str) -> str:
         return f"{percent(figures[key])} ({' to '.join(map(percent, figures['interval'][key]))})"

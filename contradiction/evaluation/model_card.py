@@ -23,7 +23,7 @@ from contradiction.evaluation.figures import (
 from contradiction.evaluation.tables import backbone_name, class_table, figure_text, score_table
 from contradiction.inputs.views import HYPOTHESIS_ONLY
 from contradiction.io.files import RECORD
-from contradiction.io.tables import Table, percent, render
+from contradiction.io.tables import percent, render
 from contradiction.labels import LABELS, RELEASE, STAGES, task_of
 from contradiction.methods.loading import load_rule, method_of
 from contradiction.training import leakage, record
@@ -69,11 +69,8 @@ def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()
 
     folder = Path(folder)
     run = record.read(folder)
-    if not run:
-        raise InputError(f"{folder}: no {RECORD}; a card is made from the record that `cdconv train` writes")
-    for key in FINISHED:
-        if key not in run:
-            raise InputError(f"{folder / RECORD}: has no {key!r}; it is not the record of a finished run")
+    if missing := [key for key in FINISHED if key not in run]:
+        raise InputError(f"{folder / RECORD}: has no {missing[0]!r}; a card is made from the record of a finished run")
     name = folder.resolve().name
     recipes = [record.recipe({"recipe": each}) for each in run["request"].get("ensemble", [run["request"]["recipe"]])]
     recipe, data_name = recipes[0], run["request"]["data_name"]
@@ -163,11 +160,13 @@ def _decides_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _decision(run: Mapping[str, Any], rule: Rule, evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The decision rule, and the parts of the evaluations that depend on it."""
+    # 2-class and 4-class evaluations of a split have the same table of settings.
+    by_rows = {tuple(result["ids"]): result for result in reversed(evaluations) if not missing_reason(result, rule)}
     return {
         "rule": rule if rule != Rule() else None,
         "kept": run.get(record.RULE_KEPT),
         "has_argmax": any("argmax" in result for result in evaluations),
-        "settings": _settings(evaluations, rule),
+        "settings": [settings_table(result, rule) for result in by_rows.values()],
     }
 
 
@@ -226,13 +225,6 @@ def _calibration_error(evaluation: Mapping[str, Any]) -> float | None:
     task = task_of(evaluation["config"])
     probabilities = np.clip(contradiction_probabilities(task, evaluation["probabilities"]), 0, 1)
     return calibration_error(are_contradictions(task, evaluation["references"]), probabilities)
-
-
-def _settings(evaluations: Sequence[Mapping[str, Any]], rule: Rule) -> list[Table]:
-    """The tables of settings, one for each set of rows: 2-class and 4-class evaluations of a split have the same."""
-    usable = [result for result in evaluations if not missing_reason(result, rule)]
-    by_rows = {tuple(result["ids"]): result for result in reversed(usable)}
-    return [settings_table(result, rule) for result in by_rows.values()]
 
 
 def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:

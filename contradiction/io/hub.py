@@ -21,11 +21,7 @@ FRESH = 60.0  # seconds for which that answer is reused
 
 
 def pinned(name: str | Path, revision: str | None) -> str:
-    """A model name with its revision: ``user/name`` and ``v1`` -> ``user/name@v1``, which every loader here takes.
-
-    Raises:
-        InputError: a folder has no revisions, or the name states one already.
-    """
+    """A model name with its revision: ``user/name`` and ``v1`` -> ``user/name@v1``, which every loader here takes."""
     if revision is None:
         return str(name)
     if Path(name).is_dir():
@@ -118,12 +114,9 @@ class HubUnavailableError(InputError):
 def fetch_file(name: str | Path, file: str) -> Path | None:
     """A file of a model: in its folder, or downloaded into the cache; None if there is no such file or no such repo.
 
-    It also gives None if the Hub cannot be reached and the cache holds no model of that name. Loading the name as a
-    checkpoint then reports the error. ``@`` and a revision may follow the id of the repo.
-
-    Raises:
-        HubUnavailableError: the file may exist, because the cache holds the model or the Hub refuses for the moment.
-        InputError: the repo has no such revision.
+    It also gives None if the Hub cannot be reached and the cache holds no model of that name; loading the name then
+    reports the error. Raises HubUnavailableError if the file may exist, because the cache holds the model or the Hub
+    refuses for the moment, and InputError if the repo has no such revision.
     """
     if Path(name).is_dir():
         return Path(name) / file if (Path(name) / file).is_file() else None
@@ -144,9 +137,7 @@ def fetch_file(name: str | Path, file: str) -> Path | None:
     except (RemoteEntryNotFoundError, HFValidationError):
         return None
     except RevisionNotFoundError as error:
-        raise InputError(
-            f"{repo}: has no revision {revision or 'main'!r}; a branch, a tag or a commit is one"
-        ) from error
+        raise InputError(f"{repo}: has no revision {revision or 'main'!r}; it is a branch, tag or commit") from error
     except (HfHubHTTPError, LocalEntryNotFoundError) as error:
         refusal = error if isinstance(error, HfHubHTTPError) else error.__cause__
         answered = isinstance(refusal, HfHubHTTPError) and not isinstance(refusal, RepositoryNotFoundError)
@@ -225,13 +216,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class PushResult:
-    """What a push did.
-
-    Attributes:
-        url: the address of the repo.
-        changed: whether there was anything to commit.
-        deleted: files of an earlier push that this one deleted.
-    """
+    """What a push did: the address of the repo, whether anything was committed, and the files that were deleted."""
 
     url: str
     changed: bool

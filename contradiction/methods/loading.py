@@ -87,6 +87,11 @@ def find_model(name: str | Path) -> str | Path:
     folder = SHIPPED.parent / str(name).removeprefix("models/")
     if folder.parent == SHIPPED.parent and any((folder / method.MARKER).is_file() for method in METHODS):
         return folder
+    if Path(name) == SHIPPED:
+        raise InputError(
+            f"{name}: the shipped detector is missing; only the repository has it, not the installed package. Name "
+            "a model folder or a Hub id (--model, or $CDCONV_MODEL)"
+        )
     # A Hub id has one slash, and its owner is no dot.
     if Path(name).is_absolute() or str(name).startswith((".", "~", "models/")) or str(name).count("/") > 1:
         raise InputError(f"{name}: no such folder in {Path.cwd()}, and not the Hub id of a model, which is OWNER/NAME")

@@ -51,15 +51,15 @@ class Metrics:
                     times[f'_bucket{{path="{path}",le="{name}"}}'] = self._within[path, bound]
                 times[f'_sum{{path="{path}"}}'] = round(seconds, 6)
                 times[f'_count{{path="{path}"}}'] = self._within[path, float("inf")]
-        families: list[tuple[str, str, str, Counts]] = [
-            ("cdconv_requests_total", "counter", "Answers by path and status.", answers),
-            ("cdconv_request_seconds", "histogram", "Time to answer.", times),
-        ]
-        for name, (help, values) in others.items():
-            families.append((name, "counter" if name.endswith("_total") else "gauge", help, values))
+        families = {
+            "cdconv_requests_total": ("Answers by path and status.", answers),
+            "cdconv_request_seconds": ("Time to answer.", times),
+            **others,
+        }
         lines = []
-        for name, kind, help, values in families:
-            lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}"]
+        for name, (about, values) in families.items():
+            kind = "histogram" if values is times else "counter" if name.endswith("_total") else "gauge"
+            lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
             lines += [f"{name}{labels} {value}" for labels, value in values.items()]
         return "\n".join(lines) + "\n"
 

@@ -85,11 +85,6 @@ class Ticket:
             return CallerGoneError()
         return LateError() if time.monotonic() > self.until else None
 
-    def check(self) -> None:
-        """Raises CallerGoneError or LateError if the request needs no answer any more."""
-        if error := self.ended():
-            raise error
-
 
 _TICKET: ContextVar[Ticket] = ContextVar("ticket")
 
@@ -151,7 +146,8 @@ class JoinedPredictions:
         """
         ticket = _TICKET.get(None) or Ticket(math.inf, sys.maxsize)
         keys = _keys(rows, self._columns)
-        ticket.check()
+        if ended := ticket.ended():
+            raise ended
         with self._change:
             results = {key: self._known[key] for key in keys if key in self._known}
             for key in results:

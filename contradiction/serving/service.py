@@ -149,7 +149,6 @@ class Service:
             InputError: the input is not usable, or the request asks for more than it may.
             ServiceError: it cannot be answered.
         """
-        ticket.check()
         with serving(ticket):
             return call()
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from helpers.chats import chat as messages
 from helpers.processes import free_port, wait_for
-from serving import CHATS, ROOT, call_tool, with_tools
+from serving import CHATS, ROOT, with_tools
 
-from contradiction import ContradictionDetector
 from contradiction.serving.service import ENDPOINTS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
@@ -39,20 +38,6 @@ def test_the_public_functions_are_mcp_tools(url):
     assert set(tools) == set(ENDPOINTS)
     assert all(tool.description and tool.outputSchema for tool in tools.values())
     assert tools["scan"].inputSchema["required"] == ["messages"]
-    refused = call_tool(url, "judge", messages=[{"role": "<b>", "content": "你好"}])
-    assert refused.isError and "messages[0]: role '<b>'" in refused.content[0].text
-
-
-def test_candidates_and_facts_are_judged_as_the_library_does(client, model):
-    detector = ContradictionDetector.from_pretrained(model)
-    chat = messages(*CHATS[0][:3])
-    replies = [chat[3] for chat in CHATS[:3]]
-    ranked = client.predict(chat, replies, api_name="/rerank")["ranked"]
-    assert [candidate["index"] for candidate in ranked] == [
-        candidate.index for candidate in detector.rerank(chat, replies)
-    ]
-    checked = client.predict(["我没有养宠物"], "我家的猫叫橘子", api_name="/check")
-    assert checked["scores"] == pytest.approx(detector.check(["我没有养宠物"], "我家的猫叫橘子").scores, abs=1e-5)
 
 
 @pytest.mark.parametrize(

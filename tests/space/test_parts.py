@@ -4,10 +4,7 @@ import asyncio
 import gzip
 import json
 import re
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 
 import pyarrow
 import pytest
@@ -220,40 +217,6 @@ def test_a_file_in_another_encoding_gets_advice_for_the_page(part, service, tmp_
     assert re.sub(r" \(from byte \d+ on\)", "", said).count(advice) == 1 and "--encoding" not in said
 
 
-class Slow(str):
-    """A visitor's address that takes so long to look up that two clicks overlap."""
-
-    def __hash__(self):
-        time.sleep(0.05)
-        return super().__hash__()
-
-
-def test_two_simultaneous_clicks_start_one_run(part, service, kept, tmp_path):
-    import gradio
-    from starlette.requests import Request
-
-    path = tmp_path / "chats.jsonl"
-    path.write_text(kept, encoding="utf-8")
-    with gradio.Blocks() as page:
-        part("batch").draw({"random": service}, str, page)
-    [run] = [function.fn for function in page.fns.values() if function.name == "run"]
-    scope = {"type": "http", "headers": [], "client": (Slow("192.0.2.1"), 1)}
-
-    together = Barrier(2)
-
-    def click():
-        return [rows for _, rows, *_ in run(str(path), "random", None, None, gradio.Request(Request(scope)))]
-
-    def click_together(_):
-        together.wait(60)
-        return click()
-
-    with ThreadPoolExecutor(2) as pool:
-        refused, judged_ = sorted(pool.map(click_together, range(2)), key=lambda tables: isinstance(tables[0], list))
-    assert refused == [gradio.skip()] and len(judged_[-1]) == 8
-    assert click() == judged_, "the next run begins when this one has ended"
-
-
 def test_a_file_with_too_many_chats_is_judged_partly_with_a_notice(part, service, tmp_path, monkeypatch):
     path, chat = tmp_path / "chats.jsonl", json.dumps(messages("你好", "你好"))
     monkeypatch.setattr(part("batch"), "CHATS", 20)
@@ -331,16 +294,16 @@ def test_a_file_damaged_further_on_keeps_the_verdicts_before(part, service, tmp_
     assert len(Path(out).read_text(encoding="utf-8").splitlines()) == 3
 
 
-def test_a_deleted_file_is_reported_in_the_language_of_the_visitor(part, service, tmp_path):
-    with pytest.raises(InputError, match="choose it again") as error:
-        judged(part, service, tmp_path / "gone.jsonl")
-    assert "重新选择" in part("locales").in_words(str(error.value), part("locales").CHINESE)
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"PK\x03\x04" * 10, b"x" * 5_000_001])
-def test_a_file_without_chats_is_rejected_with_a_reason(part, service, tmp_path, content):
-    with pytest.raises(InputError):
-        judged(part, service, tmp_path / "chats.parquet", content)
+@pytest.mark.parametrize(
+    ("content", "message", "chinese"),
+    [(None, "choose it again", "重新选择"), (b"x" * 5_000_001, "larger than 5 MB", "文件超过 5 MB")],
+)
+def test_a_deleted_or_large_file_is_reported_in_the_language_of_the_visitor(
+    part, service, tmp_path, content, message, chinese
+):
+    with pytest.raises(InputError, match=message) as error:
+        judged(part, service, tmp_path / "chats.jsonl", content)
+    assert chinese in part("locales").in_words(str(error.value), part("locales").CHINESE)
 
 
 def test_replies_read_in_part_are_counted_apart_and_the_settings_of_the_visitor_count(part, service, tmp_path):
