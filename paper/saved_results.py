@@ -128,15 +128,13 @@ def _check_complete(result: Mapping[str, Any]) -> None:
         raise InputError(f"name {name!r}: an evaluation needs the name of its detector")
     if config not in (*CONFIGS, *CHECKLISTS) or split not in SPLITS:
         raise InputError(f"{name}: there is no {split!r} split of a config {config!r}")
-    results.check_numbers(name, result)
+    results.check_values(name, result)
     if not result["ids"]:
         raise InputError(f"{name}: has no rows")
-    if result.get("probabilities") is not None:
-        results.check_probabilities(name, result)
     if argmax := result.get("argmax"):
         if not isinstance(argmax, Mapping):
             raise InputError(f"{name}: argmax is {argmax!r}; it must be an object with metrics and predictions")
-        results.check_numbers(f"{name}: argmax", {**result, "predictions": argmax.get("predictions")})
+        results.check_values(f"{name}: argmax", {**result, "predictions": argmax.get("predictions")})
     if not record.is_record(result.get("run") or {}):
         raise InputError(f"{name}: run is not the record of a training")
     metrics = measure(config, result["references"], result["predictions"], bootstrap=0)

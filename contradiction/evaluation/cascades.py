@@ -30,14 +30,12 @@ class Step:
     """A cascade that sends some share of the replies to its judge.
 
     Attributes:
-        share: the share of the rows that go to the judge.
-        low, high: the lowest and the highest probability of a contradiction at which the detector is unsure.
+        share: of the rows that go to the judge.
+        low, high: the probabilities of a contradiction between which the detector is unsure.
         macro_f1: task -> macro-F1 and the ends of its 95 % bootstrap interval, over the rows that both parts read.
         unanswered: about how many rows the judge is asked without a usable answer.
         unchecked: how many other rows are not read completely by the part that they go to.
-        tokens: the tokens that the judge reads and writes for 1,000 rows; 0 for a judge on this machine.
-        seconds: the time of its answers for 1,000 rows, one after the other; None where it is not known.
-        cost: the cost of 1,000 rows; None without prices.
+        tokens, seconds, cost: of the judge for 1,000 rows, its answers one after the other; None where not known.
     """
 
     share: float
@@ -80,14 +78,17 @@ def curve(
     contradiction = [merge(task, row.scores)[CONTRADICTION] for row in classified[0]]
     doubt = np.abs(_log_odds(contradiction) - _log_odds(detector.rule.threshold))
     references = np.array(rows["label"])
-    # For each part, task -> its decision on each row as a class id.
-    decided: list[dict[str, np.ndarray]] = []
-    for of_part in classified:
-        ids = {"2-class": np.array([LABELS["2-class"].index(merge_label(row.label)) for row in of_part])}
-        if task == "4-class":
-            ids["4-class"] = np.array([LABELS["4-class"].index(row.label) for row in of_part])
-        decided.append(ids)
     truth = {"2-class": np.array([merge_id(task, label) for label in references]), task: references}
+    # For each part, task -> its decision on each row as a class id.
+    decided = [
+        {
+            name: np.array(
+                [LABELS[name].index(merge_label(row.label) if name == "2-class" else row.label) for row in of_part]
+            )
+            for name in truth
+        }
+        for of_part in classified
+    ]
     answered = np.array([row.truncation != NO_ANSWER for row in classified[1]])
     was_read = np.array([[row.truncation is None for row in of_part] for of_part in classified])
     scored = was_read.all(axis=0)
@@ -103,7 +104,7 @@ def curve(
         in_doubt[order[:count]] = True
         scores = {
             name: _score(truth[name][scored], np.where(in_doubt, decided[1][name], decided[0][name])[scored], name)
-            for name in decided[0]
+            for name in truth
         }
         low, high = _bounds(doubt[order], count, detector.rule.threshold)
         tokens, seconds, cost = _spent(usage, count / len(rows), len(rows))

@@ -28,9 +28,7 @@ class Calibrated:
 
     Attributes:
         before, rule: the previous rule of the detector, and the fitted one.
-        chats: the number of chats that could be judged.
-        contradictions: the number of contradictions among them.
-        unjudged: the number of chats that could not be judged.
+        chats, contradictions, unjudged: how many chats could be judged, were contradictions, could not be judged.
         truth: whether each chat that could be judged is a contradiction, shape (chats,).
         called_before: whether the previous rule calls it one.
         called_held_out: the same of rules that were each fitted to four fifths of the chats, for the other fifth. Chats

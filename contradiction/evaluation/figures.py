@@ -101,12 +101,11 @@ class Outcome:
 
     Attributes:
         setting: the threshold as an operator sets it.
-        prior: the fraction of contradictions among the replies; None for that of the data.
-        fraction: the same as a number.
-        threshold: the setting as a number, on the scale of the corrected probabilities; None where no threshold reaches
-            the precision on validation.
-        hits, contradictions: the number of contradictions that are found, and of all contradictions.
-        alarms, others: the number of other replies that are called a contradiction, and of all other replies.
+        prior: the fraction of contradictions among the replies; None for that of the data, which is in ``fraction``.
+        threshold: the setting on the scale of the corrected probabilities; None where no threshold reaches the
+            precision on validation.
+        hits, contradictions: how many contradictions are called one, and how many there are.
+        alarms, others: the same of the other replies.
     """
 
     setting: str

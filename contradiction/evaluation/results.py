@@ -137,19 +137,16 @@ def check(path: str | Path, result: Mapping[str, Any]) -> None:
     """Raises InputError for a file without an evaluation, or with a damaged evaluation."""
     if result.get("kind", DETECTOR) not in KINDS:
         raise InputError(f"{path}: holds results of the kind {result['kind']!r}, which cannot be saved")
-    if missing := [key for key in KEYS if key not in result]:
+    metrics = result.get("metrics") if isinstance(result.get("metrics"), Mapping) else {}
+    if missing := [key for key in KEYS if key not in result] + [key for key in METRIC_KEYS if key not in metrics]:
         raise InputError(
             f"{path}: not an evaluation, it has no {', '.join(missing)}; `cdconv evaluate MODEL --json FILE` writes one"
         )
-    metrics = result["metrics"]
-    if lacking := [key for key in METRIC_KEYS if not isinstance(metrics, Mapping) or key not in metrics]:
-        raise InputError(f"{path}: metrics has no {', '.join(lacking)}; the file was changed")
     for key in ("ids", "references", "predictions"):
-        check_list(path, result, key)
+        _check_list(path, result, key)
 
 
-def check_list(path: str | Path, result: Mapping[str, Any], key: str) -> None:
-    """Raises InputError unless an evaluation has a value of this key for each row."""
+def _check_list(path: str | Path, result: Mapping[str, Any], key: str) -> None:
     values, rows = result[key], result["ids"]
     if not isinstance(values, list) or not isinstance(rows, list) or len(values) != len(rows):
         raise InputError(f"{path}: {key} must be a list with one value for each id; the file was changed")
@@ -170,24 +167,20 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
         )
     if "probabilities" not in evaluation:
         raise InputError(f"{path}: has no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
-    check_numbers(path, evaluation)
-    check_probabilities(path, evaluation)
+    check_values(path, evaluation)
     return evaluation
 
 
-def check_numbers(place: str | Path, evaluation: Mapping[str, Any]) -> None:
-    """Raises InputError unless ids and labels of an evaluation are whole numbers in their range."""
+def check_values(place: str | Path, evaluation: Mapping[str, Any]) -> None:
+    """Raises InputError unless ids, labels and probabilities of an evaluation are numbers in their range."""
     labels = len(LABELS[task_of(evaluation["config"])])
     for key, end in {"ids": 2**31, "references": labels, "predictions": labels}.items():  # saved ids have 32 bits
-        check_list(place, evaluation, key)
+        _check_list(place, evaluation, key)
         if wrong := [value for value in evaluation[key] if type(value) is not int or not 0 <= value < end]:
             raise InputError(f"{place}: {key} has {wrong[0]!r}, which is not a whole number below {end}")
-
-
-def check_probabilities(place: str | Path, evaluation: Mapping[str, Any]) -> None:
-    """Raises InputError unless an evaluation has a probability of each label for each row."""
-    labels = len(LABELS[task_of(evaluation["config"])])
-    check_list(place, evaluation, "probabilities")
+    if evaluation.get("probabilities") is None:
+        return
+    _check_list(place, evaluation, "probabilities")
     for row in evaluation["probabilities"]:
         are_numbers = isinstance(row, list) and all(isinstance(value, int | float) for value in row)
         if not are_numbers or len(row) != labels or not all(0 <= value <= 1 for value in row):  # NaN is not
