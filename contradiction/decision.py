@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -39,15 +39,8 @@ def precision_at(prior: float, recall: "ArrayLike", false_alarms: "ArrayLike") -
     return np.divide(hits, alarms, out=np.full(hits.shape, np.nan), where=alarms > 0)
 
 
-@dataclass(frozen=True)
-class Point:
-    """Recall and false alarms of a threshold on the validation split.
-
-    Attributes:
-        threshold: replies with at least this probability count as contradictions.
-        recall: the fraction of contradictions that are found.
-        false_alarms: the fraction of other replies that count as contradictions.
-    """
+class Point(NamedTuple):
+    """Recall and false alarms on the validation split, if replies with at least a probability are contradictions."""
 
     threshold: float
     recall: float
@@ -60,15 +53,11 @@ class Point:
 
 
 def decide(scores: Mapping[str, float], threshold: float, contradictions: Sequence[str]) -> str:
-    """The label of a reply.
+    """The label of a reply from the probability of every label.
 
-    The reply is a contradiction if the probabilities of the contradictions together reach the threshold. Its label is
-    then the most probable contradiction, and otherwise the most probable of the other labels.
-
-    Args:
-        scores: the probability of every label.
-        threshold: a probability.
-        contradictions: the labels that count as contradictions; empty for labels that name none.
+    The reply is a contradiction if the probabilities of ``contradictions`` together reach the threshold. Its label is
+    then the most probable contradiction, and otherwise the most probable of the other labels. Labels of a task without
+    contradictions have none.
     """
     called = contradictions and sum(scores[name] for name in contradictions) >= threshold
     names = contradictions if called else [name for name in scores if name not in contradictions] or list(scores)
@@ -131,7 +120,20 @@ class Rule:
         Raises:
             InputError: the rule is damaged; the message begins with ``where``.
         """
-        return cls._parse(config[KEY], where) if config.get(KEY) is not None else None
+        from pydantic import TypeAdapter
+
+        if config.get(KEY) is None:
+            return None
+        try:
+            rule = TypeAdapter(cls).validate_python(config[KEY])
+            points = [value for point in rule.curve for value in point]
+            numbers = (rule.temperature, rule.threshold, rule.opening, *rule.biases.values(), *points)
+            has_prior = rule.prior is None or 0 < rule.prior < 1
+            if not (all(map(math.isfinite, numbers)) and rule.temperature > 0 and has_prior):
+                raise ValueError
+        except (TypeError, ValueError):  # a ValidationError of pydantic is a ValueError
+            raise InputError(f"{where}: holds no decision rule; `cdconv calibrate` writes one") from None
+        return rule
 
     @classmethod
     def load(cls, file: Path) -> "Rule":
@@ -145,25 +147,7 @@ class Rule:
 
     def save(self, file: Path) -> None:
         """Writes the rule into a JSON file of a model folder, beside the other contents of the file."""
-        curve = [[point.threshold, point.recall, point.false_alarms] for point in self.curve]
-        write_json(file, read_json(file) | {KEY: {**asdict(self), "curve": curve}})
-
-    @classmethod
-    def _parse(cls, values: Any, where: str | Path) -> Self:
-        from pydantic import TypeAdapter
-
-        try:
-            names = ("threshold", "recall", "false_alarms")
-            curve = [dict(zip(names, point, strict=True)) for point in values["curve"]]
-            rule = TypeAdapter(cls).validate_python({**values, "curve": curve})
-            points = [value for point in rule.curve for value in asdict(point).values()]
-            numbers = (rule.temperature, rule.threshold, rule.opening, *rule.biases.values(), *points)
-            has_prior = rule.prior is None or 0 < rule.prior < 1
-            if not (all(map(math.isfinite, numbers)) and rule.temperature > 0 and has_prior):
-                raise ValueError
-        except (TypeError, KeyError, ValueError):  # a ValidationError of pydantic is a ValueError
-            raise InputError(f"{where}: holds no decision rule; `cdconv calibrate` writes one") from None
-        return rule
+        write_json(file, read_json(file) | {KEY: asdict(self)})
 
 
 NO_RULE = Rule()  # for a model without a rule: the most probable label, not calibrated

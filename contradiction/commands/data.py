@@ -1,6 +1,7 @@
 """``cdconv data`` and ``cdconv corpora``: build data repos, and show what is in them and which corpora there are."""
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from contradiction.errors import InputError
 
 if TYPE_CHECKING:
     from contradiction.data.build import Source
-    from contradiction.data.corpora.corpus import Config, Corpus
+    from contradiction.data.corpora.corpus import Corpus
 
 app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_is_help=True)
 
@@ -171,7 +172,7 @@ def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
     typer.echo("\n".join(f"{label:12}{text}" for label, text in facts))
     if corpus.description:
         typer.echo(f"\n{corpus.description}\n")
-    local = {(config.name, split) for config, split in _splits_here(corpus, folder)}
+    local = _splits_here(corpus, folder)
     files = [
         (config.name, config.shape, split, " or ".join(patterns), "yes" if (config.name, split) in local else "no")
         for config in corpus.configs
@@ -211,17 +212,15 @@ def _licence(corpus: "Corpus") -> str:
 
 def _local(corpus: "Corpus", folder: Path | None) -> str:
     """The splits of the local copy; a split that only some of its configs have is marked."""
-    from collections import Counter
-
     here = Counter(split for _, split in _splits_here(corpus, folder))
     there = Counter(split for config in corpus.configs for split in config.files)
     return ", ".join(split + PARTIAL * (count < there[split]) for split, count in here.items()) or "no"
 
 
-def _splits_here(corpus: "Corpus", folder: Path | None) -> list[tuple["Config", str]]:
+def _splits_here(corpus: "Corpus", folder: Path | None) -> list[tuple[str, str]]:
     """The configs and splits of the local copy; empty where there is none."""
     from contradiction.data.corpora import local_copy
     from contradiction.data.corpora.corpus import local_splits
 
     place = local_copy(corpus, folder)
-    return local_splits(corpus, place) if place else []
+    return [(config.name, split) for config, split in local_splits(corpus, place)] if place else []

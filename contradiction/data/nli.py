@@ -52,21 +52,18 @@ def read(corpus: str | Path, split: str = "train", notes: Counter[str] | None = 
     """Reads a corpus from a file or a data repo.
 
     Args:
-        corpus: a file of OCNLI or CMNLI (JSON lines), a JSON list, XNLI (tab-separated with a header: the dev and test
-            files of XNLI-1.0, whose rows in languages other than Chinese are left out, and the training files of
-            XNLI-MT), CNLI (tab-separated without a header), or pairs of DECODE (JSON lines); the name of a corpus of
-            pairs that ``cdconv corpora`` finds here; or a data repo, by its Hub id or folder, as ``ID``, ``ID:CONFIG``
-            or ``ID:CONFIG:SPLIT``: for instance ``clue/clue:ocnli``, ``clue/clue:cmnli`` or ``facebook/xnli:zh``.
+        corpus: a file of OCNLI, CMNLI, XNLI, CNLI or pairs of DECODE; the name of a corpus of pairs that ``cdconv
+            corpora`` finds here; or a data repo, by its Hub id or folder, as ``ID``, ``ID:CONFIG`` or
+            ``ID:CONFIG:SPLIT``: for instance ``clue/clue:ocnli``, ``clue/clue:cmnli`` or ``facebook/xnli:zh``.
         split: of a data repo or a corpus by name, where the corpus does not name one.
         notes: counts how damaged lines were handled.
 
     Returns:
-        Premise, hypothesis and label name of each row; rows without a label (``-``, or -1 or null in a data repo) are
-        left out.
+        Premise, hypothesis and label name of each row in Chinese, or of DECODE; rows without a label (``-``, or -1 or
+        null in a data repo) are left out.
 
     Raises:
-        InputError: there is no such file or repo, a row is not in one of these formats, or none is Chinese; the message
-            names the place.
+        InputError: there is no such file or repo, or a row is not in one of these formats; the message names the place.
     """
     pairs = _read(corpus, split, Counter() if notes is None else notes)
     return [(premise, hypothesis, label) for premise, hypothesis, label in pairs if label is not None]

@@ -37,32 +37,30 @@ def evaluate(
 ) -> dict[str, Any]:
     """Judges rows, and scores the verdicts with the metric.
 
+    Labels of two tasks are compared as contradiction or not. Rows that the detector cannot judge are left out.
+
     Args:
         detector: the detector, with the settings that it decides by; None for the baselines alone.
-        data: what :func:`contradiction.evaluation.sets.load` reads: the folder or Hub id of a data repo, the name of a
-            corpus, a file of labelled chats, a ``Dataset``, several by split, or a list of rows.
+        data: a data repo, a corpus, a file of labelled chats or rows; see :func:`contradiction.evaluation.sets.load`.
         config: a config of it; by default that of the rows or of the detector's training.
         split: a split; by default test, or what ``load`` says.
         limit: about how many rows are judged; rows of one source stay together. By default all.
         copy: the local copy of a corpus; by default in ``$CDCONV_CORPORA``.
-        baselines: whether baselines are scored too, see :func:`contradiction.evaluation.judging.baselines`.
         speakers: the names of speakers in a file of labelled chats.
+        baselines: whether :func:`contradiction.evaluation.judging.baselines` are scored too.
         on_start: called with the number of rows.
         on_batch: called with the number of rows, or windows of chats, done after each forward pass.
 
-    Labels of two tasks are compared as contradiction or not. Rows that the detector cannot judge are left out.
-
     Returns:
         ``name``, ``kind``, ``config``, ``split``, ``data`` (a digest of the rows), ``data_name``, ``as_chats`` (whether
-        rows were judged as chats of any length);
-        ``metrics``: see :func:`score`; ``task``: the labels that they are about; ``unjudged``: the rows left out;
-        ``parts``: column -> value -> metrics without intervals; ``baselines``: name -> metrics;
+        rows were judged as chats of any length), ``task`` (the labels that are compared); ``metrics``: see
+        :func:`score`; ``parts``: column -> value -> metrics without intervals; ``baselines``: name -> metrics;
         ``ids``, ``references``, ``predictions`` (class ids of the task), and where there are any ``probabilities`` (of
         each label) and ``evidence`` (the named messages), one for each judged row;
         ``argmax``: predictions and metrics of the most probable labels, where these differ and are known;
         ``columns``, ``rule``, ``threshold`` (the probability from which a reply is called a contradiction),
-        ``truncated`` (rows), ``run`` (the record of the training), ``leakage`` in words or None, and for a language
-        model ``usage``, its requests and their cost.
+        ``unjudged`` and ``truncated`` (numbers of rows), ``run`` (the record of the training), ``leakage`` in words or
+        None, and for a language model ``usage``, its requests and their cost.
 
     Raises:
         InputError: the data cannot be read, its labels cannot be compared with those of the detector, it lacks a column

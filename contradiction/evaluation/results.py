@@ -1,14 +1,11 @@
-"""The saved results: the evaluations of detectors and baselines in a folder.
-
-A folder of saved results has three kinds of files, in all of which a name identifies one run:
+"""The saved results: the evaluations of detectors and baselines in a folder, in which a name identifies one run.
 
 - ``metrics.csv`` has a row for each evaluation: its description, and every score with its 95 % interval.
 - ``runs.jsonl`` has a line for each detector: its name and the record of its training.
 - ``predictions/<config>.<split>.parquet`` has a row for each run and data row: id, reference, prediction, argmax (the
   most probable label, without the decision rule), and the probability of each label, rounded to four digits.
 
-``python -m paper.results FILE`` writes these files. JSON files that ``cdconv evaluate --json`` wrote may lie beside
-them, or alone.
+``python -m paper.results FILE`` writes these files. JSON files of ``cdconv evaluate --json`` may lie beside them.
 """
 
 import csv

@@ -57,9 +57,7 @@ class EvalSet:
     """Labelled rows of one config and split.
 
     Attributes:
-        config, split: their names.
         task: the key of ``LABELS`` with their labels.
-        rows: the rows.
         data: a digest of the rows; tables compare evaluations of equal rows alone.
         data_name: the name of the data set; None where it is not known.
         as_chats: whether a row is judged as a chat of any length, as verdicts are, and not as two turns or texts.
@@ -110,15 +108,15 @@ def load(
         source: the folder or the Hub id of a data repo, the name of a corpus, the folder of a corpus that has its name,
             a file of labelled chats, or rows in memory: a ``Dataset``, several by split, or a list of ``Row`` or of
             dicts as in a file of labelled chats.
-        config: a config of it. By default that of the class labels of a ``Dataset``, ``own_config`` of a data repo, and
-            the first one of a corpus with the labels of the detector, or else with those of any task.
-        split: the split. By default test; all chats of a file; of a corpus the first of test, validation and the others
-            that has labels.
+        config: by default that of the class labels of a ``Dataset``, ``own_config`` of a data repo, and of a corpus the
+            first one with the labels of ``task``, or else with those of any task.
+        split: by default test; all chats of a file; of a corpus the first of test, validation and the others that has
+            labels.
         own_config: the config that the detector was trained on.
         task: the task of the detector.
         columns: the columns that the detector reads.
         limit: about how many rows are read; rows of one source stay together.
-        copy: the local copy of a corpus: its folder or one of its files.
+        copy: the local copy of a corpus: its folder or one of its files; by default in ``$CDCONV_CORPORA``.
         speakers: the names of speakers in a file of labelled chats.
 
     Raises:
@@ -243,8 +241,10 @@ def _of_corpus(
             break
     else:
         raise InputError(f"{place}: no row of {', '.join(splits)} has a label")
+    parts = [key for key, kind in chosen.extra.items() if kind == "string" and key not in ("batch", *crossed.CLAUSES)]
     if batches := crossed.batches(place) if place in crossed.FOLDERS.values() else None:
         rows = [replace(row, extra={"style": batches[row.extra["batch"]].style, **row.extra}) for row in rows]
+        parts = ["style", *parts]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in find_files(chosen, name, place)))
 
     def leak(run: Mapping[str, Any]) -> str | None:
@@ -253,13 +253,9 @@ def _of_corpus(
     return EvalSet(
         chosen.name if corpus.bundled else f"{corpus.name}, {chosen.name}", name, str(tasks[chosen.name]),
         [rows[number] for number in spread(rows, limit)], digest.hexdigest()[:16], corpus.title,
-        as_chats=chosen.shape != PAIRS, parts=[*(["style"] if batches else []), *_part_columns(chosen)],
+        as_chats=chosen.shape != PAIRS, parts=parts,
         train=lambda: _training_rows(corpus, chosen, place, name), leak=leak,
     )  # fmt: skip
-
-
-def _part_columns(config: Config) -> list[str]:
-    return [name for name, kind in config.extra.items() if kind == "string" and name not in ("batch", *crossed.CLAUSES)]
 
 
 def _training_rows(corpus: Corpus, config: Config, place: Path, split: str) -> list[Row]:

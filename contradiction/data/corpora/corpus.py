@@ -27,10 +27,7 @@ class Row:
     Attributes:
         id: unique within its config and split; the rows of CDConv have numbers.
         label: one of the labels of the config; None where it is not published.
-        premise: the premise of a pair.
-        hypothesis: the hypothesis of a pair.
         messages: the role and content of each message of a chat before the reply.
-        reply: the judged reply of a chat.
         evidence: the indices of the messages that the reply contradicts; None where they are not marked.
         source: the id of the premise, conversation or item that the row was made from; rows of one source belong
             together.
@@ -122,9 +119,7 @@ class Corpus:
     """A published corpus.
 
     Attributes:
-        name: the name on the command line.
-        title: the name in cards and tables.
-        languages: language codes, such as ``zh``.
+        name, title: the name on the command line, and in cards and tables.
         license: an identifier of the Hub, such as ``cc-by-nc-4.0``; ``unknown`` where the authors do not state one.
         homepage: where to get the full corpus: an address, or ``Hub: ID``.
         citation: authors, title and year of the paper.
@@ -159,13 +154,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Split:
-    """The rows of one split, and how they were read.
-
-    Attributes:
-        rows: the rows, in the order of the files.
-        notes: how often each note was made.
-        changed: the names of files whose checksum is not the known one.
-    """
+    """The rows of one split, how often each note was made, and the files whose checksum is not the known one."""
 
     rows: list[Row]
     notes: Counter[str]

@@ -89,10 +89,8 @@ class Quadruple(Item):
     """Two chats and two replies, each reply consistent in one chat and contradicting the other.
 
     Attributes:
-        a: the chat in which ``reply_a`` is consistent.
-        b: the chat in which ``reply_b`` is consistent; as long as ``a``.
-        reply_a: contradicts ``b``.
-        reply_b: contradicts ``a``.
+        a, b: the chats in which ``reply_a`` and ``reply_b`` are consistent; they are equally long.
+        reply_a, reply_b: contradict ``b`` and ``a``.
         evidence: index of the message in which the chats differ and which is contradicted.
         inference: whether a reader needs knowledge or arithmetic; None if the author did not say.
         clauses: the clauses that contradict each other, if the author marked them: ``evidence_a``, ``evidence_b``,
