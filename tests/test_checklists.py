@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from datasets import load_dataset
-from helpers.data_repo import contents
+from helpers.data_repo import contents, write
 
 from contradiction import cdconv
 from contradiction.conversation import read_turns
@@ -78,45 +78,24 @@ def texts_of(row):
     return [message["content"] for message in row["messages"]]
 
 
-def first_turns(ids, lines):
-    """First turn -> the bots that have it in a test split."""
-    turns = {}
-    for number in ids:
-        line = lines[number - 1]
-        turns.setdefault((line["u1"], line["b1"]), set()).add(line["model"])
-    return turns
-
-
-# --- turns added ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("config", A2T)
-def test_every_test_row_occurs_five_times_with_unchanged_turns_and_label(config, rows, tests, lines):
+def test_every_test_row_occurs_five_times_and_each_time_with_one_more_turn_of_other_conversations(
+    config, rows, tests, lines
+):
+    bots = {}  # first turn -> the bots that have it in the test split
+    for line in (lines[number - 1] for number in tests[config]):
+        bots.setdefault((line["u1"], line["b1"]), set()).add(line["model"])
     assert [(row["id"], row["inserted"]) for row in rows[config]] == [
         (id_, n) for id_ in tests[config] for n in range(1, 6)
     ]
     for row in rows[config]:
         line, texts = lines[row["id"] - 1], row["texts"]
-        assert texts[:2] + texts[-2:] == [line[column] for column in ("u1", "b1", "u2", "b2")]
-        assert row["label"] == line["label"]
-        assert len(texts) == 4 + 2 * row["inserted"]
-
-
-@pytest.mark.parametrize("config", A2T)
-def test_inserted_turns_are_first_turns_of_other_conversations_with_the_same_bot(config, rows, tests, lines):
-    known = first_turns(tests[config], lines)
-    for row in rows[config]:
-        line, texts = lines[row["id"] - 1], row["texts"]
+        own = [line[column] for column in ("u1", "b1", "u2", "b2")]
+        assert texts[:2] + texts[-2:] == own and row["label"] == line["label"]
+        assert len(texts) == 4 + 2 * row["inserted"] and {*own}.isdisjoint(texts[2:-2])
         inserted = list(zip(texts[2:-2:2], texts[3:-2:2], strict=True))
-        assert all(line["model"] in known[turn] for turn in inserted)
-        users = [user for user, _ in inserted]
-        assert len({*users, line["u1"]}) == row["inserted"] + 1
-        own = {line[column] for column in ("u1", "b1", "u2", "b2")}
-        assert own.isdisjoint(texts[2:-2])
-
-
-@pytest.mark.parametrize("config", A2T)
-def test_a_row_with_more_turns_extends_the_row_with_fewer(config, rows):
+        assert all(line["model"] in bots[turn] for turn in inserted)
+        assert len({line["u1"], *(user for user, _ in inserted)}) == row["inserted"] + 1
     for before, after in pairwise(rows[config]):
         if before["id"] == after["id"]:
             assert after["texts"][: 2 + 2 * before["inserted"]] == before["texts"][:-2]
@@ -135,30 +114,16 @@ def test_evidence_is_the_message_that_is_contradicted(config, rows, lines):
     assert counts[1, "u1"] > 0 < counts[1, "b1"]
 
 
-# --- the first turn removed --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("config", RCT)
-def test_a_history_row_without_its_first_turn_contradicts_nothing(config, rows, tests, lines):
+def test_a_history_row_without_its_first_turn_or_with_another_one_contradicts_nothing(config, rows, tests, lines):
     ids = [number for number in tests[config] if lines[number - 1]["label"] != ROLE]
     assert [(row["id"], row["form"]) for row in rows[config]] == [(id_, form) for id_ in ids for form in (0, 1)]
+    added = {row["id"]: row["texts"][2:4] for row in rows[config.replace("rct", "a2t")] if row["inserted"] == 1}
     for row in rows[config]:
         line = lines[row["id"] - 1]
         assert row["origin"] == line["label"]
         assert row["label"] == {NONE: NONE, INTRA: INTRA, HISTORY: NONE}[line["label"]]
-        assert row["texts"][-2:] == [line["u2"], line["b2"]]
-        assert len(row["messages"]) == (2 if row["form"] == 0 else 4)
-
-
-@pytest.mark.parametrize("config", RCT)
-def test_the_replacement_turn_is_the_first_of_those_inserted(config, rows):
-    added = {row["id"]: row["texts"][2:4] for row in rows[config.replace("rct", "a2t")] if row["inserted"] == 1}
-    replaced = [row for row in rows[config] if row["form"] == 1]
-    assert replaced
-    assert all(row["texts"][:2] == added[row["id"]] for row in replaced)
-
-
-# --- as published ---------------------------------------------------------------------------------------------------
+        assert row["texts"] == [*(added[row["id"]] if row["form"] else []), line["u2"], line["b2"]]
 
 
 def test_the_checklists_of_the_release_are_pinned(release):
@@ -188,10 +153,8 @@ def test_the_command_builds_the_same_bytes_in_another_process(repo, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class")
-def test_too_few_conversations_are_rejected_with_a_reason_and_nothing_is_left(tmp_path):
-    sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
-    source = tmp_path / "small.txt"
-    source.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in sample[:60]), encoding="utf-8")
+def test_too_few_conversations_are_rejected_with_a_reason_and_nothing_is_left(lines, tmp_path):
+    source = write(tmp_path / "small.txt", lines[:60])
     raw_source = build.find(str(source))
     with pytest.raises(InputError, match=r"the test split has \d other conversations with .* checklists need 5"):
         build.build(raw_source, tmp_path / "cdconv", with_checklists=True)

@@ -162,12 +162,6 @@ def test_rows_with_the_same_id_are_numbered(tmp_path):
     assert [(row.id, row.source) for row in claims] == [("1___9--0", "1___9"), ("1___9--0#2", "1___9")]
 
 
-def test_a_test_set_without_labels_is_read(tmp_path):
-    write_jsonl(tmp_path / "test.json", [{key: value for key, value in OCNLI[0].items() if key != "label"}])
-    (row,) = read_split(corpora.find("ocnli"), tmp_path, None, "test").rows
-    assert (row.label, row.premise, row.source) == (None, "甲", "lit_1")
-
-
 def test_a_new_corpus_needs_one_file_only(run, tmp_path, monkeypatch):
     page = Path(__file__).resolve().parents[1] / "docs" / "extending.md"
     code = next(

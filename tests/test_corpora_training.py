@@ -131,14 +131,9 @@ def test_a_whole_chat_holds_the_speakers_and_all_messages(repos):
 
 def choice(fraction=1.0):
     return Recipe.of(
-        name="c",
-        config="chat-response",
-        view="chat",
-        choice=True,
-        checkpoint="last",
-        scratch=TINY,
+        name="c", config="chat-response", view="chat", choice=True, checkpoint="last", scratch=TINY,
         train_fraction=fraction,
-    )
+    )  # fmt: skip
 
 
 def test_the_choice_loss_is_the_cross_entropy_over_the_replies_of_each_chat():

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import subprocess
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -82,47 +81,34 @@ def sample(sample_repo, tmp_path_factory):
     return {"versions": versions, "script": script, "folder": folder, "error": error}
 
 
-@pytest.fixture(scope="module")
-def current(tmp_path_factory):
-    """What the current `datasets` reads, in the form that SCRIPT prints. Each config is read once."""
-
-    @cache
-    def read(repo, config):
-        return {
-            split: {
-                "config": side.config_name,
-                "types": {name: getattr(kind, "names", kind.dtype) for name, kind in side.features.items()},
-                "rows": side.to_list(),
-            }
-            for split, side in load_dataset(str(repo), config, cache_dir=str(tmp_path_factory.mktemp("cache"))).items()
+def described(found):
+    """Splits in the form that SCRIPT prints."""
+    return {
+        split: {
+            "config": side.config_name,
+            "types": {name: getattr(kind, "names", kind.dtype) for name, kind in side.features.items()},
+            "rows": side.to_list(),
         }
-
-    return read
+        for split, side in found.items()
+    }
 
 
 def test_the_legacy_environment_is_old_and_has_no_torch(sample):
     assert sample["versions"] == {"datasets": "3.6.0", "torch": False}
 
 
-@pytest.mark.parametrize("form", ["script", "folder"])
-@pytest.mark.parametrize("config", CONFIGS)
-def test_datasets_3_reads_the_same_rows_order_and_names_as_the_current_one(config, form, sample, sample_repo, current):
-    expected = current(sample_repo, config)
-    legacy = sample[form][config]
-    assert list(legacy) == ["train", "validation", "test"]
-    for split, side in expected.items():
-        types, rows = legacy[split]["types"], legacy[split]["rows"]
-        assert list(types.items()) == list(side["types"].items())
-        assert rows == side["rows"]
-        assert all(isinstance(types[column], list) for column in NAMED)
-
-
-@pytest.mark.parametrize("form", ["script", "folder"])
-def test_datasets_3_gives_4_class_without_a_name(form, sample):
-    legacy = sample[form][None]
-    assert legacy == sample[form]["4-class"]
-    assert legacy["test"]["types"]["label"] == ["non-contradiction", "intra-sentence", "role-confusion", "history"]
-    assert {side["config"].split("-source")[0] for side in legacy.values()} == {"4-class"}
+@pytest.mark.parametrize("config", [*CONFIGS, None])
+def test_datasets_3_reads_the_same_rows_order_and_names_as_the_current_one(config, sample, sample_repo, tmp_path):
+    expected = described(load_dataset(str(sample_repo), config, cache_dir=str(tmp_path)))
+    assert list(expected) == ["train", "validation", "test"]
+    for form in ("script", "folder"):
+        legacy = sample[form][config]
+        assert list(legacy) == list(expected)
+        for split, side in expected.items():
+            assert list(legacy[split]["types"].items()) == list(side["types"].items())
+            assert legacy[split]["rows"] == side["rows"]
+            assert all(isinstance(side["types"][column], list) for column in NAMED)
+            assert legacy[split]["config"].split("-source")[0] == (config or "4-class")
 
 
 def test_the_loading_script_names_a_bad_row(sample):

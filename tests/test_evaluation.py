@@ -19,7 +19,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.evaluate import score
 from contradiction.evaluation.judging import baselines
-from contradiction.evaluation.sets import load, spread
+from contradiction.evaluation.sets import load
 from contradiction.evaluation.tables import evaluation_notes as notes
 from contradiction.evaluation.tables import evaluation_tables as tables
 from contradiction.io.files import read_json, write_json
@@ -95,15 +95,6 @@ def test_replies_alone_and_after_another_chat_contradict_nothing():
         assert all((not row.messages) if name == "alone" else by_chat[row.context] != row.source for row in rows)
 
 
-def test_the_command_scores_contrast_pairs_by_phenomenon(run, quick_model, tmp_path):
-    code, out, err = run("evaluate", quick_model, "contrast", "--json", tmp_path / "it.json")
-    assert code == 0, err
-    result = read_json(tmp_path / "it.json")
-    assert result["metrics"]["pairs"] == 84 == sum(part["pairs"] for part in result["parts"]["phenomenon"].values())
-    assert "in order" in out and "a coin" in out and "By phenomenon" in out
-    assert f"{100 * result['metrics']['in_order']:.1f} (" in out
-
-
 def test_crossed_chats_are_scored_by_style_and_a_limit_keeps_items_complete(run, random_model, tmp_path):
     for arguments in (["crossed"], ["--config", "crossed"]):
         code, _, err = run("evaluate", random_model("4-class"), *arguments, "--split", "validation", "--limit", 40,
@@ -113,6 +104,11 @@ def test_crossed_chats_are_scored_by_style_and_a_limit_keeps_items_complete(run,
         assert 30 <= result["metrics"]["n"] <= 50 and {"style", "phenomenon"} <= result["parts"].keys()
         assert result["leakage"] is None
         assert result["baselines"]["fewer shared characters"]["pairs"] == result["metrics"]["pairs"]
+    code, out, err = run("evaluate", random_model("4-class"), "contrast", "--json", tmp_path / "it.json")
+    metrics, parts = (read_json(tmp_path / "it.json")[key] for key in ("metrics", "parts"))
+    assert metrics["pairs"] == 84 == sum(part["pairs"] for part in parts["phenomenon"].values())
+    assert "in order" in out and "a coin" in out and "By phenomenon" in out
+    assert f"{100 * metrics['in_order']:.1f} (" in out
 
 
 @pytest.mark.parametrize("where", ["request", "ancestors"])
@@ -177,9 +173,7 @@ def test_the_baselines_of_conversations_read_the_reply_the_context_or_both(run, 
     code, out, err = run("evaluate", "baselines", sample_repo, "--config", "4-class", "--json", tmp_path / "it.json")
     assert code == 0, err
     found = read_json(tmp_path / "it.json")["baselines"]
-    assert list(found) == [
-        f"always {NONE}", "TF-IDF, reply only", "TF-IDF, context only", "TF-IDF, all",
-    ]  # fmt: skip
+    assert list(found) == [f"always {NONE}", "TF-IDF, reply only", "TF-IDF, context only", "TF-IDF, all"]
     assert "TF-IDF, all" in out and found["TF-IDF, all"]["macro_f1"] > found[f"always {NONE}"]["macro_f1"]
 
 
@@ -377,12 +371,6 @@ def test_what_cannot_be_scored_prints_one_clear_line(run, copies, random_model, 
     ):
         code, out, err = run("evaluate", model, *arguments)
         assert (code, out, err.count("\n")) == (2, "", 1) and said in err
-
-
-def test_a_limit_keeps_sources_complete_and_spreads_over_the_split():
-    rows = [Row(f"{name}{n}", NONE, source=name) for name in "abcdef" for n in range(4)]
-    assert [rows[number].source for number in spread(rows, 8)] == ["a"] * 4 + ["f"] * 4
-    assert spread(rows, None) == [*range(24)]
 
 
 def test_one_label_gives_macro_f1_of_that_label_and_a_note():

@@ -216,13 +216,11 @@ def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_mod
     code, out, err = run("adapt", labels, "--model", folder, "--out", fitted)
     assert code == 0 and str(fitted) in out, err
     assert load_rule(folder) == detector.classifier.rule != load_rule(fitted)
-    code, _, err = run("adapt", labels, "--model", folder, "--out", fitted)
-    assert code == 2 and f"{fitted}: exists already" in err
     loaded = ContradictionDetector.from_pretrained(fitted)
     now = np.array([verdict.contradiction for verdict in loaded.batch(chosen)])
     assert before < 0.85 < 0.9 < np.mean(truth == now)
     assert loaded.classifier.rule.prior == pytest.approx(truth.mean(), abs=1e-4) and loaded.classifier.rule.curve
-    assert "threshold before, now" in out and "160, of them 32 contradictions" in out
+    assert "160, of them 32 contradictions" in out
     # Its probabilities are calibrated: they add up to about the number of contradictions.
     assert sum(verdict.probability for verdict in loaded.batch(chosen)) == pytest.approx(truth.sum(), rel=0.25)
 
@@ -369,10 +367,7 @@ def test_a_model_of_few_labels_keeps_the_rule_and_the_licence_of_its_start(label
 def test_without_a_start_few_labels_give_no_rule(label, quick_model, tmp_path):
     recipe = tmp_path / "own.toml"
     recipe.write_text(TINY_RECIPE, encoding="utf-8")
-    out = train(
-        recipe,
-        label("labels.jsonl", quick_model, lambda verdicts: most_probable(verdicts, 0.4), count=80),
-        tmp_path / "own",
-    )
+    labels = label("labels.jsonl", quick_model, lambda verdicts: most_probable(verdicts, 0.4), count=80)
+    out = train(recipe, labels, tmp_path / "own")
     assert load_rule(out).temperature == 1 and not load_rule(out).calibrates
     assert licence_of(record.read(out)) == "other"

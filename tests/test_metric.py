@@ -12,11 +12,7 @@ from evaluate_metric import evaluate_metric
 from evaluate_metric.evaluate_metric import LABELS, MERGE, compare, score
 
 TASKS = sorted(LABELS)
-
-
 FIGURES = ("accuracy", "macro_f1")
-
-
 quick = settings(deadline=None, max_examples=60, database=None)
 
 
@@ -134,12 +130,8 @@ def test_seed_and_level_decide_the_interval() -> None:
     assert interval(seed=3)["macro_f1"] != interval(seed=4)["macro_f1"]
     narrow, wide = interval(confidence_level=0.5), interval(confidence_level=0.99)
     assert wide["macro_f1"][0] < narrow["macro_f1"][0] < narrow["macro_f1"][1] < wide["macro_f1"][1]
-    assert {key: wide[key] for key in wide if key not in FIGURES} == {
-        "confidence_level": 0.99,
-        "resamples": 500,
-        "seed": 0,
-        "stratified": False,
-    }
+    drawn = {"confidence_level": 0.99, "resamples": 500, "seed": 0, "stratified": False}
+    assert {key: wide[key] for key in wide if key not in FIGURES} == drawn
 
 
 def test_comparison_resamples_rows_in_pairs() -> None:
@@ -193,9 +185,6 @@ def test_mcnemar_equals_the_binomial_computed_by_hand() -> None:
     }
 
 
-# One entry adds a figure
-
-
 def balanced_accuracy(counts):
     hits, support = np.diagonal(counts, axis1=-2, axis2=-1), counts.sum(axis=-1)
     return (hits / support).mean(axis=-1)
@@ -205,10 +194,8 @@ def test_one_entry_adds_a_figure(monkeypatch) -> None:
     monkeypatch.setitem(evaluate_metric.FIGURES, "balanced_accuracy", balanced_accuracy)
     references = sample(500)
     our_predictions, baseline = noisy(references, 0.7, 1), noisy(references, 0.5, 2)
-    result, contrast = (
-        score(references, our_predictions, bootstrap=50),
-        compare(references, our_predictions, baseline, bootstrap=50),
-    )
+    result = score(references, our_predictions, bootstrap=50)
+    contrast = compare(references, our_predictions, baseline, bootstrap=50)
     expected = [balanced_accuracy_score(references, predictions) for predictions in (our_predictions, baseline)]
     assert result["balanced_accuracy"] == pytest.approx(expected[0])
     assert contrast["balanced_accuracy_difference"] == pytest.approx(expected[0] - expected[1])

@@ -25,8 +25,7 @@ CHINESE = {"entailment": "蕴含", "neutral": "中立", "contradiction": "矛盾
 
 
 def ocnli(path, pairs=PAIRS):
-    rows = [{"sentence1": a, "sentence2": b, "label": label, "genre": "lit"} for a, b, label in pairs]
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    write_jsonl(path, [{"sentence1": a, "sentence2": b, "label": label, "genre": "lit"} for a, b, label in pairs])
     return path
 
 
@@ -36,10 +35,13 @@ def cmnli(path, pairs=PAIRS):
     return path
 
 
-def xnli(path, pairs=PAIRS):
-    rows = [("text_a", "text_b", "label"), *pairs]
+def table(path, *rows):
     path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def xnli(path, pairs=PAIRS):
+    return table(path, ("text_a", "text_b", "label"), *pairs)
 
 
 @pytest.mark.parametrize(("write", "name"), [(ocnli, "a.json"), (cmnli, "b.json"), (xnli, "c.tsv")])
@@ -122,42 +124,28 @@ def test_the_error_names_a_missing_corpus(tmp_path, corpus, message):
     assert "\n" not in str(error.value)
 
 
-XNLI_COLUMNS = (
-    "language gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse sentence1 "
-    "sentence2 promptID pairID genre label1 label2 label3 label4 label5 sentence1_tokenized sentence2_tokenized match"
-).split()
+XNLI_COLUMNS = ("language", "gold_label", "sentence1", "sentence2", "promptID", "genre", "label1", "label2", "match")
 
 
 def xnli_release(path, rows):
-    """Lines in the format of `xnli.dev.tsv` in XNLI-1.0: language, premise, hypothesis, label."""
-    lines = [XNLI_COLUMNS]
-    for number, (language, one, other, label) in enumerate(rows):
-        row = dict.fromkeys(XNLI_COLUMNS, "") | {"language": language, "gold_label": label, "match": "True"}
-        row |= {"sentence1": one, "sentence2": other, "promptID": str(number), "pairID": str(number), "genre": "travel"}
-        # The labels of single annotators are not the label.
-        row |= {f"label{number}": "neutral" for number in range(1, 6)}
-        lines.append([*row.values()])
-    path.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
-    return path
+    """Lines in the format of `xnli.dev.tsv` in XNLI-1.0; `label1` and `label2` are of single annotators."""
+    rest = ("1", "travel", "neutral", "neutral", "True")
+    lines = ((language, label, one, other, *rest) for language, one, other, label in rows)
+    return table(path, XNLI_COLUMNS, *lines)
 
 
 def test_only_the_chinese_rows_of_the_xnli_file_are_read(tmp_path):
-    rows = [("bg", "Той яде.", "Той спи.", "contradiction"), *(("zh", *pair) for pair in PAIRS)]
-    assert nli.read(xnli_release(tmp_path / "xnli.dev.tsv", [*rows, ("zh", "甲", "乙", "-")])) == PAIRS
-
-
-def test_a_corpus_without_chinese_is_one_clear_error(tmp_path):
-    path = xnli_release(tmp_path / "xnli.dev.tsv", [("bg", "а", "б", "neutral"), ("ar", "a", "b", "neutral")])
-    with pytest.raises(InputError, match=r"xnli\.dev\.tsv: no row is of language zh"):
-        nli.read(path)
+    bulgarian = ("bg", "Той яде.", "Той спи.", "contradiction")
+    rows = [bulgarian, *(("zh", *pair) for pair in PAIRS), ("zh", "甲", "乙", "-")]
+    assert nli.read(xnli_release(tmp_path / "xnli.dev.tsv", rows)) == PAIRS
+    with pytest.raises(InputError, match=r"other\.tsv: no row is of language zh"):
+        nli.read(xnli_release(tmp_path / "other.tsv", [bulgarian]))
 
 
 def test_xnlis_translated_training_file_is_read(tmp_path):
     names = {"entailment": "entailment", "neutral": "neutral", "contradiction": "contradictory"}
-    rows = [("premise", "hypo", "label"), *((one, other, names[label]) for one, other, label in PAIRS)]
-    path = tmp_path / "multinli.train.zh.tsv"
-    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
-    assert nli.read(path) == PAIRS
+    rows = [(one, other, names[label]) for one, other, label in PAIRS]
+    assert nli.read(table(tmp_path / "multinli.train.zh.tsv", ("premise", "hypo", "label"), *rows)) == PAIRS
 
 
 def test_a_validation_pair_is_never_trained_on(tmp_path):
@@ -166,6 +154,9 @@ def test_a_validation_pair_is_never_trained_on(tmp_path):
         [ocnli(tmp_path / "train.json", [*PAIRS, *more])], [cmnli(tmp_path / "dev.json", PAIRS)], tmp_path / "nli"
     )
     assert (rows.train, rows.validation, rows.dropped) == (1, 3, 4)
+    with pytest.raises(InputError, match="training split has no rows"):
+        nli.build([tmp_path / "dev.json"], [tmp_path / "dev.json"], tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 def test_the_repo_keeps_three_labels_and_merges_them_to_two(tmp_path):
@@ -175,19 +166,9 @@ def test_the_repo_keeps_three_labels_and_merges_them_to_two(tmp_path):
     two = load_dataset(str(tmp_path / "nli"), "nli-2-class", split="train")
     assert three.features["label"].names == list(LABELS["nli"])
     assert [three.features["label"].int2str(label) for label in three["label"]] == [label for _, _, label in PAIRS]
-    assert [two.features["label"].int2str(label) for label in two["label"]] == [
-        "non-contradiction",
-        "non-contradiction",
-        "contradiction",
-    ]
+    assert two.features["label"].names == list(LABELS["2-class"]) and two["label"][:] == [0, 0, 1]
     with pytest.raises(InputError, match="exists already"):
         nli.build([tmp_path / "train.json"], [tmp_path / "dev.json"], tmp_path / "nli")
-
-
-def test_an_empty_split_is_rejected_and_leaves_nothing(tmp_path):
-    with pytest.raises(InputError, match="training split has no rows"):
-        nli.build([tmp_path / "dev.json"], [ocnli(tmp_path / "dev.json")], tmp_path / "nli")
-    assert not (tmp_path / "nli").exists()
 
 
 def test_merging_scores_and_merging_ids_agree():
@@ -220,21 +201,16 @@ def test_a_training_repo_accepts_cnli_and_two_way_pairs(copies, tmp_path):
 
 
 def test_pairs_of_an_evaluation_set_are_excluded_whatever_their_punctuation(copies, tmp_path, run):
-    evaluation_file = tmp_path / "seen.tsv"
-    evaluation_file.write_text(
-        "text_a\ttext_b\tlabel\n他在吃饭。\t 他在吃东西!\tneutral\nMe too.\ti hate TEA\tneutral\n", encoding="utf-8"
-    )
+    seen = [("他在吃饭。", " 他在吃东西!", "neutral"), ("Me too.", "i hate TEA", "neutral")]
+    evaluation_file = xnli(tmp_path / "seen.tsv", seen)
     train = [copies / "cnli" / "train.txt", copies / "decode" / "pairs.dev.jsonl"]
     dev = copies / "xnli" / "dev.tsv"
     assert nli.build(train, [dev], tmp_path / "nli", exclude=[evaluation_file]).excluded == 2
     code, out, err = run(
         "data", "nli", "--train", train[0], "--validation", dev, "--exclude", evaluation_file, "--out", tmp_path / "b"
     )
-    assert (
-        code == 0
-        and "5 training" in out
-        and "1 training pairs left out because an excluded corpus contains them" in err
-    )
+    assert code == 0 and "5 training" in out
+    assert "1 training pairs left out because an excluded corpus contains them" in err
 
 
 def test_unlabelled_pairs_are_excluded_too(copies, tmp_path, monkeypatch):

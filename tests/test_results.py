@@ -43,7 +43,7 @@ def without_probabilities(result):
 
 
 def test_added_evaluations_load_with_probabilities_in_four_digits(one, tmp_path):
-    baseline = {**evaluation("TF-IDF", run=None, kind="baseline"), "probabilities": None}
+    baseline = evaluation("TF-IDF", kind="baseline")
     del baseline["run"], baseline["probabilities"]
     add([one, baseline], tmp_path)
     by_name = {result["name"]: result for result in results.load(tmp_path)}
