@@ -21,7 +21,7 @@ from contradiction.io.hub import CONFIG
 from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.decoder import DecoderClassifier
-from contradiction.methods.loading import method_of, parts_of, save_rule
+from contradiction.methods.loading import method_of, parts_of, save_rule, write_manifests
 from contradiction.training import record
 
 if TYPE_CHECKING:
@@ -33,19 +33,13 @@ HEADS = ("classifier", "classifier.out_proj")  # the last layer of BERT and of R
 
 
 def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) -> Path:
-    """Copies a model folder and converts the weights of all its checkpoints to fp16.
+    """Copies a model folder that training wrote to ``out``, and converts the weights of all its checkpoints to fp16.
 
     A causal detector is merged with its base, into a classifier that transformers loads and that judges the last reply
     of a chat. It has no decision rule; the chat template of its tokenizer writes a chat for it.
 
-    Args:
-        model: a folder that training wrote; the copy has its record and decision rule.
-        out: the folder to write.
-        calibrate_head: whether the temperature and the biases of the decision rule become part of the head, so that
-            `transformers` alone gives calibrated probabilities. Only for a single checkpoint.
-
-    Returns:
-        ``out``.
+    With ``calibrate_head``, only for a single checkpoint, the temperature and the biases of the decision rule become
+    part of the head, so that `transformers` alone gives calibrated probabilities.
 
     Raises:
         InputError: the folder holds no finished model in safetensors, or a damaged one, ``out`` exists or is inside the
@@ -61,14 +55,13 @@ def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) 
         raise InputError(f"{model}: holds no finished model; `cdconv train` writes one")
     check_new(out, [model])
     for part in parts_of(model):
-        manifest.check(part)  # the copy gets a manifest of its own
+        manifest.check(part)
     with new_folder(out) as folder:
-        # Exported files hold the original weights.
-        shutil.copytree(model, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("onnx"))
-        for part in folder.rglob(manifest.NAME):
-            manifest.forget(part.parent, "onnx/")
+        # Exported files hold the original weights, and the copy gets manifests of its own.
+        shutil.copytree(model, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("onnx", manifest.NAME))
         for file in files:
             _convert(file, folder / file.parent.relative_to(model), calibrate_head)
+        write_manifests(folder)
     return out
 
 
@@ -91,7 +84,7 @@ def _merge(model: Path, out: Path) -> Path:
 
 
 def _convert(file: Path, folder: Path, calibrate_head: bool) -> None:
-    """Writes the weights of a file to the folder in fp16, and the checksums of what has changed there."""
+    """Writes the weights of a file to the folder in fp16."""
     from safetensors.torch import save_file
 
     weights = load_weights(file)
@@ -103,8 +96,6 @@ def _convert(file: Path, folder: Path, calibrate_head: bool) -> None:
     save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
     # The dtype to compute in, which `pipeline` follows: in fp16 a CPU is slow, and a GPU less exact.
     write_json(folder / CONFIG, read_json(folder / CONFIG) | {"dtype": "float32"})
-    for name in (CONFIG, WEIGHTS):
-        manifest.update(folder, name)
 
 
 def _calibrate_head(file: Path, folder: Path, weights: dict[str, "Tensor"]) -> None:
@@ -129,19 +120,12 @@ OPSET = 17
 
 @dataclass(frozen=True)
 class Comparison:
-    """An exported file compared with PyTorch, on the same rows.
-
-    Attributes:
-        file: the exported file.
-        rows: the number of rows.
-        gap: the largest difference of a probability.
-        agreement: the share of rows with the same label by the decision rule.
-    """
+    """An exported file compared with PyTorch, on the same rows."""
 
     file: Path
     rows: int
-    gap: float
-    agreement: float
+    gap: float  # the largest difference of a probability
+    agreement: float  # the share of rows with the same label by the decision rule
 
     def __str__(self) -> str:
         return f"{self.rows:,} rows: labels agree {self.agreement:.2%}, largest gap of a probability {self.gap:.2g}"
@@ -150,13 +134,8 @@ class Comparison:
 def export_onnx(model: str | Path, backend: str, rows: Sequence[Row]) -> list[Comparison]:
     """Writes the ONNX file of each checkpoint in a model folder beside its weights, and into its manifest.
 
-    Args:
-        model: a model folder.
-        backend: ``onnx``, or ``openvino``, which runs the file of ``onnx``.
-        rows: the rows to compare with PyTorch on.
-
-    Returns:
-        The comparison with PyTorch of each file.
+    The backend is ``onnx``, or ``openvino``, which runs the file of ``onnx``. Each file is compared with PyTorch on
+    some rows.
 
     Raises:
         InputError: the folder holds no checkpoint, a checkpoint reads other columns than the rows have, a package is

@@ -9,9 +9,7 @@ from importlib.util import find_spec
 import numpy as np
 import onnx
 import pytest
-import torch
 from helpers.chats import CHAT, chat
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from contradiction import export as exporting
 from contradiction.commands.common import SHIPPED
@@ -19,10 +17,9 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.export import export_onnx
 from contradiction.inference import chosen_precision, fastest_backend, torch_backend
-from contradiction.inference.base import BACKENDS, MOST_PADDING, SMALL, TOKENS, Backend, batches, register
-from contradiction.inference.torch_backend import has_bf16
+from contradiction.inference.base import MOST_PADDING, SMALL, TOKENS, batches
+from contradiction.inference.torch_backend import TorchBackend, has_bf16
 from contradiction.io import manifest
-from contradiction.io.files import read_json
 
 FILE = "onnx/model.onnx"
 # Backend, precision -> the allowed difference from the probabilities of PyTorch in float32.
@@ -150,19 +147,6 @@ def test_the_command_exports_and_the_detector_runs_it(run, quick_model, sample_r
     assert json.loads(out)["label"] == ContradictionDetector.from_pretrained(folder)(CHAT).label
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"backend": "onnx"}, "has no onnx/model.onnx; `cdconv export .* --backend onnx` writes it"),
-        ({"backend": "onnx", "precision": "bf16"}, "the backend onnx has no bf16; the backend torch has it"),
-        ({"backend": "onnx", "device": "cuda"}, "the backend onnx runs on the CPU, not on 'cuda'"),
-    ],
-)
-def test_the_error_says_what_a_backend_lacks(quick_model, options, message):
-    with pytest.raises(InputError, match=message):
-        ContradictionDetector.from_pretrained(quick_model, **options)
-
-
 def test_auto_takes_the_exported_file_where_a_package_can_run_it(exported, quick_model):
     fastest = "openvino" if find_spec("openvino") else "onnx"
     for model, options, name in (
@@ -187,56 +171,34 @@ def test_batches_contain_each_input_once_with_little_padding(batch_size):
             assert sum(lengths[index] for index in batch) >= (1 - MOST_PADDING) * len(batch) * longest
 
 
-@pytest.fixture(scope="module")
-def double():
-    """A toy backend that computes in float64."""
-
-    @register
-    class DoubleBackend(Backend):
-        NAME = "double"
-
-        @classmethod
-        def load(cls, name, *, device=None, precision="fp32"):
-            backend = cls()
-            backend.config = read_json(f"{name}/config.json")
-            backend.tokenizer = AutoTokenizer.from_pretrained(name)
-            backend.max_length = backend.tokenizer.model_max_length
-            backend.model = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float64).eval()
-            backend.batches = []
-            return backend
-
-        def forward(self, batch):
-            self.batches.append(len(batch))
-            with torch.inference_mode():
-                return self.model(**self.tokenizer.pad(list(batch), return_tensors="pt")).logits.numpy()
-
-    yield DoubleBackend
-    del BACKENDS["double"]
-
-
-def test_a_new_backend_can_run_a_detector(double, random_model, detector):
-    other = ContradictionDetector.from_pretrained(random_model("4-class"), backend="double")
-    assert isinstance(other.classifier.backend, double)
-    one, two = detector.scan(CHAT), other.scan(CHAT)
-    assert [verdict.label for verdict in one] == [verdict.label for verdict in two]
-    for verdict, again in zip(one, two, strict=True):
-        assert again.scores == pytest.approx(verdict.scores, abs=1e-5)
-
-
-def test_equal_inputs_run_once_and_are_each_counted(double, random_model):
-    backend = double.load(random_model("4-class"))
+def test_equal_inputs_run_once_and_are_each_counted(random_model, monkeypatch):
+    backend = TorchBackend.load(random_model("4-class"))
+    run, forward = [], backend.forward
+    monkeypatch.setattr(backend, "forward", lambda batch: run.append(len(batch)) or forward(batch))
     inputs = [{"text": "甲", "text_pair": "乙"}, {"text": "甲乙丙丁", "text_pair": "丙"}] * 3
     done = []
     scores = backend.score(inputs, batch_size=2, on_batch=done.append)
-    assert (backend.batches, done) == ([2], [6])
+    assert (run, done) == ([2], [6])
     np.testing.assert_array_equal(scores.logits[0], scores.logits[2])
     assert scores.truncations == [None] * 6
 
 
-def test_an_unknown_backend_or_precision_is_rejected_before_anything_is_loaded(tmp_path):
-    for options, message in (({"backend": "abacus"}, "'abacus'.*torch.*auto"), ({"precision": "int4"}, "'int4'.*fp32")):
-        with pytest.raises(InputError, match=message):
-            ContradictionDetector.from_pretrained(tmp_path / "not-there", **options)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": "abacus"}, "'abacus'.*torch.*auto"),
+        ({"precision": "int4"}, "'int4'.*fp32"),
+        ({"precision": "fp16"}, "fp16 .*CPU; bf16"),
+        ({"precision": "bf16"}, "no instructions for bf16"),
+        ({"backend": "onnx"}, "has no onnx/model.onnx; `cdconv export .* --backend onnx` writes it"),
+        ({"backend": "onnx", "precision": "bf16"}, "onnx has no bf16"),
+        ({"backend": "onnx", "device": "cuda"}, "not on 'cuda'"),
+    ],
+)
+def test_a_backend_or_precision_that_does_not_work_here_is_rejected(quick_model, monkeypatch, options, message):
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"architecture": "x86_64", "avx512_bf16": False})
+    with pytest.raises(InputError, match=message):
+        ContradictionDetector.from_pretrained(quick_model, **{"device": "cpu", **options})
 
 
 def test_bf16_changes_probabilities_slightly_and_labels_rarely(sample_chats, monkeypatch):
@@ -249,13 +211,6 @@ def test_bf16_changes_probabilities_slightly_and_labels_rarely(sample_chats, mon
     moved = [max(abs(one.scores[name] - other.scores[name]) for name in one.scores) for one, other in both]
     assert 0 < max(moved) < 0.1
     assert sum(one.label == other.label for one, other in both) >= 0.95 * len(both)
-
-
-@pytest.mark.parametrize(("precision", "message"), [("fp16", "fp16 .*CPU; bf16"), ("bf16", "no instructions for bf16")])
-def test_a_precision_that_makes_a_cpu_slower_is_rejected(quick_model, monkeypatch, precision, message):
-    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"architecture": "x86_64", "avx512_bf16": False})
-    with pytest.raises(InputError, match=message):
-        ContradictionDetector.from_pretrained(quick_model, device="cpu", precision=precision)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Ensembles: detectors with the same labels, each with its own view, form one detector. Others are rejected."""
 
-import json
 import shutil
 from dataclasses import replace
 
@@ -76,12 +75,6 @@ def test_ensemble_probabilities_are_the_calibrated_mean_log_probabilities(both, 
     np.testing.assert_allclose(result["probabilities"], expected, atol=1e-5)
     plain = result.get("argmax", result)["predictions"]
     assert plain == mean.argmax(axis=1).tolist()
-    assert not np.allclose(
-        mean, (log_softmax(one.score(rows).logits, axis=1) + log_softmax(other.score(rows).logits, axis=1)) / 2
-    )
-    assert not np.allclose(
-        log_softmax(one.score(rows).logits, axis=1), log_softmax(other.score(rows).logits, axis=1), atol=1e-5
-    )
 
 
 def test_an_old_ensemble_without_calibrated_members_keeps_its_verdicts(both, members, sample_repo, tmp_path):
@@ -123,35 +116,32 @@ def test_each_member_is_a_plain_checkpoint_named_in_the_card_and_the_record(both
     assert "the mean log-probability of 2 detectors" in card and "`pair`: view sentence-pair, 1 epoch," in card
 
 
-def test_an_invalid_ensemble_is_rejected(members, both, quick_model, random_model, sample_repo, tmp_path):
+def test_an_invalid_ensemble_is_rejected(members, both, random_model, sample_repo, tmp_path):
     alone = shutil.copytree(random_model("4-class"), tmp_path / "alone")
-    for models, words in (
-        (members[:1], "an ensemble needs at least two model folders"),
-        ([members[0], members[0]], "with different names"),
-        ([members[0], both], "both: has several checkpoints"),
-        ([members[0], alone], "alone: holds no detector that `cdconv train` or `python -m paper.soup` wrote"),
-    ):
-        with pytest.raises(InputError, match=words):
-            ensemble(models, tmp_path / "out", data=sample_repo)
-    with pytest.raises(InputError, match="exists already"):
-        ensemble(members, both, data=sample_repo)
-    with pytest.raises(InputError, match="name a folder outside"):
-        ensemble(members, members[0] / "both", data=sample_repo)
-    (tmp_path / "ensemble.json").write_text('{"members": []}', encoding="utf-8")
-    with pytest.raises(InputError, match=r'ensemble\.json: must be {"members": \[folder, \.\.\.\]}$'):
-        ContradictionDetector.from_pretrained(tmp_path)
     other = shutil.copytree(members[1], tmp_path / "other")
     (other / manifest.NAME).unlink()
     config = read_json(other / "config.json")
     del config["cdconv_decision"]  # it also has the old labels
     config["id2label"] = dict(enumerate(("unrelated", "attributes", "opinions", "experiences")))
     config["label2id"] = {label: index for index, label in config["id2label"].items()}
-    (other / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises(InputError, match="same labels.*flatten has non-contradiction.*other has"):
-        ensemble([members[0], other], tmp_path / "out", data=sample_repo)
+    write_json(other / "config.json", config)
+    for models, out, words in (
+        (members[:1], "out", "at least two model folders"),
+        ([members[0], members[0]], "out", "with different names"),
+        ([members[0], both], "out", "both: has several checkpoints"),
+        ([members[0], alone], "out", "alone: holds no detector"),
+        (members, both, "exists already"),
+        (members, members[0] / "both", "name a folder outside"),
+        ([members[0], other], "out", "same labels.*flatten has non-contradiction.*other has"),
+    ):
+        with pytest.raises(InputError, match=words):
+            ensemble(models, tmp_path / out, data=sample_repo)
     assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match="leave the view out"):
         ContradictionDetector.from_pretrained(both, view="flatten")
+    (tmp_path / "ensemble.json").write_text('{"members": []}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"ensemble\.json: must be"):
+        ContradictionDetector.from_pretrained(tmp_path)
 
 
 def test_an_ensemble_is_pushed_with_its_members(both):

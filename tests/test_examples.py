@@ -45,22 +45,15 @@ def test_the_most_consistent_of_several_replies_is_printed(endpoint, quick_model
     assert sent == ["你养猫吗？", printed[0], "它叫什么名字？"]
 
 
-def test_a_missing_endpoint_prints_one_line(random_model):
+def test_an_endpoint_that_is_missing_or_gives_no_text_prints_one_line(endpoint, random_model, monkeypatch):
+    monkeypatch.setattr(endpoint, "faults", lambda number, body: answer_with({"content": None}))
     with socket.socket() as taken:  # bound but not listening, so nothing else answers there
         taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        done = guard(url, random_model("4-class"))
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.splitlines()[-1].startswith(f"guard_a_bot: {url}: ")
-    assert "Traceback" not in done.stderr
-
-
-def test_a_reply_without_text_prints_one_line(endpoint, random_model, monkeypatch):
-    monkeypatch.setattr(endpoint, "faults", lambda number, body: answer_with({"content": None}))
-    done = guard(endpoint.url, random_model("4-class"))
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.splitlines()[-1].startswith(f"guard_a_bot: {endpoint.url}: ")
-    assert "Traceback" not in done.stderr
+        for url in (f"http://127.0.0.1:{taken.getsockname()[1]}/v1", endpoint.url):
+            done = guard(url, random_model("4-class"))
+            assert (done.returncode, done.stdout) == (1, "")
+            assert done.stderr.splitlines()[-1].startswith(f"guard_a_bot: {url}: ")
+            assert "Traceback" not in done.stderr
 
 
 def test_the_example_bots_answer_and_only_one_remembers(monkeypatch):

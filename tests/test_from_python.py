@@ -97,11 +97,9 @@ def test_rows_in_memory_do_not_hide_leakage(detector, data, sample_repo, tmp_pat
     ("change", "config", "said"),
     [
         (lambda rows: rows, None, "'label' is Value.'string'.; it must hold class labels"),
-        (lambda rows: rows.remove_columns("label"), None, "'label' is None; it must hold class labels"),
         (lambda rows: with_labels(rows, LABELS["4-class"]).remove_columns("b1"), None, "needs the column 'b1'"),
         (lambda rows: with_labels(rows, reversed(LABELS["4-class"])), None, "in this order; they must be non-contr"),
         (lambda rows: {"train": rows}, None, "there is no split 'test', only train"),
-        (lambda rows: [*rows, 1], None, "row 3 is 1; it must be"),
         (lambda rows: 1, None, "data is a number; it must be a path, a corpus, a Dataset or a list of rows"),
     ],
 )  # fmt: skip
@@ -150,7 +148,7 @@ def test_training_on_rows_in_memory_gives_the_weights_of_training_on_their_folde
 @pytest.mark.parametrize(
     ("recipe", "options", "rows", "said"),
     [
-        ("tiny", {"epoch": 3}, dict, "'epoch': a recipe has no such option"),
+        ("tiny", {"epoch": 3}, dict, "epoch is not an option"),
         ({"config": "4-class"}, {}, dict, "recipe run: .* is missing"),
         (RECIPE, {}, lambda data: {"train": data["train"]}, "there is no split 'validation', only train"),
         (RECIPE, {}, lambda data: data["train"], "rows by split: a DatasetDict"),

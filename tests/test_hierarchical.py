@@ -82,8 +82,9 @@ def test_stages_read_the_views_of_the_paper():
 def test_the_folder_contains_a_plain_checkpoint_per_stage(folder):
     assert read_json(folder / "stages.json")["stages"] == list(STAGES)
     for stage, labels in STAGES.items():
-        epoch = record.read(folder)["stages"][stage]["epochs"][0]
-        assert (tuple(epoch["validation"]["labels"]), {*epoch["validation"]["per_class"]}) == (labels, {*labels})
+        validation = record.read(folder)["stages"][stage]["epochs"][0]["validation"]
+        assert (tuple(validation["labels"]), {*validation["per_class"]}) == (labels, {*labels})
+        assert validation["per_class"][stage]["support"] < validation["per_class"][OTHER]["support"], "against the rest"
         classify = pipeline("text-classification", model=str(folder / stage), top_k=None)
         scores = classify([{"text": "它叫什么名字？", "text_pair": "我没养过猫呀"}])[0]
         assert sorted(row["label"] for row in scores) == sorted(labels)
@@ -108,14 +109,6 @@ def test_categories_share_the_probability_in_proportion_to_their_stages(detector
     assert dict(verdict.scores) == pytest.approx(
         {"non-contradiction": 0.4, "intra-sentence": 0.12, "role-confusion": 0.36, "history": 0.12}
     )
-
-
-def test_each_stage_is_trained_as_one_category_against_the_rest(folder):
-    run = record.read(folder)
-    for stage, stage_run in run["stages"].items():
-        supports = {name: one["support"] for name, one in stage_run["epochs"][0]["validation"]["per_class"].items()}
-        assert supports[stage] < supports[OTHER], stage
-    assert run["parameters"] == sum(stage["parameters"] for stage in run["stages"].values())
 
 
 def test_a_run_interrupted_between_stages_resumes_with_the_next(folder, sample_repo, tmp_path, monkeypatch):
@@ -169,12 +162,10 @@ def test_two_processes_train_each_stage_also_after_they_were_killed(sample_repo,
 
 
 def test_wrong_stages_are_rejected(folder, tmp_path):
-    (tmp_path / "stages.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(InputError, match=r"stages.json: holds a list"):
-        ContradictionDetector.from_pretrained(tmp_path)
-    (tmp_path / "stages.json").write_text('{"stages": [1]}', encoding="utf-8")
-    with pytest.raises(InputError, match=r"stages.json: must be"):
-        ContradictionDetector.from_pretrained(tmp_path)
+    for content, words in (("[]", "holds a list"), ('{"stages": [1]}', "must be")):
+        (tmp_path / "stages.json").write_text(content, encoding="utf-8")
+        with pytest.raises(InputError, match=f"stages.json: {words}"):
+            ContradictionDetector.from_pretrained(tmp_path)
     with pytest.raises(InputError, match="leave the view out"):
         ContradictionDetector.from_pretrained(folder, view="flatten")
     history = ContradictionDetector.from_pretrained(folder / "history")

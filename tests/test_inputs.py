@@ -116,34 +116,25 @@ def test_a_tokenizer_without_a_separator_uses_a_line_break():
     assert model_input(ROW, VIEWS["flatten"], bare)["text"] == "你好吗\n我很好\n你多大"
 
 
-def test_windowed_reads_each_earlier_turn_with_the_judged_turn():
-    turns = read_turns(chat(*"甲乙丙丁戊己"))
-    assert [(tuple(window.row.values()), window.turn) for window in windows(turns, 2)] == [
-        (("甲", "乙", "戊", "己"), 0),
-        (("丙", "丁", "戊", "己"), 1),
-    ]
-    assert [window.turn for window in windows(turns, 2, max_turns=1)] == [1]
-
-
-def test_the_first_message_of_a_bot_that_begins_is_read_as_an_answer():
-    turns = read_turns(chat(*"甲乙丙丁戊己")[1:])
-    rows = [tuple(window.row.values()) for window in windows(turns, 2)]
-    assert rows == [(INTRODUCTION, "乙", "戊", "己"), ("丙", "丁", "戊", "己")]
-    [whole] = windows(turns, 2, "unstructured")
-    assert tuple(whole.row.values()) == ((INTRODUCTION, "乙", "丙"), "丁", "戊", "己")
-    assert [window.row["u1"] for window in windows(turns, 2, "structured")] == ["", ""]
-    assert [window.row["u1"] for window in windows(turns, 0)] == [""], "an opening has no earlier reply to read"
-
-
-def test_structured_reads_pairs_of_replies_and_unstructured_all_at_once():
-    turns = read_turns(chat(*"甲乙丙丁戊己"))
-    assert [tuple(window.row.values()) for window in windows(turns, 2, "structured")] == [
-        ("", "乙", "", "己"),
-        ("", "丁", "", "己"),
-    ]
-    [whole] = windows(turns, 2, "unstructured")
-    assert tuple(whole.row.values()) == (("甲", "乙", "丙"), "丁", "戊", "己")
-    assert whole.turn is None
+@pytest.mark.parametrize(
+    ("first", "place", "windowing", "rows", "read"),
+    [
+        (0, 2, "windowed", ["甲乙戊己", "丙丁戊己"], [0, 1]),
+        (0, 2, "structured", ["乙己", "丁己"], [0, 1]),
+        (0, 2, "unstructured", ["甲乙丙丁戊己"], [None]),
+        # A bot that begins answers the introduction; an opening has no earlier reply to read.
+        (1, 2, "windowed", [f"{INTRODUCTION}乙戊己", "丙丁戊己"], [0, 1]),
+        (1, 2, "unstructured", [f"{INTRODUCTION}乙丙丁戊己"], [None]),
+        (1, 2, "structured", ["乙己", "丁己"], [0, 1]),
+        (1, 0, "windowed", ["乙"], [None]),
+    ],
+)
+def test_a_windowing_reads_earlier_turns_with_the_judged_turn(first, place, windowing, rows, read):
+    chosen = windows(read_turns(chat(*"甲乙丙丁戊己")[first:]), place, windowing)
+    assert ["".join("".join(text) for text in window.row.values()) for window in chosen] == rows
+    assert [window.turn for window in chosen] == read
+    nearest = windows(read_turns(chat(*"甲乙丙丁戊己")[first:]), place, windowing, max_turns=1)
+    assert len(nearest) == 1 and nearest[0].row["b1"] == chosen[-1].row["b1"]
 
 
 def test_earlier_replies_without_words_are_skipped():

@@ -39,6 +39,11 @@ def calibrated(detector, random_model):
     return {task: load(task) for task in ("2-class", "4-class")}
 
 
+@pytest.fixture(scope="module", params=["detector", "hierarchical"])
+def judges(request):
+    return request.getfixturevalue(request.param)
+
+
 @settings(max_examples=80, **many)
 @given(seeds, texts)
 def test_every_chat_gives_a_verdict_or_raises_one_clear_line(detector, hierarchical, seed, drawn):
@@ -49,11 +54,9 @@ def test_every_chat_gives_a_verdict_or_raises_one_clear_line(detector, hierarchi
                 check(result, messages, judges.labels)
 
 
-@pytest.mark.parametrize("which", ["detector", "hierarchical"])
 @settings(max_examples=6, **many)
 @given(seed=seeds, drawn=texts)
-def test_a_verdict_depends_on_its_chat_alone(which, detector, hierarchical, seed, drawn):
-    judges = {"detector": detector, "hierarchical": hierarchical}[which]
+def test_a_verdict_depends_on_its_chat_alone(judges, seed, drawn):
     chats = chats_of(seed, drawn, 40, sound=True)
     together = judge(judges, chats)
     order = random.Random(seed).sample(range(len(chats)), len(chats))
@@ -64,11 +67,9 @@ def test_a_verdict_depends_on_its_chat_alone(which, detector, hierarchical, seed
         assert_alike(judges(messages), verdict)
 
 
-@pytest.mark.parametrize("which", ["detector", "hierarchical"])
 @settings(max_examples=6, **many)
 @given(seed=seeds, drawn=texts)
-def test_a_scan_gives_each_reply_the_verdict_of_the_chat_up_to_it(which, detector, hierarchical, seed, drawn):
-    judges = {"detector": detector, "hierarchical": hierarchical}[which]
+def test_a_scan_gives_each_reply_the_verdict_of_the_chat_up_to_it(judges, seed, drawn):
     chats = chats_of(seed, drawn, 20, sound=True)
     scanned = judges.scan_batch(chats)
     pairs = [

@@ -52,27 +52,6 @@ def test_a_pipeline_computes_in_float32_without_being_told():
     assert pipeline("text-classification", model=SHIPPED).model.dtype == torch.float32
 
 
-def test_spaces_and_line_breaks_change_no_verdict(detector, release):
-    rows = cdconv.official_split(cdconv.read_rows(release))["test"][::96]
-    chats = [[row[name] for name in cdconv.UTTERANCES] for row in rows]
-    chats = [texts for texts in chats if all(any("一" <= character <= "鿿" for character in text) for text in texts)]
-    assert len(chats) > 20
-    plain = [verdict.probability for verdict in detector.batch([chat(*texts) for texts in chats])]
-    for change in ("{}\n", "\n{} ", "\u3000{}\u200b"):
-        changed = detector.batch([chat(*map(change.format, texts)) for texts in chats])
-        assert [verdict.probability for verdict in changed] == pytest.approx(plain, abs=1e-5)
-
-
-def test_the_earlier_reply_counts_also_before_a_long_question(detector):
-    article = "今天给大家介绍一种水果的种植方法，它需要充足的阳光和水分，" * 40
-    question = article + "带我去兜风吧"
-    probabilities = [
-        detector(chat("你会开车吗？", earlier, question, "我不会开车")).probability
-        for earlier in ("我会开车，开了十年", "我从来没学过开车")
-    ]
-    assert probabilities[0] != pytest.approx(probabilities[1], abs=0.01)
-
-
 @pytest.mark.parametrize(
     ("texts", "label", "score"),
     [
@@ -92,14 +71,6 @@ def test_the_earlier_reply_counts_also_before_a_long_question(detector):
 def test_verdicts_on_a_few_chats_have_not_changed(detector, texts, label, score):
     verdict = detector(chat(*texts))
     assert (verdict.label, verdict.score) == (label, pytest.approx(score, abs=2e-3))
-
-
-def test_a_precision_can_be_requested(detector):
-    assert detector.with_settings(threshold="precision>=0.7")(chat(*TEXTS)).contradiction
-    with pytest.raises(InputError, match="precision 0.5 was not reached at a prior of 0.03"):
-        detector.with_settings(threshold="precision>=0.5", prior=0.03)
-    with pytest.raises(InputError, match=r"precision 0\.9 .*prior of 0\.03; the best was 0\.44"):
-        detector.with_settings(threshold="precision>=0.9", prior=0.03)
 
 
 def test_every_fortieth_test_row_is_classified_as_the_saved_result_says(release):

@@ -46,19 +46,12 @@ def base_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a network is made of.
+    """What a network is made of."""
 
-    Attributes:
-        base: the causal language model, a Hub id or a folder; see :func:`base_of`.
-        layers: how many of its layers are used, from the first; None uses all.
-        rank: the rank of the adapters (LoRA, Hu et al., 2022).
-        labels: the number of labels.
-    """
-
-    base: str
-    layers: int | None = None
-    rank: int = 16
-    labels: int = 4
+    base: str  # the causal language model, a Hub id or a folder; see `base_of`
+    layers: int | None = None  # how many of its layers are used, from the first; None uses all
+    rank: int = 16  # of the adapters (LoRA, Hu et al., 2022)
+    labels: int = 4  # their number
 
 
 class Network(nn.Module):
@@ -68,12 +61,8 @@ class Network(nn.Module):
     statements. The product of ``query`` at the judged reply and ``key`` at an earlier message points to the message
     that the reply contradicts.
 
-    Args:
-        shape: the base and its size.
-        dtype: the number format of the base and the adapters. The heads are float32.
-
-    Raises:
-        InputError: the base does not exist, is damaged or has other layers, or peft is missing.
+    The base and the adapters have the number format ``dtype``, the heads float32. Raises InputError if peft is missing,
+    or if the base does not exist, is damaged or has other layers.
     """
 
     def __init__(self, shape: Shape, dtype: torch.dtype = torch.float32) -> None:
@@ -107,16 +96,9 @@ class Network(nn.Module):
 
     @classmethod
     def load(cls, folder: Path, shape: Shape, dtype: torch.dtype = torch.float32, *, merged: bool = True) -> Self:
-        """Loads the adapter and the heads that :meth:`save` wrote.
+        """Loads the adapter and the heads that :meth:`save` wrote; raises InputError if they do not fit the base.
 
-        Args:
-            folder: the folder of a detector.
-            shape: the shape that it was saved with.
-            dtype: the number format of the base and the adapters.
-            merged: whether the adapter is merged into the base, which is faster, and cannot be trained on.
-
-        Raises:
-            InputError: a file is missing or damaged, or does not fit the base.
+        If ``merged``, the adapter is merged into the base, which is faster, and cannot be trained on.
         """
         from peft import set_peft_model_state_dict
 
@@ -147,9 +129,7 @@ class Network(nn.Module):
     def forward(self, packed: Packed, cache: "Cache | None" = None) -> torch.Tensor:
         """The states of the tokens of packed rows, float32 of unit size, shape (rows * tokens, hidden).
 
-        Args:
-            packed: the rows.
-            cache: the keys and values of the first tokens of one row. Only the other tokens are read; theirs are added.
+        A cache has the keys and values of the first tokens of one row. Only the others are read; theirs are added.
         """
         device, known = self.score.weight.device, cache.get_seq_length() if cache is not None else 0
         ids, positions, mask = (

@@ -29,12 +29,7 @@ CHAT_TEMPLATE = (
 class ChatReader:
     """Tokenizes chats in ChatML, without the line break between two messages.
 
-    Args:
-        tokenizer: the tokenizer of a chat model whose marks are ``<|im_start|>`` and ``<|im_end|>``.
-        name: the name of the model in messages.
-
-    Raises:
-        InputError: the tokenizer has no such marks.
+    Raises InputError for the tokenizer of a model that has no marks ``<|im_start|>`` and ``<|im_end|>``.
     """
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase", name: str = "model") -> None:
@@ -61,17 +56,13 @@ class ChatReader:
 
 @dataclass
 class Tree:
-    """Token sequences that share their beginnings.
-
-    Attributes:
-        tokens: the token of each node; a parent comes before its children.
-        parents: the index of the parent of each node, -1 for the first token of a sequence.
-        depths: the position of each node in its sequences.
-    """
+    """Token sequences that share their beginnings; each node is a token, and comes before its children."""
 
     tokens: list[int] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
-    depths: list[int] = field(default_factory=list)
+    parents: list[int] = field(
+        default_factory=list
+    )  # the index of each node's parent, -1 at the beginning of a sequence
+    depths: list[int] = field(default_factory=list)  # the position of each node in its sequences
     _children: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -93,27 +84,18 @@ class Tree:
 
 @dataclass(frozen=True)
 class Packed:
-    """Rows of trees as the inputs of a model.
+    """Rows of trees as the inputs of a model."""
 
-    Attributes:
-        input_ids, position_ids: shape (rows, tokens).
-        attention_mask: whether a token attends to another, shape (rows, 1, tokens, tokens).
-        offsets: for each tree its place among the flattened tokens of all rows.
-    """
-
-    input_ids: np.ndarray
-    position_ids: np.ndarray
-    attention_mask: np.ndarray
-    offsets: list[int]
+    input_ids: np.ndarray  # shape (rows, tokens)
+    position_ids: np.ndarray  # the same
+    attention_mask: np.ndarray  # whether a token attends to another, shape (rows, 1, tokens, tokens)
+    offsets: list[int]  # for each tree its place among the flattened tokens of all rows
 
 
 def fill_rows(sizes: Sequence[int], length: int) -> list[list[int]]:
     """Puts trees into rows of at most ``length`` tokens; a larger tree gets a row of its own.
 
-    Each tree goes into the first of the last ``OPEN`` rows that has room.
-
-    Returns:
-        For each row the positions of its trees.
+    Each tree goes into the first of the last ``OPEN`` rows that has room. A row is the positions of its trees.
     """
     rows: list[list[int]] = []
     used: list[int] = []

@@ -28,33 +28,22 @@ OnBatch = Callable[[int], Any]  # called with the number of rows done, after eac
 
 @dataclass(frozen=True)
 class Scores:
-    """The output of a model.
+    """The output of a model."""
 
-    Attributes:
-        logits: shape (inputs, classes).
-        truncations: for each input what was cut, in words, or None.
-    """
-
-    logits: np.ndarray
-    truncations: list[str | None]
+    logits: np.ndarray  # shape (inputs, classes)
+    truncations: list[str | None]  # for each input what was cut, in words, or None
 
 
 class Backend(ABC):
     """A sequence-classification checkpoint that is loaded and can be run.
 
     A subclass loads the checkpoint and runs one batch; what all backends share is here.
-
-    Attributes:
-        NAME: the name by which the backend is chosen.
-        config: what the ``config.json`` of the checkpoint says.
-        tokenizer: the tokenizer of the checkpoint.
-        max_length: how many tokens the model reads.
     """
 
-    NAME: ClassVar[str]
-    config: Mapping[str, Any]
+    NAME: ClassVar[str]  # by which the backend is chosen
+    config: Mapping[str, Any]  # what the config.json of the checkpoint says
     tokenizer: "PreTrainedTokenizerBase"
-    max_length: int
+    max_length: int  # the tokens that the model reads
 
     @classmethod
     @abstractmethod
@@ -72,10 +61,7 @@ class Backend(ABC):
 
     @abstractmethod
     def forward(self, batch: Sequence[Mapping[str, list[int]]]) -> np.ndarray:
-        """Runs one batch.
-
-        Args:
-            batch: the token ids and masks of each input, by name, not padded yet.
+        """Runs one batch: the token ids and masks of each input, by name, not padded yet.
 
         Returns:
             The logits in float32, shape (inputs, classes).

@@ -26,17 +26,11 @@ MAX_LENGTH, MADE_FROM = "cdconv_max_length", "cdconv_weights_sha256"
 
 @dataclass(frozen=True)
 class Session:
-    """An exported file that is open.
+    """An exported file that is open."""
 
-    Attributes:
-        metadata: what the file says about itself.
-        inputs: the names of its inputs.
-        run: a function from the inputs by name to the logits; safe to call from several threads.
-    """
-
-    metadata: Mapping[str, str]
-    inputs: list[str]
-    run: Callable[[dict[str, np.ndarray]], np.ndarray]
+    metadata: Mapping[str, str]  # what the file says about itself
+    inputs: list[str]  # their names
+    run: Callable[[dict[str, np.ndarray]], np.ndarray]  # from the inputs by name to the logits; from any thread
 
 
 @register
@@ -47,16 +41,11 @@ class OnnxBackend(Backend):
         session: the open file; it names the inputs as the tokenizer does.
         config: what the ``config.json`` of the checkpoint says.
         tokenizer: the tokenizer of the checkpoint.
-
-    Attributes:
-        FILE: the file in the model folder, under the name that transformers.js and sentence-transformers use.
-        PACKAGES: the packages that run the file, each with the extra that installs it.
-        PRECISIONS: the precisions that the backend offers.
     """
 
     NAME = "onnx"
-    FILE: ClassVar[str] = "onnx/model.onnx"
-    PACKAGES: ClassVar[Mapping[str, str]] = {"onnxruntime": "onnx"}
+    FILE: ClassVar[str] = "onnx/model.onnx"  # the name that transformers.js and sentence-transformers use
+    PACKAGES: ClassVar[Mapping[str, str]] = {"onnxruntime": "onnx"}  # each with the extra that installs it
     PRECISIONS: ClassVar[tuple[str, ...]] = ("fp32",)
 
     def __init__(self, session: Session, config: Mapping[str, Any], tokenizer: "PreTrainedTokenizerBase") -> None:
@@ -65,11 +54,7 @@ class OnnxBackend(Backend):
 
     @classmethod
     def load(cls, name: str | Path, *, device: str | None = None, precision: str = "fp32") -> Self:
-        """Loads an exported file and the tokenizer; see :meth:`Backend.load`.
-
-        Raises:
-            InputError: also where the model has no such file, or the file was made from other weights.
-        """
+        """Loads an exported file and the tokenizer; see :meth:`Backend.load`."""
         if precision not in cls.PRECISIONS:
             raise InputError(f"{name}: the backend {cls.NAME} has no {precision}; the backend torch has it")
         if device not in (None, "cpu"):

@@ -28,22 +28,16 @@ class TorchBackend(Backend):
     Args:
         model: a sequence-classification model; it is set to evaluation mode.
         tokenizer: the tokenizer of the model.
-        precision: one of ``contradiction.inference.base.PRECISIONS``.
+        precision: one of ``contradiction.inference.base.PRECISIONS``, not slower than fp32 on the device of the model.
         name: the name of the model in error messages.
-
-    Raises:
-        InputError: the precision is slower than fp32 on the device of the model.
     """
 
     NAME = "torch"
 
     def __init__(
-        self,
-        model: "PreTrainedModel",
-        tokenizer: "PreTrainedTokenizerBase",
-        precision: str = "fp32",
+        self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", precision: str = "fp32",
         name: str = "model",
-    ) -> None:
+    ) -> None:  # fmt: skip
         check_fast_enough(precision, model.device.type, name)
         self.model, self.tokenizer, self.precision = model.eval(), tokenizer, precision
         self.config = {**model.config.to_dict(), "id2label": model.config.id2label or {}}

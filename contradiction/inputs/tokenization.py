@@ -24,8 +24,7 @@ def encode(
     The earlier utterances are cut first, and the reply only if it is too long by itself. Of several earlier utterances,
     the last one, which the reply answers, is cut before the others, down to ``1 / LAST_UTTERANCE`` of ``max_length``.
     So a long question does not hide the earlier reply that the judged one may contradict. Of a very long text only the
-    end is tokenized; if both texts are very long, the history may get one token less than its share. Safe to call from
-    several threads. Inputs are dicts with ``text`` and, in all or none of them, ``text_pair``.
+    end is tokenized. Safe to call from several threads.
 
     Returns:
         For each input its token ids and masks; and for each input what was cut, in words, or None.

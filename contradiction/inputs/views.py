@@ -182,15 +182,10 @@ INTRODUCTION = "跟我说说你吧"
 
 @dataclass(frozen=True)
 class Window:
-    """One row for a classifier.
+    """One row for a classifier."""
 
-    Attributes:
-        row: the four utterances by column name.
-        earlier: positions in the chat of those earlier turns in the window whose replies have words.
-    """
-
-    row: Row
-    earlier: tuple[int, ...]
+    row: Row  # the four utterances by column name
+    earlier: tuple[int, ...]  # the positions in the chat of its earlier turns; their replies have words
 
     @property
     def turn(self) -> int | None:
@@ -211,11 +206,7 @@ def windows(turns: Sequence[Turn], place: int, windowing: str = WINDOWED, max_tu
     to ``INTRODUCTION``. Where there is no earlier reply at all, the one window holds the user's last utterance and the
     reply.
 
-    Args:
-        turns: the turns of the chat.
-        place: the position of the judged turn.
-        windowing: one of ``WINDOWINGS``.
-        max_turns: how many earlier turns are read at most, counted back from the reply; None reads all.
+    At most ``max_turns`` earlier turns are read, counted back from the reply; None reads all.
     """
     reply = turns[place].reply
     first = 0 if max_turns is None else max(0, place - max_turns)

@@ -262,11 +262,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def read_objects(path: Path, *keys: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each object of JSON lines or of a JSON list, with its place.
-
-    Raises:
-        InputError: the file holds something else, or an object lacks one of the keys.
-    """
+    """Each object of JSON lines or of a JSON list, with its place; raises InputError if an object lacks a key."""
     for where, row in _json_rows(path):
         if not isinstance(row, Mapping):
             raise InputError(f"{where}: got {kind_of(row)}; a row is one JSON object")
@@ -336,11 +332,7 @@ class LineFile:
             self._file.close()
 
     def read(self) -> Iterator[tuple[Any, int]]:
-        """The values of the whole lines, and where each line ends in bytes.
-
-        Raises:
-            InputError: a line does not hold such a value.
-        """
+        """The values of the whole lines, and where each ends in bytes; raises InputError for one of another kind."""
         end = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file, 1):

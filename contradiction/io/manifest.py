@@ -33,12 +33,6 @@ def update(folder: Path, name: str) -> None:
         _save(folder, dict(sorted({**_load(folder), name: sha256(folder / name)}.items())))
 
 
-def forget(folder: Path, beginning: str) -> None:
-    """Removes the files whose names have this beginning from the manifest of a folder, if it has one."""
-    if (folder / NAME).is_file():
-        _save(folder, {name: digest for name, digest in _load(folder).items() if not name.startswith(beginning)})
-
-
 def check(folder: Path, partial: bool = False) -> None:
     """Raises InputError for a file that does not match the manifest; a folder without a manifest passes.
 

@@ -25,14 +25,9 @@ GENERIC_TOKENIZERS = ("TokenizersBackend", "PreTrainedTokenizerFast")  # the cla
 
 @contextmanager
 def loading(name: str | Path, otherwise: str) -> Iterator[None]:
-    """Turns any error of loading a model inside the block into an InputError of one line, and checks the manifest.
+    """Turns any error of loading a model, a folder or Hub id, into an InputError of one line, and checks the manifest.
 
-    Args:
-        name: a folder or Hub id.
-        otherwise: the beginning of the line for an error without a known cause.
-
-    Raises:
-        InputError: the model is damaged, does not match its manifest, asks for code of its own, or does not exist.
+    The line begins with ``otherwise`` if the error has no known cause.
     """
     folder = Path(name) if Path(name).is_dir() else None
     if folder:
@@ -90,11 +85,7 @@ def load_without_torch(name: str | Path) -> tuple[dict[str, Any], "PreTrainedTok
 
 
 def load_model(kind: Any, name: str | Path, **options: Any) -> tuple["PreTrainedModel", dict[str, Any]]:
-    """Loads a model of a class of transformers from safetensors; inside :func:`loading`.
-
-    Returns:
-        The model, and which weights its checkpoint lacks or has in addition.
-    """
+    """Loads a model from safetensors, and says which weights it lacks or has in addition; inside :func:`loading`."""
     return _from_pretrained(kind, name, use_safetensors=True, output_loading_info=True, **options)
 
 

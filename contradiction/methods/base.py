@@ -17,36 +17,21 @@ from contradiction.labels import CONTRADICTIONS, HISTORY, INTRA, LABELS, ROLE, S
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a classifier predicts for one row.
+    """What a classifier predicts for one row."""
 
-    Attributes:
-        probabilities: by label; of the hierarchical method by stage.
-        truncation: what was not read, in words; None if all was read.
-        evidence: for each earlier reply of the row the probability that it is the contradicted one, if the model says
-            so; else empty.
-    """
-
-    probabilities: Mapping[str, float]
-    truncation: str | None = None
-    evidence: Sequence[float] = ()
+    probabilities: Mapping[str, float]  # by label; of the hierarchical method by stage
+    truncation: str | None = None  # what was not read, in words; None if all was read
+    evidence: Sequence[float] = ()  # how likely each earlier reply is the contradicted one, if the model says so
 
 
 @dataclass(frozen=True)
 class Classification:
-    """The labels that a classifier gives to one row.
+    """The labels that a classifier gives to one row."""
 
-    Attributes:
-        label: the label by :func:`contradiction.decision.decide`, as in a verdict on a chat of these utterances.
-        argmax: the label by the logits alone, as the paper decides: the most probable one, or that of the first stage
-            that fires.
-        scores: the probability of every label, by name.
-        truncation: what was not read, in words; None if all was read.
-    """
-
-    label: str
-    argmax: str
-    scores: Mapping[str, float]
-    truncation: str | None = None
+    label: str  # by `contradiction.decision.decide`, as in a verdict on a chat of these utterances
+    argmax: str  # by the logits alone, as the paper decides: the most probable label, or the first stage that fires
+    scores: Mapping[str, float]  # the probability of every label, by name
+    truncation: str | None = None  # what was not read, in words; None if all was read
 
 
 class Classifier(ABC):

@@ -32,10 +32,7 @@ def class_ids(names: Sequence[str], labels: Sequence[str], model: str) -> np.nda
 def fit(logits: np.ndarray, references: np.ndarray, labels: Sequence[str]) -> Rule:
     """Fits temperature and biases to logits and, where the labels have several kinds of contradictions, a threshold.
 
-    Args:
-        logits: shape (rows, classes).
-        references: class ids, shape (rows,).
-        labels: names by class id.
+    The logits have the shape (rows, classes), the references are class ids, and the labels are names by class id.
     """
     temperature, biases = fit_calibration(logits, references)
     threshold = 0.5
@@ -100,12 +97,8 @@ def fit_offsets(decide: Callable[[np.ndarray], np.ndarray], references: np.ndarr
     """Fits offsets for a good macro-F1 of all labels and of contradiction or not; the first class has 0.
 
     The offsets are the mean of the best ones on each of some resamples of the rows (bagging, Breiman, 1996). Those that
-    are best on all rows fit the few rows of a rare class too closely, and are worse than none on other rows.
-
-    Args:
-        decide: a function from offsets, shape (candidates, classes), to predicted class ids, shape (candidates, rows).
-        references: class ids, shape (rows,).
-        classes: the number of classes.
+    are best on all rows fit the few rows of a rare class too closely, and are worse than none on other rows. ``decide``
+    is a function from offsets, shape (candidates, classes), to predicted class ids, shape (candidates, rows).
     """
     generator = np.random.default_rng(0)
     resamples = [generator.integers(0, len(references), len(references)) for _ in range(RESAMPLES)]

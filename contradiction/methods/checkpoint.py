@@ -28,9 +28,6 @@ class CheckpointClassifier(Classifier):
             configuration names. With a view, the labels may also be ``LABEL_0``, ``LABEL_1``, …, as in checkpoints of
             other projects: they are those of ``2-class`` or ``4-class``, in this order.
         name, rule: see :class:`Classifier`.
-
-    Raises:
-        InputError: the labels or the view are unknown.
     """
 
     MARKER = CONFIG
@@ -59,9 +56,6 @@ class CheckpointClassifier(Classifier):
 
         A rule holds for the view that it was chosen with; for another view the default rule is used. The arguments are
         those of :func:`contradiction.methods.loading.load_classifier`.
-
-        Raises:
-            InputError: there is no such checkpoint, or it is not a classifier of this project.
         """
         loaded = load_backend(folder, backend, device=options.get("device"), precision=options.get("precision", "fp32"))
         own_view = loaded.config.get(VIEW_KEY)

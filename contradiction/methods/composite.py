@@ -35,12 +35,9 @@ class HierarchicalClassifier(Classifier):
     proportion to the probabilities of their stages. The paper decides otherwise, see :meth:`argmax`.
 
     Args:
-        stages: classifiers, each of which separates one category from all other rows.
+        stages: for each category a classifier that separates it from all other rows.
         name: the name of the model in messages.
         rule: the decision rule. Its biases are added to the log-odds of the stages, which their own rules calibrate.
-
-    Raises:
-        InputError: there is not exactly one stage for each category.
     """
 
     MARKER = "stages.json"
@@ -169,12 +166,9 @@ class EnsembleClassifier(_Composite):
     if there are any.
 
     Args:
-        members: classifiers with the same labels; only the calibration of their decision rules is used.
+        members: two or more classifiers with the same labels.
         name, rule: see :class:`Classifier`.
         calibrate: whether the members are calibrated first, so that an overconfident one does not outweigh the others.
-
-    Raises:
-        InputError: there are fewer than two members, or their labels differ.
     """
 
     MARKER = "ensemble.json"
@@ -235,13 +229,9 @@ class CascadeClassifier(_Composite):
     requests.
 
     Args:
-        detector: of any method.
-        judge: of any method, with the same labels.
+        detector, judge: classifiers of any method, with the same labels.
         low, high: the probabilities of a contradiction between which the judge is asked.
         name, rule: see :class:`Classifier`.
-
-    Raises:
-        InputError: their labels differ or have no contradictions, or the bounds are not probabilities.
     """
 
     MARKER = "cascade.json"

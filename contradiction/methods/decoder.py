@@ -28,19 +28,12 @@ ROW = 512  # tokens of a row of chats; a longer chat has a row of its own
 
 @dataclass(frozen=True)
 class Placed:
-    """Where a row is in its tree.
+    """Where a row is in its tree."""
 
-    Attributes:
-        tree: the number of the tree.
-        reply: the node at the end of the reply.
-        earlier: the nodes at the ends of the earlier replies of the row; -1 for one that was left out.
-        unread: what was not read, or that only a part was; None if all was read.
-    """
-
-    tree: int
-    reply: int
-    earlier: tuple[int, ...]
-    unread: str | None
+    tree: int  # its number
+    reply: int  # the node at the end of the reply
+    earlier: tuple[int, ...]  # those at the ends of the earlier replies; -1 for one that was left out
+    unread: str | None  # what was not read, or that only a part was; None if all was read
 
 
 @register
@@ -78,10 +71,7 @@ class DecoderClassifier(Classifier):
     ) -> Self:  # fmt: skip
         """Loads the base model, merges the adapter, and loads the heads and the decision rule.
 
-        The base comes from where :func:`contradiction.decoder.network.base_of` says.
-
-        Raises:
-            InputError: the base or the adapter is missing or damaged, or the backend is not PyTorch.
+        :func:`contradiction.decoder.network.base_of` says where the base comes from.
         """
         if backend not in ("torch", "auto"):
             raise InputError(f"{folder}: a causal detector runs with the backend torch, not {backend}")

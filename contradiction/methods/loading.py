@@ -77,10 +77,8 @@ def load_classifier(
 def find_model(name: str | Path) -> str | Path:
     """The folder of a model of this repository that is named as in its documentation, from any directory.
 
-    ``e5-small-long-replies`` and ``models/e5-small-long-replies`` name such a model. Any other name stays as it is.
-
-    Raises:
-        InputError: the name is a path, and there is no such folder.
+    ``e5-small-long-replies`` and ``models/e5-small-long-replies`` name such a model. Any other name stays as it is, or
+    raises InputError if it is the path of no folder.
     """
     if Path(name).exists():
         return name
@@ -99,16 +97,12 @@ def find_model(name: str | Path) -> str | Path:
 
 
 def method_of(name: str | Path) -> type[Classifier]:
-    """The method of a model, a folder or Hub id; a plain checkpoint if no other method matches.
-
-    Raises:
-        InputError: the Hub does not answer.
-    """
+    """The method of a model, a folder or Hub id; a plain checkpoint if no other method matches."""
     checkpoint = next(method for method in METHODS if method.MARKER == CONFIG)
-    composites = [method for method in METHODS if method is not checkpoint]
+    others = [method for method in METHODS if method is not checkpoint]
     if not Path(name).is_dir() and fetch_file(name, CONFIG):  # only a repo of a plain checkpoint has one at its root
         return checkpoint
-    return next((method for method in composites if fetch_file(name, method.MARKER)), checkpoint)
+    return next((method for method in others if fetch_file(name, method.MARKER)), checkpoint)
 
 
 def parts_of(folder: str | Path) -> list[Path]:
@@ -175,12 +169,9 @@ def calibrate(folder: str | Path, rows: "Dataset", *, view: str | None = None, o
 
     Args:
         folder: a model folder of any method, or a stage of a hierarchical one.
-        rows: the validation split of a config with the labels of the model.
+        rows: the validation split of a config with the labels of the model, and the columns that it reads.
         view: the utterances that the model reads, where its configuration does not say.
         on_batch: called with the number of conversations done, after each forward pass.
-
-    Raises:
-        InputError: the model predicts other labels than the rows have, or reads columns that they lack.
     """
     classifier = load_classifier(folder, view=view)
     if missing := [column for column in classifier.columns if column not in rows.column_names]:
@@ -198,8 +189,7 @@ def calibrate(folder: str | Path, rows: "Dataset", *, view: str | None = None, o
 def _opening_threshold(classifier: Classifier, rows: Sequence[Row]) -> float:
     """The probability of a contradiction that at most ``OPENINGS_CALLED`` of the first replies of some rows reach.
 
-    The first reply of a conversation of CDConv is taken for consistent. The threshold is 0 for a model that does not
-    tell self-contradictions from others.
+    These are taken for consistent. It is 0 for a model that does not tell self-contradictions from others.
     """
     openings = [row_of("", "", *pair) for pair in dict.fromkeys((row["u1"], row["b1"]) for row in rows)]
     found = []

@@ -18,18 +18,6 @@ def vectorizer(**options: Any) -> "TfidfVectorizer":
     return TfidfVectorizer(analyzer="char", ngram_range=(1, 3), **options)
 
 
-def written_columns(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> list[str]:
-    """The columns that have text in some row; raises InputError if none has.
-
-    The chats of a file may all be without an earlier turn.
-    """
-    columns = list(columns)
-    written = [column for column in columns if any(row[column].strip() for row in rows)]
-    if not written:
-        raise InputError(f"all {len(rows):,} rows are blank in {', '.join(columns)}; a model is fitted to text")
-    return written
-
-
 class LinearModel:
     """TF-IDF of character 1- to 3-grams with logistic regression, with the interface of scikit-learn.
 
@@ -48,17 +36,19 @@ class LinearModel:
         self._columns, self._class_weight = columns, class_weight
 
     def fit(self, rows: Sequence[Mapping[str, Any]], labels: Sequence[int]) -> Self:
-        """Fits the model to rows and their class ids."""
+        """Fits the model to rows and their class ids; raises InputError if no row has text in the columns."""
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline, make_union
         from sklearn.preprocessing import FunctionTransformer
 
-        features = (
-            make_pipeline(FunctionTransformer(_texts, kw_args={"column": column}), vectorizer())
-            for column in written_columns(rows, self._columns)
-        )
+        written = [column for column in self._columns if any(row[column].strip() for row in rows)]
+        if not written:
+            blank = ", ".join(self._columns)
+            raise InputError(f"all {len(rows):,} rows are blank in {blank}; a model is fitted to text")
+        columns = (FunctionTransformer(_texts, kw_args={"column": column}) for column in written)
+        features = make_union(*(make_pipeline(column, vectorizer()) for column in columns))
         regression = LogisticRegression(class_weight=self._class_weight, max_iter=1000)
-        self._fitted = make_pipeline(make_union(*features), regression).fit(rows, labels)
+        self._fitted = make_pipeline(features, regression).fit(rows, labels)
         self.classes_ = self._fitted.classes_
         return self
 
