@@ -118,10 +118,6 @@ def alternating(texts: Iterable[str]) -> list[dict[str, str]]:
 
 def list_messages(messages: object) -> list[Any]:
     """The messages of a chat as a list, which may be empty; raises InputError for a value that is no list of them."""
-    if isinstance(messages, Mapping) and "messages" in messages:
-        raise InputError("messages is an object with the key 'messages'; pass its value: chat['messages']")
-    if isinstance(messages, Mapping) and "role" in messages:
-        raise InputError(f"messages is one message; it must be a list of {MESSAGE}; `batch` takes a list of such lists")
     if (values := _items(messages)) is None:
         raise InputError(f"messages is {kind_of(messages)}; it must be a list of {MESSAGE}")
     return values
@@ -161,8 +157,7 @@ def read_message(message: object, where: str) -> Utterance:
     """Reads one message; raises InputError, which begins with ``where``, for one that is not usable."""
     message = _dumped(message)
     if not isinstance(message, Mapping):
-        several = "; `batch` judges several chats" if isinstance(message, list) else ""
-        raise InputError(f"{where} is {kind_of(message)}; it must be {MESSAGE}{several}")
+        raise InputError(f"{where} is {kind_of(message)}; it must be {MESSAGE}")
     if is_unspoken_item(message):
         return Utterance(TOOLS[0], "", skipped=True)
     if "role" not in message:
@@ -196,9 +191,7 @@ def text_at(messages: Messages, indices: Iterable[int]) -> str:
 def _read_content(role: str, message: Mapping[str, Any], where: str) -> tuple[str, str | None, bool]:
     """The text of a message, which of its content is not text, and whether it only thinks or calls tools."""
     content = message.get("content")
-    if (
-        content is None
-    ):  # for instance if a tool is called, or if the assistant refuses or speaks under a key of its own
+    if content is None:  # if a tool is called, or the assistant refuses or speaks under a key of its own
         audio, refusal = message.get("audio"), message.get("refusal")
         others = refusal, audio.get(TRANSCRIPT) if isinstance(audio, Mapping) else None
         content = next((text for text in others if role == ASSISTANT and isinstance(text, str)), "")
@@ -234,13 +227,9 @@ def _read_parts(parts: Sequence[object], where: str) -> tuple[str, str | None, b
             raise InputError(f"{place}: its text is {kind_of(text)}; it must be text")
     unread = None
     if other_types:
-        unread = f"{where} holds content that is not text and was not read: {_list_few(other_types)}"
+        names = ", ".join([*dict.fromkeys(other_types)][:3])
+        unread = f"{where} holds content that is not text and was not read: {names}"
     return "\n".join(texts), unread, unspoken and not texts and not other_types
-
-
-def _list_few(names: Sequence[str]) -> str:
-    first, *more = dict.fromkeys(names)
-    return f"{first} and {len(more)} other kinds" if len(more) > 2 else ", ".join([first, *more])
 
 
 def check_text(value: object, where: str) -> str:

@@ -27,9 +27,9 @@ from contradiction.methods.loading import fetch, load_classifier, parts_of, save
 from contradiction.monitor import Monitor
 from contradiction.paths import SHIPPED
 from contradiction.persona import check
-from contradiction.rerank import Ranked, rerank
+from contradiction.rerank import rerank
 from contradiction.settings import Settings
-from contradiction.spans import Location, locate
+from contradiction.spans import locate
 from contradiction.verdict import Verdict
 
 
@@ -123,7 +123,7 @@ class ContradictionDetector(BaseDetector):
         commit_message: str | None = None,
         dataset: str | None = None,
     ) -> str:
-        """Publishes the model with its card on the Hub, as ``cdconv push model`` does.
+        """Publishes the model with its card on the Hub, as ``cdconv push model`` does; returns the address of the repo.
 
         Args:
             repo_id: the repo, ``user/name``. It is created if it does not exist.
@@ -131,9 +131,6 @@ class ContradictionDetector(BaseDetector):
             token: a token that may write; by default the stored one.
             commit_message: by default a message with the name of the model.
             dataset: the Hub id of the training data, for the card to link.
-
-        Returns:
-            The address of the repo.
 
         Raises:
             InputError: the model has no card, the id is not a Hub id, or the Hub cannot be reached, does not know the
@@ -187,41 +184,11 @@ class ContradictionDetector(BaseDetector):
         return [list(islice(verdicts, len(turns))) for turns in turns_of_chats]
 
     def monitor(self, max_turns: int | None = None) -> Monitor:
-        """Follows one chat message by message; see :class:`contradiction.monitor.Monitor`.
-
-        Args:
-            max_turns: how many earlier turns are kept; by default as in the settings, or else
-                ``contradiction.inputs.views.MAX_TURNS``.
-
-        Raises:
-            InputError: ``max_turns`` is not a positive number, or this model does not judge replies.
-        """
+        """Follows one chat message by message; see :class:`contradiction.monitor.Monitor`."""
         return Monitor(self, max_turns)
 
-    def rerank(
-        self,
-        messages: Messages,
-        candidates: Sequence[str],
-        *,
-        batch_size: int = 32,
-        on_batch: OnBatch | None = None,
-    ) -> list[Ranked]:
-        """Orders the replies that a bot could give, the most consistent first and contradictions last.
-
-        See :func:`contradiction.rerank.rerank`; ``batch_size`` and ``on_batch`` are those of :meth:`batch`.
-        """
-        return rerank(self, messages, candidates, batch_size=batch_size, on_batch=on_batch)
-
-    def check(self, facts: Sequence[str], reply: str, question: str = "") -> Verdict:
-        """Judges a reply to a question against sentences that are true of the bot.
-
-        See :func:`contradiction.persona.check`. Without the question, the verdict is unsure.
-        """
-        return check(self, facts, reply, question)
-
-    def locate(self, messages: Messages, verdict: Verdict | None = None) -> Location | None:
-        """Finds the two clauses that contradict each other; see :func:`contradiction.spans.locate` for the cost."""
-        return locate(self, messages, verdict)
+    # Functions of a detector, each in a file of its own.
+    rerank, check, locate = rerank, check, locate
 
     def classify(
         self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None

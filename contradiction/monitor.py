@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import Literal, NoReturn, Self
 
 from contradiction.base_detector import BaseDetector
 from contradiction.conversation import ASSISTANT, Turn, add_message, read_message
@@ -14,15 +14,15 @@ from contradiction.io.files import write_text
 from contradiction.methods.loading import name_with_digest
 from contradiction.verdict import Verdict
 
-FORMAT, VERSION = "cdconv monitor", 1
+VERSION: Literal[1] = 1
 
 
 @dataclass(frozen=True)
 class _State:
     """The state of a monitor; the last of ``turns`` may still lack its reply."""
 
-    format: str
-    version: int
+    format: Literal["cdconv monitor"]
+    version: Literal[1]
     model: str
     max_turns: int
     messages: int
@@ -108,9 +108,8 @@ class Monitor:
 
     def to_json(self) -> str:
         """The state of the monitor, including the text of the kept messages; :meth:`from_json` continues from it."""
-        state = _State(
-            FORMAT, VERSION, _identity(self._detector.name), self.max_turns, self._messages, self._dropped, self._turns
-        )
+        model = _identity(self._detector.name)
+        state = _State("cdconv monitor", VERSION, model, self.max_turns, self._messages, self._dropped, self._turns)
         return json.dumps(asdict(state), ensure_ascii=False)
 
     @classmethod
@@ -128,20 +127,11 @@ class Monitor:
         from pydantic import TypeAdapter, ValidationError
 
         try:
-            values = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"not a saved monitor: not JSON ({error})") from None
-        if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise InputError(f'not a saved monitor: it must be a JSON object with "format": "{FORMAT}"')
-        if values.get("version") != VERSION:
-            raise InputError(f"the monitor was saved as version {values.get('version')}; this one reads {VERSION}")
-        try:
             state = TypeAdapter(_State).validate_json(text, strict=True)
         except ValidationError as error:
             problem = error.errors()[0]
-            raise InputError(
-                f"the saved monitor is damaged: {'.'.join(map(str, problem['loc']))}: {problem['msg']}"
-            ) from None
+            place = ".".join(map(str, problem["loc"]))
+            raise InputError(f"not a saved monitor of version {VERSION}: {place}: {problem['msg']}") from None
         if not state.is_sound():
             raise InputError("the saved monitor is damaged: its counts do not match its messages")
         if _digest(state.model) != _digest(_identity(detector.name)):
@@ -165,11 +155,9 @@ class Monitor:
         """
         try:
             return cls.from_json(detector, Path(path).read_text(encoding="utf-8"))
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: not a saved monitor: not UTF-8 ({error})") from None
         except OSError as error:
             raise InputError(f"{path}: no saved monitor can be read there ({error.strerror})") from None
-        except InputError as error:
+        except ValueError as error:  # also text that is not in UTF-8
             raise InputError(f"{path}: {error}") from None
 
     def __reduce__(self) -> NoReturn:

@@ -19,8 +19,7 @@ from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.verdict import Verdict
 
-# Probabilities that differ by less are a tie: which inputs share a batch changes the last bits of a float32.
-TIE = 1e-5
+TIE_DIGITS = 5  # which inputs share a batch changes the last bits of a float32
 
 
 @dataclass(frozen=True)
@@ -81,20 +80,12 @@ def rerank(
         add_message(chat, Utterance(ASSISTANT, text), len(messages))
     verdicts = detector.judge_last_replies(list(chats.values()), batch_size=batch_size, on_batch=on_batch)
     verdict_of = dict(zip(chats, verdicts, strict=True))
-    return _sort([Ranked(index, text, verdict_of[text]) for index, text in enumerate(texts)])
+    ranked = [Ranked(index, text, verdict_of[text]) for index, text in enumerate(texts)]
+    return sorted(ranked, key=lambda candidate: _place(candidate.verdict))
 
 
-def _sort(candidates: Sequence[Ranked]) -> list[Ranked]:
-    """In the order of :func:`rerank`."""
-    keys: dict[int, tuple[int, int]] = {}
-    step, previous = 0, 0.0
-    for candidate in sorted(candidates, key=lambda item: item.probability or 0.0):
-        if candidate.probability is None:
-            keys[candidate.index] = (2, 0)
-            continue
-        # Compared with the next lower probability: rounding to a grid could separate two that are nearly equal.
-        step += candidate.probability - previous > TIE
-        previous = candidate.probability
-        verdict = candidate.verdict
-        keys[candidate.index] = (3 if verdict.contradiction else 0 if verdict.checked else 1, step)
-    return sorted(candidates, key=lambda item: (*keys[item.index], item.index))
+def _place(verdict: Verdict) -> tuple[int, float]:
+    """Where a candidate belongs: its group, and its probability without digits that depend on the batch."""
+    if verdict.probability is None:
+        return 2, 0.0
+    return 3 if verdict.contradiction else 0 if verdict.checked else 1, round(verdict.probability, TIE_DIGITS)

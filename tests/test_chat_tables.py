@@ -152,7 +152,7 @@ def test_an_unclosed_quote_rejects_only_its_line(detect, tmp_path):
     rows.write_text(f'u1,b1,u2,b2\n{good}\na,"b,c,d\n{quoted}\n{good}\n', encoding="utf-8")
     code, answers, err = detect(rows)
     assert (code, [answer["row"] for answer in answers]) == (1, [1, 3, 4])
-    assert "a.csv: data row 2: a quote that is not closed" in err[0]
+    assert "a.csv: row 2: a quote that is not closed" in err[0]
     [kept] = objects(tmp_path / "a.csv.rejected.jsonl")
     assert kept["input"] == 'a,"b,c,d'
 
@@ -258,8 +258,8 @@ def test_an_unknown_speaker_rejects_the_chat_and_an_unreadable_row_is_reported(d
     assert (code, answer["row"], answer["id"]) == (1, 1, "a")
     kept = objects(tmp_path / "a.csv.rejected.jsonl")
     assert [row["row"] for row in kept] == [2, 3, 5]
-    assert kept[0]["error"].startswith("role in data row 2: '旁白' is no known speaker")
-    assert [line.split(": ")[1:3] for line in err[:3]] == [[str(file), f"data row {number}"] for number in (2, 3, 5)]
+    assert kept[0]["error"].startswith("role in row 2: '旁白' is no known speaker")
+    assert [line.split(": ")[1:3] for line in err[:3]] == [[str(file), f"row {number}"] for number in (2, 3, 5)]
     assert kept[1]["error"] == "2 cells; the header names 3 columns; its chat is judged without this row"
     assert kept[2]["error"].startswith("session_id is empty; it must say which chat")
 

@@ -110,7 +110,7 @@ def test_a_view_without_the_reply_cannot_judge_chats(folder):
     ("chats", "message"),
     [
         ({"messages": chat(*TEXTS)}, "chats is an object"),
-        (chat(*TEXTS), r"chats\[0\]: messages is one message"),
+        (chat(*TEXTS), r"chats\[0\]: messages is an object"),
     ],
 )
 def test_the_error_names_a_value_that_is_not_a_list_of_chats(detector, chats, message):

@@ -41,7 +41,8 @@ def parts(file, size=8):
 
 def test_a_killed_worker_is_replaced_and_nothing_is_lost_duplicated_or_reordered(load, mixed, quick_start):
     todo, restarts = parts(mixed), []
-    expected = list(chunks.judge_in_turn(load(), "line", todo))
+    detector = load()
+    expected = [chunks.judge_chunk(detector, entries, "line") for entries in todo]
     arriving = Queue()
     with Workers(2, load, "line", on_note=restarts.append) as workers:
         other = [*workers._pools[1]._processes]

@@ -17,7 +17,6 @@ from contradiction.labels import is_contradiction
 from contradiction.verdict import Verdict, is_unchecked
 
 MAX_RAW = 2000  # characters of a rejected input that are kept
-TABLES = ("csv", "tsv", "xlsx")
 # Windows in a chunk: enough for batches of inputs of similar length, few enough that a slow model shows results and a
 # killed run loses little.
 CHUNK_WINDOWS = 1024
@@ -80,19 +79,12 @@ class Chats:
         """What the numbers of the entries count: ``line`` or ``row``."""
         return "line" if self.format in ("jsonl", "text") else "row"
 
-    @property
-    def unit(self) -> str:
-        """The same in messages: a row below a header is a ``data row``."""
-        return "data row" if self.format in TABLES else self.key
-
     def __iter__(self) -> Iterator[Entry]:
         return (entry for group in self.arrivals for entry in group)
 
     def place(self, number: int) -> str:
-        """An entry in messages: ``FILE:3`` is a line of the file, and ``FILE: data row 2`` a row below the header."""
-        if self.key == "line":
-            return f"{self.where}:{number}"
-        return f"{self.where}: {self.unit} {number}"
+        """An entry in messages: ``FILE:3`` is a line of the file, and ``FILE: row 2`` the second row below a header."""
+        return f"{self.where}:{number}" if self.key == "line" else f"{self.where}: row {number}"
 
 
 def make_entries(number: int, end: int, read: Callable[[Any], list[Chat]], source: Any) -> Iterator[Entry]:
@@ -132,6 +124,7 @@ def _raw(source: Any) -> str:
 
 
 Record = dict[str, Any]
+# Called with the entries of a chunk before it is judged; returns the ``on_batch`` for it.
 OnChunk = Callable[[list[Entry]], OnBatch | None]
 Test = Callable[[Verdict, int], bool | None]
 
@@ -212,22 +205,6 @@ class Tally:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def judge_in_turn(
-    detector: ContradictionDetector,
-    key: str,
-    chunks: Iterable[list[Entry]],
-    *,
-    on_chunk: OnChunk | None = None,
-    **options: Any,
-) -> Iterator[JudgedChunk]:
-    """Judges chunks one after another by :func:`judge_chunk`.
-
-    ``on_chunk`` is called with the entries of each chunk before it is judged, and returns the ``on_batch`` for it.
-    """
-    for entries in chunks:
-        yield judge_chunk(detector, entries, key, on_batch=on_chunk(entries) if on_chunk else None, **options)
 
 
 def split_chunks(chats: Chats, scan: bool = False) -> Iterator[list[Entry]]:

@@ -25,7 +25,6 @@ from contradiction.chats.chunks import (
     Tally,
     count_windows,
     judge_chunk,
-    judge_in_turn,
     split_chunks,
 )
 from contradiction.chats.names import USUAL, Speakers
@@ -114,7 +113,7 @@ class Detection:
         Args:
             chats: the chats.
             output: where the verdicts go; it is released at the end.
-            on_chunk: see :func:`contradiction.chats.chunks.judge_in_turn`.
+            on_chunk: see :data:`contradiction.chats.chunks.OnChunk`.
             on_note: called with a message for each rejected input, and where a process was killed.
 
         Raises:
@@ -124,20 +123,21 @@ class Detection:
         with ExitStack() as stack:
             stack.callback(output.release)
             options: dict[str, Any] = {"scan": self.scan, "batch_size": self.batch_size}
-            judge: Callable[..., Iterator[JudgedChunk]]
+            judge: Callable[..., Iterator[JudgedChunk]] = partial(self._judge, key=chats.key, **options)
             if self.workers and self.workers > 1:
-                workers = Workers(self.workers, self.load, chats.key, on_note=on_note, **options)
-                judge = stack.enter_context(workers).judge
-            else:
-                detector = self.load()
-                detector.check_judges_replies()
-                judge = partial(judge_in_turn, detector, chats.key, **options)
-            for chunk in judge(output.remaining(split_chunks(chats, self.scan), tally), on_chunk=on_chunk):
+                judge = stack.enter_context(Workers(self.workers, self.load, chats.key, on_note, **options)).judge
+            for chunk in judge(output.remaining(split_chunks(chats, self.scan), tally), on_chunk):
                 tally.add(chunk.records, len(chunk.rejected))
                 for record in chunk.rejected:
                     on_note(f"{chats.place(record[chats.key])}: {record['error']}")
                 output.add(chunk)
         return tally, output.rejected_path
+
+    def _judge(self, chunks: Iterable[list[Entry]], on_chunk: OnChunk | None, **options: Any) -> Iterator[JudgedChunk]:
+        detector = self.load()
+        detector.check_judges_replies()
+        for entries in chunks:
+            yield judge_chunk(detector, entries, on_batch=on_chunk(entries) if on_chunk else None, **options)
 
 
 def _model_files(model: str) -> list[Path]:
@@ -164,25 +164,17 @@ class Workers:
     Args:
         count: the number of processes.
         load: loads the detector; it is sent to each process.
-        key, scan, batch_size: see :func:`judge_chunk`.
+        key: ``line`` or ``row``, what the numbers of the input count.
         on_note: called with a message where a process was killed.
+        options: further ones of :func:`contradiction.chats.chunks.judge_chunk`.
 
     Raises:
         InputError: ``load`` raises it, or a process is killed while it loads.
     """
 
-    def __init__(
-        self,
-        count: int,
-        load: Load,
-        key: str,
-        *,
-        scan: bool = False,
-        batch_size: int = 32,
-        on_note: Callable[[str], Any] = str,
-    ) -> None:
-        self._count, self._key, self._scan, self._on_note = count, key, scan, on_note
-        self._begin = max(1, threads() // count), load, {"key": key, "scan": scan, "batch_size": batch_size}
+    def __init__(self, count: int, load: Load, key: str, on_note: Callable[[str], Any] = str, **options: Any) -> None:
+        self._count, self._key, self._on_note, self._scan = count, key, on_note, options.get("scan", False)
+        self._begin = max(1, threads() // count), load, {"key": key, **options}
         # A pool for each process, because a killed process ends its whole pool; and a thread that waits for each.
         self._pools = [self._start() for _ in range(count)]
         self._threads, self._closed = ThreadPoolExecutor(count), False
@@ -218,7 +210,7 @@ class Workers:
 
         Args:
             chunks: the chunks; they are read in a separate thread, so a paused pipe does not delay results.
-            on_chunk: see :func:`judge_in_turn`. It is called when all earlier chunks are ready.
+            on_chunk: called when all earlier chunks are ready.
 
         Raises:
             InputError: a chunk cannot be judged or read, or the process that judges it is killed again and again.

@@ -202,7 +202,7 @@ def grouped(
         columns = columns.of([*dict.fromkeys(key for group in groups.values() for _, row in group for key in row)])
     reordered = 0
     for name, group in groups.items():
-        read = partial(_chat, name, columns, speakers, whole, chats.unit)
+        read = partial(_chat, name, columns, speakers, whole, chats.key)
         times = [" ".join(_text(row.get(name)) for name in columns.times) for _, row in group]
         roles = [speakers.role_of(row.get(columns.speaker)) if columns.speaker else None for _, row in group]
         places = order(times, roles)

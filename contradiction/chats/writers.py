@@ -214,9 +214,8 @@ class ResumableOutput:
                 tally.add(self._keep(self._verdicts, until), rejected)
                 if (answered := tally.chats + rejected) != expected:
                     raise InputError(
-                        f"{path}: up to {self._key} {until} there are {expected:,} inputs, and {answered:,} answers in "
-                        f"it and in {self.rejected_path.name}; lines were removed or added, so start anew under another "
-                        "name"
+                        f"{path}: up to {self._key} {until} there are {expected:,} inputs and {answered:,} answers; "
+                        "lines were removed or added, so start anew under another name"
                     )
                 begun = True
             yield chunk

@@ -140,11 +140,31 @@ def detect(
     Exit code: 0 done; 1 an input was rejected, or --fail-on found such a verdict or no chat; 2 the command cannot run;
     130 interrupted; 141 the output was closed.
     """
-    _check_options(file, text, out, resume=resume, table=table, only=bool(only))
+    ray = engine == "ray"
+    if ray:
+        from contradiction.chats.ray_engine import check_ray
+
+        check_ray()
+    chosen = text is not None or format not in ("auto", "parquet") or encoding is not None
+    for wrong, problem in (
+        (ray and out is None, "--engine ray writes a folder of Parquet files; name it with --out"),
+        (ray and chosen, "--engine ray reads a folder of Parquet files; leave --text, --format and --encoding out"),
+        (ray and device not in (None, "cpu", "cuda"), f"--device {device}: with --engine ray it must be cpu or cuda"),
+        (not ray and address is not None, "--address names a Ray cluster; it goes with --engine ray"),
+        (text is not None and file != "-", f"--text {text!r} and the file {file}; give only one of them"),
+        (resume and out is None, "--resume continues the run that wrote --out; name that file"),
+        (table and out, "--table shows the verdicts and --out writes them to a file; give only one of them"),
+        # A continued run could not count the verdicts that were not written.
+        (only and out, "--only filters what is shown, and --out keeps every verdict; give only one of them"),
+    ):
+        if wrong:
+            raise InputError(problem)
+    if out and not ray and out.exists() and not out.is_file():
+        raise InputError(f"--out {out}: is not a regular file; without --out the verdicts go to standard output")
+    if out and not ray and out.suffix.lower() in (".csv", ".tsv", ".parquet"):
+        raise InputError(f"--out {out}: the verdicts are JSON lines; give it a name that ends in .jsonl")
     if sys.stdout is None:
         raise InputError("standard output is closed; write > /dev/null if nobody reads it")
-    if engine == "local":
-        _check_local(out, address)
     model = pinned(model, revision)
     settings = given_settings(
         threshold=threshold, prior=prior, categories=category, windowing=windowing, max_turns=max_turns
@@ -153,10 +173,8 @@ def detect(
 
     speakers = Speakers(tuple(user_name or ()), tuple(bot_name or ()))
     detection_of = partial(Detection, model, settings, backend, precision, device, speakers, scan, batch_size, workers)
-    if engine == "ray":
-        folder = _check_ray(out, text, format, encoding, device)
-        tally = _judge_folder(detection_of(), Path(file), folder, resume, address, quiet)
-        return _end(tally, fail_on or [], quiet, folder)
+    if ray and out:
+        return _end(_judge_folder(detection_of(), Path(file), out, resume, address, quiet), fail_on or [], quiet, out)
     # Loading a model takes seconds, so what is wrong with the files is found before it.
     path = Path(file) if text is None and Path(file).is_file() else None
     chats = _open(file, text, None if format == "auto" else format, encoding, speakers, workers, quiet)
@@ -191,45 +209,6 @@ def detect(
     if not (tally.chats or tally.rejected or fail_on or quiet):
         say(f"{chats.where}: held no chat")
     _end(tally, fail_on or [], quiet, rejected)
-
-
-def _check_options(file: str, text: str | None, out: Path | None, *, resume: bool, table: bool, only: bool) -> None:
-    """Raises InputError for options that exclude each other, or that need another one."""
-    if text is not None and file != "-":
-        raise InputError(f"--text {text!r} and the file {file}; give only one of them")
-    if resume and out is None:
-        raise InputError("--resume continues the run that wrote --out; name that file")
-    if table and out:
-        raise InputError("--table shows the verdicts and --out writes them to a file; give only one of them")
-    if only and out:
-        # A continued run could not count the verdicts that were not written.
-        raise InputError("--only filters what is shown, and --out keeps every verdict; give only one of them")
-
-
-def _check_ray(out: Path | None, text: str | None, format: str, encoding: str | None, device: str | None) -> Path:
-    """Returns the folder to write; raises InputError for options that do not go with ``--engine ray``."""
-    from contradiction.chats.ray_engine import check_ray
-
-    check_ray()
-    if out is None:
-        raise InputError("--engine ray writes a folder of Parquet files; name it with --out")
-    if text is not None or format not in ("auto", "parquet") or encoding is not None:
-        raise InputError("--engine ray reads a folder of Parquet files; leave --text, --format and --encoding out")
-    if device not in (None, "cpu", "cuda"):
-        raise InputError(f"--device {device}: with --engine ray it must be cpu or cuda; Ray chooses the GPUs")
-    return out
-
-
-def _check_local(out: Path | None, address: str | None) -> None:
-    """Raises InputError for options that do not go with ``--engine local``."""
-    if address is not None:
-        raise InputError("--address names a Ray cluster; it goes with --engine ray")
-    if out and out.is_dir():
-        raise InputError(f"--out {out}: is a folder; name a file in it")
-    if out and out.exists() and not out.is_file():
-        raise InputError(f"--out {out}: is not a regular file; without --out the verdicts go to standard output")
-    if out and out.suffix.lower() in (".csv", ".tsv", ".parquet"):
-        raise InputError(f"--out {out}: the verdicts are JSON lines; give it a name that ends in .jsonl")
 
 
 def _judge_folder(
@@ -280,7 +259,7 @@ def _open(
 def _progress_bar(
     chats: "Chats", scan: bool, shown: bool
 ) -> Iterator[Callable[[list["Entry"]], "OnBatch | None"] | None]:
-    """Shows progress if the length of the input is known; yields the ``on_chunk`` of ``judge_in_turn``.
+    """Shows progress if the length of the input is known; yields the ``on_chunk`` of ``Detection.run``.
 
     A terminal shows a bar. A file gets a line from time to time.
     """
