@@ -51,10 +51,9 @@ def test_the_options_of_the_command_are_the_defaults_of_requests(run, random_mod
 )
 def test_a_service_open_to_other_machines_prints_a_warning(run, random_model, host, options, warned):
     with socket.create_server((host, 0)) as taken:  # so that the command fails and ends
-        port = taken.getsockname()[1]
-        code, _, error = run("serve", "--model", random_model("4-class"), "--host", host, "--port", port, *options)
-    assert code == 2
-    assert ("no token is set" in error) == warned
+        options = ["--host", host, "--port", taken.getsockname()[1], *options]
+        code, _, error = run("serve", "--model", random_model("4-class"), *options)
+    assert (code, "no token is set" in error) == (2, warned)
 
 
 @pytest.mark.parametrize(

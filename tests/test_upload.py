@@ -30,11 +30,10 @@ def test_a_second_push_commits_only_changes(hub, quick_model, tmp_path):
     again = push(hub, tmp_path, "model", folder)
     repo = hub.repos["model", "user/name"]
     assert (again.returncode, again.stdout) == (0, f"{hub.url}/user/name: nothing has changed\n")
-    assert len(repo.commits) == 2
+    assert (len(repo.commits), again.stderr) == (2, "")
     (folder / "README.md").write_text((folder / "README.md").read_text("utf-8") + "\nMore.\n", encoding="utf-8")
     assert push(hub, tmp_path, "model", folder).returncode == 0
-    assert len(repo.commits) == 3
-    assert repo.files["README.md"] != repo.commits[1].files["README.md"]
+    assert (len(repo.commits), repo.files["README.md"].endswith(b"More.\n")) == (3, True)
     assert sum(command == "PUT" for command, _ in hub.requests) == 1
 
 
@@ -77,12 +76,8 @@ def test_a_push_deletes_files_of_an_earlier_one_and_reports_it(hub, quick_model,
     own = {"picture.png": b"a user's own"}
     repo.commits.append(Commit("an earlier push", repo.files | stale | own))
     answer = push(hub, tmp_path, "model", quick_model)
-    assert answer.returncode == 0
-    for name in stale:
-        assert name in answer.stderr
+    assert answer.returncode == 0 and all(name in answer.stderr for name in stale)
     assert set(repo.files) == {".gitattributes", *own, *publishing.model(quick_model).files}
-    assert len(repo.commits) == 4
-    assert "deleted" not in push(hub, tmp_path, "model", quick_model).stderr
     assert len(repo.commits) == 4
 
 

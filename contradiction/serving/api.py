@@ -226,16 +226,6 @@ def _in_words(error: Exception, request: Request) -> str:
     return explain(error.errors(), field and field.field_info.annotation)
 
 
-def _http_error_in_words(error: HTTPException, request: Request) -> str:
-    if isinstance(cause := error.__cause__, UnicodeDecodeError):
-        return f"the body is not in UTF-8 (from byte {cause.start} on)"
-    if error.status_code == 404:
-        return f"{shown(request.url.path)} is no path of this service; /docs lists the paths"
-    if error.status_code == 405 and error.headers:
-        return f"{request.method} is not allowed for this path; use {error.headers['Allow']}"
-    return str(error.detail)
-
-
 def handlers(paths: tuple[str, ...] = ("/",)) -> dict[type[Exception], Any]:
     """The handlers of errors, which all answer ``{"error": ...}``.
 
@@ -247,7 +237,10 @@ def handlers(paths: tuple[str, ...] = ("/",)) -> dict[type[Exception], Any]:
     async def http_error(request: Request, error: HTTPException) -> Response:
         if not request.url.path.startswith(paths):
             return await http_exception_handler(request, error)
-        return JSONResponse({"error": _http_error_in_words(error, request)}, error.status_code, error.headers)
+        said = error.detail
+        if isinstance(cause := error.__cause__, UnicodeDecodeError):
+            said = f"the body is not in UTF-8 (from byte {cause.start} on)"
+        return JSONResponse({"error": said}, error.status_code, error.headers)
 
     async def failure(request: Request, error: Exception) -> Response:
         if not request.url.path.startswith(paths):
