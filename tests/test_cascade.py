@@ -130,10 +130,17 @@ def test_a_reply_costs_at_most_one_request_for_each_earlier_turn(parts, windowin
     assert len(server.requests) == requests
 
 
+def record_of(folder, config):
+    """Writes a record that says that the model in a folder was trained on a config."""
+    write_json(folder / "run.json", {"request": {"recipe": {"data": {"config": config}}, "data_name": "CDConv"}})
+
+
 def test_the_command_prints_the_curve_and_saves_the_cascade(parts, run, monkeypatch, tmp_path):
+    """It reads the config of the detector, and the cascade records what both parts were trained on."""
     detector, judge, _, rows = parts
-    monkeypatch.setattr("contradiction.data.splits.load_split", lambda data, config, split: rows)
-    numbers = tmp_path / "curve.json"
+    loaded, numbers = [], tmp_path / "curve.json"
+    monkeypatch.setattr("contradiction.data.splits.load_split", lambda *place: loaded.append(place) or rows)
+    record_of(detector, "4-class-grouped")
     code, out, err = run(
         "cascade", detector, judge, "--out", tmp_path / "both", "--share", "0.3", "--limit", "80", "--json", numbers,
         "--yes",
@@ -144,36 +151,18 @@ def test_the_command_prints_the_curve_and_saves_the_cascade(parts, run, monkeypa
     chosen = next(step for step in steps if step["share"] == 0.3)
     marker = read_json(tmp_path / "both" / "cascade.json")
     assert marker["low"] == pytest.approx(chosen["low"], abs=1e-6) and "What the judge was asked for" in out
-
-
-def record_of(folder, config):
-    """Writes a record that says that the model in a folder was trained on a config."""
-    write_json(folder / "run.json", {"request": {"recipe": {"data": {"config": config}}, "data_name": "CDConv"}})
-
-
-def test_a_cascade_records_the_training_data_of_both_parts(parts, tmp_path):
-    detector, judge, _, rows = parts
-    record_of(detector, "4-class")
-    record_of(judge, "4-class-grouped")
-    [step] = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.5,))
-    cascade(detector, judge, step.low, step.high, tmp_path / "both", rows)
-    ancestors = read_json(tmp_path / "both" / "run.json")["ancestors"]
-    trained_on = {(entry["model"], entry["config"]) for entry in ancestors}
-    assert trained_on == {("detector", "4-class"), ("judge", "4-class-grouped")}
-
-
-def test_a_cascade_uses_the_detectors_config_and_rows_that_no_part_was_trained_on(parts, run, monkeypatch, tmp_path):
-    detector, judge, server, rows = parts
-    loaded = []
-    monkeypatch.setattr("contradiction.data.splits.load_split", lambda *place: loaded.append(place) or rows)
-    record_of(detector, "4-class-grouped")
-    code, out, err = run("cascade", detector, judge, "--limit", "40", "--out", tmp_path / "both", "--yes")
-    assert code == 0, err
     assert loaded == [("cdconv", "4-class-grouped", "validation")]
     assert f"cdconv evaluate {tmp_path / 'both'} --config 4-class-grouped\n" in out
-    server.requests.clear()
+    ancestors = read_json(tmp_path / "both" / "run.json")["ancestors"]
+    assert {(entry["model"], entry["config"]) for entry in ancestors} == {("detector", "4-class-grouped")}
+
+
+def test_rows_that_a_part_was_trained_on_choose_no_cascade(parts, run, monkeypatch):
+    detector, judge, server, rows = parts
+    monkeypatch.setattr("contradiction.data.splits.load_split", lambda *place: rows)
+    record_of(detector, "4-class-grouped")
+    record_of(judge, "4-class")
     for part, options in ((detector, ("--config", "4-class")), (judge, ())):
-        record_of(judge, "4-class")
         code, _, err = run("cascade", detector, judge, *options)
         assert (code, err.count("\n"), server.requests) == (2, 1, [])
         assert f"{part} was trained on 4-class" in err and "the validation split of 4-class" in err

@@ -156,10 +156,9 @@ def test_a_saved_detector_is_the_same_and_one_for_another_base_is_refused(detect
     detector.save_pretrained(copy)
     again, verdict = ContradictionDetector.from_pretrained(copy)(chat(*TEXTS)), detector(chat(*TEXTS))
     assert again.label == verdict.label and again.scores == pytest.approx(verdict.scores, abs=1e-5)
-    monkeypatch.setenv("CDCONV_BASE", str(base_model(tmp_path / "small", layers=1)))
-    with pytest.raises(InputError, match="has 1 layers, not 2"):
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="has 1 layers, not 2"):
+        patch.setenv("CDCONV_BASE", str(base_model(tmp_path / "small", layers=1)))
         ContradictionDetector.from_pretrained(copy)
-    monkeypatch.delenv("CDCONV_BASE")
     write_json(copy / "decoder.json", {**read_json(copy / "decoder.json"), "rank": 2})
     (copy / "SHA256SUMS").unlink(missing_ok=True)
     with pytest.raises(InputError, match="does not fit"):

@@ -47,13 +47,8 @@ def overlap():
             file = Path(folder) / cls.MARKER
             return cls(read_json(file)["slope"], str(folder), Rule.load(file))
 
-        def save(self, folder):
-            write_json(Path(folder) / self.MARKER, {"slope": self.slope})
-
         def score(self, rows, *, batch_size=32, on_batch=None):
             shared = [len({*row["b1"]} & {*row["b2"]}) for row in rows]
-            if on_batch:
-                on_batch(len(rows))
             return Scores(self.slope * np.array([[count, -count] for count in shared]), [None] * len(rows))
 
     yield OverlapClassifier
@@ -62,7 +57,7 @@ def overlap():
 
 @pytest.fixture
 def folder(overlap, tmp_path):
-    overlap(0.5).save(tmp_path)
+    write_json(tmp_path / overlap.MARKER, {"slope": 0.5})
     (tmp_path / "README.md").write_text("---\nlicense: mit\n---\n# Overlap\n", encoding="utf-8")
     return tmp_path
 
