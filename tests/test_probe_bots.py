@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from helpers import processes
+from helpers.decoders import base_model
 from helpers.hostile_models import REFUSED, WEIGHTS
 
 from contradiction.errors import InputError
@@ -192,27 +193,15 @@ def test_a_python_program_writes_utf_8_whatever_the_locale(tmp_path, monkeypatch
 
 @pytest.fixture(scope="module")
 def chat_model(tmp_path_factory):
-    """A folder with a tiny random causal language model of Chinese characters."""
+    """A folder with a tiny random causal language model."""
     import torch
-    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import Qwen2ForCausalLM
 
-    characters = sorted({character for text in read_openings() for character in text})
-    vocabulary = {token: index for index, token in enumerate(["<pad>", "<unk>", "</s>", *characters])}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
-    folder = tmp_path_factory.mktemp("chat-model")
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", unk_token="<unk>", eos_token="</s>",
-        chat_template="{% for m in messages %}{{ m.content }}</s>{% endfor %}",
-    )  # fmt: skip
-    fast.save_pretrained(folder)
+    folder = base_model(tmp_path_factory.mktemp("chat-model"), layers=1)
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(vocabulary), hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
-        pad_token_id=0, eos_token_id=2, bos_token_id=None,
-    )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(folder)
+    Qwen2ForCausalLM.from_pretrained(folder).save_pretrained(folder)
+    template = "{% for m in messages %}{{ m.content }}\n{% endfor %}"
+    (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     return folder
 
 
@@ -234,7 +223,6 @@ def test_a_transformers_chat_model_can_be_a_bot(chat_model, tmp_path):
     ("harm", "message"),
     [
         ("config code of its own", "asks for code of its own"),
-        ("weights in a pickle", "not in safetensors"),
         ("weights in a pickle that means harm", "not in safetensors"),
         ("weights without a norm", "its checkpoint lacks"),
     ],
@@ -242,13 +230,7 @@ def test_a_transformers_chat_model_can_be_a_bot(chat_model, tmp_path):
 def test_a_malicious_or_damaged_chat_model_is_rejected(chat_model, tmp_path, monkeypatch, harm, message):
     folder = shutil.copytree(chat_model, tmp_path / "model")
     monkeypatch.setattr("builtins.input", lambda *_: "y")
-    if harm == "weights in a pickle":
-        import torch
-        from safetensors.torch import load_file
-
-        torch.save(load_file(folder / WEIGHTS), folder / "pytorch_model.bin")
-        (folder / WEIGHTS).unlink()
-    elif harm == "weights without a norm":
+    if harm == "weights without a norm":
         from safetensors.torch import load_file, save_file
 
         weights = load_file(folder / WEIGHTS)

@@ -137,16 +137,13 @@ def test_a_wrong_persona_raises_one_line(content, where, tmp_path):
 
 
 def test_openings_can_come_from_a_file_or_from_cdconv(tmp_path, sample_repo, sample_rows):
-    text, lines = tmp_path / "mine.txt", tmp_path / "mine.jsonl"
-    text.write_text("# mine\n你养猫吗？\n\n我住在北京。\n", encoding="utf-8")
-    lines.write_text('{"text": "你养猫吗？"}\n{"text": "我住在北京。"}\n', encoding="utf-8")
-    assert read_openings(text) == read_openings(lines) == ["你养猫吗？", "我住在北京。"]
-    lines.write_text('{"text": "一行\u2028又一行"}\n', encoding="utf-8")
-    assert read_openings(lines) == ["一行\u2028又一行"]
+    file = tmp_path / "mine.txt"
+    file.write_text("# mine\n你养猫吗？\n\n我住在北京。\n你养猫吗？\n", encoding="utf-8")
+    assert read_openings(file) == ["你养猫吗？", "我住在北京。"]
     assert set(read_openings(sample_repo)) <= {row["u1"] for row in sample_rows}
-    lines.write_text('{"text": "你养猫吗？"}\n{"text": 3}\n', encoding="utf-8")
-    with pytest.raises(InputError, match=r"mine.jsonl:2.*must be text"):
-        read_openings(lines)
+    file.write_text("你养猫吗？\n。。。\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"mine.txt:2"):
+        read_openings(file)
 
 
 def test_a_trigger_that_no_opening_fits_is_named():

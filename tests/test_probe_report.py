@@ -102,7 +102,7 @@ def probed(judge, tmp_path_factory):
     with BotServer() as endpoint:
         run_probe(
             out, endpoint=endpoint.url, name="scripted", conversations=225, triggers=TRIGGERS, model=str(model),
-            evaluation=evaluation, quiet=True,
+            evaluation=evaluation,
         )  # fmt: skip
     return out
 

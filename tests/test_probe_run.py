@@ -253,7 +253,7 @@ def _lines(path):
 
 
 def test_the_key_of_the_writer_is_not_sent_to_the_bot(run, detect_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(probe, "_judge", lambda *_, **__: None)
+    monkeypatch.setattr(run_module, "judge", lambda *_, **__: None)
     monkeypatch.setattr(probe, "_write_report", lambda *_, **__: {"bots": []})
     for name in ("OPENAI_API_KEY", "BOT_KEY"):
         monkeypatch.setenv(name, name.lower())
@@ -320,10 +320,10 @@ def test_an_endpoint_that_nobody_serves_ends_the_run_at_once_and_nothing_is_writ
     with BotServer() as endpoint:
         pass
     begun = time.monotonic()
-    options = ("--endpoint", endpoint.url, "--conversations", "10", "--quiet", "--model", detect_model)
+    options = ("--endpoint", endpoint.url, "--conversations", "10", "--model", detect_model)
     code, _, err = run("probe", "run", "--out", tmp_path / "run", *options)
-    assert (code, err.count("\n"), list(tmp_path.iterdir())) == (2, 1, [])
-    assert err.startswith(f"cdconv: {endpoint.url}/chat/completions: cannot be reached: ") and "refused" in err
+    assert (code, err.count("\n"), list(tmp_path.iterdir())) == (2, 2, [])
+    assert f"cdconv: {endpoint.url}/chat/completions: cannot be reached: " in err and "refused" in err
     assert time.monotonic() - begun < 10  # its ten conversations would repeat their first call for more than a minute
 
 

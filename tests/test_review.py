@@ -44,16 +44,17 @@ def test_two_people_label_every_chat_and_a_third_resolves_differences(store):
     first = store.next(carla)
     assert first.name == "c2" and store.next(carla, after=first.id).name == "c3"
     store.put(carla, first.id, ROLE)
-    report = store.report()
-    assert (report.chats, report.both, report.same, report.waiting, report.final, report.unclear) == (5, 5, 3, 1, 4, 1)
-    assert report.agreement[0] == 0.6 and report.agreement[1] < 0.6 < report.agreement[2]
+    report = dict(store.report().rows)
+    assert [report[key] for key in ("chats", "labelled by both annotators", "waiting for a third")] == ["5", "5", "1"]
+    assert report["with a final label"].startswith("4, of them 1 unclear")
+    assert report["agreement, %"].startswith("60.0 (")
     from sklearn.metrics import cohen_kappa_score
 
-    assert report.kappa == pytest.approx(cohen_kappa_score(labels[anna], labels[ben]))
     merged = [
         [label if label in (NONE, "unclear") else "contradiction" for label in labels[person]] for person in (anna, ben)
     ]
-    assert report.kappa_merged == pytest.approx(cohen_kappa_score(*merged))
+    kappas = [cohen_kappa_score(labels[anna], labels[ben]), cohen_kappa_score(*merged)]
+    assert report["Cohen's kappa"] == "{:.2f}; contradiction or not: {:.2f}".format(*kappas)
     exported = store.export()
     assert [(one["id"], one["label"], one.get("evidence")) for one in exported] == [
         ("c0", NONE, None), ("c1", HISTORY, 1), ("c2", ROLE, None),
@@ -70,8 +71,8 @@ def test_one_person_can_label_alone(tmp_path):
         store.join("Ben")
     for label in (HISTORY, "unclear"):
         store.put(anna, store.next(anna).id, label, 1 if label == HISTORY else None)
-    report = store.report()
-    assert (report.both, report.final, report.unclear, report.agreement, report.waiting) == (0, 2, 1, None, 0)
+    report = dict(store.report().rows)
+    assert report["with a final label"].startswith("2, of them 1 unclear") and "agreement, %" not in report
     assert [(one["label"], one["annotators"]) for one in store.export()] == [(HISTORY, {"Anna": HISTORY})]
     assert LabelStore(store.path).export() == [], "two people are still the default"
     page = TestClient(application(store), base_url="http://localhost").get("/").text
@@ -102,8 +103,10 @@ def test_a_chat_that_people_see_only_in_part_says_so_and_is_left_out_of_the_agre
             item = store.next(person)
             assert item.unread == (item.name == "p")
             store.put(person, item.id, label)
-    report = store.report()
-    assert (report.chats, report.in_part, report.both, report.same, report.waiting) == (3, 1, 2, 2, 1)
+    report = dict(store.report().rows)
+    assert (report["chats"], report["labelled by both annotators"], report["waiting for a third"]) == ("3", "2", "1")
+    assert report["shown only in part, and left out of the agreement"] == "1"
+    assert report["agreement, %"].startswith("100.0") and report["Cohen's kappa"].startswith("undefined")
     page = TestClient(application(store), base_url="http://localhost")
     assert page.get("/api/item?person=1&id=3").json()["item"]["unread"] is True
 
@@ -119,7 +122,8 @@ def test_spot_checks_are_mixed_in_and_scored_but_not_exported(store):
         order.append(item.name)
         store.put(person, item.id, label)
     assert order == ["c0", "c1", "s0", "c2", "c3", "c4", "s1", "c5"]
-    assert store.report().spot_checks == {"Anna": (1, 2)} and store.report().chats == 6
+    report = dict(store.report().rows)
+    assert (report["labels by Anna"], report["chats"]) == ("8; spot checks right: 1 of 2", "6")
     other = store.join("Ben")
     while item := store.next(other):
         store.put(other, item.id, NONE)
@@ -140,7 +144,7 @@ def test_a_label_can_be_changed_and_wrong_labels_evidence_people_and_files_are_r
             store.put(*arguments)
     for label in (NONE, INTRA):  # a label can be changed
         store.put(1, 1, label)
-    assert store.progress(1) == (1, 1) and store.report().people == {"Anna": 1}
+    assert store.progress(1) == (1, 1) and dict(store.report().rows)["labels by Anna"] == "1"
     with pytest.raises(InputError, match="1 to 40 characters"):
         store.join(" ")
     other = tmp_path / "other.jsonl"

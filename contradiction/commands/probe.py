@@ -35,7 +35,6 @@ FailAboveOption = Annotated[
     float | None,
     typer.Option(min=0, max=1, help="Exit with 1 if a larger share of the conversations was called, for instance 0.1."),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Show errors only.")]
 
 
 @app.command("run")
@@ -99,7 +98,6 @@ def run_probe(
         ),
     ] = None,
     fail_above: FailAboveOption = None,
-    quiet: QuietOption = False,
 ) -> None:
     """Talks to a bot, tries to make it contradict itself, judges its replies, and writes a report.
 
@@ -109,7 +107,7 @@ def run_probe(
     Exit code: 0 done; 1 a conversation failed, or --fail-above found too many contradictions; 2 the command cannot run.
     """
     from contradiction.probing import plan as planning
-    from contradiction.probing.run import Caller, find_accuracy
+    from contradiction.probing.run import Caller, find_accuracy, judge
 
     settings = given_settings(threshold=threshold)
     facts = planning.read_persona(persona) if persona else ()
@@ -117,8 +115,7 @@ def run_probe(
     chosen = [part.strip() for part in triggers.split(",") if part.strip()] if triggers else every
     opening_texts = planning.read_openings(openings)
     probes = planning.plan(opening_texts, chosen, conversations, seed=seed, facts=facts)
-    if not quiet or dry_run:
-        say(_cost(probes, at_once, per_minute))
+    say(_cost(probes, at_once, per_minute))
     if dry_run:
         for trigger in chosen:
             probe = next((probe for probe in probes if probe.trigger == trigger), None)
@@ -172,10 +169,11 @@ def run_probe(
         bot = bot or started(load())
         failed = _converse(
             probes, Caller(bot, per_minute), out, request=request, name=name or next(iter(bot_kind.values())),
-            seed=seed, at_once=at_once, writer=Caller(writing, per_minute) if writing else None, quiet=quiet,
+            seed=seed, at_once=at_once, writer=Caller(writing, per_minute) if writing else None,
         )  # fmt: skip
-        _judge(out, detector, accuracy, quiet=quiet)
-        report = _write_report([out], out, quiet=quiet)
+        with counting("verdicts", len(probes) - len(failed)) as bar:
+            judge(out, detector, accuracy, on_done=bar.advance)
+        report = _write_report([out], out)
     if failed:
         say(f"{len(failed):,} conversations failed; the same command tries them again")
     if _is_above(report, fail_above) or failed:
@@ -197,13 +195,12 @@ def report_probe(
         ),
     ] = None,
     fail_above: FailAboveOption = None,
-    quiet: QuietOption = False,
 ) -> None:
     """Shows bots side by side, and compares each with the first one on the probes that both runs have.
 
     Exit code: 0 done; 1 --fail-above found too many contradictions; 2 the command cannot run.
     """
-    report = _write_report(runs, out, labels=labels, quiet=quiet)
+    report = _write_report(runs, out, labels)
     if _is_above(report, fail_above):
         raise typer.Exit(1)
 
@@ -220,49 +217,40 @@ def _cost(probes: list["Probe"], at_once: int, per_minute: float | None) -> str:
     )
 
 
-def _converse(probes: list["Probe"], bot: "Caller", out: Path, *, quiet: bool, **options: Any) -> dict[str, str]:
+def _converse(probes: list["Probe"], bot: "Caller", out: Path, **options: Any) -> dict[str, str]:
     from contradiction.probing.run import run
 
     begun = printed = time.monotonic()
     with progress("conversations") as bar:
-        task = bar.add_task("", total=len(probes), visible=not quiet)
+        task = bar.add_task("", total=len(probes))
 
         def on_done(done: int, problem: str | None) -> None:
             nonlocal printed
             bar.update(task, completed=done)
             if problem:
                 say(problem)
-            if bar.disable and not quiet and time.monotonic() - printed > SECONDS_BETWEEN_LINES:
+            if bar.disable and time.monotonic() - printed > SECONDS_BETWEEN_LINES:
                 printed = time.monotonic()
                 say(f"{done:,} of {len(probes):,} conversations")
 
         failed = run(probes, bot, out, on_done=on_done, **options)
-    if not quiet:
-        seconds = time.monotonic() - begun
-        say(f"{len(probes) - len(failed):,} conversations in the transcript, after {seconds:.0f} s")
+    seconds = time.monotonic() - begun
+    say(f"{len(probes) - len(failed):,} conversations in the transcript, after {seconds:.0f} s")
     return failed
 
 
-def _judge(out: Path, detector: Any, accuracy: dict[str, Any] | None, *, quiet: bool) -> None:
-    from contradiction.probing.run import TRANSCRIPT, judge, read_transcript
-
-    with counting("verdicts", len(read_transcript(out / TRANSCRIPT)), shown=not quiet) as bar:
-        judge(out, detector, accuracy, on_done=bar.advance)
-
-
-def _write_report(runs: list[Path], out: Path, *, labels: Path | None = None, quiet: bool) -> dict[str, Any]:
+def _write_report(runs: list[Path], out: Path, labels: Path | None = None) -> dict[str, Any]:
     from contradiction.probing import pages, report
 
     sources = [source for run in runs for source in report.read(run)]
     built = report.build(report.with_labels(sources, labels) if labels else sources)
     pages.write(built, out)
-    if not quiet:
-        show(*pages.tables(built)[:1])
-        for line in pages.headlines(built):
-            say(line)
-        if pages.needs_labels(built):
-            say(pages.LABEL_SOME)
-        say(f"→ {out / 'report.html'}")
+    show(*pages.tables(built)[:1])
+    for line in pages.headlines(built):
+        say(line)
+    if pages.needs_labels(built):
+        say(pages.LABEL_SOME)
+    say(f"→ {out / 'report.html'}")
     return built
 
 

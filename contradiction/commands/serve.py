@@ -266,7 +266,7 @@ def _export(export: Path, file: Path, labels: Path, spot_checks: Path | None, an
         if source.exists():
             check_not_the_input([export], source.stat(), f"--export {export}")
     store = LabelStore(labels, annotators)
-    show(store.report().table(annotators))
+    show(store.report())
     if not (records := store.export()):
         raise InputError(f"{labels}: nothing to export yet, because no chat has a final label")
     write_lines(export, records)

@@ -49,8 +49,7 @@ def _read_and_called(value: Mapping[str, Any] | None) -> tuple[str, str]:
 
 
 def _kinds(bot: Mapping[str, Any]) -> Table:
-    called = sorted(bot["called"].items(), key=lambda item: item[0] == ANY)
-    rows = [("any kind" if kind == ANY else kind, cell(value)) for kind, value in called]
+    rows = [("any kind" if kind == ANY else kind, cell(value)) for kind, value in bot["called"].items()]
     return Table(f"{bot['bot']}: kinds of contradiction", ("kind", "called (95 %)"), rows)
 
 

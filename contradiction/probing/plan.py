@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from contradiction.conversation import check_text, check_texts, is_blank, is_chinese
+from contradiction.conversation import check_texts, is_blank, is_chinese
 from contradiction.errors import InputError, first_line, kind_of, shown
-from contradiction.io.files import read_lines, read_objects, read_text
+from contradiction.io.files import read_lines, read_text
 from contradiction.probing.triggers import ABOUT_THE_USER, INQUIRING_BOT, METHODS, PERSONA, REPEAT, ask_about, lists
 
 ALL_TRIGGERS = (*METHODS, f"{REPEAT}-2", f"{REPEAT}-10")  # and PERSONA, if the bot gets a persona
@@ -57,8 +57,8 @@ def read_openings(source: str | Path | None = None) -> list[str]:
     """Openings: those of the package, of a data repo with the columns of CDConv, or of a file.
 
     Args:
-        source: None, a data repo (a folder or Hub id), or a file: a text with one opening per line, in which lines with
-            ``#`` are comments, or JSON lines with the key ``text``.
+        source: None, a data repo (a folder or Hub id), or a file with one opening per line, in which lines with ``#``
+            are comments.
 
     Raises:
         InputError: there is no such source, or a line holds no opening.
@@ -68,10 +68,7 @@ def read_openings(source: str | Path | None = None) -> list[str]:
         from contradiction.data.splits import load_split
 
         return list(dict.fromkeys(load_split(str(source), "4-class", "test")["u1"]))
-    if path.suffix in (".jsonl", ".json"):
-        places = [(where, check_text(row["text"], f"{where}: text")) for where, row in read_objects(path, "text")]
-    else:
-        places = [(where, line.strip()) for where, line in read_lines(path) if not line.startswith("#")]
+    places = [(where, line.strip()) for where, line in read_lines(path) if not line.startswith("#")]
     if blank := [where for where, text in places if is_blank(text)]:
         raise InputError(f"{blank[0]}: holds no words")
     if not places:

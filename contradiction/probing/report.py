@@ -171,7 +171,7 @@ def _with_names(sources: Sequence[Source]) -> list[Source]:
 def _bot(source: Source, triggers: Sequence[str]) -> dict[str, Any]:
     read = [row for row in source.rows if _is_read(row)]
     not_judged = sum(row["label"] is None and not row.get("truth") for row in source.rows)
-    kinds = (ANY, *CATEGORIES) if any(row["label"] in CATEGORIES for row in source.rows) else (ANY,)
+    kinds = (*CATEGORIES, ANY) if any(row["label"] in CATEGORIES for row in source.rows) else (ANY,)
     return {
         "bot": source.bot,
         "detector": source.detector,

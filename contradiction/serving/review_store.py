@@ -50,71 +50,6 @@ class Item:
     unread: bool = False
 
 
-@dataclass(frozen=True)
-class Report:
-    """How far a review is, and how far people agree.
-
-    Attributes:
-        chats: the number of chats to label, without spot checks.
-        in_part: those that people see only in part; the counts of agreement are without them.
-        both: those that both annotators have labelled.
-        same: those on which they agree.
-        waiting: those on which they differ and that nobody else has labelled yet.
-        final: those with a final label, including ``unclear``.
-        unclear: those whose final label is ``unclear``.
-        kappa: Cohen's kappa of the two annotators; None where it is undefined.
-        kappa_merged: the same for *contradiction or not*; *unclear* is neither.
-        people: the name of each person, and how many chats they have labelled.
-        spot_checks: the name of each person -> how many spot checks are right, and of how many.
-    """
-
-    chats: int
-    in_part: int
-    both: int
-    same: int
-    waiting: int
-    final: int
-    unclear: int
-    kappa: float | None
-    kappa_merged: float | None
-    people: Mapping[str, int]
-    spot_checks: Mapping[str, tuple[int, int]]
-
-    @property
-    def agreement(self) -> tuple[float, float, float] | None:
-        """The share of chats on which both agree, and its 95 % interval; None before there is one."""
-        from contradiction.evaluation.figures import wilson
-
-        return (self.same / self.both, *wilson(self.same, self.both)) if self.both else None
-
-    def table(self, annotators: int) -> Table:
-        """The report for a terminal."""
-
-        def number(value: float | None) -> str:
-            return "undefined" if value is None else f"{value:.2f}"
-
-        body = [("chats", f"{self.chats:,}")]
-        if self.in_part:
-            body.append(("shown only in part, and left out of the agreement", f"{self.in_part:,}"))
-        if annotators > 1:
-            body.append(("labelled by both annotators", f"{self.both:,}"))
-            body.append(("waiting for a third", f"{self.waiting:,}"))
-        final = f"{self.final:,}, of them {self.unclear:,} unclear, which are not exported"
-        body.append(("with a final label", final))
-        if annotators == 1:
-            body.append(("agreement, Cohen's kappa", "not available, because one person labels alone"))
-        elif agreement := self.agreement:
-            share, *bounds = agreement
-            body.append(("agreement, %", with_interval(share, bounds)))
-            merged = f"contradiction or not: {number(self.kappa_merged)}"
-            body.append(("Cohen's kappa", f"{number(self.kappa)}; {merged}"))
-        for name, count in self.people.items():
-            right, checks = self.spot_checks[name]
-            of_checks = f"; spot checks right: {right} of {checks}" if checks else ""
-            body.append((f"labels by {name}", f"{count:,}{of_checks}"))
-        return Table("Review", ("", ""), body, texts=2)
-
-
 class LabelStore:
     """A file of chats, people and labels, a JSON object a line. One process may write it at a time.
 
@@ -247,40 +182,39 @@ class LabelStore:
         """Whether the annotators differ, and nobody else has labelled the chat yet."""
         return {1, 2} == labels.keys() and labels[1][0] != labels[2][0]
 
-    def report(self) -> Report:
-        """How far the review is, and how far people agree."""
-        from sklearn.metrics import cohen_kappa_score
+    def report(self) -> Table:
+        """How far the review is, how far people agree, and how often each is right about spot checks.
 
-        reviewed, names = self.reviewed(), dict(enumerate(self._people, start=1))
-        spot_checks = {name: (0, 0) for name in names.values()}
-        for item, labels, _ in reviewed:
-            for person, (label, _) in labels.items() if item.truth is not None else ():
-                right, count = spot_checks[names[person]]
-                spot_checks[names[person]] = (right + (label == item.truth), count + 1)
+        Chats that people see only in part are left out of the agreement.
+        """
+        from contradiction.evaluation.figures import wilson
+
+        reviewed = self.reviewed()
         chats = [(item, labels, decided) for item, labels, decided in reviewed if item.truth is None]
         both = [(item, labels, decided) for item, labels, decided in chats if {1, 2} <= labels.keys()]
         pairs = [(labels[1][0], labels[2][0]) for item, labels, _ in both if not item.unread]
-
-        def kappa(merge: bool) -> float | None:
-            merged = {label: label if label in (NON_CONTRADICTION, UNCLEAR) else CONTRADICTION for label in CHOICES}
-            columns = [[merged[label] if merge else label for label in column] for column in zip(*pairs, strict=True)]
-            if not columns or len({*columns[0], *columns[1]}) < 2:
-                return None
-            return float(cohen_kappa_score(*columns))
-
-        return Report(
-            chats=len(chats),
-            in_part=sum(item.unread for item, _, _ in chats),
-            both=len(pairs),
-            same=sum(first == second for first, second in pairs),
-            waiting=sum(decided is None for _, _, decided in both),
-            final=sum(decided is not None for _, _, decided in chats),
-            unclear=sum(decided == UNCLEAR for _, _, decided in chats),
-            kappa=kappa(False),
-            kappa_merged=kappa(True),
-            people={name: sum(person in labels for _, labels, _ in reviewed) for person, name in names.items()},
-            spot_checks=spot_checks,
-        )
+        final = [decided for _, _, decided in chats if decided is not None]
+        rows = [("chats", f"{len(chats):,}")]
+        if in_part := sum(item.unread for item, _, _ in chats):
+            rows.append(("shown only in part, and left out of the agreement", f"{in_part:,}"))
+        if self.annotators > 1:
+            rows.append(("labelled by both annotators", f"{len(pairs):,}"))
+            rows.append(("waiting for a third", f"{sum(decided is None for _, _, decided in both):,}"))
+        unclear = f"of them {final.count(UNCLEAR):,} unclear, which are not exported"
+        rows.append(("with a final label", f"{len(final):,}, {unclear}"))
+        if self.annotators == 1:
+            rows.append(("agreement, Cohen's kappa", "not available, because one person labels alone"))
+        elif pairs:
+            same = sum(first == second for first, second in pairs)
+            rows.append(("agreement, %", with_interval(same / len(pairs), wilson(same, len(pairs)))))
+            merged = [(_merged(first), _merged(second)) for first, second in pairs]
+            rows.append(("Cohen's kappa", f"{_kappa(pairs)}; contradiction or not: {_kappa(merged)}"))
+        for person, name in enumerate(self._people, start=1):
+            given = [(item.truth, labels[person][0]) for item, labels, _ in reviewed if person in labels]
+            checks = [truth == label for truth, label in given if truth is not None]
+            of_checks = f"; spot checks right: {sum(checks)} of {len(checks)}" if checks else ""
+            rows.append((f"labels by {name}", f"{len(given):,}{of_checks}"))
+        return Table("Review", ("", ""), rows, texts=2)
 
     def export(self) -> list[dict[str, Any]]:
         """Each chat with a final label as a JSON object: id, messages, label, evidence where known, and annotators."""
@@ -309,6 +243,18 @@ class LabelStore:
             own = self._labels[item.id]
             rows.append((item, own, decide([label for _, (label, _) in sorted(own.items())], self.annotators)))
         return rows
+
+
+def _merged(label: str) -> str:
+    return label if label in (NON_CONTRADICTION, UNCLEAR) else CONTRADICTION
+
+
+def _kappa(pairs: Sequence[tuple[str, str]]) -> str:
+    """Cohen's kappa of two annotators, as text; it is undefined if both give one label alone."""
+    from sklearn.metrics import cohen_kappa_score
+
+    first, second = zip(*pairs, strict=True)
+    return f"{cohen_kappa_score(first, second):.2f}" if len({*first, *second}) > 1 else "undefined"
 
 
 def decide(labels: Sequence[str], annotators: int = ANNOTATORS) -> str | None:
