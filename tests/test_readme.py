@@ -19,7 +19,8 @@ from contradiction.paths import RESULTS, SHIPPED
 from evaluate_metric import evaluate_metric
 
 MANUAL = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PAGES = [*MANUAL, ROOT / "models" / "README.md", *sorted((ROOT / "models" / "results").rglob("*.md"))]
+PAGES = [*MANUAL, *(ROOT / name / "README.md" for name in ("models", "experiments"))]
+PAGES += sorted((ROOT / "models" / "results").rglob("*.md"))
 COMMANDS = typer.main.get_command(app)
 # Names in the tables of README -> names of kept results.
 KEPT_NAMES = {
