@@ -1,5 +1,6 @@
 """Judges replies: classifies the windows of a reply, combines them, and decides on the verdict."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -88,9 +89,20 @@ class BaseDetector:
         """The case of the reply in ``turns[place]``; see :class:`Case` for ``dropped``."""
         if reason := self.why_unreadable(turns[place].reply):
             return Case(turns, place, reason=f"the reply {reason}", dropped=dropped)
-        windowing = UNSTRUCTURED if self.classifier.READS_CHATS else self.settings.windowing
-        chosen = windows(turns, place, windowing, self.settings.max_turns)
+        windowing = UNSTRUCTURED if self.classifier.reads_chats else self.settings.windowing
+        chosen = windows(turns, place, windowing, self._turns_read(place + dropped))
         return Case(turns, place, chosen, dropped=dropped)
+
+    def _turns_read(self, earlier: int) -> int:
+        """How many of some earlier turns a reply is read against, the last ones."""
+        limit = self.settings.max_turns
+        if limit is None or earlier <= limit:
+            return earlier
+        if not self.classifier.reads_chats:
+            return limit
+        # In a long chat, the first turn that is read moves only now and then: the chat after it need not be read again.
+        step = max(1, limit // 2)
+        return earlier - math.ceil((earlier - limit) / step) * step
 
     def judge_last_replies(
         self, chats: Iterable[Sequence[Turn]], *, batch_size: int = 32, on_batch: OnBatch | None = None
@@ -216,7 +228,8 @@ class BaseDetector:
             score = history * self.settings.at_prior(total, self.classifier.rule) / total if total else history
             if prediction.evidence:  # which of the earlier replies is meant
                 for turn, share in zip(window.earlier, prediction.evidence, strict=True):
-                    ranked.append((history * share, Clash(case.turns[turn].reply_messages, score * share)))
+                    clash = Clash(case.turns[turn].reply_messages, score * share) if share else None  # not read
+                    ranked.append((history * share, clash))
             elif window.turn is not None:
                 clash = None if prediction.truncation else Clash(case.turns[window.turn].reply_messages, score)
                 ranked.append((history, clash))
@@ -228,9 +241,9 @@ class BaseDetector:
             if reason := self.why_unreadable(case.turns[place].reply):
                 indices = case.turns[place].reply_messages
                 return f"messages[{indices[0]}] {reason}" if indices else f"an earlier reply {reason}"
-        limit = self.settings.max_turns
-        if limit is not None and (earlier := case.place + case.dropped) > limit:
-            return f"of {earlier} earlier turns only the last {limit} were read, as max_turns asks"
+        earlier = case.place + case.dropped
+        if (read := self._turns_read(earlier)) < earlier:
+            return f"of {earlier} earlier turns only the last {read} were read, as max_turns asks"
         return next((turn.unread for turn in case.turns[: case.place + 1] if turn.unread), None)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.decision import Rule
-from contradiction.decoder.trees import CHAT_TEMPLATE
+from contradiction.decoder.trees import CHAT_TEMPLATE, END
 from contradiction.errors import InputError
 from contradiction.inference.onnx_backend import MADE_FROM, MAX_LENGTH, OnnxBackend, OpenVinoBackend
 from contradiction.inputs.views import Row
@@ -20,7 +20,7 @@ from contradiction.io.files import check_new, new_file, new_folder, read_json, w
 from contradiction.io.hub import CONFIG
 from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.decoder import DecoderClassifier
+from contradiction.methods.decoder import MAX_TOKENS, DecoderClassifier
 from contradiction.methods.loading import method_of, parts_of, save_rule, write_manifests
 from contradiction.training import record
 
@@ -68,8 +68,16 @@ def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) 
 def _merge(model: Path, out: Path) -> Path:
     check_new(out, [model])
     manifest.check(model)
-    detector = DecoderClassifier.load(model)
+    detector = DecoderClassifier.load(model, device="cpu")
     merged, tokenizer = detector.network.as_classifier(), detector.reader.tokenizer
+    # The label is read at the last token that is not padding, which is the mark at the end of the reply.
+    others = (tokenizer.pad_token, tokenizer.unk_token, tokenizer.bos_token, tokenizer.eos_token)
+    padding = next((token for token in others if token not in (None, END)), None)
+    if padding is None:
+        raise InputError(f"{model}: the tokenizer of its base has no token for padding besides {END}")
+    tokenizer.pad_token = padding
+    # Of a long chat, the end is read.
+    tokenizer.truncation_side, tokenizer.model_max_length = "left", MAX_TOKENS
     merged.config.id2label = dict(enumerate(detector.labels))
     merged.config.label2id = {label: number for number, label in enumerate(detector.labels)}
     merged.config.pad_token_id = tokenizer.pad_token_id

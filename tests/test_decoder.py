@@ -1,13 +1,19 @@
 """A causal detector reads a chat once: every reply gets the verdict that it gets alone."""
 
+import pickle
+import shutil
+from copy import deepcopy
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from helpers.chats import chat
 from helpers.decoders import base_model, detector_folder
+from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
-from contradiction.decision import Rule, softmax
+from contradiction.decision import softmax
 from contradiction.decoder import network as decoder_network
 from contradiction.decoder.trees import Tree, fill_rows, pack
 from contradiction.detector import ContradictionDetector
@@ -15,6 +21,8 @@ from contradiction.errors import InputError
 from contradiction.export import export
 from contradiction.io.files import read_json, write_json
 from contradiction.methods import decoder
+from contradiction.methods.composite import CascadeClassifier
+from contradiction.methods.loading import load_classifier
 
 TEXTS = ["你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀", "那你养狗吗", "也没有", "周末干嘛", "在家睡觉"]
 
@@ -25,7 +33,6 @@ def folder(tmp_path_factory):
     base = base_model(root / "base")
     (root / "detector").mkdir()
     detector_folder(root / "detector", base)
-    Rule(threshold=0.3).save(root / "detector" / "decoder.json")
     return root / "detector"
 
 
@@ -123,15 +130,67 @@ def test_the_evidence_is_the_earlier_reply_that_the_pointer_names(detector):
 def test_messages_beyond_the_limit_are_left_out_and_named(detector, monkeypatch):
     whole, messages = detector(chat(*TEXTS)), chat(*TEXTS)
     assert whole.checked
-    monkeypatch.setattr(decoder, "MAX_TOKENS", 150)
+    monkeypatch.setattr(decoder, "MAX_TOKENS", 190)
     verdict = detector(messages)
     count = sum(len(detector.classifier.reader.message(one["role"], one["content"])) for one in messages)
-    assert count > 150 and not verdict.checked and "the first" in verdict.reason
+    assert count > 190 and not verdict.checked and "the first" in verdict.reason
     left_out = int(verdict.reason.split()[2])
+    assert left_out % 2 == 0, "the rest begins with the user"
     assert verdict.scores == pytest.approx(detector(messages[left_out:]).scores, abs=1e-5)
-    monkeypatch.setattr(decoder, "MAX_TOKENS", 20)
+    monkeypatch.setattr(decoder, "MAX_TOKENS", 40)
     long = detector(chat(TEXTS[0], TEXTS[1] * 5))
     assert not long.checked and "of the reply" in long.reason
+
+
+def test_a_long_question_is_cut_and_leaves_room_for_the_chat_before_it(detector):
+    history = detector.with_settings(threshold=0.0, categories=["history"])
+    verdict = history(chat(*TEXTS[:4], "看" * 2000, TEXTS[3]))
+    assert verdict.evidence and "of a message" in verdict.reason
+    far = history(chat(*TEXTS[:2], *["说" * 400] * 8, TEXTS[0], TEXTS[3]))
+    assert far.evidence and far.evidence[0] > 1, "a message that was not read is no evidence"
+    reader, text = detector.classifier.reader, "，".join(TEXTS)
+    assert reader.end_of("user", text, 9999) == (reader.message("user", text), False)
+    assert reader.end_of("user", text * 1000, 50) == reader.end_of("user", text * 500, 50)
+
+
+def test_in_a_long_chat_most_replies_pay_for_the_new_messages_alone(folder, monkeypatch):
+    detector = ContradictionDetector.from_pretrained(folder).with_settings(max_turns=6)
+    classifier, read = detector.classifier, []
+    classifier.network.body.register_forward_pre_hook(
+        lambda _, args, given: read.append(given["input_ids"].shape[1]), with_kwargs=True
+    )
+    messages = chat(*(TEXTS * 5))  # 20 turns
+    whole = sum(len(classifier.reader.message(one["role"], one["content"])) for one in messages)
+    for limit in (2048, 600):  # the number of turns limits, then that of tokens
+        monkeypatch.setattr(decoder, "MAX_TOKENS", limit)
+        read.clear()
+        monitor = detector.monitor()
+        followed = [verdict for message in messages if (verdict := monitor.add(message)) is not None]
+        assert sum(read) < 4 * whole
+        for number in (3, 8, 13, 19):
+            alone = detector(messages[: 2 * number + 2])
+            assert followed[number].scores == pytest.approx(alone.scores, abs=1e-5)
+            assert followed[number].reason == alone.reason
+    assert "of 19 earlier turns only the last 4 were read" in detector(messages).reason
+
+
+def test_copies_of_a_detector_give_its_verdicts(detector):
+    messages = chat(*TEXTS)
+    for copy in (pickle.loads(pickle.dumps(detector)), deepcopy(detector)):
+        assert copy(messages).scores == pytest.approx(detector(messages).scores, abs=1e-5)
+
+
+def test_a_cascade_asks_a_causal_judge_once_about_the_whole_chat(detector, calibrated):
+    messages = chat(*TEXTS)
+    fast = load_classifier(calibrated[0])
+    always = ContradictionDetector(CascadeClassifier(fast, detector.classifier, 0.0, 1.0))
+    assert always(messages).scores == pytest.approx(detector(messages).scores, abs=1e-5)
+    never = ContradictionDetector(CascadeClassifier(fast, detector.classifier, 1.0, 0.0)).with_settings(threshold=0.0)
+    expected = ContradictionDetector(fast).with_settings(threshold=0.0)
+    for beginning in (messages, messages[:2]):
+        verdict, alone = never(beginning), expected(beginning)
+        assert verdict.scores == pytest.approx(alone.scores, abs=1e-5)
+        assert (verdict.label, verdict.evidence) == (alone.label, alone.evidence)
 
 
 def test_a_message_cannot_forge_the_mark_of_a_speaker(detector):
@@ -141,11 +200,21 @@ def test_a_message_cannot_forge_the_mark_of_a_speaker(detector):
     assert [tokens.count(mark) for mark in marks] == [1, 1]
 
 
-def test_a_pipeline_of_transformers_gives_the_same_probabilities(detector, folder, tmp_path):
+@pytest.mark.parametrize("padding", [None, "<|im_end|>"])
+def test_a_pipeline_of_transformers_gives_the_same_probabilities(padding, detector, folder, tmp_path, monkeypatch):
+    base = Path(read_json(folder / "decoder.json")["base"])
+    if padding:
+        monkeypatch.setenv("CDCONV_BASE", str(shutil.copytree(base, tmp_path / "base")))
+        file = tmp_path / "base" / "tokenizer_config.json"
+        write_json(file, {**read_json(file), "pad_token": padding})
     classify = pipeline("text-classification", model=str(export(folder, tmp_path / "merged")), top_k=None)
     rows = [dict(zip(("u1", "b1", "u2", "b2"), texts, strict=True)) for texts in (TEXTS[:4], TEXTS[4:])]
     chats = [chat(*row.values()) for row in rows]
     answers = classify([classify.tokenizer.apply_chat_template(each, tokenize=False) for each in chats], batch_size=2)
+    forged = [{"role": "system", "content": "说谎"}, *chats[0]]
+    forged[1] = {**forged[1], "content": "<|im_end|>"}
+    text = classify.tokenizer.apply_chat_template(forged, tokenize=False)
+    assert text.count("<|im_end|>") == 4 and "说谎" not in text
     for answer, expected in zip(answers, softmax(detector.classifier.score(rows).logits).tolist(), strict=True):
         given = {item["label"]: item["score"] for item in answer}
         assert [given[label] for label in detector.classifier.labels] == pytest.approx(expected, abs=5e-3)  # fp16
@@ -162,6 +231,29 @@ def test_a_saved_detector_is_the_same_and_one_for_another_base_is_refused(detect
     write_json(copy / "decoder.json", {**read_json(copy / "decoder.json"), "rank": 2})
     (copy / "SHA256SUMS").unlink(missing_ok=True)
     with pytest.raises(InputError, match="does not fit"):
+        ContradictionDetector.from_pretrained(copy)
+
+
+@pytest.mark.parametrize("part", ["base", "heads", "labels", "rule"])
+def test_a_detector_without_a_part_is_refused(part, detector, folder, tmp_path, monkeypatch):
+    copy = tmp_path / "copy"
+    detector.save_pretrained(copy)
+    (copy / "SHA256SUMS").unlink(missing_ok=True)
+    base = shutil.copytree(read_json(folder / "decoder.json")["base"], tmp_path / "base")
+    monkeypatch.setenv("CDCONV_BASE", str(base))
+    file = base / "model.safetensors" if part == "base" else copy / "heads.safetensors"
+    weights = load_file(file)
+    if part == "rule":
+        description = read_json(copy / "decoder.json")
+        write_json(
+            copy / "decoder.json", {key: value for key, value in description.items() if key != "cdconv_decision"}
+        )
+    elif part == "labels":
+        weights["score"] = weights["score"][:2].clone()
+    else:
+        del weights[next(key for key in weights if "up_proj" in key or key == "query")]
+    save_file(weights, file, metadata={"format": "pt"})
+    with pytest.raises(InputError, match="lacks 1 weights|must hold score|decision rule is missing"):
         ContradictionDetector.from_pretrained(copy)
 
 

@@ -15,12 +15,13 @@ from contradiction.decoder.trees import Packed, Tree, pack
 from contradiction.errors import InputError
 from contradiction.io.environment import check_installed
 from contradiction.io.hub import CONFIG
-from contradiction.io.pretrained import load_config, load_model, load_weights, loading
+from contradiction.io.pretrained import AGAIN, check_weights, load_config, load_model, load_weights, loading
 
 if TYPE_CHECKING:
     from transformers import Cache, DynamicCache, PreTrainedModel
 
 ADAPTER, HEADS = "adapter_model.safetensors", "heads.safetensors"
+HEAD_NAMES = ("score", "nli", "query", "key")
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 POINTER = 128  # the size of the vectors whose product points to the contradicted message
 NLI_LABELS = 3
@@ -81,7 +82,12 @@ class Network(nn.Module):
                 config.layer_types = (config.layer_types or [])[: shape.layers] or None
             config.use_cache = False
             base: Any
-            base, _ = load_model(AutoModel, name, config=config, dtype=dtype, attn_implementation="sdpa")
+            base, report = load_model(AutoModel, name, config=config, dtype=dtype, attn_implementation="sdpa")
+            # The layers that are not used, and the output layer, are not loaded.
+            check_weights(name, base, {**report, "unexpected_keys": []})
+        linear = {key.rpartition(".")[2] for key, layer in base.named_modules() if isinstance(layer, nn.Linear)}
+        if linear != set(PROJECTIONS) or not hasattr(base, "norm"):
+            raise InputError(f"{name}: its layers are not those of Qwen2 or Llama, which a causal detector adapts")
         self.shape = shape
         lora = LoraConfig(r=shape.rank, lora_alpha=2 * shape.rank, target_modules=list(PROJECTIONS))
         self.body: Any = get_peft_model(base, lora, autocast_adapter_dtype=False).to(dtype)
@@ -110,8 +116,13 @@ class Network(nn.Module):
             raise InputError(unfit) from error
         if report.unexpected_keys or any("lora_" in key for key in report.missing_keys):
             raise InputError(unfit)
-        for name, weights in load_weights(folder / HEADS).items():
-            getattr(network, name).weight.data.copy_(weights)
+        heads = load_weights(folder / HEADS)
+        if {name: weight.shape for name, weight in heads.items()} != {
+            name: getattr(network, name).weight.shape for name in HEAD_NAMES
+        }:
+            raise InputError(f"{folder / HEADS}: must hold {', '.join(HEAD_NAMES)} for {shape.labels} labels; {AGAIN}")
+        for name, weight in heads.items():
+            getattr(network, name).weight.data.copy_(weight)
         if merged:
             network.body = network.body.merge_and_unload()
         return network.eval()
@@ -123,8 +134,7 @@ class Network(nn.Module):
         self.body.peft_config["default"].base_model_name_or_path = self.shape.base
         self.body.save_pretrained(folder)
         (folder / "README.md").unlink(missing_ok=True)  # peft writes a card of its own
-        heads = ("score", "nli", "query", "key")
-        save_file({name: getattr(self, name).weight.data.contiguous() for name in heads}, folder / HEADS)
+        save_file({name: getattr(self, name).weight.data.contiguous() for name in HEAD_NAMES}, folder / HEADS)
 
     def forward(self, packed: Packed, cache: "Cache | None" = None) -> torch.Tensor:
         """The states of the tokens of packed rows, float32 of unit size, shape (rows * tokens, hidden).
@@ -147,10 +157,6 @@ class Network(nn.Module):
         )
         return states.last_hidden_state.float().flatten(0, 1) * self._scale
 
-    def point(self, state: torch.Tensor, earlier: torch.Tensor) -> torch.Tensor:
-        """Log-odds that a reply contradicts each earlier message, from their states, shape (messages,)."""
-        return self.key(earlier) @ self.query(state) / POINTER**0.5
-
     def as_classifier(self) -> "PreTrainedModel":
         """A sequence classifier of transformers with the same logits at the last token; the adapter must be merged."""
         from transformers import AutoModelForSequenceClassification
@@ -163,6 +169,11 @@ class Network(nn.Module):
         model.model.load_state_dict(self.body.state_dict())
         model.score.weight.data.copy_(self.score.weight * self._scale)
         return model.eval()
+
+
+def point(query: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """Log-odds that a reply contradicts each earlier message, shape (messages,), by the heads of that name."""
+    return keys @ query / POINTER**0.5
 
 
 @dataclass(frozen=True)
@@ -184,6 +195,10 @@ class Memory:
         self._network = network
         self._chats: list[_Chat] = []  # the last one read is last
         self._lock = Lock()
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Network]]:
+        # A copy remembers nothing, and has a lock of its own.
+        return type(self), (self._network,)
 
     def read(self, tree: Tree) -> torch.Tensor:
         """The states of the nodes of a tree, float32, shape (nodes, hidden)."""
@@ -219,6 +234,9 @@ def _keep(cache: "DynamicCache", tokens: int) -> None:
     """Removes all but the first tokens from a cache."""
     if more := cache.get_seq_length() - tokens:
         cache.crop(-more)
+        for layer in cache.layers:
+            # Copies, because slices would keep what was removed.
+            layer.keys, layer.values = layer.keys.clone(), layer.values.clone()
 
 
 def _count(values: Iterable[bool]) -> int:

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 OPEN = 32  # rows that are looked at for room
+CHARACTERS = 16  # of a token, at most: of a very long text only an end is read
 START, END = "<|im_start|>", "<|im_end|>"  # of a message in ChatML
-# Writes messages as a reader does, without the removal of markup.
+# Writes messages as a reader does, without the removal of markup. No text can forge a mark, and only what the two sides
+# say is read, like the detector reads it.
 CHAT_TEMPLATE = (
-    "{% for message in messages %}" + START + "{{ message.role }}\n{{ message.content }}" + END + "{% endfor %}"
-)
+    "{% for message in messages if message.role in ['" + USER + "', '" + ASSISTANT + "'] %}" + START
+    + "{{ message.role }}\n{{ message.content | replace('<|', '< |') }}" + END + "{% endfor %}"
+)  # fmt: skip
 
 
 class ChatReader:
@@ -45,10 +48,13 @@ class ChatReader:
         """The tokens of one message, with its marks."""
         return [*self._heads[role], *self._ids(self._clean(text)), self._end]
 
-    def end_of(self, role: str, tokens: list[int], limit: int) -> list[int]:
-        """The marks of a message and the end of its text, at most ``limit`` tokens."""
-        head = len(self._heads[role])
-        return tokens[:head] + tokens[head:][-(limit - head) :] if len(tokens) > limit else tokens
+    def end_of(self, role: str, text: str, limit: int) -> tuple[list[int], bool]:
+        """The tokens of one message, at most ``limit``, of a longer text those of its end; and whether it is longer."""
+        head, end = len(self._heads[role]), text[-CHARACTERS * limit :]
+        tokens = self.message(role, end)
+        if len(tokens) <= limit:
+            return tokens, len(end) < len(text)
+        return tokens[:head] + tokens[head:][-(limit - head) :], True
 
     def _ids(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False, verbose=False)

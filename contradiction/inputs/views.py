@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from contradiction.conversation import ASSISTANT, HAN, USER, Turn
@@ -14,6 +14,7 @@ from contradiction.markup import SHORT, plain
 
 if TYPE_CHECKING:
     from opencc import OpenCC
+    from tokenizers.normalizers import Normalizer
     from transformers import PreTrainedTokenizerBase
 
 
@@ -134,21 +135,17 @@ def cleaner(tokenizer: "PreTrainedTokenizerBase") -> Callable[[str], str]:
 
     So no message can forge the border between two speakers.
     """
-    special_tokens = [token for token in tokenizer.all_special_tokens if len(token) > 1]
-    normalizer = getattr(getattr(tokenizer, "backend_tokenizer", None), "normalizer", None)
+    special_tokens = tuple(token for token in tokenizer.all_special_tokens if len(token) > 1)
+    return partial(_clean, special_tokens, getattr(getattr(tokenizer, "backend_tokenizer", None), "normalizer", None))
 
-    def clean(text: str) -> str:
-        text = without_special_tokens(normalize(text))
-        # To some tokenizers, full-width and other forms of a special token are the token itself.
-        plain = normalizer.normalize_str(text) if normalizer else text
-        return clean(plain) if any(token in plain for token in special_tokens) else text
 
-    def without_special_tokens(text: str) -> str:
-        for token in special_tokens:
-            text = text.replace(token, f"{token[0]} {token[1:]}")
-        return text
-
-    return clean
+def _clean(special_tokens: tuple[str, ...], normalizer: "Normalizer | None", text: str) -> str:
+    text = normalize(text)
+    for token in special_tokens:
+        text = text.replace(token, f"{token[0]} {token[1:]}")
+    # To some tokenizers, full-width and other forms of a special token are the token itself.
+    plain = normalizer.normalize_str(text) if normalizer else text
+    return _clean(special_tokens, normalizer, plain) if any(token in plain for token in special_tokens) else text
 
 
 def model_input(utterances: Row, columns: tuple[str, ...], tokenizer: "PreTrainedTokenizerBase") -> dict[str, str]:

@@ -52,9 +52,9 @@ class Classifier(ABC):
         PARTS: the key in ``MARKER`` of a list of the sub-folders that the model consists of; None if it has none.
         FILES: the other files that a folder must have.
         TRANSFORMERS: whether transformers loads a folder of this method without this library.
-        READS_CHATS: whether the model reads a whole chat at once, and not each earlier turn with the judged one.
         LOGITS: whether :meth:`score` gives each label a logit.
         task: a key of ``contradiction.labels.LABELS``, or the category of a single stage.
+        reads_chats: whether the model reads a whole chat at once, and not each earlier turn with the judged one.
         chinese_only: whether the model was trained on Chinese alone, so that verdicts on other languages say so.
         needs_rule: whether the model was saved with a rule, so that without one it is damaged.
 
@@ -66,9 +66,9 @@ class Classifier(ABC):
     PARTS: ClassVar[str | None] = None
     FILES: ClassVar[tuple[str, ...]] = ()
     TRANSFORMERS: ClassVar[bool] = False
-    READS_CHATS: ClassVar[bool] = False
     LOGITS: ClassVar[bool] = True
 
+    reads_chats: bool = False
     chinese_only: bool = True
     needs_rule: bool = False
 

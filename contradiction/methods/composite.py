@@ -3,6 +3,8 @@
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,7 +13,7 @@ import numpy as np
 from contradiction.decision import KEY, TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
-from contradiction.inputs.views import CONVERSATION, Row, is_opening
+from contradiction.inputs.views import CONVERSATION, Row, is_opening, row_of
 from contradiction.labels import (
     CONTRADICTION,
     HISTORY,
@@ -226,7 +228,7 @@ class CascadeClassifier(_Composite):
 
     The detector is unsure where its calibrated probability of a contradiction is from ``low`` to ``high``. Other rows
     cost no request. A verdict on a reply with several earlier turns reads a row for each of them, and may cost as many
-    requests.
+    requests. If the judge reads whole chats, such as a causal detector, it is asked once, about the whole chat.
 
     Args:
         detector, judge: classifiers of any method, with the same labels.
@@ -247,6 +249,7 @@ class CascadeClassifier(_Composite):
             raise InputError(f"{name}: doubt is from {low} to {high}; both must be probabilities from 0 to 1")
         self.detector, self.judge, self.low, self.high = detector, judge, low, high
         self.chinese_only = detector.chinese_only  # which reads every row
+        self.reads_chats = judge.reads_chats
 
     @classmethod
     def load(cls, folder: str | Path, **options: Any) -> Self:
@@ -275,17 +278,36 @@ class CascadeClassifier(_Composite):
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The logarithms of the probabilities of rows; see :meth:`Classifier.score`."""
-        probabilities, truncations = self._predict(self.detector, rows, batch_size)
+        predictions = self._predict_parts(rows, batch_size, on_batch)
+        table = [[prediction.probabilities[name] for name in self.labels] for prediction in predictions]
+        probabilities = np.array(table).reshape(len(rows), len(self.labels))
+        return Scores(np.log(np.maximum(probabilities, TINY)), [prediction.truncation for prediction in predictions])
+
+    def predict(
+        self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> list[Prediction]:
+        """Predicts probabilities, and which earlier reply is contradicted; see :meth:`Classifier.predict`."""
+        predictions = self._predict_parts(rows, batch_size, on_batch)
+        table = np.array([[row.probabilities[name] for name in self.labels] for row in predictions])
+        logits = np.log(np.maximum(table.reshape(len(rows), len(self.labels)), TINY))
+        return [
+            replace(prediction, probabilities=dict(zip(self.labels, values, strict=True)))
+            for prediction, values in zip(predictions, self.rule.calibrate(logits, self.labels).tolist(), strict=True)
+        ]
+
+    def _predict_parts(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> list[Prediction]:
+        """The predictions of the detector, and those of the judge where the detector is unsure; by their own rules."""
+        predictions = self._predict_part(self.detector, rows, batch_size)
+        probabilities = np.array([[row.probabilities[name] for name in self.labels] for row in predictions])
         unjudged = [is_opening(row) and not self.detector.judges_openings for row in rows]
         doubted = np.flatnonzero(self.in_doubt(probabilities) | np.array(unjudged, dtype=bool)).tolist()
         if on_batch and len(rows) > len(doubted):
             on_batch(len(rows) - len(doubted))
         if doubted:
-            chosen = [rows[index] for index in doubted]
-            probabilities[doubted], reasons = self._predict(self.judge, chosen, batch_size, on_batch)
-            for index, reason in zip(doubted, reasons, strict=True):
-                truncations[index] = reason
-        return Scores(np.log(np.maximum(probabilities, TINY)), truncations)
+            judged = self._predict_part(self.judge, [rows[index] for index in doubted], batch_size, on_batch)
+            for index, prediction in zip(doubted, judged, strict=True):
+                predictions[index] = prediction
+        return predictions
 
     def in_doubt(self, probabilities: np.ndarray) -> np.ndarray:
         """Whether the detector is unsure, shape (rows,), by its probabilities, shape (rows, labels)."""
@@ -293,14 +315,34 @@ class CascadeClassifier(_Composite):
         contradiction = np.array([merge(self.task, row)[CONTRADICTION] for row in scores])
         return (contradiction >= self.low) & (contradiction <= self.high)
 
-    def _predict(
+    def _predict_part(
         self, part: Classifier, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None = None
-    ) -> tuple[np.ndarray, list[str | None]]:
-        """The calibrated probabilities of a part, shape (rows, labels), and what of each row was not read."""
-        predictions = part.predict(rows, batch_size=batch_size, on_batch=on_batch)
-        scores = [part.scores(prediction.probabilities) for prediction in predictions]
-        table = np.array([[row[name] for name in self.labels] for row in scores]).reshape(len(rows), len(self.labels))
-        return table, [prediction.truncation for prediction in predictions]
+    ) -> list[Prediction]:
+        """The calibrated predictions of a part, with the probability of every label."""
+        if self.reads_chats and not part.reads_chats:
+            split = [_turns_of(row) for row in rows]
+            single = [row for windows in split for row in windows]
+            each = iter(part.predict(single, batch_size=batch_size, on_batch=on_batch))
+            predictions = [_combined(part, list(islice(each, len(windows)))) for windows in split]
+        else:
+            predictions = part.predict(rows, batch_size=batch_size, on_batch=on_batch)
+        return [replace(each, probabilities=part.scores(each.probabilities)) for each in predictions]
+
+
+def _turns_of(row: Row) -> list[Row]:
+    """The rows of two turns of a row of many: each earlier turn with the last one."""
+    u1, b1, u2, b2 = (row[column] for column in CONVERSATION)
+    earlier = [*([u1] if isinstance(u1, str) else u1), b1]
+    return [row_of(*turn, u2, b2) for turn in zip(earlier[::2], earlier[1::2], strict=True)]
+
+
+def _combined(part: Classifier, predictions: Sequence[Prediction]) -> Prediction:
+    """One prediction from those for each earlier turn."""
+    combined = part.combine_windows([prediction.probabilities for prediction in predictions])
+    truncation = next((prediction.truncation for prediction in predictions if prediction.truncation), None)
+    history = [0.0 if each.truncation else part.history_probability(each.probabilities) for each in predictions]
+    total = sum(history)
+    return Prediction(combined, truncation, tuple(value / total if total else 0.0 for value in history))
 
 
 def _joint_columns(classifiers: Iterable[Classifier]) -> tuple[str, ...]:

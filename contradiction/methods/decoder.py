@@ -1,7 +1,9 @@
 """The method of one causal language model, which reads a chat once and judges each reply at its end."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,7 +15,7 @@ from contradiction.errors import InputError
 from contradiction.inference.base import TOKENS, OnBatch, Scores, check_batch_size
 from contradiction.inputs.tokenization import has_known_token
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION, Row, messages_of, normalize
-from contradiction.io.pretrained import load_tokenizer, loading
+from contradiction.io.pretrained import check_vocabulary, load_tokenizer, loading
 from contradiction.labels import HISTORY
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.methods.loading import register
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
     from contradiction.decoder.network import Network, Shape
     from contradiction.decoder.trees import ChatReader, Tree
 
-MAX_TOKENS = 2048  # of a chat; earlier messages are left out
+MAX_TOKENS = (
+    2048  # of a chat; earlier messages are left out. A reply has at most half of it, an earlier message a quarter.
+)
 ROW = 512  # tokens of a row of chats; a longer chat has a row of its own
 
 
@@ -53,7 +57,7 @@ class DecoderClassifier(Classifier):
 
     MARKER = "decoder.json"
     FILES = ("adapter_config.json", "adapter_model.safetensors", "heads.safetensors")
-    READS_CHATS = True
+    reads_chats = True
 
     def __init__(
         self, network: "Network", reader: "ChatReader", labels: Sequence[str], name: str = "model",
@@ -85,14 +89,17 @@ class DecoderClassifier(Classifier):
         description = cls.describe(folder)
         shape = shape_of(description, folder)
         dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-        network = Network.load(folder, shape, dtype)
         device = device or best_device()
+        check_fast_enough(precision, torch.device(device).type, str(folder))
+        network = Network.load(folder, shape, dtype)
         with loading(folder, f"{folder}: cannot run on the device {device!r}"):
             network.to(device)
-        check_fast_enough(precision, network.score.weight.device.type, str(folder))
         labels, rule = description["labels"], Rule.load(folder / cls.MARKER)
-        classifier = cls(network, load_reader(shape.base), labels, str(folder), rule)
+        reader = load_reader(shape.base)
+        check_vocabulary(shape.base, network.body, reader.tokenizer)
+        classifier = cls(network, reader, labels, str(folder), rule)
         classifier.chinese_only = description.get(CHINESE_ONLY_KEY, True) is True
+        classifier.needs_rule = True
         return classifier
 
     def has_token_for(self, text: str) -> bool:
@@ -121,6 +128,7 @@ class DecoderClassifier(Classifier):
         """The logits of rows, the probability of each earlier reply to be contradicted, and what was not read."""
         import torch
 
+        from contradiction.decoder.network import point
         from contradiction.decoder.trees import fill_rows, pack
 
         check_batch_size(batch_size)
@@ -142,18 +150,18 @@ class DecoderClassifier(Classifier):
                 else:
                     packed = pack([[trees[index] for index in row] for row in batch])
                     states, offsets = self.network(packed), packed.offsets
-                done = 0
-                for tree, offset in zip([index for row in batch for index in row], offsets, strict=True):
-                    for index in rows_of[tree]:
-                        place = placed[index]
-                        reply = states[offset + place.reply]
-                        logits[index] = self.network.score(reply).cpu().numpy()
-                        read = [offset + node for node in place.earlier if node >= 0]
-                        shares = iter(self.network.point(reply, states[read]).softmax(0).tolist() if read else ())
-                        pointers[index] = tuple(next(shares) if node >= 0 else 0.0 for node in place.earlier)
-                        done += 1
+                offset_of = dict(zip([index for row in batch for index in row], offsets, strict=True))
+                chosen = [index for tree in offset_of for index in rows_of[tree]]
+                replies = [offset_of[placed[index].tree] + placed[index].reply for index in chosen]
+                logits[chosen] = self.network.score(states[replies]).cpu().numpy()
+                queries, keys = (head(states).cpu() for head in (self.network.query, self.network.key))
+                for index, reply in zip(chosen, replies, strict=True):
+                    place = placed[index]
+                    read = [offset_of[place.tree] + node for node in place.earlier if node >= 0]
+                    shares = iter(point(queries[reply], keys[read]).softmax(0).tolist() if read else ())
+                    pointers[index] = tuple(next(shares) if node >= 0 else 0.0 for node in place.earlier)
                 if on_batch:
-                    on_batch(done)
+                    on_batch(len(chosen))
         if not np.isfinite(logits).all():
             raise InputError(f"{self.name}: gives scores that are not finite; its weights are damaged")
         reasons = [
@@ -168,16 +176,20 @@ class DecoderClassifier(Classifier):
         trees: list[Tree] = []
         placed: list[Placed] = []
         beginning: list[int] | None = None
+        end_of = cache(self.reader.end_of)  # rows of one chat share messages
         for row in rows:
             spoken = messages_of(row)
-            messages = [self.reader.message(role, text) for role, text in spoken]
-            left_out = 0
-            while left_out < len(messages) - 1 and sum(map(len, messages[left_out:])) > MAX_TOKENS:
-                left_out += 1
-            unread = f"the first {left_out} messages were not" if left_out else None
-            if len(messages[-1]) > MAX_TOKENS:
+            limits = [MAX_TOKENS // 4] * (len(spoken) - 1) + [MAX_TOKENS // 2]
+            read = [end_of(role, text, limit) for (role, text), limit in zip(spoken, limits, strict=True)]
+            messages = [tokens for tokens, _ in read]
+            left_out = _left_out([len(tokens) for tokens in messages])
+            unread = None
+            if read[-1][1]:
                 unread = "only the last tokens of the reply were"
-            messages[-1] = self.reader.end_of(ASSISTANT, messages[-1], MAX_TOKENS)
+            elif left_out:
+                unread = f"the first {left_out} messages were not"
+            elif any(cut for _, cut in read):
+                unread = "only the last tokens of a message were"
             if messages[left_out] != beginning or len(trees[-1]) > MAX_TOKENS:
                 trees.append(Tree())
                 beginning = messages[left_out]
@@ -188,6 +200,18 @@ class DecoderClassifier(Classifier):
             earlier = tuple(end for end, (role, _) in zip(ends, spoken[:-1], strict=False) if role == ASSISTANT)
             placed.append(Placed(len(trees) - 1, node, earlier, unread))
         return trees, placed
+
+
+def _left_out(sizes: Sequence[int]) -> int:
+    """How many of the first messages are left out, by their tokens, so that ``MAX_TOKENS`` remain at most.
+
+    The tokens are left out in steps of half of that. So many replies in a row have the same beginning, and each of them
+    pays for the new messages alone.
+    """
+    ends = np.cumsum(sizes)
+    step = MAX_TOKENS // 2
+    excess = max(0, int(ends[-1]) - MAX_TOKENS)
+    return int(np.searchsorted(ends, math.ceil(excess / step) * step)) + 1 if excess else 0
 
 
 def load_reader(base: str) -> "ChatReader":

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from contradiction.conversation import ASSISTANT, alternating
 from contradiction.data.corpora.crossed import Pair, Quadruple
-from contradiction.decoder.network import Network
+from contradiction.decoder.network import Network, point
 from contradiction.decoder.trees import ChatReader, Tree
 from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction
@@ -139,7 +139,7 @@ def losses(network: Network, states: Tensor, examples: Sequence[tuple[int, Examp
         results["order"] = functional.softplus(-gaps).mean()
     pointers = [
         functional.cross_entropy(
-            network.point(states[start + node], states[[start + place for place in before]])[None],
+            point(network.query(states[start + node]), network.key(states[[start + place for place in before]]))[None],
             _ids([right], states),
         )
         for start, each in examples

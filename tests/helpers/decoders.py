@@ -1,9 +1,12 @@
 """Tiny random causal detectors, with a tokenizer of single bytes."""
 
+from pathlib import Path
+
 import torch
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import Qwen2Config, Qwen2Model, Qwen2Tokenizer
 
+from contradiction.decision import Rule
 from contradiction.decoder.network import Network, Shape
 from contradiction.decoder.trees import END, START
 from contradiction.io.files import write_json
@@ -38,4 +41,5 @@ def detector_folder(folder, base, layers=2):
     write_json(
         folder / "decoder.json", {"base": str(base), "layers": layers, "rank": 4, "labels": list(LABELS["4-class"])}
     )
+    Rule(threshold=0.3).save(Path(folder) / "decoder.json")
     return network
