@@ -1,4 +1,4 @@
-"""The modules of the library build on each other in the order that docs/extending.md states."""
+"""The modules of the library build on each other in the order that CONTRIBUTING.md states."""
 
 import ast
 import re
@@ -49,7 +49,7 @@ def test_the_product_imports_neither_the_paper_nor_the_experiments():
 
 
 def test_a_module_imports_only_from_its_part_and_earlier_ones():
-    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     section = page.split("## The order of the parts\n")[1].split("\n## ")[0]
     order = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|[^|]+\|", section, flags=re.MULTILINE)))
     assert sorted(order) == sorted(set(map(part, MODULES)))
