@@ -341,7 +341,7 @@ def _for_page(message: str) -> str:
     characters.
     """
     message = re.sub(r"(not in UTF-8[^;]*); .*--encoding.*", r"\1; save the file as UTF-8", message)
-    return re.sub(r",? or --format.*", "", message)
+    return re.sub(r"(?:,? or|;) --format.*", "", message)
 
 
 def _is_shown(verdict: Verdict, replies: int) -> bool:

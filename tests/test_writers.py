@@ -89,8 +89,8 @@ def test_only_the_same_run_can_be_resumed(detect, mixed, whole, detect_model, tm
     for expected_message, arguments, options in (
         ("another model", [mixed], {"model": moved}),
         ("another input", [other], {}),
-        ("threshold unset, not 0.4", [mixed, "--threshold", "0.4"], {}),
-        ("scan false, not true", [mixed, "--scan"], {}),
+        ("another threshold", [mixed, "--threshold", "0.4"], {}),
+        ("another scan", [mixed, "--scan"], {}),
     ):
         code, _, [message] = detect(*arguments, "--out", whole, "--resume", **options)
         assert (code, f"was made with {expected_message}; --resume continues only the same run" in message) == (

@@ -208,12 +208,9 @@ def header_cells(line: str, delimiter: str) -> list[str]:
     return [name.strip().strip('"') for name in line.split(delimiter)]
 
 
-def hint_at_table(line: str) -> str | None:
-    """A hint if the first line of JSON lines is the header of a table; else None."""
-    for format, delimiter in (("csv", ","), ("tsv", "\t"), ("csv", ";")):
-        if is_header(columns := header_cells(line, delimiter)):
-            return f"its first line names columns ({', '.join(columns[:12])}); --format {format} reads it"
-    return None
+def is_table(line: str) -> bool:
+    """Whether a line is the header of a table of chats."""
+    return any(is_header(header_cells(line, delimiter)) for delimiter in ",\t;")
 
 
 def excel_rows(path: Path, notes: list[str]) -> Iterator[Cells]:

@@ -209,12 +209,9 @@ def _lines(lines: Iterable[bytes], chats: Chats, speakers: Speakers, numbers: It
 def _check_first_line(line: bytes, where: str) -> None:
     """Raises one InputError, and not one for each line, if the first line shows that the file has another format."""
     text = decode(line, f"{where}:1").strip()
-    if hint := formats.hint_at_table(text):
-        raise InputError(f"{where}: {hint}")
-    if has_speakers(text):
-        raise InputError(f"{where}: its first line begins with a speaker, as of a transcript; --format text reads it")
-    if text in BRACKETS:
-        raise InputError(f"{where}: its first line is {text} alone, as of JSON over many lines; --format json reads it")
+    found = {"csv": formats.is_table(text), "text": has_speakers(text), "json": text in BRACKETS}
+    if format := next((format for format, is_found in found.items() if is_found), None):
+        raise InputError(f"{where}: its first line is no chat as JSON; --format {format} reads the file")
 
 
 def _json(content: bytes, chats: Chats, speakers: Speakers) -> Iterator[Entry]:
@@ -223,10 +220,7 @@ def _json(content: bytes, chats: Chats, speakers: Speakers) -> Iterator[Entry]:
     try:
         value = parse_json(text)
     except InputError as error:
-        lines = [line for line in text.split("\n") if line.strip()]
-        if len(lines) < 2 or not all(line.lstrip().startswith("{") for line in lines[:2]):
-            raise InputError(f"{where}: {error}; a file with one chat per line has the format jsonl") from None
-        raise InputError(f"{where}: has a chat in each line; --format jsonl reads it") from None
+        raise InputError(f"{where}: {error}; --format jsonl reads a file with a chat in each line") from None
     # An id of its own names a message of one chat.
     keys = message_keys(value[0]) if isinstance(value, list) and value else None
     if keys and keys.chat.lower() != "id" and all(isinstance(one, Mapping) and keys.chat in one for one in value):

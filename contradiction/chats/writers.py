@@ -1,6 +1,5 @@
 """Outputs of verdicts: JSON lines on a stream, a table, or files that a killed run of the same request can continue."""
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -33,21 +32,10 @@ def rejected_path(path: Path) -> Path:
 
 def check_same_request(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raises InputError if the verdicts in ``path`` were made with another request."""
-    for name in now:
-        if before.get(name) == now[name]:
-            continue
-        difference = (
-            f"another {name}"
-            if name in ("model", "input")
-            else f"{name} {_show(before.get(name))}, not {_show(now[name])}"
-        )
+    if name := next((name for name in now if before.get(name) != now[name]), None):
         raise InputError(
-            f"{path}: was made with {difference}; --resume continues only the same run, another name starts a new one"
+            f"{path}: was made with another {name}; --resume continues only the same run, another name starts a new one"
         )
-
-
-def _show(value: object) -> str:
-    return "unset" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 class ShownOutput:

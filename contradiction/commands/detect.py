@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from contradiction.chats.names import Speakers
 from contradiction.commands.common import (
     SECONDS_BETWEEN_LINES,
     SHIPPED,
@@ -35,6 +34,7 @@ from contradiction.commands.common import (
     progress,
     say,
     say_precision,
+    speakers_of,
 )
 from contradiction.errors import InputError
 from contradiction.inputs.views import MAX_TURNS
@@ -44,6 +44,7 @@ from contradiction.verdict import is_unchecked
 if TYPE_CHECKING:
     from contradiction.chats.chunks import Chats, Entry, Tally
     from contradiction.chats.detection import Detection
+    from contradiction.chats.names import Speakers
     from contradiction.inference.base import OnBatch
     from contradiction.verdict import Verdict
 
@@ -171,7 +172,7 @@ def detect(
     )
     from contradiction.chats.detection import Detection
 
-    speakers = Speakers(tuple(user_name or ()), tuple(bot_name or ()))
+    speakers = speakers_of(user_name, bot_name)
     detection_of = partial(Detection, model, settings, backend, precision, device, speakers, scan, batch_size, workers)
     if ray and out:
         return _end(_judge_folder(detection_of(), Path(file), out, resume, address, quiet), fail_on or [], quiet, out)
@@ -232,7 +233,7 @@ def _open(
     text: str | None,
     format: str | None,
     encoding: str | None,
-    speakers: Speakers,
+    speakers: "Speakers",
     workers: int | None,
     quiet: bool,
 ) -> "Chats":
@@ -293,20 +294,14 @@ def _progress_bar(
 
 
 def _end(tally: "Tally", fail_on: list[Kind], quiet: bool, rejected: Path | None) -> None:
-    """The summary, and the exit code."""
+    """Prints the summary; exits with 1 if an input was rejected, or for a reason that ``--fail-on`` names."""
     if not quiet:
         say(f"{tally} → {rejected}" if tally.rejected and rejected else str(tally))
-    if _fails(tally, fail_on) or tally.rejected:
-        raise typer.Exit(1)
-
-
-def _fails(tally: "Tally", fail_on: list[Kind]) -> bool:
-    """Whether --fail-on names a verdict that occurred, or there was no chat; prints the reason."""
-    if fail_on and not tally.chats:
-        say("no chat to judge, and --fail-on asks that there is one")
-        return True
     counts = {Kind.CONTRADICTION: tally.contradictions, Kind.UNCHECKED: tally.unchecked + tally.silent}
-    failed = [kind for kind in dict.fromkeys(fail_on) if counts[kind]]
-    for kind in failed:
-        say(f"{counts[kind]:,} × {kind}; --fail-on allows none")
-    return bool(failed)
+    problems = [f"{counts[kind]:,} × {kind}; --fail-on allows none" for kind in dict.fromkeys(fail_on) if counts[kind]]
+    if fail_on and not tally.chats:
+        problems = ["no chat to judge, and --fail-on asks that there is one"]
+    for problem in problems:
+        say(problem)
+    if problems or tally.rejected:
+        raise typer.Exit(1)
