@@ -175,7 +175,7 @@ def test_a_request_times_out_even_while_its_pass_is_running():
         slow.go.set()
 
 
-def test_cached_results_cost_a_request_nothing():
+def test_cached_results_cost_a_request_nothing_and_by_default_all_turns_that_are_read_are_within_the_cost():
     predictions = JoinedPredictions(Slow(released=True))
     for turns in range(1, 20):
         own_ticket = ticket(cost=10)
@@ -183,10 +183,6 @@ def test_cached_results_cost_a_request_nothing():
         assert own_ticket.spent == 9
     with pytest.raises(TooLongError, match="more than 10 characters"):
         ask(predictions, ["two", "new rows"], ticket(cost=10))
-
-
-def test_by_default_a_reply_can_be_judged_against_all_turns_that_are_read():
-    predictions = JoinedPredictions(Slow(released=True))
     rows = [f"{n:04}" + "x" * 2000 for n in range(MAX_TURNS)]
     assert len(ask(predictions, rows, ticket(cost=Limits().cost))) == MAX_TURNS
 

@@ -48,25 +48,13 @@ def test_every_package_but_torch_is_locked_in_the_version_that_is_pinned():
 
 def test_the_dependencies_of_locked_packages_are_locked():
     versions, missing = locked(), set()
-    for name in versions:
-        if _version(name) in versions[name]:
-            needed = [Requirement(text) for text in _installed(name).requires or ()]
-            names = {canonicalize_name(it.name) for it in needed if not it.marker or it.marker.evaluate({"extra": ""})}
-            missing |= names - versions.keys() - {"torch"}
-    assert missing == set()
-
-
-def _installed(name):
-    """The package in this environment, or None if it belongs to another system.
-
-    An imported package may add bundled packages to the path. They do not count.
-    """
-    return next(iter(distributions(name=name, path=[get_path("purelib"), get_path("platlib")])), None)
-
-
-def _version(name):
-    package = _installed(name)
-    return package and package.version
+    # An imported package may add bundled packages to the path. They do not count.
+    here = {it.name: it for it in distributions(path=[get_path("purelib"), get_path("platlib")])}
+    for package in (it for name, it in here.items() if it.version in versions.get(canonicalize_name(name), ())):
+        needed = [Requirement(text) for text in package.requires or ()]
+        names = {canonicalize_name(it.name) for it in needed if not it.marker or it.marker.evaluate({"extra": ""})}
+        missing |= names - versions.keys() - {"torch"}
+    assert here and missing == set()
 
 
 def test_missing_packages_are_named_with_the_extras_that_install_them_from_a_checkout(monkeypatch):

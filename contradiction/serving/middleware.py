@@ -51,7 +51,7 @@ class Metrics:
                     times[f'_bucket{{path="{path}",le="{name}"}}'] = self._within[path, bound]
                 times[f'_sum{{path="{path}"}}'] = round(seconds, 6)
                 times[f'_count{{path="{path}"}}'] = self._within[path, float("inf")]
-        families = {
+        families: dict[str, tuple[str, Counts]] = {
             "cdconv_requests_total": ("Answers by path and status.", answers),
             "cdconv_request_seconds": ("Time to answer.", times),
             **others,

@@ -60,7 +60,6 @@ class Hub:
         repos: (kind, id) -> repo.
         requests: the method and path of each request, in order.
         drop: a pattern of paths. The server drops the connection half-way through the body of a matching request.
-        lack: a pattern of paths that have no route.
         busy: a pattern of paths that are answered with status 429.
     """
 
@@ -68,7 +67,7 @@ class Hub:
         self.repos: dict[tuple[str, str], Repo] = {}
         self.large: dict[str, bytes] = {}
         self.requests: list[tuple[str, str]] = []
-        self.drop = self.lack = self.busy = r"(?!)"  # nothing
+        self.drop = self.busy = r"(?!)"  # nothing
         self.url = f"http://127.0.0.1:{server().server_port}"
         self.environment = {"HF_ENDPOINT": self.url, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
 
@@ -110,11 +109,10 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return self.connection.close()
         body = self.rfile.read(length)
-        routes = [] if re.search(self.hub.lack, self.path) else ROUTES
         try:
             if re.search(self.hub.busy, self.path):
                 raise Refusal(429, "too many requests")
-            for pattern, route in routes:
+            for pattern, route in ROUTES:
                 if match := re.fullmatch(pattern, f"{self.command} {self.path}"):
                     return route(self, body, **match.groupdict())
             raise Refusal(404, f"no route for {self.command} {self.path}")
