@@ -140,12 +140,12 @@ def run_probe(
     with ExitStack() as stack:
         stack.enter_context(locked(out))
 
-        def started(bot: "Bot | Endpoint") -> "Bot | Endpoint":
+        def started(bot: "Bot") -> "Bot":
             stack.callback(bot.close)
             bot.check()  # else each conversation would try again for minutes
             return bot
 
-        def load() -> "Bot | Endpoint":
+        def load() -> "Bot":
             if endpoint:
                 # With a writer the usual variable holds the writer's key, which is not sent to another address.
                 return Endpoint(
@@ -260,6 +260,7 @@ def _is_above(report: dict[str, Any], rate: float | None) -> bool:
 
     above = [bot for bot in report["bots"] if rate is not None and is_above(bot, rate)]
     for bot in above:
-        called = pages.rate(pages.found(bot, "all")) if bot["called"] else "an unknown share"
+        value = pages.found(bot, "all")
+        called = pages.rate(value) if value else "an unknown share"
         say(f"{bot['bot']}: {called} called a contradiction; --fail-above allows {100 * (rate or 0):g} %")
     return bool(above)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from contradiction.errors import InputError, first_line, kind_of, shown
 from contradiction.inference.torch_backend import best_device
@@ -22,8 +22,8 @@ from contradiction.io.pretrained import check_weights, load_model, load_tokenize
 Messages = Sequence[dict[str, str]]
 
 
-class Bot:
-    """A bot that is probed; also an :class:`~contradiction.io.endpoint.Endpoint` is one. A subclass has ``ask``.
+class Bot(Protocol):
+    """A bot that is probed; an :class:`~contradiction.io.endpoint.Endpoint` is one, too.
 
     Attributes:
         at_once: how many replies it can give at the same time; None if there is no limit.
@@ -38,13 +38,15 @@ class Bot:
             NoAnswerError: there is no reply.
             InputError: there will never be one; the message says why.
         """
-        raise NotImplementedError
+        ...
 
     def check(self) -> None:
         """Raises InputError if the bot cannot be reached; the bot is not asked for a reply."""
+        return
 
     def close(self) -> None:
         """Ends what the bot runs on."""
+        return
 
 
 class FunctionBot(Bot):

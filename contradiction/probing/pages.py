@@ -166,7 +166,7 @@ def html(report: Mapping[str, Any]) -> str:
 def badge(bot: Mapping[str, Any]) -> str:
     """A badge as SVG: the share of a bot's conversations that was called a contradiction."""
     value = found(bot, "all")
-    called = value and value["share"]
+    called = value["share"] if value else None
     colour = GREY if called is None else GOOD if called <= 0.05 else FAIR if called < 0.2 else BAD
     return render("probe_badge.svg", text=rate(value) if value else "not read", colour=colour)
 

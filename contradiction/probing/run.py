@@ -14,7 +14,7 @@ from contradiction.errors import InputError, shown
 from contradiction.evaluation import results
 from contradiction.evaluation.figures import outcome, rule_of
 from contradiction.inputs.views import CONVERSATION
-from contradiction.io.endpoint import Answer, Endpoint, NoAnswerError, RefusedError, in_threads, repeated
+from contradiction.io.endpoint import Answer, NoAnswerError, RefusedError, in_threads, repeated
 from contradiction.io.files import RECORD, LineFile, read_json, write_json, write_lines
 from contradiction.io.hub import model_name
 from contradiction.labels import has_two_texts, task_of
@@ -45,9 +45,7 @@ class Caller:
         pause: the seconds before the second attempt; each further wait is twice as long, up to a minute.
     """
 
-    def __init__(
-        self, bot: Bot | Endpoint, per_minute: float | None = None, *, attempts: int = 6, pause: float = 0.5
-    ) -> None:
+    def __init__(self, bot: Bot, per_minute: float | None = None, *, attempts: int = 6, pause: float = 0.5) -> None:
         self.at_once = bot.at_once
         self._bot, self._attempts, self._pause = bot, attempts, pause
         self._seconds = 60 / per_minute if per_minute else 0.0  # between two calls
