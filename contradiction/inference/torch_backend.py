@@ -98,11 +98,10 @@ def check_device(device: str | None) -> None:
 
 def use_allowed_cores() -> None:
     """Limits PyTorch, which counts the cores of the machine, to those that a container may use, for a whole process."""
-    if find_spec("torch") is None:
-        return
-    import torch
+    if find_spec("torch"):
+        import torch
 
-    torch.set_num_threads(min(torch.get_num_threads(), threads()))
+        torch.set_num_threads(min(torch.get_num_threads(), threads()))
 
 
 def best_device() -> str:
@@ -119,9 +118,7 @@ def check_fast_enough(precision: str, device: str, name: str) -> None:
     if precision == "fp16":
         raise InputError(f"{name}: fp16 is slower than fp32 on a CPU; bf16 is the fast one there")
     if not has_bf16():
-        raise InputError(
-            f"{name}: this CPU has no instructions for bf16 (avx512_bf16 or amx_bf16), so bf16 is slower than fp32"
-        )
+        raise InputError(f"{name}: this CPU has no instructions for bf16, so bf16 is slower than fp32")
 
 
 def has_bf16() -> bool:

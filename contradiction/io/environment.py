@@ -12,13 +12,9 @@ from contradiction.errors import InputError
 
 
 def check_installed(user: str, packages: Mapping[str, str]) -> None:
-    """Raises InputError if a package is missing, with the command that installs it.
+    """Raises InputError if a package that a ``user`` needs is missing; each package has the extra that installs it.
 
     The command installs from a checkout: this project is in no package index, where its name may be somebody else's.
-
-    Args:
-        user: what needs the packages.
-        packages: package -> the extra of this project that installs it.
     """
     if missing := [package for package in packages if find_spec(package) is None]:
         names, extras = " and ".join(missing), ",".join(dict.fromkeys(packages[package] for package in missing))

@@ -186,14 +186,12 @@ def _restore(old: Path, path: Path) -> None:
 
 def _runs(process: int) -> bool:
     """Whether a process with this number exists; True where that cannot be checked safely."""
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):  # another user's process, or not the number of a process
-        return True
+    with suppress(OSError, OverflowError):  # another user's process, or not the number of a process
+        try:
+            if os.name == "posix":
+                os.kill(process, 0)
+        except ProcessLookupError:
+            return False
     return True
 
 

@@ -25,10 +25,7 @@ def write(folder: Path, more: Iterable[str] = ()) -> None:
 
 
 def update(folder: Path, name: str) -> None:
-    """Updates the digest of one file in the manifest of a folder, if it has one.
-
-    The other files stay as they were listed, so that damage to them is still found.
-    """
+    """Updates the digest of one file in the manifest of a folder, if it has one; damage to others is still found."""
     if (folder / NAME).is_file():
         _save(folder, dict(sorted({**_load(folder), name: sha256(folder / name)}.items())))
 
@@ -49,8 +46,7 @@ def check(folder: Path, partial: bool = False) -> None:
             raise InputError(f"{file}: is missing, and {NAME} lists it; copy or download the model again")
         if sha256(file) != expected:
             changed = (
-                f"{file}: has changed since {NAME} was written; copy or download the model again, or remove {NAME} if "
-                "the change is yours"
+                f"{file}: has changed since {NAME} was written; copy the model again, or remove {NAME} if it was you"
             )
             raise InputError(damage_of(file) or changed)
     if added := sorted(_read_files(folder) - listed.keys()):

@@ -47,30 +47,19 @@ class Classifier(ABC):
         name: the name of the model in messages.
         rule: the decision rule.
 
-    Attributes:
-        MARKER: the JSON file that identifies a folder of this method; it also has the decision rule.
-        PARTS: the key in ``MARKER`` of a list of the sub-folders that the model consists of; None if it has none.
-        FILES: the other files that a folder must have.
-        TRANSFORMERS: whether transformers loads a folder of this method without this library.
-        LOGITS: whether :meth:`score` gives each label a logit.
-        task: a key of ``contradiction.labels.LABELS``, or the category of a single stage.
-        reads_chats: whether the model reads a whole chat at once, and not each earlier turn with the judged one.
-        chinese_only: whether the model was trained on Chinese alone, so that verdicts on other languages say so.
-        needs_rule: whether the model was saved with a rule, so that without one it is damaged.
-
     Raises:
         InputError: the labels are not those of a task, or the rule is about others.
     """
 
-    MARKER: ClassVar[str]
-    PARTS: ClassVar[str | None] = None
-    FILES: ClassVar[tuple[str, ...]] = ()
-    TRANSFORMERS: ClassVar[bool] = False
-    LOGITS: ClassVar[bool] = True
+    MARKER: ClassVar[str]  # the JSON file that identifies a folder of this method; it also has the decision rule
+    PARTS: ClassVar[str | None] = None  # the key in MARKER of the sub-folders that the model consists of, if it has any
+    FILES: ClassVar[tuple[str, ...]] = ()  # the other files that a folder must have
+    TRANSFORMERS: ClassVar[bool] = False  # whether transformers loads a folder of this method without this library
+    LOGITS: ClassVar[bool] = True  # whether `score` gives each label a logit
 
-    reads_chats: bool = False
-    chinese_only: bool = True
-    needs_rule: bool = False
+    reads_chats: bool = False  # whether a whole chat is read at once, and not a window for each earlier turn
+    chinese_only: bool = True  # whether it was trained on Chinese alone, so that verdicts on other languages say so
+    needs_rule: bool = False  # whether the model was saved with a rule, so that without one it is damaged
 
     def __init__(
         self, labels: Sequence[str], columns: Sequence[str], name: str = "model", rule: Rule | None = None
@@ -117,7 +106,7 @@ class Classifier(ABC):
 
     @classmethod
     def identity(cls, folder: Path) -> list[bytes]:
-        """What the logits depend on besides the weights. Records identify a model by a digest of both."""
+        """What the logits depend on besides the weights; records identify a model by a digest of both."""
         return []
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:

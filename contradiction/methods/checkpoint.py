@@ -114,8 +114,5 @@ def _with_label_names(config: Mapping[str, Any]) -> dict[str, Any]:
     names = LABELS.get(f"{len(numbered)}-class")
     if names is None or any(label != f"LABEL_{number}" for number, label in numbered.items()):
         return dict(config)
-    return {
-        **config,
-        "id2label": dict(enumerate(names)),
-        "label2id": {name: number for number, name in enumerate(names)},
-    }
+    by_name = {name: number for number, name in enumerate(names)}
+    return {**config, "id2label": dict(enumerate(names)), "label2id": by_name}
