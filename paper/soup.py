@@ -11,7 +11,7 @@ from contradiction.commands.common import DATA, DataOption
 from contradiction.decision import KEY
 from contradiction.errors import InputError
 from contradiction.io import manifest
-from contradiction.io.files import RECORD, read_json, write_json
+from contradiction.io.files import read_json, write_json
 from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.runs import merged
 from contradiction.training import record
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import torch
 
 TOKENIZER = "tokenizer.json"
-# The keys of a record, and of its request, that the record of a soup is made of.
-RUN_KEYS, REQUEST_KEYS = ("request", "epochs", "minutes", "parameters", "hardware"), ("recipe", "data")
 # Keys of a configuration in which the members of a soup may differ.
 INCIDENTAL = {"_name_or_path", "dtype", "transformers_version", KEY}
 
@@ -74,61 +72,24 @@ def _soup_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
     """
     if len(models) < 2 or len({model.resolve() for model in models}) < len(models):
         raise InputError("a soup needs at least two models, each named once")
-    runs = [_single_run(model) for model in models]
+    for model in models:
+        if not (model / WEIGHTS).is_file() or "epochs" not in record.read(model):
+            raise InputError(f"{model}: a soup needs single runs of one checkpoint, as `cdconv train` writes them")
+    runs = [record.read(model) for model in models]
     backbones = [record.recipe(run["request"]).model.backbone for run in runs]
-    first, backbone = models[0], backbones[0]
-    if not backbone:
-        raise InputError(f"{first}: started from random weights; a soup needs runs of the same checkpoint")
-    commits = [(run.get("revisions") or {}).get(backbone) for run in runs]
-    shapes, limits = [_shape(model) for model in models], [_max_tokens(model) for model in models]
-    for model, other, commit, shape, limit in zip(models, backbones, commits, shapes, limits, strict=True):
-        both = f"{model} and {first}"
-        if other != backbone:
-            raise InputError(f"{both}: started from different checkpoints; a soup needs runs of the same one")
-        if commit and commits[0] and commit != commits[0]:
-            raise InputError(
-                f"{both}: started from {backbone} at the commits {commit} and {commits[0]}; a soup needs runs of the "
-                "same checkpoint"
-            )
-        if shape != shapes[0]:
-            raise InputError(f"{both}: have different shapes, labels or views")
-        if (model / TOKENIZER).read_bytes() != (first / TOKENIZER).read_bytes():
-            raise InputError(f"{both}: have different tokenizers")
-        if limit != limits[0]:
-            raise InputError(f"{both}: read {limit} and {limits[0]} tokens; a soup needs equal limits")
+    for model, backbone in zip(models, backbones, strict=True):
+        if not backbone or backbone != backbones[0]:
+            raise InputError(f"{model} and {models[0]}: a soup needs runs that started from the same checkpoint")
+        if _shape(model) != _shape(models[0]):
+            raise InputError(f"{model} and {models[0]}: have different shapes, labels, views or tokenizers")
     return runs
 
 
-def _single_run(model: Path) -> dict[str, Any]:
-    """The record of a folder that one run wrote.
-
-    Raises:
-        InputError: it is not such a folder; the message says what is missing.
-    """
-    single = "a soup needs single runs of one checkpoint, as `cdconv train` writes them"
-    if missing := [file for file in (WEIGHTS, TOKENIZER) if not (model / file).is_file()]:
-        raise InputError(f"{model}: has no {missing[0]}; {single}")
-    if not (run := record.read(model)):
-        raise InputError(f"{model}: has no record of its training, {RECORD}; {single}")
-    if members := record.members(run):
-        raise InputError(
-            f"{model}: is a soup itself, the mean of {len(members)} runs; name single runs, or combine detectors with "
-            "`cdconv ensemble`"
-        )
-    for keys, values in ((RUN_KEYS, run), (REQUEST_KEYS, run.get("request", {}))):
-        if unrecorded := [key for key in keys if key not in values]:
-            raise InputError(f"{model / RECORD}: has no {unrecorded[0]!r}; {single}")
-    return run
-
-
-def _shape(model: Path) -> dict[str, Any]:
-    return {key: value for key, value in read_json(model / "config.json").items() if key not in INCIDENTAL}
-
-
-def _max_tokens(model: Path) -> int | None:
-    """The maximum number of tokens that a detector reads."""
-    file = model / "tokenizer_config.json"
-    return read_json(file).get("model_max_length") if file.is_file() else None
+def _shape(model: Path) -> tuple[dict[str, Any], bytes, int | None]:
+    """The configuration, the tokenizer, and the maximum number of tokens that a detector reads."""
+    config = {key: value for key, value in read_json(model / "config.json").items() if key not in INCIDENTAL}
+    limit = read_json(model / "tokenizer_config.json").get("model_max_length")
+    return config, (model / TOKENIZER).read_bytes(), limit
 
 
 def _mean_weights(models: Sequence[Path]) -> dict[str, "torch.Tensor"]:

@@ -16,7 +16,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation.model_card import model_card
 from contradiction.io.files import read_json
 from contradiction.labels import LABELS
-from contradiction.training import augmentation, record
+from contradiction.training import augmentation, loop, record
 from contradiction.training.augmentation import (
     context_negative_rows,
     crossed_rows,
@@ -26,7 +26,7 @@ from contradiction.training.augmentation import (
 )
 from contradiction.training.loaders import encode_rows
 from contradiction.training.losses import ALLOWED, SOFT, UNLABELLED
-from contradiction.training.recipe import Recipe, load_recipe, require_folders
+from contradiction.training.recipe import Recipe
 from contradiction.training.run import run_request
 
 QUICK = Recipe.of(name="quick", view="flatten", config="4-class", scratch=TINY, epochs=1)
@@ -51,17 +51,8 @@ def test_a_share_keeps_the_label_proportions_and_every_label(rows):
 
 
 def test_training_uses_the_share_and_validates_on_all_rows(sample_repo, rows, tmp_path, monkeypatch):
-    from contradiction.training import loop
-
-    read = {}
-    make = loop.encode_rows
-
-    def encode_rows(part, *arguments):
-        examples = make(part, *arguments)
-        read[len(read)] = [example["id"] for example in examples]
-        return examples
-
-    monkeypatch.setattr(loop, "encode_rows", encode_rows)
+    read = []
+    monkeypatch.setattr(loop, "encode_rows", lambda part, *rest: read.append(part["id"][:]) or encode_rows(part, *rest))
     half = QUICK.with_changes(train_fraction=0.5)
     folder = train(half, data=sample_repo, out=tmp_path / "half")
     assert read[0] == list(fraction_of(rows, 0.5, half.seed)["id"])
@@ -272,10 +263,6 @@ def test_training_reads_nli_pairs_and_the_record_and_card_name_them(sample_repo,
     card = model_card(folder).text
     assert "1 pair of `nli` for each training row" in card
     assert "cdconv train run.json --nli FOLDER" in card
-    again = load_recipe(folder)
-    with pytest.raises(InputError, match="nli@.* by --nli"):
-        require_folders(again, "run.json")
-    require_folders(again.with_changes(nli=str(pairs)), "run.json")
 
 
 def test_too_few_pairs_are_reported(rows, pairs):

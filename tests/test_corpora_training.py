@@ -8,6 +8,7 @@ import torch
 from datasets import load_dataset
 from helpers.chats import write_jsonl
 
+import contradiction
 from contradiction.conversation import is_chinese
 from contradiction.data import corpora
 from contradiction.data.corpora import data_repo
@@ -83,30 +84,19 @@ RUNS = {
 }
 
 
-def tiny(name, folder):
+def tiny(name):
     """A recipe of the repository with a tiny random encoder."""
     name, _, view = name.partition(", ")
-    values = load_recipe(name).model_dump()
-    values["data"]["view"] = view or values["data"]["view"]
-    values["model"] |= {"backbone": None, "scratch": TINY, "max_length": 64, "freeze_embeddings": False}
-    values["optimizer"] |= {"epochs": 1}
-    lines = [f'precision = "fp32"\nname = "{name}"']
-    for table in ("data", "model", "optimizer", "loss"):
-        kept = {key: value for key, value in values[table].items() if value is not None}
-        lines.append(f"[{table}]")
-        lines += [f"{key} = {json.dumps(value)}" for key, value in kept.items() if key != "scratch"]
-    lines += ["[model.scratch]", *(f"{key} = {value}" for key, value in TINY.items())]
-    path = folder / f"{name}.toml"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    return path
+    values = load_recipe(name).options()
+    values |= {"backbone": None, "scratch": TINY, "max_length": 64, "freeze_embeddings": False, "epochs": 1}
+    return Recipe.of(**{**values, "precision": "fp32", "view": view or values["view"]})
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_recipe_trains_and_its_model_is_scored_on_its_corpus(run, copies, repos, tmp_path, name):
     corpus, wanted = RUNS[name]
     model, scores = tmp_path / "model", tmp_path / "scores.json"
-    code, out, err = run("train", tiny(name, tmp_path), "--data", repos / corpus, "--out", model)
-    assert code == 0, err
+    contradiction.train(tiny(name), repos / corpus, model)
     card = (model / "README.md").read_text(encoding="utf-8")
     assert ("Input is Chinese" in card) == (corpus == "ocnli") and "Validation macro-F1" in card
     code, out, err = run("evaluate", model, corpus, "--data", copies / corpus, "--json", scores)
@@ -130,10 +120,8 @@ def test_a_whole_chat_holds_the_speakers_and_all_messages(repos):
 
 
 def choice(fraction=1.0):
-    return Recipe.of(
-        name="c", config="chat-response", view="chat", choice=True, checkpoint="last", scratch=TINY,
-        train_fraction=fraction,
-    )  # fmt: skip
+    given = {"config": "chat-response", "view": "chat", "choice": True, "checkpoint": "last", "scratch": TINY}
+    return Recipe.of(name="c", train_fraction=fraction, **given)
 
 
 def test_the_choice_loss_is_the_cross_entropy_over_the_replies_of_each_chat():

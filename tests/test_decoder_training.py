@@ -16,6 +16,7 @@ from contradiction.io.files import read_json
 from contradiction.io.pretrained import load_tokenizer, load_weights
 from contradiction.methods.loading import load_classifier
 from contradiction.training import decoder_examples as examples
+from contradiction.training.augmentation import labelled_rows
 from contradiction.training.decoder_examples import log_odds, losses
 from contradiction.training.decoder_trainer import examples_of, passes, train_steps
 from contradiction.training.recipe import Recipe
@@ -103,7 +104,7 @@ def options(rate, warmup=0.1, batch_size=16):
 def test_examples_are_learned_and_long_ones_left_out(base, reader, tmp_path, caplog):
     network = network_of(base)
     example = examples.of_item(CAT, reader)
-    long = examples.of_premise("长" * 400, [("短", "neutral")], reader)
+    [long] = examples.of_premises([("长" * 400, "短", "neutral")], reader)
     assert len(passes([example, long], 0)) == 1 and "1 examples of more than 1024 tokens" in caplog.text
     found = []
     train_steps(network, [example] * 240, tmp_path / "s", options(3e-2), on_step=lambda *given: found.append(given))
@@ -167,9 +168,8 @@ def test_a_recipe_trains_a_detector_with_a_rule_and_another_run_continues_from_i
 def test_a_run_reads_rows_by_context_crossed_chats_and_pairs(recipe, sample_repo, base, tmp_path):
     run = Run(recipe.with_changes(epochs=2, train_fraction=1.0), sample_repo, tmp_path / "out")
     found = examples_of(run, str(base))
-    contexts = {(row["u1"], row["b1"], row["u2"]) for row in run.labelled.to_list()}
+    rows = labelled_rows(run.splits["train"], run.recipe).to_list()
+    contexts = {(row["u1"], row["b1"], row["u2"]) for row in rows}
     items = read_batch(FOLDERS["crossed"] / "a1.jsonl")
     assert len(found) == 2 * len(contexts) + len(items)
-    assert sum(weight == 1 for each in found[: len(contexts)] for _, weight in each.labels.values()) == len(
-        run.labelled
-    )
+    assert sum(weight == 1 for each in found[: len(contexts)] for _, weight in each.labels.values()) == len(rows)

@@ -9,7 +9,6 @@ from scipy.special import softmax
 
 from contradiction.errors import InputError
 from contradiction.evaluation.model_card import model_card
-from contradiction.io.files import read_json
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.ngrams import LinearModel
 from contradiction.training import loop, losses, record
@@ -78,12 +77,11 @@ def test_teachers_run_once_even_if_the_run_is_killed_before_its_first_epoch(
     assert {path.name for path in again.iterdir()} == {path.name for path in whole.iterdir()}
 
 
-def test_distillation_is_reproducible(quick_model, sample_repo, tmp_path):
+def test_a_student_learns_from_its_teacher_and_names_it(quick_model, sample_repo, tmp_path):
     alone = train(recipe(), data=sample_repo, out=tmp_path / "alone")
     taught = recipe(teachers=[str(quick_model)], weight=1.0)
-    first, again = (train(taught, data=sample_repo, out=tmp_path / name) for name in ("first", "again"))
-    weights = [(folder / "model.safetensors").read_bytes() for folder in (alone, first, again)]
-    assert weights[0] != weights[1] == weights[2]
+    first = train(taught, data=sample_repo, out=tmp_path / "first")
+    assert (alone / "model.safetensors").read_bytes() != (first / "model.safetensors").read_bytes()
     card = model_card(first).text
     assert "100 % of the loss is the divergence from the probabilities of 1 trained detector: quick" in card
     [teacher] = record.read(first)["request"]["recipe"]["distillation"]["teachers"]
@@ -265,32 +263,13 @@ def test_an_unlabelled_row_is_learnt_from_the_teachers_alone(options):
     assert loss[1] == pytest.approx((0.75 * alone + 0.25 * whole[1]).item())
 
 
-def test_training_reads_transfer_rows_last_and_excludes_them_from_class_weights(
+def test_training_reads_transfer_rows_and_excludes_them_from_class_weights(
     quick_model, sample_repo, rows, tmp_path, monkeypatch
 ):
-    from contradiction.training import loop
-
-    counted = {}
-    make, encode = loop.objective, loop.encode_rows
-
-    def objective_of(recipe, counts):
-        counted["counts"] = counts
-        return make(recipe, counts)
-
-    def encode_rows(part, *arguments):
-        examples = encode(part, *arguments)
-        counted.setdefault("labels", [example["labels"] for example in examples])
-        return examples
-
-    monkeypatch.setattr(loop, "objective", objective_of)
-    monkeypatch.setattr(loop, "encode_rows", encode_rows)
+    counted = []
+    monkeypatch.setattr(loop, "objective", lambda recipe, counts: counted.append(counts) or objective(recipe, counts))
     run_recipe = recipe(teachers=[str(quick_model)], transfer_per_row=1)
     folder = train(run_recipe, data=sample_repo, out=tmp_path / "student")
-    assert counted["labels"][: len(rows)] == rows["label"][:]
-    assert set(counted["labels"][len(rows) :]) == {UNLABELLED}
-    assert len(counted["labels"]) == len(training_rows(rows, run_recipe).rows) > len(rows)
-    assert counted["counts"] == [rows["label"][:].count(label) for label in range(4)]
-    run = read_json(folder / "run.json")
-    assert run["request"]["recipe"]["distillation"]["transfer_per_row"] == 1
-    card = model_card(folder).text
-    assert "- transfer set: 1 unlabelled conversation for each training row" in card
+    assert counted == [[rows["label"][:].count(label) for label in range(4)]]
+    assert len(training_rows(rows, run_recipe).rows) > len(rows)
+    assert "- transfer set: 1 unlabelled conversation for each training row" in model_card(folder).text

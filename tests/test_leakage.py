@@ -95,11 +95,6 @@ def test_a_data_set_without_a_name_could_be_any_data_set(quick_model, unnamed, s
         run_request(recipe(backbone=str(quick_model)), unnamed)
 
 
-@pytest.mark.parametrize("odd", [{"request": []}, {"request": {"recipe": "x"}}, {"ancestors": [3]}, {"ancestors": 3}])
-def test_a_file_that_is_not_a_record_gives_no_information(odd):
-    assert list(leakage.trainings(odd)) == []
-
-
 @pytest.mark.parametrize(
     "odd",
     [{"request": []}, {"request": {"recipe": "x"}}, {"soup": 3}, {"ensemble": [3]}, {"soup": [{"request": None}]}],
@@ -107,6 +102,7 @@ def test_a_file_that_is_not_a_record_gives_no_information(odd):
 def test_a_model_folder_whose_record_is_something_else_counts_as_without_one(odd, tmp_path):
     write_json(tmp_path / "run.json", odd)
     assert record.read(tmp_path) == record.of_model(tmp_path) == {}
+    assert list(leakage.trainings({**odd, "ancestors": [3]})) == []
 
 
 @pytest.mark.parametrize("invalid", [{"train_fraction": "half"}, {"seed": "3"}, {"bot": []}])
@@ -213,18 +209,6 @@ def test_a_run_on_a_part_of_the_rows_rejects_a_start_or_teacher_that_has_read_an
             run_request(first.with_changes(**values), sample_repo)
 
 
-def test_the_part_of_the_rows_that_a_start_has_read_is_recorded_and_checked_later(start, sample_repo, tmp_path):
-    part = {"bot": "eva", "train_fraction": 0.5}
-    one = train(recipe("4-class", backbone=start(**part)).with_changes(**part), data=sample_repo, out=tmp_path / "one")
-    [before] = record.read(one)["ancestors"]
-    assert (before["bot"], before["train_fraction"], before["model"]) == ("eva", 0.5, "start")
-    later = record.read(one)
-    later["request"] = with_options(later["request"], bot="plato", train_fraction=0.1)
-    write_json(one / "run.json", later)
-    with pytest.raises(InputError, match=r"one: .*start, .*another part of these rows"):
-        run_request(recipe("4-class", backbone=str(one)).with_changes(bot="plato", train_fraction=0.1), sample_repo)
-
-
 @pytest.mark.parametrize("table", ["bots", "learning-curve"])
 def test_a_table_on_parts_of_the_rows_is_rejected_before_its_first_cell(table, quick_model, sample_repo):
     with pytest.raises(InputError, match=r"^backbone .*quick: trained on 4-class, and the recipe reads another part"):
@@ -232,31 +216,27 @@ def test_a_table_on_parts_of_the_rows_is_rejected_before_its_first_cell(table, q
     assert cells_of("table4", data=sample_repo, methods=["flatten"], configs=["4-class"], backbone=str(quick_model))
 
 
-def test_the_origin_of_a_start_is_recorded_and_checked(quick_model, sample_repo, tmp_path):
-    run_recipe = recipe("2-class", backbone=str(quick_model))
-    one = train(run_recipe, data=sample_repo, out=tmp_path / "one")
-    before = {
-        "config": "4-class",
-        "data_name": "CDConv sample",
-        "model": "quick",
-        "bot": None,
-        "train_fraction": 1.0,
-        "seed": 23,
-        "crossed": False,
-    }
+def test_the_origin_of_a_start_is_recorded_and_checked(start, sample_repo, tmp_path):
+    part = {"train_fraction": 0.5}
+    first = recipe("4-class", backbone=start(**part)).with_changes(**part)
+    one = train(first, data=sample_repo, out=tmp_path / "one")
+    before = {"config": "4-class", "data_name": "CDConv sample", "model": "start", "bot": None, "train_fraction": 0.5,
+              "seed": 23, "crossed": False}  # fmt: skip
     assert record.read(one)["ancestors"] == [before]
     # As if it were an NLI stage, which by itself is a valid start for either split.
     later = record.read(one)
-    later["request"] = with_options(later["request"], config="nli", view="nli")
+    later["request"] = with_options(later["request"], config="nli", view="nli", train_fraction=1.0)
     write_json(one / "run.json", later)
-    with pytest.raises(InputError, match=r"backbone .*one: made from quick, which was trained on 4-class, whose"):
+    with pytest.raises(InputError, match=r"backbone .*one: made from start, which was trained on 4-class, whose"):
         run_request(recipe(backbone=str(one)), sample_repo)
+    with pytest.raises(InputError, match=r"one: .*start, .*another part of these rows"):
+        run_request(recipe("4-class", backbone=str(one)).with_changes(bot="plato"), sample_repo)
     write_json(one / "run.json", {**later, "ancestors": []})
     request = run_request(recipe(backbone=str(one)), sample_repo)
     assert request["recipe"]["model"]["backbone"].startswith("one@")
     # The record of a pruned model has no request.
-    write_json(one / "run.json", {"backbone": "quick", "ancestors": [before]})
-    with pytest.raises(InputError, match="from quick, .*4-class"):
+    write_json(one / "run.json", {"backbone": "start", "ancestors": [before]})
+    with pytest.raises(InputError, match="from start, .*4-class"):
         run_request(recipe(backbone=str(one)), sample_repo)
 
 

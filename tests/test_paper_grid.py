@@ -79,7 +79,7 @@ def test_a_killed_grid_resumes_where_it_stopped(grid, reproduce, options, tmp_pa
     out = tmp_path / "out"
     few = ["table4", *options, "--seeds", "23", "--configs", "4-class", "--methods", "flatten,hierarchical"]
     killed = processes.start_module("paper.reproduce", *few, "--out", out)
-    stage = out / "models" / "hierarchical-4-class-tiny-seed23.partial" / "intra-sentence" / "run.json"
+    stage = out / "models" / "hierarchical-4-class-tiny-seed23.partial" / "model" / "intra-sentence" / "run.json"
     assert processes.wait_for(stage, killed)
     killed.kill()
     assert killed.wait() == -signal.SIGKILL

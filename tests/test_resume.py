@@ -8,7 +8,6 @@ import subprocess
 import numpy as np
 import pytest
 import torch
-from helpers import processes
 from helpers.runs import TINY_TOML, train
 from safetensors.numpy import save_file
 
@@ -50,26 +49,6 @@ def curve(folder):
 def assert_same(folder, whole):
     assert curve(folder) == curve(whole)
     assert (folder / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
-
-
-def test_a_process_killed_within_an_epoch_resumes_to_the_same_bytes(recipe, whole, sample_repo, tmp_path):
-    out = tmp_path / "killed"
-    state = tmp_path / "killed.partial" / "state"
-    process = processes.start_cdconv("train", recipe, "--data", sample_repo, "--out", out, "--save-steps", 3)
-    try:
-        processes.wait_for(state / "position-0.json", process)
-    finally:
-        process.kill()
-        process.wait()
-    position = json.loads((state / "position-0.json").read_text(encoding="utf-8"))
-    assert position["steps"] % 3 == 0
-    assert 0 < position["steps"] < STEPS
-    assert not out.exists(), "a killed run must not look like a finished one"
-    with pytest.raises(InputError, match="an unfinished run; --resume"):
-        train(load_recipe(recipe), data=sample_repo, out=out)
-    train(load_recipe(recipe), data=sample_repo, out=out, resume=True)
-    assert_same(out, whole)
-    assert not state.parent.exists()
 
 
 @pytest.mark.parametrize("stops", [(1,), (7, 16), (STEPS, STEPS + 1, 2 * STEPS)])
@@ -183,10 +162,7 @@ def test_every_writer_reports_a_full_disk_the_same_way(small_disk, write):
         explain_write_errors(folder),
     ):
         write(folder / "file")
-
-
-def test_other_write_errors_are_unchanged(tmp_path):
-    with pytest.raises(RuntimeError, match="out of memory"), explain_write_errors(tmp_path):
+    with pytest.raises(RuntimeError, match="out of memory"), explain_write_errors(folder):
         raise RuntimeError("out of memory")
 
 

@@ -11,7 +11,6 @@ from contradiction.training.augmentation import (
     PUNCTUATION,
     crossed_rows,
     neutral_sentences,
-    rewritten,
     rewritten_rows,
     statements,
 )
@@ -113,11 +112,6 @@ def test_a_reply_ends_with_punctuation_before_an_added_sentence(rows):
 
 def recipe(backbone="x", **options):
     return Recipe.of(name="it", config="4-class", view="flatten", backbone=backbone, **options)
-
-
-def test_a_recipe_rewrites_only_if_it_says_so(rows):
-    assert rewritten(rows, recipe()) is rows
-    assert list(rewritten(rows, recipe(other_endings=1.0))["b1"]) == [f"{text}。" for text in rows["b1"]]
 
 
 def test_batches_of_both_crossed_corpora_can_be_chosen(rows):

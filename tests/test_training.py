@@ -52,9 +52,6 @@ def test_a_run_saves_a_plain_checkpoint_with_label_names(finished):
     tokenizer = json.loads((finished / "tokenizer_config.json").read_text(encoding="utf-8"))
     assert (tokenizer["truncation_side"], tokenizer["model_max_length"]) == ("left", 256)
     assert not finished.with_name("finished.partial").exists()
-
-
-def test_the_record_holds_the_recipe_the_data_and_the_results(finished):
     run = record(finished)
     assert run["request"]["recipe"] == QUICK.recorded()
     assert run["request"]["data_name"] == "CDConv sample"
@@ -214,12 +211,6 @@ def test_an_output_path_without_a_name_is_rejected_before_any_work(out):
         train(recipe, data="no-such-data", out=out)
 
 
-def test_fp16_training_is_rejected_on_a_cpu(sample_repo, tmp_path):
-    with pytest.raises(InputError, match="^precision 'fp16' .*; on a CPU bf16"):
-        train(QUICK.with_changes(precision="fp16"), data=sample_repo, out=tmp_path / "run")
-    assert not any(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("instructions", [False, True])
 def test_a_cpu_without_bf16_instructions_trains_in_fp32(instructions, monkeypatch, tmp_path, caplog):
     trained = []
@@ -234,14 +225,18 @@ def test_a_cpu_without_bf16_instructions_trains_in_fp32(instructions, monkeypatc
     assert trained[1:] == ["bf16"]
 
 
-def test_a_second_precision_in_one_process_raises_one_clear_error(finished, sample_repo, tmp_path):
-    with pytest.raises(InputError, match="precision 'bf16' cannot be used here: .*already been initialized"):
-        train(QUICK.with_changes(precision="bf16"), data=sample_repo, out=tmp_path / "run")
+@pytest.mark.parametrize(
+    ("precision", "message"), [("fp16", ".*; on a CPU bf16"), ("bf16", "cannot be used here: .*already")]
+)
+def test_fp16_on_a_cpu_and_a_second_precision_in_one_process_are_rejected(
+    precision, message, finished, sample_repo, tmp_path
+):
+    with pytest.raises(InputError, match=f"^precision '{precision}' {message}"):
+        train(QUICK.with_changes(precision=precision), data=sample_repo, out=tmp_path / "run")
     assert not list(tmp_path.iterdir())
 
 
-def optimizer_settings(**options):
-    """The learning rate and weight decay of each trained parameter of a small model, by name."""
+def test_only_matrices_decay_and_the_pooler_and_the_head_can_have_a_higher_learning_rate():
     model = AutoModelForSequenceClassification.from_config(
         BertConfig(vocab_size=50, hidden_size=16, num_attention_heads=2, num_hidden_layers=2, intermediate_size=32)
     )
@@ -249,23 +244,16 @@ def optimizer_settings(**options):
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     by_name = {
         names[id(parameter)]: (group["lr"], group["weight_decay"])
-        for group in training.adamw(model, QUICK.with_changes(learning_rate=1.0, **options)).param_groups
+        for group in training.adamw(model, QUICK.with_changes(learning_rate=1.0, head_learning_rate=5.0)).param_groups
         for parameter in group["params"]
     }
     assert len(by_name) == len(names) - 1, "frozen parameters are in no group"
-    return by_name
-
-
-def test_all_parameters_share_the_learning_rate_and_only_matrices_decay():
-    by_name = optimizer_settings(weight_decay=0.01)
-    assert {rate for rate, _ in by_name.values()} == {1.0}
+    assert {rate for rate, _ in by_name.values()} == {1.0, 5.0}
     assert by_name["bert.encoder.layer.0.attention.self.query.weight"][1] == 0.01
     assert by_name["bert.encoder.layer.0.attention.self.query.bias"][1] == 0.0
     assert by_name["bert.embeddings.LayerNorm.weight"][1] == 0.0
 
-
-def test_the_pooler_and_the_head_can_have_a_higher_learning_rate():
-    fast = {name for name, (rate, _) in optimizer_settings(head_learning_rate=5.0).items() if rate == 5.0}
+    fast = {name for name, (rate, _) in by_name.items() if rate == 5.0}
     assert fast == {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight", "classifier.bias"}
 
 

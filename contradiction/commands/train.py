@@ -37,12 +37,9 @@ if TYPE_CHECKING:
 
 def train(
     recipe: Annotated[str, typer.Argument(help="A TOML file, the name of one in models/recipes, or a run.json.")],
-    backbone: Annotated[
-        str | None, typer.Option(help="Folder or Hub id of an encoder, instead of the recipe's.")
-    ] = None,
+    backbone: Annotated[str | None, typer.Option(help="Folder or Hub id of an encoder, not the recipe's.")] = None,
     base_model: Annotated[
-        str | None,
-        typer.Option(help="Hub id of the model that a local backbone was made from, for the card."),
+        str | None, typer.Option(help="Hub id of the model that a local backbone was made from, for the card.")
     ] = None,
     teacher: Annotated[
         list[str] | None, typer.Option(help="Folder or Hub id of a teacher, instead of the recipe's; can be repeated.")
@@ -91,11 +88,10 @@ def say_what_follows(folder: Path, data: str) -> None:
     if not processes().is_main_process:
         return
     of_data = record.recipe(record.read(folder)["request"]).data
-    if not has_two_texts(of_data.config):
-        following = f"evaluate {folder}{_data_option(data)}"
-    elif of_data.config == of_data.view == "nli":
+    following = f"evaluate {folder}{_data_option(data)}"
+    if of_data.config == of_data.view == "nli":
         following = f"train RECIPE --backbone {folder}"
-    else:
+    elif has_two_texts(of_data.config):
         following = f"evaluate {folder} NAME"
     typer.echo(f"{folder}: trained; next: cdconv {following}")
 
@@ -105,30 +101,21 @@ def _data_option(data: str) -> str:
     return "" if data == DATA else f" --data {data}"
 
 
-ModelsArgument = Annotated[list[Path], typer.Argument(help="At least two model folders that `cdconv train` wrote.")]
-OutOption = Annotated[Path, typer.Option(help="The model folder to write.")]
-
-
 def ensemble(
-    models: ModelsArgument,
-    out: OutOption,
+    models: Annotated[list[Path], typer.Argument(help="At least two model folders that `cdconv train` wrote.")],
+    out: Annotated[Path, typer.Option(help="The model folder to write.")],
     data: DataOption = DATA,
     calibrate: Annotated[
         bool, typer.Option(help="Calibrate each detector first, so that overconfident ones do not dominate.")
     ] = True,
 ) -> None:
     """Combines detectors into one that averages their probabilities. It needs the time of all of them together."""
+    from contradiction.evaluation.model_card import write_cards
     from contradiction.runs import ensemble
 
-    ensemble(models, out, data=data, calibrate=calibrate)
-    _finish_merged(out, f"an ensemble of {len(models)}", data)
-
-
-def _finish_merged(out: Path, description: str, data: str) -> None:
-    from contradiction.evaluation.model_card import write_cards
-
-    write_cards(out)
-    typer.echo(f"{out}: {description}; next: cdconv evaluate {out} --split validation{_data_option(data)}")
+    write_cards(ensemble(models, out, data=data, calibrate=calibrate))
+    following = f"evaluate {out} --split validation{_data_option(data)}"
+    typer.echo(f"{out}: an ensemble of {len(models)}; next: cdconv {following}")
 
 
 def cascade(

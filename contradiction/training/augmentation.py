@@ -128,13 +128,9 @@ def items_of(rows: "Dataset", fraction: float, seed: int) -> "Dataset":
 def context_negative_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
     """Copies of the rows labelled history, with a first turn from another row of the same bot and no contradiction.
 
-    A detector can learn the labels of CDConv from the style of a reply, without reading what the reply contradicts.
-    These rows make that shortcut useless: the reply is the same, and the label differs. The idea is the check *remove
-    contradicting turns* of DECODE (Nie et al., 2021, section 3.3), used for training. The new first turn may contradict
-    the reply by chance.
-
-    Returns:
-        Rows with the same columns. Only ``u1``, ``b1`` and ``label`` differ from the row that was copied.
+    A detector can learn the labels of CDConv from the style of a reply, without reading what the reply contradicts. In
+    these rows, the same reply has the other label. The idea is the check *remove contradicting turns* of DECODE (Nie et
+    al., 2021, section 3.3), used for training. The new first turn may contradict the reply by chance.
 
     Raises:
         InputError: a bot has only one context.
@@ -159,13 +155,13 @@ def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Datas
     """Training rows in which b1 and b2 are the premise and the hypothesis of an NLI pair.
 
     A backbone that was fine-tuned on NLI forgets that task while it learns CDConv, where the reply alone, or the
-    context alone, predicts much of the label. An NLI pair cannot be classified from one sentence. Training on both
-    keeps what the backbone learned from NLI (rehearsal: Robins, 1995, *Catastrophic forgetting, rehearsal and
-    pseudorehearsal*). The pairs are drawn without replacement. Each row gets ``times`` of them, in as many copies.
+    context alone, predicts much of the label. Training on both keeps what it learned (rehearsal: Robins, 1995,
+    *Catastrophic forgetting, rehearsal and pseudorehearsal*). The pairs are drawn without replacement. Each row gets
+    ``times`` of them, in as many copies.
 
     Returns:
         Rows with the same columns. A contradicting pair gets the label history, or contradiction where there are two
-        labels. All other pairs get the label non-contradiction.
+        labels, and any other pair the label non-contradiction.
 
     Raises:
         InputError: there are too few pairs.
@@ -173,8 +169,8 @@ def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Datas
     wanted = times * len(rows)
     if wanted > len(pairs):
         raise InputError(
-            f"augmentation.nli_pairs_per_row: {times} for each of {len(rows):,} rows are {wanted:,}, and there are "
-            f"{len(pairs):,} pairs; {len(pairs) // len(rows)} is the most"
+            f"augmentation.nli_pairs_per_row: {times} for each of {len(rows):,} rows, and there are {len(pairs):,} "
+            f"pairs; {len(pairs) // len(rows)} is the most"
         )
     draw = np.random.default_rng(seed)
     drawn = pairs.select(draw.permutation(len(pairs))[:wanted])
@@ -208,9 +204,8 @@ def crossed_rows(
         rows: rows of the training split, with the labels of 4-class or 2-class and a column ``group``.
         first_group: the number of the first quadruple or pair in that column.
         seed: the random seed.
-        context_negatives: for each quadruple, the number of additional rows that have a reply without its chat and no
-            contradiction, see :func:`_without_its_chat`.
-        batches: the batches to read, of ``crossed``, ``crossed-long`` and ``crossed-en``; by default all of the first.
+        context_negatives: for each quadruple, so many more rows with a reply without its chat.
+        batches: the batches to read, see the option ``crossed_batches``.
 
     Returns:
         Rows with the same columns; columns that only CDConv has are None.
@@ -255,7 +250,7 @@ def _without_its_chat(item: Quadruple, other: Quadruple, draw: np.random.Generat
     """A row with a reply of a quadruple, and without the messages that it could contradict.
 
     The reply and the user message before it follow the first turn of another quadruple or nothing, or the reply alone
-    follows both turns of the other quadruple. The other quadruple may contradict the reply by chance.
+    follows both turns of the other quadruple, which may contradict it by chance.
     """
     chat, reply = ((item.a, item.reply_a), (item.b, item.reply_b))[draw.integers(2)]
     u1, b1, u2 = (message["content"] for message in (*other.a[:2], other.a[-1]))
@@ -267,11 +262,10 @@ def _without_its_chat(item: Quadruple, other: Quadruple, draw: np.random.Generat
 def transfer_rows(rows: "Dataset", times: int) -> "Dataset":
     """Unlabelled conversations: the first turn of one training row and the second turn of another.
 
-    A teacher that was trained on a row has memorised its label, so its prediction adds little to that label. Unlabelled
-    rows show what the teacher has learned (Turc et al., 2019, *Well-read students learn better*, section 3). In CDConv,
-    u2 takes up the topic of u1 or b1 (section 4.2). So each context (u1, b1) is continued by the turns (u2, b2) whose
-    u2 is most similar to it, by the cosine of TF-IDF vectors of characters and character bigrams. A continuation comes
-    from the same bot, and ``rows`` do not have its u2 after the same u1.
+    A teacher has memorised the labels of its training rows; unlabelled rows show what it has learned (Turc
+    et al., 2019, *Well-read students learn better*, section 3). In CDConv, u2 takes up the topic of u1 or b1 (section
+    4.2). So each context (u1, b1) is continued by the turns (u2, b2) of the same bot whose u2 is most similar to it, by
+    the cosine of TF-IDF vectors of characters and character bigrams, and does not already follow the same u1.
 
     Returns:
         ``times`` x ``len(rows)`` rows with the same columns, fewer where a bot has too few turns. ``label`` is None;
@@ -315,26 +309,19 @@ def _rows_by_key(keys: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str, i
     return rows
 
 
-def rewritten(rows: "Dataset", recipe: Recipe) -> "Dataset":
-    """The rows as the student reads them; the teachers read them as they are."""
-    options = recipe.augmentation
-    if options.other_endings or options.long_replies:
-        return rewritten_rows(rows, options.other_endings, options.long_replies, recipe.seed)
-    return rows
-
-
 def rewritten_rows(rows: "Dataset", endings: float, long_replies: float, seed: int) -> "Dataset":
-    """The same rows with other endings and longer replies. The labels are those of the original rows.
+    """The same rows, as a student reads them, with other endings and longer replies; teachers read the original rows.
 
     Args:
         rows: conversations of two turns. An absent or empty message stays as it is.
         endings: the share of the messages whose full stop at the end is added or removed. A message with another
             punctuation mark at the end does not change.
-        long_replies: the share of the rows in which other sentences are added to ``b1``, to ``b2`` or to both. If the
-            rows have a column ``group``, it is the share of the groups, so the rows of a group have similar lengths. A
-            reply of ``LONG`` characters or more stays as it is.
+        long_replies: the share of the rows, or of the groups of rows with a column ``group``, in which other sentences
+            are added to ``b1``, to ``b2`` or to both. A reply of ``LONG`` characters or more stays as it is.
         seed: the random seed.
     """
+    if not endings and not long_replies:
+        return rows
     draw = np.random.default_rng(seed)
     columns = {name: list(rows[name]) for name in CONVERSATION if name in rows.column_names}
     groups = np.asarray(rows[GROUP] if GROUP in rows.column_names else range(len(rows)), dtype=int)

@@ -72,26 +72,19 @@ def of_context(rows: Sequence[Mapping[str, Any]], reader: ChatReader) -> Example
     return example
 
 
-def of_premise(premise: str, hypotheses: Iterable[tuple[str, str]], reader: ChatReader) -> Example:
-    """A premise with its hypotheses and their labels of ``nli``, all said by the bot."""
-    example = Example()
-    start = example.tree.add(reader.message(ASSISTANT, premise))
-    for text, label in hypotheses:
-        node = example.tree.add(reader.message(ASSISTANT, text), start)
-        example.nli[node] = LABELS["nli"].index(label)
-    return example
-
-
 def of_premises(pairs: Iterable[tuple[str, str, str]], reader: ChatReader) -> list[Example]:
-    """Pairs of premise, hypothesis and label, grouped by premise."""
+    """Pairs of premise, hypothesis and label of ``nli``, grouped by premise, and all said by the bot."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for premise, text, label in pairs:
         groups.setdefault(premise, []).append((text, label))
-    return [
-        of_premise(premise, group[first : first + MOST_HYPOTHESES], reader)
-        for premise, group in groups.items()
-        for first in range(0, len(group), MOST_HYPOTHESES)
-    ]
+    examples = []
+    for premise, group in groups.items():
+        for number, (text, label) in enumerate(group):
+            if number % MOST_HYPOTHESES == 0:
+                examples.append(example := Example())
+                start = example.tree.add(reader.message(ASSISTANT, premise))
+            example.nli[example.tree.add(reader.message(ASSISTANT, text), start)] = LABELS["nli"].index(label)
+    return examples
 
 
 def _add(

@@ -13,7 +13,7 @@ import torch
 from tqdm.auto import tqdm
 
 from contradiction.data.corpora.crossed import read_batch
-from contradiction.data.splits import CHINESE, labelled, load_split
+from contradiction.data.splits import CHINESE, labelled, languages_of, load_split
 from contradiction.decoder.network import Network, Shape
 from contradiction.decoder.trees import fill_rows, pack
 from contradiction.errors import InputError
@@ -22,6 +22,7 @@ from contradiction.io import files
 from contradiction.methods.decoder import DecoderClassifier, load_reader, shape_of
 from contradiction.training import decoder_examples as examples
 from contradiction.training.accelerators import deterministic, processes
+from contradiction.training.augmentation import labelled_rows
 from contradiction.training.decoder_examples import WEIGHTS, Example, losses
 from contradiction.training.recipe_options import OptimizerOptions
 from contradiction.training.run import Run, Trained, crossed_files, explain_write_errors
@@ -45,7 +46,13 @@ def train_decoder(run: Run) -> Trained:
             has other adapters, no row has a label, or the disk is full.
     """
     recipe = run.recipe
-    _check(run)
+    for asked, what in (
+        (processes().num_processes > 1, "several processes"),
+        (recipe.precision == "fp16", "precision 'fp16'"),
+        (run.track, "--track"),
+    ):
+        if asked:
+            raise InputError(f"{recipe.name}: {what} cannot be used with the method 'decoder'")
     network, description = _start(run)
     network.to(processes().device)
     chosen = examples_of(run, network.shape.base)
@@ -65,17 +72,6 @@ def train_decoder(run: Run) -> Trained:
             files.write_json(folder / DecoderClassifier.MARKER, description)
     parameters = sum(weight.numel() for weight in network.parameters())
     return Trained(parameters, seconds / 60, str(network.score.weight.device))
-
-
-def _check(run: Run) -> None:
-    """Raises InputError for what a run of this method cannot do."""
-    name = run.recipe.name
-    if processes().num_processes > 1:
-        raise InputError(f"{name}: the method 'decoder' trains in one process")
-    if run.recipe.precision == "fp16":
-        raise InputError(f"{name}: precision 'fp16' is not for the method 'decoder'; bf16 is the fast one")
-    if run.track:
-        raise InputError(f"{name}: --track is not for the method 'decoder'; leave it out")
 
 
 def _start(run: Run) -> tuple[Network, dict[str, Any]]:
@@ -98,14 +94,14 @@ def _start(run: Run) -> tuple[Network, dict[str, Any]]:
         base = str(backbone.resolve()) if backbone.is_dir() else str(recipe.model.backbone)
         shape = Shape(base, layers, rank, len(recipe.labels))
         network = Network(shape, dtype)
-    chinese_only = run.languages == [CHINESE] and before.get(CHINESE_ONLY_KEY, True)
+    chinese_only = languages_of(run.data) == [CHINESE] and before.get(CHINESE_ONLY_KEY, True)
     return network, {**asdict(shape), "labels": list(recipe.labels), CHINESE_ONLY_KEY: chinese_only}
 
 
 def examples_of(run: Run, base: str) -> list[Example]:
     """What a run reads, with the tokens of a base model."""
     recipe, reader = run.recipe, load_reader(base)
-    options, rows = recipe.augmentation, labelled(run.labelled)
+    options, rows = recipe.augmentation, labelled(labelled_rows(run.splits["train"], recipe))
     if not len(rows):
         raise InputError(f"{recipe.name}: no training row has a label")
     contexts: dict[tuple[str, ...], list[dict[str, str]]] = {}
@@ -159,16 +155,8 @@ def train_steps(
     """Trains a network on one pass over examples, and saves its state in a file.
 
     A run that was interrupted continues from the file if the examples, the options and the seed are the same. The
-    adapters are stored in the number format of the network, and moved in float32.
-
-    Args:
-        network: with adapters that are not merged.
-        chosen: what it learns from.
-        file: for the state.
-        options: the batch size, the rates and the schedule. The heads have the rate ``head_learning_rate``.
-        seed: of the order of the examples.
-        save_steps: the state is saved after so many steps.
-        on_step: called after each step.
+    adapters, which are not merged, are stored in the number format of the network, and moved in float32. The heads have
+    the rate ``head_learning_rate``. ``on_step`` is called after each step.
 
     Returns:
         The seconds of all steps, also of those before an interruption.
@@ -184,8 +172,6 @@ def train_steps(
     network.train()
     for step in range(state.load(file), total):
         begun = time.perf_counter()
-        # As in transformers' linear schedule.
-        state.set_rates(min(1.0, (step + 1) / (warmup + 1), (total - step) / max(1, total - warmup)))
         loss = 0.0
         for length, rows in order[step * accumulation : (step + 1) * accumulation]:
             packed = pack([[each.tree for each in row] for row in rows], length)
@@ -196,7 +182,8 @@ def train_steps(
             loss += part.item()
         if not math.isfinite(loss):
             raise InputError(f"step {step + 1}: the loss is {loss}; a lower learning_rate may help")
-        state.step()
+        # As in transformers' linear schedule.
+        state.step(min(1.0, (step + 1) / (warmup + 1), (total - step) / max(1, total - warmup)))
         state.seconds += time.perf_counter() - begun
         if on_step:
             on_step(step + 1, total, loss)
@@ -224,11 +211,10 @@ class _State:
             betas=(0.9, 0.99), weight_decay=options.weight_decay,
         )  # fmt: skip
 
-    def set_rates(self, factor: float) -> None:
+    def step(self, factor: float) -> None:
+        """One step at this fraction of the peak rates."""
         for group in self._optimizer.param_groups:
             group["lr"] = factor * group["peak"]
-
-    def step(self) -> None:
         for name, weight in self._weights.items():
             self._masters[name].grad = None if weight.grad is None else weight.grad.float()
             weight.grad = None

@@ -128,9 +128,8 @@ def _with_head_from_nli(model: "PreTrainedModel", labels: Sequence[str]) -> "Pre
     """A model for other labels whose head starts from that of an NLI model.
 
     A contradiction of any kind starts with the weights of the NLI label contradiction, and every other label with the
-    mean of entailment and neutral. Biases are shifted so that a contradiction of any kind starts with the probability
-    that the NLI model gives a contradiction, up to the mean. A random head, in contrast, lets the encoder forget NLI
-    before it has learned to use it.
+    mean of entailment and neutral. Biases are shifted so that the kinds of contradiction together start with its
+    probability. A random head, in contrast, lets the encoder forget NLI before it has learned to use it.
     """
     import torch
 

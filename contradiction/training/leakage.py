@@ -175,12 +175,13 @@ def other_split(config: str, other_config: str) -> bool:
     return config.endswith(GROUPED) != other_config.endswith(GROUPED)
 
 
-def check_sources(recipe: "Recipe", data_name: str) -> None:
+def check_sources(recipe: "Recipe", data_name: str, data: str | None = None) -> None:
     """Checks that the backbone and the teachers of a recipe were not trained on rows that the recipe leaves out.
 
     Raises:
         InputError: one of them, or a model that it was made from, was trained on the other split of CDConv; or the
-            recipe reads the replies of one bot or a fraction of the rows, and the model was trained on another part.
+            recipe reads the replies of one bot or a fraction of the rows, and the model was trained on another part; or
+            a teacher was trained on rows whose fingerprint is not ``data``.
     """
     config, part = recipe.data.config, (recipe.data.bot, recipe.data.train_fraction)
     for name, kind in _roles(recipe):
@@ -190,6 +191,8 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
                 f"{kind} {name}: {_made_from(leak)}trained on {leak.config}, whose training split holds test rows of "
                 f"{config}; take one that was trained on the same split, or not on CDConv"
             )
+        if kind == "teacher" and data and run.get("request", {}).get("data", data) != data:
+            raise InputError(f"teacher {name}: trained on other rows than the student's; train it on the same data")
         for training in _of_these_rows(run, config, data_name) if part != (None, 1.0) else ():
             # The seed draws the rows of a fraction.
             same_rows = part[1] == 1 or training.seed == recipe.seed

@@ -81,9 +81,7 @@ class Layout:
 
 
 class EpochSampler(Sampler[int]):
-    """A length-grouped random order that depends only on the seed and the epoch.
-
-    So a resumed run reads the rows in the order of the interrupted run.
+    """A random order of batches of similar length; it depends only on the seed and the epoch, so a run can resume.
 
     Args:
         lengths: the lengths of the rows in tokens.
@@ -125,8 +123,7 @@ def encode_rows(
             of any kind. A column ``group`` numbers the groups of rows that a ranking loss compares.
         recipe: names the view and the labels.
         tokenizer: the tokenizer of the model.
-        soft: the teachers' probabilities of the first rows, shape (rows, classes), which are stored under ``SOFT``. The
-            other rows get probability 1 for their label.
+        soft: the teachers' probabilities of the first rows; the other rows get probability 1 for their label.
     """
     # As a list, because a data set takes twenty times as long row by row.
     inputs = [model_input(row, VIEWS[recipe.data.view], tokenizer) for row in rows.to_list()]

@@ -1,8 +1,10 @@
 """Fine-tunes one encoder on `accelerate`: the loop of steps and epochs, which resumes from its saved state."""
 
 import math
+import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import ProjectConfiguration, gather_object, set_seed, tqdm
 from transformers import get_linear_schedule_with_warmup
 
-from contradiction.data.splits import CHINESE
+from contradiction.data.splits import CHINESE, languages_of
 from contradiction.errors import InputError
 from contradiction.inputs.views import CHINESE_ONLY_KEY, VIEWS
 from contradiction.io import files
@@ -19,21 +21,12 @@ from contradiction.io.environment import no_model_bars
 from contradiction.labels import task_of
 from contradiction.training.accelerators import accelerator_for, tracking, tracking_folder
 from contradiction.training.accelerators import deterministic as only_deterministic
-from contradiction.training.augmentation import rewritten
+from contradiction.training.augmentation import rewritten_rows
 from contradiction.training.initialize import initialize_model
 from contradiction.training.loaders import Layout, encode_rows, loader
 from contradiction.training.losses import GROUP, UNLABELLED, Objective, objective, soft_labels
 from contradiction.training.recipe import Recipe
-from contradiction.training.run import (
-    TEACHER_PROBABILITIES,
-    Position,
-    Progress,
-    Run,
-    Trained,
-    explain_write_errors,
-    load_state,
-    save_state,
-)
+from contradiction.training.run import TEACHER_PROBABILITIES, Run, Trained, explain_write_errors
 from evaluate_metric.evaluate_metric import score
 
 if TYPE_CHECKING:
@@ -74,6 +67,71 @@ def train_checkpoint(run: Run) -> Trained:
 
 
 @dataclass
+class Progress:
+    """The progress of a run: one entry for each epoch, and the best validation macro-F1 with its epoch (from 1)."""
+
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    best_epoch: int = 0
+    best_macro_f1: float = -1.0
+
+
+@dataclass(frozen=True)
+class Position:
+    """The position of a process inside an epoch: finished steps, the summed loss of its rows, their number, seconds."""
+
+    steps: int = 0
+    loss: float = 0.0
+    rows: int = 0
+    seconds: float = 0.0
+
+
+def save_state(accelerator: Accelerator, work: Path, progress: Progress, position: Position | None = None) -> None:
+    """Saves the training state under a temporary name, then renames it; between two epochs there is no position.
+
+    The folder ``state`` holds what accelerate saves (weights, optimizer, schedule, random states), ``progress.json``,
+    and, inside an epoch, a ``position-N.json`` for each process. A run goes on from it as if it had never stopped.
+
+    Raises:
+        InputError: the state cannot be written; the previous one stays.
+    """
+    fresh, number = work / ".state.partial", accelerator.process_index
+    with explain_write_errors(work):
+        if accelerator.is_main_process:
+            shutil.rmtree(fresh, ignore_errors=True)  # a killed process may have left it
+        accelerator.wait_for_everyone()
+        try:
+            accelerator.save_state(str(fresh))
+            if position:
+                files.write_json(fresh / f"position-{number}.json", asdict(position))
+            accelerator.wait_for_everyone()
+            if accelerator.is_main_process:
+                values = {**asdict(progress), "processes": accelerator.num_processes}
+                files.write_json(fresh / "progress.json", values)
+                files.replace_folder(fresh, work / "state")
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)  # the disk may be full
+            raise
+    accelerator.wait_for_everyone()
+
+
+def load_state(accelerator: Accelerator, work: Path) -> tuple[Progress, Position]:
+    """Loads the saved training state; without one, the run starts from the beginning.
+
+    Raises:
+        InputError: another number of processes saved the state; their random states and rows do not fit.
+    """
+    state, number = work / "state", accelerator.num_processes
+    if not state.is_dir():
+        return Progress(), Position()
+    progress = files.read_json(state / "progress.json")
+    if (processes := progress.pop("processes")) != number:
+        raise InputError(f"{state}: saved by {processes} processes, and {number} cannot resume it; start {processes}")
+    accelerator.load_state(str(state))
+    position = state / f"position-{accelerator.process_index}.json"
+    return Progress(**progress), Position(**files.read_json(position)) if position.is_file() else Position()
+
+
+@dataclass
 class _Steps:
     """The objects of the training loop. The accelerator has prepared all but ``layout`` and ``loss_of``."""
 
@@ -93,10 +151,12 @@ def _prepare(accelerator: Accelerator, run: Run, layout: Layout) -> _Steps:
     model, tokenizer = initialize_model(
         recipe, (row[column] for row in rows.to_list() for column in VIEWS[recipe.data.view])
     )
-    if run.languages != [CHINESE]:
+    if languages_of(run.data) != [CHINESE]:
         setattr(model.config, CHINESE_ONLY_KEY, False)
     soft = _teacher_probabilities(accelerator, run) if recipe.distillation.has_teachers else None
-    examples = encode_rows(rewritten(rows, recipe), recipe, tokenizer, soft)
+    options = recipe.augmentation
+    read = rewritten_rows(rows, options.other_endings, options.long_replies, recipe.seed)
+    examples = encode_rows(read, recipe, tokenizer, soft)
     batches = loader(examples, tokenizer, recipe.optimizer.batch_size, recipe.seed)
     validation_batches = loader(encode_rows(run.validation, recipe, tokenizer), tokenizer, recipe.optimizer.batch_size)
     optimizer = adamw(model, recipe)

@@ -20,7 +20,6 @@ from contradiction.inputs.views import VIEWS
 from contradiction.labels import GROUPED, is_contradiction
 from contradiction.methods.loading import load_classifier
 from contradiction.methods.ngrams import LinearModel
-from contradiction.training import record
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -78,7 +77,7 @@ def ranking_loss(
 
     It is the logistic loss of the difference of two log-odds (Burges et al., 2005, *Learning to rank using gradient
     descent*), over all pairs of a contradiction and another row of the same group. What the rows of a group share, a
-    context or a reply, cancels out: only their differences can lower the loss.
+    context or a reply, cancels out.
 
     Args:
         logits: shape (rows, classes).
@@ -156,42 +155,21 @@ def objective(recipe: "Recipe", counts: Sequence[int]) -> Objective:
 
 
 def divergence(logits: torch.Tensor, soft: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
-    """The Kullback-Leibler divergence of a prediction from a teacher's, in nats, times the temperature squared.
+    """The Kullback-Leibler divergence of a student's logits from a teacher's probabilities, both (rows, classes).
 
-    Args:
-        logits: the student's logits, shape (rows, classes).
-        soft: the teacher's probabilities, shape (rows, classes).
-        temperature: divides both log-probabilities before the comparison.
-
-    Returns:
-        Shape (rows,).
+    It is in nats, shape (rows,). The temperature divides both log-probabilities, and its square multiplies the result.
     """
     teacher = (soft.float().clamp(min=1e-12).log() / temperature).log_softmax(-1)
     student = (logits.float() / temperature).log_softmax(-1)
     return temperature**2 * (teacher.exp() * (teacher - student)).sum(-1)
 
 
-def check_teachers(recipe: "Recipe", data: str) -> None:
-    """Checks that the teachers were trained on the same rows as the student.
-
-    :func:`contradiction.training.leakage.check_sources` checks the models that a teacher was made from.
-
-    Raises:
-        InputError: a teacher was trained on other rows.
-    """
-    for name in recipe.distillation.teachers:
-        fingerprint = record.of_model(name).get("request", {}).get("data", data)
-        if fingerprint != data:
-            raise InputError(f"teacher {name}: trained on other rows than the student's; train it on the same data")
-
-
 def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     """The mean of the teachers' probabilities, shape (rows, labels), by the student's class ids.
 
-    The mean of several models is more accurate than each of them, and a student can come close to it at the cost of one
-    model (Hinton et al., 2015, *Distilling the knowledge in a neural network*, section 2). Each teacher reads its own
-    view, at the precision of the recipe and without its decision rule. N-gram models have the weight
-    ``ngram_teacher_weight`` in the mean; they are cross-fitted, see :func:`ngram_probabilities`.
+    A student can come close to the mean of several models at the cost of one (Hinton et al., 2015, section 2). Each
+    teacher reads its own view, at the precision of the recipe and without its decision rule. N-gram models have the
+    weight ``ngram_teacher_weight`` in the mean; they are cross-fitted, see :func:`ngram_probabilities`.
 
     Raises:
         InputError: a teacher cannot be loaded, or has other labels than the student.
@@ -225,10 +203,10 @@ def _detector_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
 def ngram_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     """Probabilities from n-gram models that were not fitted to the row, shape (rows, labels), by class id.
 
-    An n-gram model memorises the labels of the rows that it was fitted to. So the labelled rows are split into folds
-    (rows of one ``u1`` stay together where the config is grouped), and the model for a row is fitted to the other
-    folds. For a row of the transfer set, the model leaves out the folds of its context and of its second turn. This is
-    the cross-fitting of stacked generalization (Wolpert, 1992).
+    An n-gram model memorises the rows that it was fitted to. So the labelled rows are split into folds (rows of one
+    ``u1`` stay together where the config is grouped), and the model for a row is fitted to the other folds, as in
+    stacked generalization (Wolpert, 1992). For a row of the transfer set, the model leaves out the folds of its context
+    and of its second turn.
 
     Raises:
         InputError: there are too few rows for the folds.

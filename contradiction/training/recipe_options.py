@@ -37,12 +37,10 @@ class DataOptions(Options):
 
     Attributes:
         config: the config of the data set.
-        view: the utterances that the model reads, see ``contradiction.inputs.views``. The hierarchical method needs
-            none: each of its stages reads the view of its category.
+        view: the utterances that are read, see ``contradiction.inputs.views``; not for the method hierarchical.
         target: a category; the labels are then this category and all other rows.
         bot: ``eva`` or ``plato``: train and validate only on the rows of this bot.
-        train_fraction: the fraction of the training rows to use, see
-            :func:`contradiction.training.augmentation.fraction_of`.
+        train_fraction: the fraction of the training rows, see :func:`contradiction.training.augmentation.fraction_of`.
     """
 
     config: Annotated[str, one_of(CONFIGS)]
@@ -82,10 +80,8 @@ class ModelOptions(Options):
         base_model: Hub id of the model that a local backbone is a copy or a pruned form of, for the model card.
         scratch: the size of an encoder with random weights, instead of a backbone.
         dropout: replaces the dropout rate of the backbone.
-        freeze_embeddings: do not train the token embeddings. Rare tokens then keep their embeddings, and a step is
-            faster with a large vocabulary.
-        nli_head: start the classification head from that of the backbone, an NLI model, see
-            ``contradiction.training.initialize``.
+        freeze_embeddings: do not train the token embeddings, which is faster with a large vocabulary.
+        nli_head: start the classification head from that of the backbone, an NLI model.
         max_length: the maximum number of tokens; longer inputs are cut from the left.
         num_layers, lora_rank: of the method decoder: so many layers of the backbone, from the first, by default all;
             and the rank of the adapters.
@@ -118,12 +114,10 @@ class OptimizerOptions(Options):
         epochs: passes over the training rows.
         batch_size: the rows of a step, over all processes. The method decoder reads 64 tokens for each.
         learning_rate: the peak rate, after warm-up.
-        head_learning_rate: the peak rate of the pooler and the classification head, which start from random weights;
-            by default the same.
+        head_learning_rate: the peak rate of the pooler and the classification head, by default the same.
         warmup_ratio: the fraction of the steps in which the rate rises.
         weight_decay: applies to all weights but biases and normalisation weights.
-        checkpoint: which epoch is kept, the ``best`` by macro-F1 on validation or the ``last``. Macro-F1 on a few rare
-            rows is noisy, so with a rate that falls to zero the last is often the better choice.
+        checkpoint: which epoch is kept, the ``best`` by macro-F1 on validation or the ``last``.
     """
 
     epochs: Count = 5
@@ -141,8 +135,7 @@ class LossOptions(Options):
     Attributes:
         class_weights: ``balanced`` weighs classes alike.
         logit_adjustment: the strength of the adjustment for rare classes.
-        ranking: the weight of a ranking loss over the rows of a context or a crossed quadruple. These are then read in
-            one batch.
+        ranking: the weight of a ranking loss over the rows of a context or a crossed quadruple.
         choice: choose among the replies to one chat by one softmax over them, instead of judging each by itself. The
             batch of each process must be a multiple of their number.
     """

@@ -83,11 +83,9 @@ def is_record(values: object) -> bool:
 @cache
 def _warn_once(model: str) -> None:
     logging.getLogger(__name__).warning(
-        "%s: its record cannot be fetched from the Hub, so its training data is unknown; `hf download %s` fetches the "
-        "record once there is a connection",
-        model,
-        model,
-    )
+        "%s: its record cannot be fetched from the Hub, so its training data is unknown; `hf download %s` fetches it",
+        model, model,
+    )  # fmt: skip
 
 
 def write_calibrated_on(folder: str | Path, data_name: str | None) -> None:
@@ -97,12 +95,11 @@ def write_calibrated_on(folder: str | Path, data_name: str | None) -> None:
     validation split replaces them; its ``data_name`` is None.
     """
     run = read(folder)
-    before = run.pop(CALIBRATED_ON, [])
-    kept = run.pop(RULE_KEPT, None)
+    changed = {key: value for key, value in run.items() if key not in (CALIBRATED_ON, RULE_KEPT)}
     if data_name:
-        run[CALIBRATED_ON] = list(dict.fromkeys([*before, data_name]))
-    if data_name or before or kept:
-        write_json(Path(folder) / RECORD, run)
+        changed[CALIBRATED_ON] = list(dict.fromkeys([*run.get(CALIBRATED_ON, []), data_name]))
+    if changed != run:
+        write_json(Path(folder) / RECORD, changed)
 
 
 def recipe(request: Mapping[str, Any]) -> Recipe:
@@ -118,7 +115,7 @@ def recipe(request: Mapping[str, Any]) -> Recipe:
 
 
 def options_of(recipe: object, table: str) -> Mapping[str, Any]:
-    """A table of a recorded recipe; empty where there is none, because a record from the Hub may hold anything."""
+    """A table of a recorded recipe, or an empty one: a record from the Hub may hold anything."""
     options = recipe.get(table) if isinstance(recipe, Mapping) else None
     return options if isinstance(options, Mapping) else {}
 

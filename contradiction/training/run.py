@@ -1,14 +1,12 @@
-"""A run: what is trained, on what, and where; its working folder, and its saved state.
+"""A run: what is trained, on what, and where; its working folder, and how the folder of its model is finished.
 
-The working folder has ``run.json`` with the request, the ``model`` so far, and a folder ``state``: what ``accelerate``
-saves (weights, optimizer, schedule, random states), ``progress.json``, and, inside an epoch, a ``position-N.json`` for
-each process. A run continues from it as if it had never stopped.
+The working folder has ``run.json`` with the request, the ``model`` so far, and a ``state`` to resume from.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +15,9 @@ from safetensors import SafetensorError
 
 from contradiction.data.corpora.crossed import FOLDERS, batch_files, digest, training_files
 from contradiction.data.splits import (
-    CHINESE,
     Data,
     check_columns,
     fingerprint,
-    languages_of,
     load_labelled_split,
     load_split,
     name_of,
@@ -36,11 +32,11 @@ from contradiction.labels import CONTRADICTIONS, CROSSED, WITHOUT_RULE, is_contr
 from contradiction.methods.base import Classifier
 from contradiction.methods.loading import calibrate, load_classifier, name_with_digest, save_rule, write_manifests
 from contradiction.training import leakage, record
-from contradiction.training.augmentation import TrainingRows, labelled_rows, training_rows
+from contradiction.training.augmentation import TrainingRows, training_rows
 from contradiction.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator, PartialState
+    from accelerate import PartialState
     from datasets import Dataset
 
 TEACHER_PROBABILITIES = "teachers.npy"  # the cache in the working folder of a run
@@ -51,14 +47,8 @@ class Run:
     """A recipe that is trained on data, and written to a model folder.
 
     Attributes:
-        recipe: the experiment.
-        data: the data repo, a folder or Hub id; or rows in memory by split.
-        out: the model folder to write.
-        resume: continue an unfinished run of the same recipe and data; a finished run stays as it is.
-        save_steps: save the training state every so many steps; by default only after each epoch.
-        track: an experiment tracker of accelerate, for instance ``tensorboard``.
-        deterministic: see ``contradiction.training.accelerators``.
-        logs: the folder for the files of a tracker.
+        recipe, data, out, resume, save_steps, track, deterministic: see :func:`contradiction.runs.train`.
+        logs: the folder for the files of a tracker, by default beside ``out``.
         tracked_as: the name of the run in the tracker, by default the name of ``out``.
     """
 
@@ -90,23 +80,13 @@ class Run:
 
     @cached_property
     def splits(self) -> dict[str, "Dataset"]:
-        """The whole training and validation split of the recipe's config, see :func:`load_splits`."""
+        """The result of :func:`load_splits`."""
         return load_splits(self.recipe, self.data)
-
-    @cached_property
-    def languages(self) -> list[str]:
-        """The languages of the data."""
-        return languages_of(self.data)
 
     @cached_property
     def training(self) -> TrainingRows:
         """The rows to train on."""
         return training_rows(self.splits["train"], self.recipe)
-
-    @cached_property
-    def labelled(self) -> "Dataset":
-        """The rows of the training split that the recipe uses, without those that it makes from them."""
-        return labelled_rows(self.splits["train"], self.recipe)
 
     @property
     def validation(self) -> "Dataset":
@@ -116,14 +96,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a trainer did. The model lies in :attr:`Run.model`.
-
-    Attributes:
-        parameters: the number of weights.
-        minutes: the time of training.
-        device: where it was trained.
-        result: what the record of the run has besides, by key; see ``contradiction.training.record``.
-    """
+    """The number of weights, the minutes and the device of a training, and the ``result`` for the record of the run."""
 
     parameters: int
     minutes: float
@@ -151,11 +124,10 @@ def run_request(recipe: Recipe, data: Data, rows: "Mapping[str, Dataset] | None"
     """The request of a run, as its record stores it: the recipe and the fingerprint of the data.
 
     Two runs with equal requests and equal :func:`provenance` produce equal weights, within the limits that
-    :func:`contradiction.training.accelerators.deterministic` describes. ``rows`` is the result of :func:`load_splits`,
-    where the caller has read them already.
+    :func:`contradiction.training.accelerators.deterministic` describes. ``rows`` are those of :func:`load_splits`.
 
     Raises:
-        InputError: the backbone or a teacher was trained on test rows of this run.
+        InputError: see :func:`contradiction.training.leakage.check_sources`.
     """
     rows = rows or load_splits(recipe, data)
     values = recipe.recorded()
@@ -169,11 +141,11 @@ def run_request(recipe: Recipe, data: Data, rows: "Mapping[str, Dataset] | None"
         else:  # the content of a Hub repo may change, so the request has its fingerprint too
             fingerprints = {"nli": pairs}
     if recipe.augmentation.crossed:
-        read = {CROSSED, *(file.parent for file in crossed_files(recipe))}
-        fingerprints |= {name: digest("train", name) for name, folder in FOLDERS.items() if {name, folder} & read}
-    name = name_of(data)
-    leakage.check_sources(recipe, name)
-    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **fingerprints}
+        corpora = {CROSSED, *(file.parent for file in crossed_files(recipe))}
+        fingerprints |= {name: digest("train", name) for name, folder in FOLDERS.items() if {name, folder} & corpora}
+    name, read = name_of(data), fingerprint(*rows.values())
+    leakage.check_sources(recipe, name, read)
+    return {"recipe": values, "data": read, "data_name": name, **fingerprints}
 
 
 def crossed_files(recipe: Recipe) -> list[Path]:
@@ -193,21 +165,12 @@ def provenance(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:
     return {"deterministic": deterministic, "revisions": commits}
 
 
-def origin(recipe: Recipe, languages: Sequence[str]) -> dict[str, Any]:
-    """What the record of a run says about its sources: the languages of the data, the base model, and the ancestors."""
-    return {
-        **({"languages": list(languages)} if list(languages) != [CHINESE] else {}),
-        "base_model": record.base_model_of_recipe(recipe),
-        "ancestors": leakage.ancestors(leakage.sources(recipe)),
-    }
-
-
 @contextmanager
 def claimed(run: Run, request: Mapping[str, Any], processes: "PartialState") -> Iterator[bool]:
     """Locks the model folder of a run inside the block, and gives whether the run is finished already.
 
-    All processes of a run begin and end the block together. The main process removes a working folder that a killed
-    process left behind after the run was finished.
+    All processes of a run begin and end the block together. A working folder that a killed process left behind after
+    the run was finished is removed.
 
     Raises:
         InputError: ``out`` exists, and the run does not resume or ``out`` is another run.
@@ -260,102 +223,38 @@ def has_progress(work: Path) -> bool:
 def finalize(folder: Path, validation: "Dataset", start: str | None = None) -> str | None:
     """Adds the decision rule and the manifest to a model folder; only a detector gets a rule.
 
-    The rule is chosen on validation. With fewer than ``FEWEST`` contradictions or other rows it would be a guess. The
-    model then keeps the rule of ``start``, the folder that training started from. If that is no detector with the same
-    labels, it gets one that changes nothing. A run that is killed here repeats it after a resume.
+    The rule is chosen on validation. With fewer than ``FEWEST`` contradictions or other rows it would be a guess: the
+    model keeps the rule of the folder ``start``, or has none if that is no detector with the same labels.
 
     Returns:
         Why the rule was not chosen on validation, in words that follow the name of the model; None if it was.
     """
-    labels = validation.features["label"].names
-    task, reason = task_of_labels(labels), None
-    if task not in WITHOUT_RULE:
-        contradictions = sum(is_contradiction(labels[label]) for label in validation["label"][:])
-        others = len(validation) - contradictions
-        if task in CONTRADICTIONS and min(contradictions, others) < FEWEST:
-            rule = _rule_of(start, load_classifier(folder))
-            save_rule(folder, rule)
-            kept = "no fitted decision rule" if rule == NO_RULE else f"the decision rule of {Path(str(start)).name}"
-            reason = (
-                f"has {kept}, because validation has only {contradictions} contradictions and {others} other rows, and "
-                f"a rule of its own needs {FEWEST} of each"
-            )
-        else:
-            calibrate(folder, validation)
+    labels, reason = validation.features["label"].names, None
+    task = task_of_labels(labels)
+    contradictions = sum(is_contradiction(labels[label]) for label in validation["label"][:])
+    others = len(validation) - contradictions
+    if task in CONTRADICTIONS and task not in WITHOUT_RULE and min(contradictions, others) < FEWEST:
+        rule = _rule_of(start, load_classifier(folder))
+        save_rule(folder, rule)
+        kept = "no fitted decision rule" if rule == NO_RULE else f"the decision rule of {Path(str(start)).name}"
+        reason = (
+            f"has {kept}, because validation has only {contradictions} contradictions and {others} other rows, and a "
+            f"rule of its own needs {FEWEST} of each"
+        )
+    elif task not in WITHOUT_RULE:
+        calibrate(folder, validation)
     write_manifests(folder)
     return reason
 
 
 def _rule_of(start: str | None, trained: Classifier) -> Rule:
-    """The rule of the folder that training started from, if that is a detector of the same kind; else none."""
+    """The rule of the folder that training started from, if that is a detector of the same kind."""
     if start and Path(start).is_dir():
         with suppress(InputError):  # an encoder is no detector
             before = load_classifier(start)
             if type(before) is type(trained) and set(before.labels) == set(trained.labels):
                 return before.rule
     return NO_RULE
-
-
-@dataclass
-class Progress:
-    """The progress of a run: one entry for each epoch, and the best validation macro-F1 with its epoch (from 1)."""
-
-    epochs: list[dict[str, Any]] = field(default_factory=list)
-    best_epoch: int = 0
-    best_macro_f1: float = -1.0
-
-
-@dataclass(frozen=True)
-class Position:
-    """The position of a process inside an epoch: finished steps, the summed loss of its rows, their number, seconds."""
-
-    steps: int = 0
-    loss: float = 0.0
-    rows: int = 0
-    seconds: float = 0.0
-
-
-def save_state(accelerator: "Accelerator", work: Path, progress: Progress, position: Position | None = None) -> None:
-    """Saves the training state under a temporary name, then renames it; between two epochs there is no position.
-
-    Raises:
-        InputError: the state cannot be written; the previous one stays.
-    """
-    fresh, number = work / ".state.partial", accelerator.process_index
-    with explain_write_errors(work):
-        if accelerator.is_main_process:
-            shutil.rmtree(fresh, ignore_errors=True)  # a killed process may have left it
-        accelerator.wait_for_everyone()
-        try:
-            accelerator.save_state(str(fresh))
-            if position:
-                files.write_json(fresh / f"position-{number}.json", asdict(position))
-            accelerator.wait_for_everyone()
-            if accelerator.is_main_process:
-                values = {**asdict(progress), "processes": accelerator.num_processes}
-                files.write_json(fresh / "progress.json", values)
-                files.replace_folder(fresh, work / "state")
-        except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)  # the disk may be full
-            raise
-    accelerator.wait_for_everyone()
-
-
-def load_state(accelerator: "Accelerator", work: Path) -> tuple[Progress, Position]:
-    """Loads the saved training state; without one, the run starts from the beginning.
-
-    Raises:
-        InputError: another number of processes saved the state; their random states and rows do not fit.
-    """
-    state, number = work / "state", accelerator.num_processes
-    if not state.is_dir():
-        return Progress(), Position()
-    progress = files.read_json(state / "progress.json")
-    if (processes := progress.pop("processes")) != number:
-        raise InputError(f"{state}: saved by {processes} processes, and {number} cannot resume it; start {processes}")
-    accelerator.load_state(str(state))
-    position = state / f"position-{accelerator.process_index}.json"
-    return Progress(**progress), Position(**files.read_json(position)) if position.is_file() else Position()
 
 
 @contextmanager

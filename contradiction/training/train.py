@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from contradiction.data.splits import CHINESE, languages_of
 from contradiction.io.files import replace_folder, write_json
 from contradiction.labels import STAGES
 from contradiction.methods.composite import HierarchicalClassifier
-from contradiction.training import record
+from contradiction.training import leakage, record
 from contradiction.training.accelerators import accelerator_for, check_tracker, processes, tracking_folder
 from contradiction.training.decoder_trainer import train_decoder
 from contradiction.training.loop import train_checkpoint
-from contradiction.training.losses import check_teachers
 from contradiction.training.run import (
     Run,
     Trained,
@@ -22,7 +22,6 @@ from contradiction.training.run import (
     finalize,
     has_progress,
     open_run,
-    origin,
     provenance,
     run_request,
 )
@@ -46,7 +45,6 @@ def train_run(run: Run) -> Path:
     state = processes()  # only the main process writes
     request = run_request(recipe, run.data, run.splits)
     conditions = provenance(recipe, run.deterministic)
-    check_teachers(recipe, request["data"])
     with claimed(run, request, state) as finished:
         if finished:
             return out
@@ -62,7 +60,14 @@ def train_run(run: Run) -> Path:
         if state.is_main_process:
             begun = record.read(work)  # since then, a Hub repo may have changed
             result = {key: begun.get(key) or value for key, value in conditions.items()}
-            result |= {"processes": state.num_processes, **origin(recipe, run.languages), **trained.result}
+            languages = languages_of(run.data)
+            result |= {} if languages == [CHINESE] else {"languages": languages}
+            result |= {
+                "processes": state.num_processes,
+                "base_model": record.base_model_of_recipe(recipe),
+                "ancestors": leakage.ancestors(leakage.sources(recipe)),
+                **trained.result,
+            }
             with explain_write_errors(work):
                 if reason := finalize(run.model, run.validation, recipe.model.backbone):
                     logging.getLogger(__name__).warning("%s %s", out, reason)
