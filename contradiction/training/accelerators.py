@@ -87,8 +87,7 @@ def check_tracker(name: str) -> None:
 def tracking(accelerator: Accelerator, recipe: "Recipe", run: str, resumed: bool) -> Iterator[None]:
     """Starts the trackers of an accelerator, and closes them when the block ends, also after an error.
 
-    The curves of a resumed run continue, where the tracker can. Weights & Biases identifies a run by its id: set
-    ``WANDB_RUN_ID`` and ``WANDB_RESUME=allow`` in the environment.
+    The curves of a resumed run continue, where the tracker can.
 
     Raises:
         InputError: a tracker cannot be started, for instance without a login.

@@ -174,13 +174,10 @@ def _with_fresh_head(model: "PreTrainedModel") -> "PreTrainedModel":
 
 
 def _complete(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel", backbone: str) -> None:
-    """Adds to a tokenizer what batches of text pairs need and some backbones lack.
+    """Adds to a tokenizer, which saves it, what batches of text pairs need and some backbones lack.
 
     These are a separator token between the two texts, a padding token, the attention mask, and token type ids only for
-    models with more than one type. The tokenizer saves all of it.
-
-    Raises:
-        InputError: the tokenizer puts no separator between two texts and cannot be changed.
+    models with more than one type.
     """
     from tokenizers import processors
 
@@ -202,10 +199,7 @@ def _complete(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel", ba
     tokenizer.model_input_names = [*inputs, "attention_mask"]
     if tokenizer.num_special_tokens_to_add(pair=True) == tokenizer.num_special_tokens_to_add(pair=False):
         if not tokenizer.is_fast:
-            raise InputError(
-                f"backbone {backbone!r}: its tokenizer puts nothing between two texts; one with a "
-                "tokenizer.json is needed"
-            )
+            raise InputError(f"backbone {backbone!r}: its tokenizer puts nothing between two texts, and is no fast one")
         first, last = tokenizer.cls_token or tokenizer.bos_token, tokenizer.sep_token
         single = [*([first] if first else []), "$A", last]
         tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(

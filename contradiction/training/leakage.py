@@ -54,8 +54,7 @@ def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
 
     The record of a new model stores it, because the models may be deleted later.
 
-    Returns:
-        The attributes of each :class:`Training` by name; each training once.
+    Each training is a dictionary of its attributes.
     """
     found = (training for model in models for training in trainings(record.of_model(model), model_name(model)))
     return [asdict(training) for training in dict.fromkeys(found)]
@@ -108,27 +107,21 @@ def exposure(run: Mapping[str, Any], config: str, split: str, data_name: str | N
     """The training data that contains rows of a split, of a recorded model or of one that it was made from; else None.
 
     The validation split of the model's own config counts as unseen: checkpoints are chosen on it, and readers know it.
-
-    Args:
-        run: the record.
-        config: the config of the split, for instance ``4-class-grouped``. A checklist belongs to its test split.
-        split: the split.
-        data_name: the name of the data repo; None where it is unknown. Training data with another name does not count;
-            training data without a name may be the same.
+    A checklist belongs to its test split. ``data_name`` is the name of the data repo, or None. Training data with
+    another name does not count; training data without a name may be the same.
     """
     known = _of_these_rows(run, config, data_name)
     return next((training for training in known if split == TRAIN or other_split(training.config, config)), None)
 
 
 def describe_leakage(run: Mapping[str, Any], config: str, split: str, data_name: str | None = None) -> str | None:
-    """The leakage in words that follow the name of the model; None where no record shows any."""
+    """The leakage in words that follow the name of the model; None where no record shows any, see :func:`exposure`."""
     leak = exposure(run, config, split, data_name)
     if not leak:
         return None
     origin = f"was {_made_from(leak)}trained on {leak.config}, whose training"
-    if other_split(leak.config, config):
-        return f"{origin} split holds rows of the {split} split of {config}"
-    return f"{origin} rows these are"
+    other = other_split(leak.config, config)
+    return f"{origin} split holds rows of the {split} split of {config}" if other else f"{origin} rows these are"
 
 
 def describe_crossed(run: Mapping[str, Any], split: str) -> str | None:
@@ -140,20 +133,14 @@ def describe_crossed(run: Mapping[str, Any], split: str) -> str | None:
 
 
 def describe_calibration(run: Mapping[str, Any], data_name: str | None) -> str | None:
-    """The leakage of labelled chats through a decision rule, in words that follow the name of the model; else None.
-
-    The rule may belong to a member of an ensemble or to a part of a cascade.
-    """
+    """The leakage of labelled chats through a decision rule, in words that follow the name of the model; else None."""
     return "has a decision rule that was fitted to these chats" if data_name in calibrations(run) else None
 
 
 def describe_chats(run: Mapping[str, Any], data_name: str, split: str) -> str | None:
     """The leakage of whole labelled chats, in words that follow the name of the model; None where no record shows any.
 
-    Args:
-        run: the record.
-        data_name: the name of the chats, see :func:`contradiction.data.labelled.name_of_file`.
-        split: the split of their data repo that the chats belong to; any other name for all of them.
+    ``data_name`` is that of :func:`contradiction.data.labelled.name_of_file`, and ``split`` that of their data repo.
     """
     leak = next((training for training in trainings(run) if training.data_name == data_name), None)
     if leak and split not in ("validation", "test"):

@@ -83,12 +83,8 @@ class Layout:
 class EpochSampler(Sampler[int]):
     """A random order of batches of similar length; it depends only on the seed and the epoch, so a run can resume.
 
-    Args:
-        lengths: the lengths of the rows in tokens.
-        batch_size: the number of rows of similar length.
-        seed: the random seed.
-        groups: the number of each row's group, by default its own. The rows of a group stay together, so nearly every
-            group lies in one batch, and every one where :meth:`Layout.check_groups` passes.
+    ``lengths`` are in tokens. ``groups`` has the number of each row's group, by default its own. The rows of a group
+    stay together, so nearly every group lies in one batch, and every one where :meth:`Layout.check_groups` passes.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int, groups: Sequence[int] | None = None) -> None:

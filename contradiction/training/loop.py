@@ -91,8 +91,7 @@ def save_state(accelerator: Accelerator, work: Path, progress: Progress, positio
     The folder ``state`` holds what accelerate saves (weights, optimizer, schedule, random states), ``progress.json``,
     and, inside an epoch, a ``position-N.json`` for each process. A run goes on from it as if it had never stopped.
 
-    Raises:
-        InputError: the state cannot be written; the previous one stays.
+    If the state cannot be written, the previous one stays.
     """
     fresh, number = work / ".state.partial", accelerator.process_index
     with explain_write_errors(work):

@@ -51,9 +51,7 @@ def label_loss(recipe: "Recipe", counts: Sequence[int]) -> Loss:
     - ``logit_adjustment = t``: training adds t log p(class) to the logits, so the argmax at test time minimises the
       balanced error (Menon et al., 2021, *Long-tail learning via logit adjustment*, equation 10).
 
-    Returns:
-        A function from logits, shape (rows, classes), and the possible labels, booleans of the same shape, to losses,
-        shape (rows,).
+    The function that it returns takes logits, and booleans for the possible labels, both (rows, classes).
     """
     sizes = torch.tensor(counts, dtype=torch.float32).clamp(min=1)
     offsets = recipe.loss.logit_adjustment * torch.log(sizes / sizes.sum())

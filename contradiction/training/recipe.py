@@ -152,20 +152,13 @@ class Recipe(Options):
 
     @classmethod
     def of(cls, **options: Any) -> "Recipe":
-        """A recipe from options by their bare names: ``Recipe.of(name="trial", config="4-class", epochs=3, …)``.
-
-        Raises:
-            InputError: an unknown name, or a value out of range.
-        """
+        """A recipe from options by their bare names: ``Recipe.of(name="trial", config="4-class", epochs=3, …)``."""
         return validated(in_tables(options), f"recipe {options.get('name', '')}".rstrip())
 
     def with_changes(self, **options: Any) -> "Recipe":
         """The same recipe with other values, by their bare names; None does not change a value.
 
-        A new backbone removes ``scratch``, and the ``base_model`` of the previous backbone.
-
-        Raises:
-            InputError: an unknown name, or a value out of range.
+        A new backbone removes ``scratch``, and the ``base_model`` of the previous backbone. See :func:`validated`.
         """
         changes = in_tables({key: value for key, value in options.items() if value is not None})
         values, model = self.model_dump(), changes.get("model", {})
@@ -243,13 +236,11 @@ def load_recipe(path: str | Path | Mapping[str, Any]) -> Recipe:
     """Reads a recipe.
 
     Args:
-        path: a TOML file, the name of a recipe of the repository, a ``run.json``, or a model folder with one. A record
-            names folders by their digest, see :func:`require_folders`. Or a dictionary of options. In a dictionary and
-            in a file, options have their tables or stand by their bare names.
+        path: a TOML file, the name of a recipe of the repository, a ``run.json``, or a model folder with one; or a
+            dictionary of options. Options have their tables or stand by their bare names.
 
     Raises:
-        InputError: there is no such file, it is not TOML or not a record, or its recipe has an unknown key or a wrong
-            value.
+        InputError: there is no such file, it is not TOML or not a record, or see :func:`validated`.
     """
     if isinstance(path, Mapping):
         return Recipe.of(**path)

@@ -64,11 +64,7 @@ class Run:
 
     @property
     def work(self) -> Path:
-        """The working folder of a run, beside the finished one.
-
-        Raises:
-            InputError: ``out`` has no name, for instance ``.`` or ``/``.
-        """
+        """The working folder of a run, beside the finished one; raises InputError where ``out`` has no name."""
         if not self.out.name:
             raise InputError(f"{self.out}: names no new folder; name one inside it, for instance {self.out / 'run'}")
         return self.out.with_name(f"{self.out.name}.partial")
