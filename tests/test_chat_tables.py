@@ -41,15 +41,6 @@ def test_only_the_bad_rows_of_csv_and_parquet_are_rejected(detect, tmp_path):
     assert objects(tmp_path / "a.parquet.rejected.jsonl")[1]["input"] == '{"messages": "{", "id": 3}'
 
 
-def test_dates_and_similar_ids_become_text(detect, tmp_path):
-    from datetime import date
-
-    named = pyarrow.table({"messages": [json.dumps(CHAT)] * 2, "id": [date(2022, 12, 7), None]})
-    parquet.write_table(named, tmp_path / "a.parquet")
-    _, (first, second), _ = detect(tmp_path / "a.parquet")
-    assert (first["id"], "id" in second) == ("2022-12-07", False)
-
-
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
@@ -114,15 +105,6 @@ def test_rows_of_training_tools_are_the_same_chats_in_every_form(detect, row, tm
     assert (code, err) == (0, expected[2])
 
 
-def test_single_turns_are_grouped_in_csv_and_parquet(tmp_path):
-    rows = [{"session_id": "s", "query": ask, "response": reply} for ask, reply in (TEXTS[:2], TEXTS[2:])]
-    write_csv(tmp_path / "a.csv", [*rows[0]], [row.values() for row in rows])
-    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
-    for name in ("a.csv", "a.parquet"):
-        [entry] = readers.open_file(tmp_path / name)
-        assert (entry.id, entry.messages) == ("s", CHAT)
-
-
 def test_a_table_with_one_message_in_each_row_may_have_further_columns(tmp_path):
     header = ["session_id", "role", "content", "instruction", "output"]
     rows = [["s", message["role"], message["content"], "", ""] for message in CHAT]
@@ -155,24 +137,6 @@ def test_an_unclosed_quote_rejects_only_its_line(detect, tmp_path):
     assert "a.csv: row 2: a quote that is not closed" in err[0]
     [kept] = objects(tmp_path / "a.csv.rejected.jsonl")
     assert kept["input"] == 'a,"b,c,d'
-
-
-def test_rows_counted_in_the_footer_but_unreadable_are_reported_missing(tmp_path, monkeypatch):
-    file = tmp_path / "a.parquet"
-    parquet.write_table(pyarrow.table({"messages": [json.dumps(CHAT)] * 3}), file)
-    # With some damaged files pyarrow ends early without an error.
-    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", lambda *_, **__: iter(()))
-    [entries] = readers.open_file(file).arrivals
-    with pytest.raises(InputError, match="footer says 3 rows, .*0 can be read"):
-        list(entries)
-
-
-def test_a_column_name_that_is_not_text_prints_one_line(tmp_path):
-    file = tmp_path / "a.parquet"
-    parquet.write_table(pyarrow.table({"messages": [json.dumps(CHAT)], "other": [1]}), file)
-    file.write_bytes(file.read_bytes().replace(b"other", b"o\xffher"))
-    with pytest.raises(InputError, match="no Parquet file"):
-        list(readers.open_file(file).arrivals)
 
 
 OTHER = chat("你好", "在的")
@@ -278,18 +242,6 @@ def test_a_table_that_does_not_name_chats_speakers_and_texts_is_refused(tmp_path
     with pytest.raises(InputError) as error:
         entries_of(tmp_path / "a.csv")
     assert message in str(error.value)
-
-
-def test_column_names_and_keys_may_differ_in_case(tmp_path):
-    write_csv(tmp_path / "a.csv", ("ID", "U1", "B1", "U2", "B2"), [["x", *TEXTS]])
-    parquet.write_table(pyarrow.table({"Messages": [json.dumps(CHAT)], "Id": ["x"]}), tmp_path / "a.parquet")
-    (tmp_path / "a.jsonl").write_text(json.dumps({"Id": "x", "Messages": CHAT}), encoding="utf-8")
-    for file in ("a.csv", "a.parquet", "a.jsonl"):
-        assert [(entry.id, entry.messages) for entry in entries_of(tmp_path / file)] == [("x", CHAT)]
-    both = pyarrow.table({"Messages": ["[]"], "messages": [json.dumps(CHAT)]})
-    parquet.write_table(both, tmp_path / "b.parquet")
-    with pytest.raises(InputError, match="2 columns are called Messages"):
-        entries_of(tmp_path / "b.parquet")
 
 
 def test_keys_that_only_later_messages_have_are_read_too(tmp_path, detect):

@@ -125,13 +125,10 @@ def test_the_error_names_a_value_that_is_not_a_list_of_chats(detector, chats, me
     [
         ("你好", "messages is text"),
         ([], "messages is empty"),
-        ([{"role": "user"}], "messages[0] has no 'content'"),
         ([{"content": "你好"}], "messages[0] has no 'role'"),
         ([{"role": "bot", "content": "你好"}], "messages[0]: role 'bot'; allowed are user, assistant, system"),
         ([{"role": "user", "content": 3}], "messages[0]: content is a number"),
         ([{"role": "user", "content": "\ud800"}], "messages[0]: content holds a lone surrogate at character 0"),
-        ([*chat(*TEXTS), 7], "messages[4] is a number"),
-        ([{"role": "user", "content": [3]}], "messages[0]: content[0] is 3; a part must be"),
         ([{"role": "user", "content": [{"type": "text"}]}], "messages[0]: content[0]: its text is null"),
     ],
 )

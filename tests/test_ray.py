@@ -1,7 +1,6 @@
 """`cdconv detect DIR --engine ray` gives the verdicts of one process, each once, whatever is killed. Needs Ray."""
 
 import json
-import os
 import sys
 import time
 from contextlib import nullcontext
@@ -19,7 +18,6 @@ from pyarrow import parquet
 from contradiction.chats import ray_engine, readers
 from contradiction.chats.detection import Detection
 from contradiction.errors import InputError
-from contradiction.io import environment
 
 # Not with an import, because the address that Ray listens on is set before it.
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
@@ -83,21 +81,6 @@ def test_a_gpu_that_does_not_exist_prints_one_line_and_starts_no_run(detect, fol
     )
     assert (code, "finds no GPU" in message) == (2, True)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_local_ray_uses_the_cores_that_the_container_allows(monkeypatch, tmp_path):
-    given_options = []
-    ray = SimpleNamespace(init=lambda **options: given_options.append(options["num_cpus"]), shutdown=lambda: None)
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    monkeypatch.setattr(ray_engine, "check_ray", lambda: None)
-    monkeypatch.setattr(os, "environ", {"OMP_NUM_THREADS": "1"})
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    monkeypatch.setattr(environment, "QUOTA", tmp_path / "cpu.max")
-    environment.QUOTA.write_text("250000 100000", encoding="utf-8")
-    for cpus in (None, 2):
-        with ray_engine.cluster(cpus=cpus):
-            pass
-    assert given_options == [3, 2]
 
 
 @needs_ray

@@ -175,14 +175,6 @@ def test_without_speakers_lines_alternate_and_empty_ones_are_skipped():
     assert [turn["role"] for turn in read_pasted("a\nb\nc")] == ["user", "assistant", "user"]
 
 
-def test_a_bot_may_begin_and_a_line_without_a_speaker_continues_the_message_above():
-    assert read_pasted("机器人：在的\n随时，时间：全天\n用户：你好\n用户：有人吗") == [
-        {"role": "assistant", "content": "在的\n随时，时间：全天"},
-        {"role": "user", "content": "你好"},
-        {"role": "user", "content": "有人吗"},
-    ]
-
-
 @pytest.mark.parametrize("line", ["他说：你好", "时间是 8:00", "about: no", "B：第二个", "[微笑] 你好", "[10:32] 在"])
 def test_what_only_looks_like_a_speaker_or_like_json_is_text(line):
     assert [turn["content"] for turn in read_pasted(f"选哪个？\n{line}")] == ["选哪个？", line]
