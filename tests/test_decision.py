@@ -19,14 +19,7 @@ from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG
 from contradiction.labels import CATEGORIES, NON_CONTRADICTION, STAGES
-from contradiction.methods.calibration import (
-    curve_of,
-    fit,
-    fit_calibration,
-    fit_kinds,
-    fit_threshold,
-    with_curve,
-)
+from contradiction.methods.calibration import curve_of, fit, fit_calibration, fit_kinds, fit_threshold, with_curve
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import calibrate, load_rule, save_rule
 from contradiction.training.initialize import initialize_model
@@ -203,16 +196,15 @@ def test_an_external_checkpoint_gets_a_view_and_a_rule(run, random_model, sample
     config = read_json(folder / "config.json")
     del config["cdconv_view"]
     write_json(folder / "config.json", config)
-    code, _, err = run("calibrate", folder, "--data", sample_repo)
-    assert (code, err.startswith(f"cdconv: {folder}: "), ", ".join(VIEWS) in err) == (2, True, True)
     before = (folder / "config.json").read_bytes()
-    for view, message in (("all", "there is no view 'all'"), ("nli", "the data has no premise, hypothesis")):
-        code, _, err = run("calibrate", folder, "--data", sample_repo, "--view", view)
-        assert (code, message in err) == (2, True)
-    assert (folder / "config.json").read_bytes() == before
     copy, arguments = tmp_path / "copy", ("calibrate", folder, "--data", sample_repo, "--out", tmp_path / "copy")
-    code, _, err = run(*arguments)
-    assert (code, copy.exists(), err.startswith(f"cdconv: {folder}: ")) == (2, False, True)
+    for view, message in (
+        ([], ", ".join(VIEWS)),
+        (["--view", "all"], "there is no view 'all'"),
+        (["--view", "nli"], "the data has no premise, hypothesis"),
+    ):
+        code, _, err = run(*arguments, *view)
+        assert (code, copy.exists(), message in err) == (2, False, True)
     assert run(*arguments, "--view", "sentence-pair")[0] == 0
     assert (folder / "config.json").read_bytes() == before
     assert CheckpointClassifier.load(copy).columns == ("b1", "b2")
@@ -222,7 +214,7 @@ def test_an_external_checkpoint_gets_a_view_and_a_rule(run, random_model, sample
     classifier = CheckpointClassifier.load(folder)
     assert (classifier.columns, classifier.rule == Rule()) == (("b1", "b2"), False)
     code, _, err = run("calibrate", folder, "--data", sample_repo, "--view", "flatten")
-    assert code == 2 and err.startswith(f"cdconv: {folder}/config.json: ") and err.endswith("leave the view out\n")
+    assert code == 2 and err.endswith("leave the view out\n")
 
 
 def test_a_rule_is_not_fitted_on_rows_that_the_model_has_seen(run, quick_model, sample_repo, tmp_path):
@@ -232,5 +224,4 @@ def test_a_rule_is_not_fitted_on_rows_that_the_model_has_seen(run, quick_model, 
     assert code == 2
     assert err.startswith(f"cdconv: {folder} was trained on 4-class, ") and err.count("\n") == 1
     assert "validation split of 4-class-grouped" in err
-    assert "choose data that it was not trained on" in err
     assert (folder / CONFIG).read_bytes() == before

@@ -15,6 +15,7 @@ from contradiction.data import build, labelled
 from contradiction.data.corpora import crossed
 from contradiction.data.corpora.corpus import Row, pair_texts, read_split
 from contradiction.data.splits import SPLITS, load_split
+from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.evaluate import score
@@ -240,8 +241,6 @@ def test_the_command_writes_an_evaluation_that_others_read(run, calibrated, reco
     assert (code, err) == (0, "")
     assert "TF-IDF, reply only" in out and "role-confusion" in out
     result = results.read_evaluation(written)
-    from contradiction.detector import ContradictionDetector
-
     found = find_accuracy(ContradictionDetector.from_pretrained(folder), written)
     counts = found["counts"]
     truth = [record["label"] in CATEGORIES for record in records]
@@ -259,12 +258,10 @@ def test_a_detector_trained_on_the_file_is_scored_on_the_test_chats_alone(run, q
     values = read_json(folder / "run.json")
     values["request"]["data_name"] = labelled.name_of_file(file)
     write_json(folder / "run.json", values)
-    code, _, err = run("evaluate", folder, file)
-    assert code == 0 and "--split test leaves them out" in err
+    assert "--split test leaves them out" in run("evaluate", folder, file)[2]
     code, out, err = run("evaluate", folder, file, "--split", "test", "--json", tmp_path / "result.json")
-    assert (code, err) == (0, "") and "test split" in out
     result = read_json(tmp_path / "result.json")
-    assert result["leakage"] is None and 0 < len(result["ids"]) < 60
+    assert (code, err, result["leakage"]) == (0, "", None) and "test split" in out and 0 < len(result["ids"]) < 60
 
 
 def test_the_splits_of_whole_chats_are_those_of_training(file, records):

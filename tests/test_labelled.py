@@ -17,7 +17,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import chat_calibration
 from contradiction.evaluation.model_card import licence_of
-from contradiction.io.files import locked
+from contradiction.io.files import locked, read_json
 from contradiction.methods.loading import load_rule
 from contradiction.runs import adapt
 from contradiction.serving.review_store import LabelStore
@@ -34,6 +34,10 @@ def write(path, records):
 
 def one(*texts, label=HISTORY, **more):
     return {"messages": chat(*texts), "label": label, **more}
+
+
+def cat(number, reply="没养", **more):
+    return one(f"你养{number}猫吗？", "养了", "叫什么？", reply, **more)
 
 
 def rows_of(tmp_path, record):
@@ -81,9 +85,7 @@ def test_the_error_names_an_unusable_line(tmp_path, record, message):
 
 
 def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_other_rows(tmp_path, monkeypatch):
-    records = [
-        one(f"你养{n // 2}猫吗？", "养了", "叫什么？", f"回复{n}", label=HISTORY if n % 2 else NONE) for n in range(80)
-    ]
+    records = [cat(n // 2, f"回复{n}", label=HISTORY if n % 2 else NONE) for n in range(80)]
     file = write(tmp_path / "labels.jsonl", records)
     built = labelled.build(file)
     assert built.folder == tmp_path / "labels.data" and not built.left_out
@@ -117,7 +119,7 @@ def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_other_ro
 
 
 def test_of_several_processes_one_writes_the_data_repo_and_the_others_wait(tmp_path):
-    records = [one(f"你养{n}猫吗？", "养了", "叫什么？", "没养", label=HISTORY if n % 2 else NONE) for n in range(20)]
+    records = [cat(n, label=HISTORY if n % 2 else NONE) for n in range(20)]
     file = write(tmp_path / "labels.jsonl", records)
     finished, out = labelled.build(file, tmp_path / "finished.data").folder, tmp_path / "labels.data"
     other = Thread(target=labelled.build, args=(file,))
@@ -137,10 +139,7 @@ def test_of_several_processes_one_writes_the_data_repo_and_the_others_wait(tmp_p
 @pytest.mark.filterwarnings("error")
 def test_training_needs_five_different_chats_of_each_kind(tmp_path, contradictions, others, beginnings):
     labels = [HISTORY] * contradictions + [NONE] * others
-    records = [
-        one(f"你养{n % beginnings}猫吗？", "养了", "叫什么？", f"回复{n}", label=label)
-        for n, label in enumerate(labels)
-    ]
+    records = [cat(n % beginnings, f"回复{n}", label=label) for n, label in enumerate(labels)]
     file = write(tmp_path / "few.jsonl", records)
     counts = f"{min(contradictions, beginnings)} have a contradiction and {min(others, beginnings)} have none"
     with pytest.raises(InputError, match=f"few.jsonl: .* {counts}; .* at least 5 of each"):
@@ -157,10 +156,7 @@ def split_of_chats(file):
 
 
 def test_a_chat_stays_in_its_split_when_chats_are_added(tmp_path):
-    records = [
-        one(f"你养{n}猫吗？", "养了", "叫什么？", f"回复{n}", label=HISTORY if n % 3 else NONE, id=n)
-        for n in range(120)
-    ]
+    records = [cat(n, f"回复{n}", label=HISTORY if n % 3 else NONE, id=n) for n in range(120)]
     few = split_of_chats(write(tmp_path / "few.jsonl", records[:60]))
     # Also before the first ones, and chats of one turn with the same first messages.
     short = [one(f"你养{n}猫吗？", f"没养{n}", label=NONE, id=200 + n) for n in range(0, 60, 5)]
@@ -171,7 +167,7 @@ def test_a_chat_stays_in_its_split_when_chats_are_added(tmp_path):
 
 def test_a_small_file_has_chats_of_each_kind_and_frequent_label_in_each_split(tmp_path, monkeypatch):
     labels = [label for label in (NONE, HISTORY, "role-confusion") for _ in range(5)]
-    records = [one(f"你养{n}猫吗？", "养了", "叫什么？", "没养", label=label) for n, label in enumerate(labels)]
+    records = [cat(n, label=label) for n, label in enumerate(labels)]
     for place in SPLITS:  # by chance all may be in one split
         file = write(tmp_path / f"{place}.jsonl", records)
         with monkeypatch.context() as patch:
@@ -235,26 +231,21 @@ def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_mod
 def test_an_evaluation_on_the_chats_of_a_calibration_reports_the_leakage(
     run, random_model, sample_repo, sample_chats, tmp_path
 ):
-    folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
+    folder = random_model("4-class")
     records = [
         {"messages": messages, "label": NONE if n % 2 else "role-confusion"}
         for n, messages in enumerate(sample_chats[:60])
     ]
     labels, others = write(tmp_path / "labels.jsonl", records), write(tmp_path / "others.jsonl", records[:-1])
-    fitted, again, result = tmp_path / "fitted", tmp_path / "again", tmp_path / "result.json"
-    shutil.copytree(folder, fitted)
+    fitted, again, result = shutil.copytree(folder, tmp_path / "fitted"), tmp_path / "again", tmp_path / "result.json"
     record.write_calibrated_on(fitted, labelled.name_of_file(labels))
     assert run("calibrate", fitted, "--data", sample_repo, "--out", again)[0] == 0
-
-    def leakage_of(model, file):
+    why = "has a decision rule that was fitted to these chats"
+    for model, file in ((fitted, labels), (fitted, others), (folder, labels), (again, labels)):
+        found = why if (model, file) == (fitted, labels) else None
         code, _, err = run("evaluate", model, "--data", file, "--json", result)
-        assert code == 0, err
-        why = json.loads(result.read_text(encoding="utf-8"))["leakage"]
-        assert (why is None) == ("its scores are too high" not in err)
-        return why
-
-    assert leakage_of(fitted, labels) == "has a decision rule that was fitted to these chats"
-    assert leakage_of(fitted, others) is leakage_of(folder, labels) is leakage_of(again, labels) is None
+        assert (code, "its scores are too high" in err) == (0, found is not None), err
+        assert read_json(result)["leakage"] == found
 
 
 def test_a_combined_model_has_the_calibrations_of_its_parts():

@@ -4,12 +4,15 @@ import shutil
 
 import numpy as np
 import pytest
+from helpers.chats import chat
 from sklearn.metrics import precision_recall_curve
 
+from contradiction.data.splits import load_split
 from contradiction.decision import Point, Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.evaluation.figures import missing_reason, outcomes, wilson
+from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.loading import save_rule
 from experiments.operating_points import operating_points, threshold_curve
@@ -26,9 +29,8 @@ def test_the_operating_point_has_the_highest_recall():
     assert (high["threshold"], high["recall"], high["precision"]) == (0.8, pytest.approx(2 / 3), 1)
     assert (middle["true_positives"], middle["false_positives"]) == (3, 1)
     assert middle["alarms_per_1000"] == pytest.approx(500)
-    assert all(
-        point["reached"] and point["low"] <= point["precision"] <= point["high"] for point in (low, middle, high)
-    )
+    for point in (low, middle, high):
+        assert point["reached"] and point["low"] <= point["precision"] <= point["high"]
 
 
 def test_the_curve_equals_scikit_learns():
@@ -94,13 +96,11 @@ def test_unavailable_outcomes_are_reported(change, rule, message):
 
 
 def test_outcomes_match_the_verdicts_of_the_facade(quick_model, sample_repo):
-    from contradiction.data.splits import load_split
-
     detector = ContradictionDetector.from_pretrained(quick_model)
     result = evaluate(detector, data=sample_repo, config="4-class")
     rows = load_split(sample_repo, "4-class", "test")
-    speakers = {"u1": "user", "b1": "assistant", "u2": "user", "b2": "assistant"}
-    chats = [[{"role": role, "content": row[column]} for column, role in speakers.items()] for row in rows]
+    chats = [chat(*(row[column] for column in CONVERSATION)) for row in rows]
+    truth = [rows.features["label"].int2str(label) != NON_CONTRADICTION for label in rows["label"]]
     reached = 0
     for outcome in outcomes(result, detector.classifier.rule):
         if outcome.threshold is None:
@@ -108,7 +108,6 @@ def test_outcomes_match_the_verdicts_of_the_facade(quick_model, sample_repo):
         reached += 1
         verdicts = detector.with_settings(threshold=outcome.setting, prior=outcome.prior).batch(chats)
         called = [bool(verdict.contradiction) for verdict in verdicts]
-        truth = [rows.features["label"].int2str(label) != NON_CONTRADICTION for label in rows["label"]]
         assert outcome.hits == sum(a and b for a, b in zip(called, truth, strict=True))
         assert outcome.alarms == sum(a and not b for a, b in zip(called, truth, strict=True))
     assert reached

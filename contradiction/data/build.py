@@ -209,12 +209,14 @@ def _replaceable(path: Path) -> bool:
     return not inside or (known and marker in inside)
 
 
-# By the kind of the source: the licence of its rows, who wrote their texts, and who labelled them, in words of the Hub.
-# The crossed chats in the same repo add their own: a language model wrote and labelled them.
-LICENSES = {"release": cdconv.LICENSE, "sample": crossed.CORPUS.license, "custom": "unknown"}
+# By the kind of the source: name, licence of its rows, who wrote and who labelled them, in the Hub's words. The
+# crossed chats in the same repo add their own: a language model wrote and labelled them.
 BY_MACHINE, OTHERWISE = "machine-generated", "other"
-WRITERS = {"release": (BY_MACHINE, OTHERWISE), "sample": (BY_MACHINE,), "custom": (OTHERWISE,)}
-ANNOTATORS = {"release": (OTHERWISE,), "sample": (BY_MACHINE,), "custom": (OTHERWISE,)}
+ORIGINS = {
+    "release": (RELEASE, cdconv.LICENSE, (BY_MACHINE, OTHERWISE), OTHERWISE),
+    "sample": ("CDConv sample", crossed.CORPUS.license, (BY_MACHINE,), BY_MACHINE),
+    "custom": ("CDConv, from a file of your own", "unknown", (OTHERWISE,), OTHERWISE),
+}
 # Good examples of the categories, as lines of the released file; the first and the last share their context.
 EXAMPLES = (275, 1617, 3936, 274)
 TRIGGERS = {
@@ -248,12 +250,13 @@ def data_set_card(
     splits = both_splits(rows)
     # The six configs of a source hold the same conversations, so these count once.
     others = sum(_rows(info) for name, info in infos.items() if name not in SOURCE_CONFIGS)
+    name, licence, writers, annotators = ORIGINS[source.kind]
     data = DatasetCardData(
-        pretty_name={"release": RELEASE, "sample": "CDConv sample"}.get(source.kind, "CDConv, from a file of your own"),
-        annotations_creators=_distinct(*ANNOTATORS[source.kind], BY_MACHINE),
-        language_creators=_distinct(*WRITERS[source.kind], BY_MACHINE),
+        pretty_name=name,
+        annotations_creators=list(dict.fromkeys((annotators, BY_MACHINE))),
+        language_creators=list(dict.fromkeys((*writers, BY_MACHINE))),
         language=["zh"],
-        license=_distinct(LICENSES[source.kind], crossed.CORPUS.license),
+        license=list(dict.fromkeys((licence, crossed.CORPUS.license))),
         multilinguality=["monolingual"],
         size_categories=[_size_category(len(rows) + others)],
         task_categories=["text-classification"],
@@ -263,13 +266,16 @@ def data_set_card(
     )
     infos.to_dataset_card_data(data)
     examples = _examples(rows, source.kind)
+    label, last = examples[-1]
     body = render(
         "data_set_card.md",
         source=source,
         release={"url": cdconv.URL, "sha256": cdconv.SHA256, "homepage": cdconv.HOMEPAGE},
         rows=len(rows),
         examples=examples,
-        shown=_shown(examples[-1]),
+        shown=json.dumps(
+            {key: value for key, value in last.items() if key != "persona"} | {"label": label}, ensure_ascii=False
+        ),
         triggers=Table(
             "",
             ("trigger", "in the raw file", "how `u2` is made"),
@@ -296,19 +302,8 @@ def _examples(rows: list[cdconv.Row], kind: str) -> list[tuple[str, cdconv.Row]]
     return [(LABELS["4-class"][labels[number - 1]], rows[number - 1]) for number in chosen]
 
 
-def _shown(example: tuple[str, cdconv.Row]) -> str:
-    """A row of the config 4-class as JSON, with the name of its label."""
-    label, row = example
-    columns = {key: value for key, value in row.items() if key != "persona"}
-    return json.dumps({**columns, "label": label}, ensure_ascii=False)
-
-
 def _rows(info: "DatasetInfo") -> int:
     return sum(split.num_examples for split in (info.splits or {}).values())
-
-
-def _distinct(*values: str) -> list[str]:
-    return list(dict.fromkeys(values))
 
 
 def _size_category(rows: int) -> str:

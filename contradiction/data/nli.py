@@ -203,12 +203,11 @@ def build(
     unwanted = {plain(pair) for corpus in exclude for pair in _read(corpus, ALL, Counter(), needs_labels=False)}
     allowed = [pair for pair in raw if plain(pair) not in unwanted] if unwanted else raw
     kept = _unseen(allowed, {pair[:2] for pair in held_out})
-    for name, pairs, read_pairs in (("training", kept, raw), ("validation", held_out, held_out)):
-        if not pairs:
-            why = "name a corpus that has pairs"
-            if read_pairs:
-                why = f"all its {len(read_pairs):,} pairs are in the validation split or in an excluded corpus"
-            raise InputError(f"the {name} split has no rows: {why}")
+    if not kept or not held_out:
+        raise InputError(
+            f"the {'validation' if kept else 'training'} split has no rows: no pair is left of {len(raw):,} training "
+            f"pairs without those of the validation split ({len(held_out):,}) and of excluded corpora"
+        )
     three_way = [pair for pair in held_out if pair[2] != NON_CONTRADICTION]
     splits = {
         "nli": {"train": kept, "validation": three_way},

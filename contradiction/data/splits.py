@@ -114,12 +114,8 @@ def config_of(rows: "Dataset") -> str:
             f"the rows in memory: the column 'label' is {rows.features.get('label')}; it must hold class labels of a "
             "config, for instance after rows.cast_column('label', ClassLabel(names=list(LABELS['4-class'])))"
         )
-    return f"{task}{GROUPED}" if _is_grouped(rows) else task
-
-
-def _is_grouped(rows: "Dataset") -> bool:
     # `datasets` remembers the config from which rows were selected.
-    return str(rows.info.config_name).endswith(GROUPED)
+    return f"{task}{GROUPED}" if str(rows.info.config_name).endswith(GROUPED) else task
 
 
 def _in_memory(data: "Mapping[str, Dataset]", config: str, split: str) -> "Dataset":
@@ -132,9 +128,10 @@ def _in_memory(data: "Mapping[str, Dataset]", config: str, split: str) -> "Datas
     rows = data[split]
     if not isinstance(rows, Dataset):
         raise InputError(f"{place_of(data)}: the {split} split is {kind_of(rows)}; it must be a datasets.Dataset")
-    if rows.info.config_name in CONFIGS and _is_grouped(rows) != config.endswith(GROUPED):
+    own = str(rows.info.config_name)
+    if own in CONFIGS and own.endswith(GROUPED) != config.endswith(GROUPED):
         # A record with the wrong config would hide that the model has seen test rows of the other split.
-        raise InputError(f"{place_of(data)} are of config {rows.info.config_name!r}, not of {config!r}")
+        raise InputError(f"{place_of(data)} are of config {own!r}, not of {config!r}")
     return rows
 
 

@@ -245,15 +245,13 @@ def _of_corpus(
     if batches := crossed.batches(place) if place in crossed.FOLDERS.values() else None:
         rows = [replace(row, extra={"style": batches[row.extra["batch"]].style, **row.extra}) for row in rows]
         parts = ["style", *parts]
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in find_files(chosen, name, place)))
 
     def leak(run: Mapping[str, Any]) -> str | None:
         return leakage.describe_crossed(run, name) if batches else None
 
-    return EvalSet(
-        chosen.name if corpus.bundled else f"{corpus.name}, {chosen.name}", name, str(tasks[chosen.name]),
-        [rows[number] for number in spread(rows, limit)], digest.hexdigest()[:16], corpus.title,
-        as_chats=chosen.shape != PAIRS, parts=parts,
+    return _made(
+        chosen.name if corpus.bundled else f"{corpus.name}, {chosen.name}", name, str(tasks[chosen.name]), rows, limit,
+        data_name=corpus.title, as_chats=chosen.shape != PAIRS, parts=parts,
         train=lambda: _training_rows(corpus, chosen, place, name), leak=leak,
     )  # fmt: skip
 
@@ -280,10 +278,9 @@ def _of_file(path: str | Path, split: str, limit: int | None, speakers: Speakers
         })
         for chat in chats
     ]  # fmt: skip
-    rows = [rows[number] for number in spread(rows, limit)]
     task, name = labelled.task_of(every), labelled.name_of_file(path)
-    return EvalSet(
-        task, split, task, rows, _digest(rows), name, as_chats=True,
+    return _made(
+        task, split, task, rows, limit, data_name=name, as_chats=True,
         leak=lambda run: leakage.describe_chats(run, name, split),
     )  # fmt: skip
 
@@ -295,9 +292,8 @@ def _of_list(values: object, limit: int | None) -> EvalSet:
     known = [task for task, labels in LABELS.items() if {row.label for row in rows} <= {*labels}]
     if not rows or not known:
         raise InputError(f"{IN_MEMORY}: {'there are none' if not rows else 'their labels are those of no task'}")
-    rows = [rows[number] for number in spread(rows, limit)]
     as_chats = not any(row.hypothesis for row in rows)
-    return EvalSet(known[0], labelled.WHOLE, known[0], rows, _digest(rows), as_chats=as_chats)
+    return _made(known[0], labelled.WHOLE, known[0], rows, limit, as_chats=as_chats)
 
 
 def _of_value(value: object, number: int) -> Row:
@@ -324,6 +320,8 @@ def _first_line(path: Path) -> object:
     return None
 
 
-def _digest(rows: Sequence[Row]) -> str:
+def _made(config: str, split: str, task: str, rows: Sequence[Row], limit: int | None, **more: Any) -> EvalSet:
+    """About ``limit`` of the rows, with a digest of them."""
+    rows = [rows[number] for number in spread(rows, limit)]
     texts = [([*row.context], row.hypothesis, row.reply, row.label) for row in rows]
-    return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
+    return EvalSet(config, split, task, rows, hashlib.sha256(repr(texts).encode()).hexdigest()[:16], **more)
