@@ -5,7 +5,7 @@ import json
 import random
 
 import pytest
-from helpers.data_repo import FILES, TRIGGERS, UTTERANCES, write
+from helpers.data_repo import FILES, NAMES, TRIGGERS, UTTERANCES, write
 
 import contradiction.labels
 import evaluate_metric.evaluate_metric
@@ -19,23 +19,8 @@ PLAIN = next(line for line in LINES if line["label"] == 0)
 
 
 @pytest.fixture(scope="module")
-def rows(release):
-    return cdconv.read_rows(release)
-
-
-@pytest.fixture(scope="module")
-def grouped(rows):
-    return cdconv.grouped_split(rows)
-
-
-@pytest.fixture(scope="module", params=["sample", pytest.param("release", marks=pytest.mark.real_data)])
-def any_rows(request, sample_rows):
-    return sample_rows if request.param == "sample" else request.getfixturevalue("rows")
-
-
-@pytest.fixture(scope="module")
-def any_grouped(request, any_rows, sample_rows):
-    return cdconv.grouped_split(sample_rows) if any_rows is sample_rows else request.getfixturevalue("grouped")
+def any_rows(raw_file):
+    return cdconv.read_rows(raw_file)
 
 
 def digest(rows):
@@ -45,11 +30,8 @@ def digest(rows):
 # --- the rows -------------------------------------------------------------------------------------------------------
 
 
-def test_rows_match_the_raw_lines(tmp_path):
-    trigger = dict(zip(TRIGGERS.values(), (
-        "short", "inquiring-bot", "inquiring-user", "inquiring-user-m", "paraphrasing",
-        "perturb-synonym", "perturb-antonym", "perturb-negative",
-    ), strict=True))  # fmt: skip
+def test_rows_match_the_raw_lines():
+    trigger = {raw: name for name, raw in TRIGGERS.items()}
     batch = {name: number for number, name in enumerate(FILES, start=1)}
     assert cdconv.read_rows(SAMPLE) == [
         {
@@ -76,10 +58,9 @@ def test_windows_line_ends_and_a_missing_final_newline_change_nothing(tmp_path):
 # --- the splits -----------------------------------------------------------------------------------------------------
 
 
-def test_official_split_is_the_authors(any_rows, sample_rows, request):
+def test_official_split_is_the_authors(any_rows, raw_file):
     """Compared with the authors' own steps, on the lines of the file and with the global generator."""
-    path = SAMPLE if any_rows is sample_rows else request.getfixturevalue("release")
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = raw_file.read_text(encoding="utf-8").splitlines()
     state = random.getstate()
     random.seed(13)
     random.shuffle(lines)
@@ -93,7 +74,9 @@ def test_official_split_is_the_authors(any_rows, sample_rows, request):
             assert all(ours_row[column] == theirs_row[column] for column in (*UTTERANCES, "label"))
 
 
-def test_both_splits_are_pinned(rows, grouped):
+def test_both_splits_are_pinned(release):
+    rows = cdconv.read_rows(release)
+    grouped = cdconv.grouped_split(rows)
     sides = cdconv.official_split(rows) | {f"{side}-grouped": part for side, part in grouped.items()}
     assert {name: (len(part), digest(part)) for name, part in sides.items()} == {
         "train": (6996, "93a48998d6f47cc6"),
@@ -118,7 +101,8 @@ def test_grouped_split_of_made_up_rows_is_pinned():
     }
 
 
-def test_grouped_split_puts_every_row_on_one_side_in_the_order_of_the_file(any_rows, any_grouped):
+def test_grouped_split_puts_every_row_on_one_side_in_the_order_of_the_file(any_rows):
+    any_grouped = cdconv.grouped_split(any_rows)
     assert list(any_grouped) == ["train", "validation", "test"]
     first = [{row["u1"] for row in side} for side in any_grouped.values()]
     assert len(set.union(*first)) == sum(map(len, first))  # no first utterance is in two parts
@@ -169,11 +153,7 @@ def test_builder_shows_the_error_of_a_bad_row_unchanged(tmp_path):
 
 def test_the_three_label_tables_are_equal():
     """The library and the metric may know more tasks than the data set has. Those they share are the same."""
-    expected = {
-        "2-class": ("non-contradiction", "contradiction"),
-        "4-class": ("non-contradiction", "intra-sentence", "role-confusion", "history"),
-        "persona": ("unrelated", "attributes", "opinions", "experiences"),
-    }
+    expected = {task: tuple(names) for task, names in NAMES.items()}
     library, metric = contradiction.labels.LABELS, evaluate_metric.evaluate_metric.LABELS
     assert cdconv.LABELS == expected
     assert contradiction.labels.BOTS == cdconv.BOTS

@@ -16,20 +16,19 @@ from paper import saved_results
 from paper.saved_results import add
 
 REFERENCES = [0, 1, 2, 3] * 10
+PARQUET = "predictions/4-class.test.parquet"
 
 
 def evaluation(name="any", seed=1, config="4-class", split="test", epoch=0.5, **more):
     draw = random.Random(f"{name}{seed}")
-    probabilities = np.random.default_rng(seed).dirichlet([1] * 4, 40).tolist()
-    recipe = {"config": "4-class", "seed": 23}
-    run = {"request": {"recipe": recipe}, "epochs": [epoch], "best_epoch": 1}
+    run = {"request": {"recipe": {"config": "4-class", "seed": 23}}, "epochs": [epoch], "best_epoch": 1}
     values = {
         "kind": "detector", "run": run, "columns": ["b1", "b2"], "truncated": 0, "rule": {"temperature": 2.0}, **more,
     }  # fmt: skip
     return saved_results.evaluation(
         name=name, config=config, split=split, data="these", ids=list(range(40)), references=REFERENCES,
         predictions=[draw.randrange(4) for _ in range(40)], argmax=[draw.randrange(4) for _ in range(40)],
-        probabilities=probabilities, **values,
+        probabilities=np.random.default_rng(seed).dirichlet([1] * 4, 40).tolist(), **values,
     )  # fmt: skip
 
 
@@ -65,7 +64,7 @@ def test_result_files_are_readable_by_everyone(one, tmp_path):
     assert float(row["argmax_merged_macro_f1_low"]) == one["argmax"]["metrics"]["two_class"]["interval"]["macro_f1"][0]
     [line] = map(json.loads, (tmp_path / "runs.jsonl").read_text(encoding="utf-8").splitlines())
     assert line == {"name": "any", "run": one["run"]}
-    table = pq.read_table(tmp_path / "predictions" / "4-class.test.parquet").to_pydict()
+    table = pq.read_table(tmp_path / PARQUET).to_pydict()
     names = ("non-contradiction", "intra-sentence", "role-confusion", "history")
     assert list(table) == ["run", "id", "reference", "prediction", "argmax", *names]
     assert table["prediction"] == [names[label] for label in one["predictions"]]
@@ -123,11 +122,8 @@ def test_only_the_requested_results_are_read(one, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (
-            lambda folder: (folder / "predictions" / "4-class.test.parquet").unlink(),
-            "4-class.test.parquet: there is no such",
-        ),
-        (lambda folder: (folder / "predictions" / "4-class.test.parquet").write_bytes(b"x" * 99), "not a Parquet file"),
+        (lambda folder: (folder / PARQUET).unlink(), "4-class.test.parquet: there is no such"),
+        (lambda folder: (folder / PARQUET).write_bytes(b"x" * 99), "not a Parquet file"),
         (lambda folder: edit(folder, ",config,", ",kind of,"), "metrics.csv: has no column 'config'"),
         (lambda folder: edit(folder, '""temperature""', "temperature"), "metrics.csv: the row of 'any'"),
     ],
