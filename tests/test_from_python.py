@@ -100,6 +100,8 @@ def test_rows_in_memory_do_not_hide_leakage(detector, data, sample_repo, tmp_pat
         (lambda rows: with_labels(rows, LABELS["4-class"]).remove_columns("b1"), None, "needs the column 'b1'"),
         (lambda rows: with_labels(rows, reversed(LABELS["4-class"])), None, "in this order; they must be non-contr"),
         (lambda rows: {"train": rows}, None, "there is no split 'test', only train"),
+        (lambda rows: [{"messages": [], "label": "history"}], None, "row 1 is .* it must be"),
+        (lambda rows: [{"messages": 1, "label": ["history"]}], None, "row 1 is .* it must be"),
         (lambda rows: 1, None, "data is a number; it must be a path, a corpus, a Dataset or a list of rows"),
     ],
 )  # fmt: skip

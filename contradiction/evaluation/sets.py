@@ -300,8 +300,13 @@ def _of_value(value: object, number: int) -> Row:
     if isinstance(value, Row):
         return value
     where = f"{IN_MEMORY}: row {number}"
-    keys = value.keys() if isinstance(value, Mapping) else set()
-    if not isinstance(value, Mapping) or not ({"messages", "label"} <= keys or {*CONVERSATION, "label"} <= keys):
+    chat = value.get("messages") if isinstance(value, Mapping) else None
+    is_chat = isinstance(chat, list | tuple) and len(chat) > 0
+    if (
+        not isinstance(value, Mapping)
+        or not isinstance(value.get("label"), str)
+        or not (is_chat or {*CONVERSATION} <= value.keys())
+    ):
         raise InputError(f'{where} is {shown(value)}; it must be {{"messages": [...], "label": ...}}, or have u1 to b2')
     _check_no_verdict(value, where)
     return _row({"id": number, **value})
