@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contradiction.chats.chunks import Entry
 from contradiction.chats.formats import parse_json
@@ -156,8 +156,7 @@ def _index(evidence: Any) -> Any:
     return (evidence[0] if evidence else None) if isinstance(evidence, list) else evidence
 
 
-@dataclass(frozen=True)
-class LabelledRepo:
+class LabelledRepo(NamedTuple):
     """A data repo of labelled chats, the rows of each label in each split, and why some chats gave no rows."""
 
     folder: Path

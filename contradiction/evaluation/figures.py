@@ -5,7 +5,7 @@ A setting is a threshold that was chosen on validation; its precision, recall an
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,15 +25,10 @@ THRESHOLDS = ("0.5", "precision>=0.5", "precision>=0.8", "precision>=0.9")
 SPLIT = "test"
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A figure of the metric that saved results, tables of scores and model cards show.
+class Figure(NamedTuple):
+    """A figure of saved results, tables and model cards: its keys in the metric and on the Hub, and its title.
 
-    Attributes:
-        key: its name in the result of the metric and in ``metrics.csv``.
-        title: its name in tables.
-        hub_type: its metric type in the front matter of a model card.
-        merged: whether tables also show it for labels that are merged to two classes.
+    Tables also show a merged one for labels that are merged to two classes.
     """
 
     key: str

@@ -81,11 +81,8 @@ def pair_texts(premise: str, hypothesis: str, before_premise: str = "", before_h
     }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Note:
-    """Something that a reader did to a file, such as leaving out a line; notes of one text are counted."""
-
-    text: str
+class Note(str):
+    """What a reader did to a file, such as leaving out a line; equal notes are counted."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +217,7 @@ def without_notes(rows: Iterable[Row | Note], notes: Counter[str]) -> Iterator[R
     """The rows among what a reader yields; the notes are counted."""
     for row in rows:
         if isinstance(row, Note):
-            notes[row.text] += 1
+            notes[row] += 1
         else:
             yield row
 

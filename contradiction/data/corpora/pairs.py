@@ -247,23 +247,19 @@ CNLI = _corpus(
 )  # fmt: skip
 
 ANLI = Corpus(
-    name="anli",
-    title="ANLI",
-    languages=("en",),
+    "anli", "ANLI", ("en",),
     license="cc-by-nc-4.0",
     homepage="https://github.com/facebookresearch/anli (Hub: facebook/anli)",
     citation="Nie et al., Adversarial NLI: A New Benchmark for Natural Language Understanding, ACL 2020",
     size="train 162,865, dev 3,200, test 3,200",
     configs=tuple(
         Config(
-            round_.lower(),
-            PAIRS,
-            LABELS["nli"],
-            files={
+            round_.lower(), PAIRS, LABELS["nli"],
+            {
                 split: (f"{round_}.{name}.jsonl", f"{round_}/{name}.jsonl")
                 for split, name in (("train", "train"), ("validation", "dev"), ("test", "test"))
             },
-            read=pair_reader(source="uid", extra=("genre", "model_label")),
+            pair_reader(source="uid", extra=("genre", "model_label")),
             extra={"genre": "string", "model_label": "string"},
         )
         for round_ in ("R1", "R2", "R3")
@@ -276,7 +272,7 @@ ANLI = Corpus(
         "R3.dev.jsonl": "42eca71392a3c90ee0dc83bb2cedb45165279f903a9c706bf11337be11c469bd",
         "R3.test.jsonl": "fe456c2935f71d7ffe49bd8d95c2b2355f7383f72423c3018fa40479992f0004",
     },
-)
+)  # fmt: skip
 
 # Computed on the flat copy, whose files have the length of the authors' files. It has no spelling probe.
 _PROBE_CHECKSUMS = {
