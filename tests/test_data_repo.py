@@ -127,13 +127,7 @@ def test_recorded_sizes_are_checked_and_right(repo, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("language", "codes"),
-    [
-        ("zh-CN", ["zh"]),
-        (["cmn", "yue"], ["zh"]),
-        ([None], ["zh"]),
-        (None, ["zh"]),
-    ],
+    ("language", "codes"), [("zh-CN", ["zh"]), (["cmn", "yue"], ["zh"]), ([None], ["zh"]), (None, ["zh"])]
 )
 def test_the_languages_of_a_card_have_no_scripts_and_regions(language, codes, tmp_path):
     (tmp_path / "README.md").write_text(f"---\nlanguage: {json.dumps(language)}\n---\n", encoding="utf-8")

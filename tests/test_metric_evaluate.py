@@ -37,10 +37,7 @@ NAMES_4 = "0-3 or 'non-contradiction', 'intra-sentence', 'role-confusion', 'hist
         ({"predictions": "history"}, "predictions is 'history'; allowed are lists or arrays"),
         ({"predictions": [0, 1]}, "lengths differ: 4 references, 2 predictions"),
         ({"references": [], "predictions": []}, "references and predictions are empty; at least one row is needed"),
-        (
-            {"task": "3-class"},
-            "the task is '3-class'; allowed are '2-class', '4-class', 'persona', 'nli', 'response', 'verifiable', each",
-        ),
+        ({"task": "3-class"}, "the task is '3-class'; allowed are '2-class', '4-class', 'persona', 'nli', 'response'"),
         ({"bootstrap": -1}, "bootstrap is -1; allowed are whole numbers from 0"),
         ({"confidence_level": 0.0}, "confidence_level is 0.0; allowed are fractions above 0 and below 1"),
         ({"stratified": "yes"}, "stratified is 'yes'; allowed are True and False"),

@@ -5,7 +5,8 @@ from helpers.chats import chat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contradiction.inputs.views import VIEWS, model_input, normalize
+from contradiction import cdconv
+from contradiction.inputs.views import CONVERSATION, VIEWS, model_input, normalize
 from contradiction.training.initialize import initialize_model
 from contradiction.training.recipe import Recipe
 
@@ -24,9 +25,8 @@ def test_text_that_is_not_chinese_is_unchanged_but_for_line_breaks_at_its_ends(t
 
 @pytest.mark.parametrize("view", ["flatten", "sentence-pair", "reply-only"])
 def test_a_model_reads_both_scripts_alike(detector, view):
-    names = ("u1", "b1", "u2", "b2")
     rows = [
-        dict(zip(names, (message["content"] for message in messages), strict=True))
+        dict(zip(CONVERSATION, (message["content"] for message in messages), strict=True))
         for messages in (TRADITIONAL, SIMPLIFIED)
     ]
     one, other = (model_input(row, VIEWS[view], detector.classifier.backend.tokenizer) for row in rows)
@@ -46,8 +46,6 @@ def test_verdicts_do_not_depend_on_the_script(detector):
 
 
 def test_the_data_set_is_already_simplified(release):
-    from contradiction import cdconv
-
     texts = {row[column] for row in cdconv.read_rows(release) for column in cdconv.UTTERANCES}
     assert len(texts) > 20_000
     assert [text for text in texts if normalize(text) != text] == []
