@@ -220,7 +220,7 @@ def excel_rows(path: Path, notes: list[str]) -> Iterator[Cells]:
         InputError: openpyxl is not installed, or this is no Excel file.
     """
     check_installed(f"{path}: reading Excel files", {"openpyxl": "excel"})
-    import pandas
+    import pandas  # which datasets brings
 
     try:
         sheets = pandas.read_excel(path, sheet_name=None, header=None, dtype=str, na_filter=False)
