@@ -153,7 +153,7 @@ def _check_labels(rows: "Dataset", data: Data, config: str) -> None:
     expected, label = LABELS.get(task_of(config)), rows.features.get("label")
     names, are_texts = getattr(label, "names", None), getattr(label, "dtype", None) in ("string", "large_string")
     if expected and (are_texts or (names and tuple(names) != expected)):
-        found = "texts" if are_texts else f"{', '.join(names)} in this order"
+        found = "texts" if are_texts else f"{', '.join(names or ())} in this order"
         raise InputError(
             f"{place_of(data)}: the labels of config {config!r} are {found}; they must be {', '.join(expected)} as "
             "class ids (see datasets.ClassLabel and Dataset.align_labels_with_mapping)"

@@ -134,7 +134,8 @@ def check(path: str | Path, result: Mapping[str, Any]) -> None:
     """Raises InputError for a file without an evaluation, or with a damaged evaluation."""
     if result.get("kind", DETECTOR) not in KINDS:
         raise InputError(f"{path}: holds results of the kind {result['kind']!r}, which cannot be saved")
-    metrics = result.get("metrics") if isinstance(result.get("metrics"), Mapping) else {}
+    metrics: Any = result.get("metrics")
+    metrics = metrics if isinstance(metrics, Mapping) else {}
     if missing := [key for key in KEYS if key not in result] + [key for key in METRIC_KEYS if key not in metrics]:
         raise InputError(
             f"{path}: not an evaluation, it has no {', '.join(missing)}; `cdconv evaluate MODEL --json FILE` writes one"
