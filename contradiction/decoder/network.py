@@ -234,7 +234,8 @@ def _keep(cache: "DynamicCache", tokens: int) -> None:
     """Removes all but the first tokens from a cache."""
     if more := cache.get_seq_length() - tokens:
         cache.crop(-more)
-        for layer in cache.layers:
+        layers: Any = cache.layers
+        for layer in layers:
             # Copies, because slices would keep what was removed.
             layer.keys, layer.values = layer.keys.clone(), layer.values.clone()
 

@@ -52,6 +52,7 @@ BACKBONES = {
     "intfloat/multilingual-e5-small": "MIT",
     "hfl/chinese-roberta-wwm-ext": "Apache-2.0",
     "Qwen/Qwen2.5-Coder-0.5B-Instruct": "Apache-2.0",
+    "Qwen/Qwen2.5-Coder-1.5B-Instruct": "Apache-2.0",
 }
 OTHER = "other"  # a licence that is not known
 

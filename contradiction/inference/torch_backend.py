@@ -58,6 +58,7 @@ class TorchBackend(Backend):
             from transformers import AutoModelForSequenceClassification
 
             tokenizer = load_tokenizer(name)
+            model: Any
             # float32 explicitly: a checkpoint saved in fp16 would load as fp16, which is slow and weak on a CPU.
             model, report = load_model(AutoModelForSequenceClassification, name, dtype=torch.float32)
             check_weights(str(name), model, report)

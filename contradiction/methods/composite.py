@@ -260,8 +260,9 @@ class CascadeClassifier(_Composite):
             raise InputError(f"{folder / cls.MARKER}: must name two parts, a detector and a judge")
         detector, judge = (load_classifier(part, **options) for part in parts)
         description = cls.describe(folder)  # a bound that is no probability is refused by __init__
-        bounds: Any = description.get("low"), description.get("high")
-        return cls(detector, judge, *bounds, str(folder), Rule.load(folder / cls.MARKER))
+        low: Any = description.get("low")
+        high: Any = description.get("high")
+        return cls(detector, judge, low, high, str(folder), Rule.load(folder / cls.MARKER))
 
     @property
     def judges_openings(self) -> bool:

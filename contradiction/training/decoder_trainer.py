@@ -173,11 +173,12 @@ def train_steps(
     for step in range(state.load(file), total):
         begun = time.perf_counter()
         loss = 0.0
-        for length, rows in order[step * accumulation : (step + 1) * accumulation]:
+        of_step = order[step * accumulation : (step + 1) * accumulation]
+        for length, rows in of_step:
             packed = pack([[each.tree for each in row] for row in rows], length)
             flat = [each for row in rows for each in row]
             found = losses(network, network(packed), list(zip(packed.offsets, flat, strict=True)))
-            part = torch.stack([WEIGHTS[name] * value for name, value in found.items()]).sum() / accumulation
+            part = torch.stack([WEIGHTS[name] * value for name, value in found.items()]).sum() / len(of_step)
             part.backward()
             loss += part.item()
         if not math.isfinite(loss):
