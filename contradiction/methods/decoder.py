@@ -141,9 +141,11 @@ class DecoderClassifier(Classifier):
         # The largest trees come first, so no later row of a batch is longer than its first.
         order = sorted(range(len(trees)), key=lambda index: -len(trees[index]))
         filled = [[order[place] for place in row] for row in fill_rows([len(trees[index]) for index in order], ROW)]
+        # A row alone stays in the cache of a CPU, which is a sixth faster than several at once.
+        alone = self.network.score.weight.device.type == "cpu"
         with torch.inference_mode():
             while filled:
-                count = max(1, batch_size * TOKENS // max(ROW, len(trees[filled[0][0]])))
+                count = 1 if alone else max(1, batch_size * TOKENS // max(ROW, len(trees[filled[0][0]])))
                 batch, filled = filled[:count], filled[count:]
                 if len(trees) == 1:  # one chat, which may go on later
                     states, offsets = self.memory.read(trees[0]), [0]

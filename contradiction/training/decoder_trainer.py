@@ -13,7 +13,7 @@ import torch
 from tqdm.auto import tqdm
 
 from contradiction.data.corpora.crossed import read_batch
-from contradiction.data.splits import CHINESE, labelled, languages_of, load_split
+from contradiction.data.splits import CHINESE, labelled, load_split
 from contradiction.decoder.network import Network, Shape
 from contradiction.decoder.trees import fill_rows, pack
 from contradiction.errors import InputError
@@ -25,7 +25,7 @@ from contradiction.training.accelerators import deterministic, processes
 from contradiction.training.augmentation import labelled_rows
 from contradiction.training.decoder_examples import WEIGHTS, Example, losses
 from contradiction.training.recipe_options import OptimizerOptions
-from contradiction.training.run import Run, Trained, crossed_files, explain_write_errors
+from contradiction.training.run import Run, Trained, crossed_files, explain_write_errors, languages_read
 
 LENGTHS = {512: 2, 1024: 1}  # tokens of a row -> the rows of a forward pass
 TOKENS = 64  # of a training row, on average: a step reads so many times the batch size of the recipe
@@ -94,7 +94,7 @@ def _start(run: Run) -> tuple[Network, dict[str, Any]]:
         base = str(backbone.resolve()) if backbone.is_dir() else str(recipe.model.backbone)
         shape = Shape(base, layers, rank, len(recipe.labels))
         network = Network(shape, dtype)
-    chinese_only = languages_of(run.data) == [CHINESE] and before.get(CHINESE_ONLY_KEY, True)
+    chinese_only = languages_read(recipe, run.data) == [CHINESE] and before.get(CHINESE_ONLY_KEY, True)
     return network, {**asdict(shape), "labels": list(recipe.labels), CHINESE_ONLY_KEY: chinese_only}
 
 

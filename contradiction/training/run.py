@@ -18,6 +18,7 @@ from contradiction.data.splits import (
     Data,
     check_columns,
     fingerprint,
+    languages_of,
     load_labelled_split,
     load_split,
     name_of,
@@ -28,7 +29,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.inputs.views import VIEWS
 from contradiction.io import files
 from contradiction.io.hub import revision
-from contradiction.labels import CONTRADICTIONS, CROSSED, WITHOUT_RULE, is_contradiction, task_of_labels
+from contradiction.labels import CONTRADICTIONS, CROSSED, CROSSED_EN, WITHOUT_RULE, is_contradiction, task_of_labels
 from contradiction.methods.base import Classifier
 from contradiction.methods.loading import calibrate, load_classifier, name_with_digest, save_rule, write_manifests
 from contradiction.training import leakage, record
@@ -152,6 +153,12 @@ def crossed_files(recipe: Recipe) -> list[Path]:
     if recipe.model.method == "decoder" and not options.crossed_batches:
         return [file for folder in FOLDERS.values() for file in batch_files(folder, "train")]
     return training_files(options.crossed_batches)
+
+
+def languages_read(recipe: Recipe, data: Data) -> list[str]:
+    """The languages of the data and of the crossed chats that a recipe reads."""
+    english = any(file.parent == FOLDERS[CROSSED_EN] for file in crossed_files(recipe))
+    return list(dict.fromkeys([*languages_of(data), *(["en"] if english else [])]))
 
 
 def provenance(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from contradiction.data.splits import CHINESE, languages_of
+from contradiction.data.splits import CHINESE
 from contradiction.io.files import replace_folder, write_json
 from contradiction.labels import STAGES
 from contradiction.methods.composite import HierarchicalClassifier
@@ -21,6 +21,7 @@ from contradiction.training.run import (
     explain_write_errors,
     finalize,
     has_progress,
+    languages_read,
     open_run,
     provenance,
     run_request,
@@ -60,7 +61,7 @@ def train_run(run: Run) -> Path:
         if state.is_main_process:
             begun = record.read(work)  # since then, a Hub repo may have changed
             result = {key: begun.get(key) or value for key, value in conditions.items()}
-            languages = languages_of(run.data)
+            languages = languages_read(recipe, run.data)
             result |= {} if languages == [CHINESE] else {"languages": languages}
             result |= {
                 "processes": state.num_processes,
