@@ -1,59 +1,51 @@
-"""A cascade of the shipped detector and a judge of known quality, on validation rows of CDConv.
+"""A cascade of two detectors on the validation rows of CDConv: macro-F1 by the share that goes to the second one.
 
-    python -m experiments.cascade_curve cdconv.txt --right 0.9 --limit 800
-
-The judge is scripted: a server on this machine that speaks OpenAI's protocol, knows the labels, and errs on a
-set share of the rows. So the curve shows what a cascade gains from such a judge, not how good any language model is.
+python -m experiments.cascade_curve models/e5-small-long-replies models/qwen-1.5b --data cdconv --out cascade.png
 """
 
 import argparse
-import os
-import sys
-import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from datasets import ClassLabel, Dataset, Features, Value
-
-from contradiction import cdconv
+from contradiction.data.splits import load_labelled_split
+from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import cascades
-from contradiction.io.files import write_json
-from contradiction.labels import LABELS
-from contradiction.methods.base import Classifier
-from contradiction.methods.loading import load_classifier
-from contradiction.paths import CHECKOUT, SHIPPED
+from experiments.analysis_plots import PALETTES, WIDTH, Palette, png
 
-sys.path.insert(0, str((CHECKOUT or Path()) / "tests"))
-from helpers.chat_server import ChatServer  # the servers of the tests
-from helpers.scripted_judge import scripted
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def main() -> None:
-    """Measures one curve and prints it."""
+    """Prints the table and writes the plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", help="the released raw file")
-    parser.add_argument("--right", type=float, nargs="+", default=[0.9], help="the share of rows on which it is right")
-    parser.add_argument("--limit", type=int, default=2332, help="validation rows, the first ones of the split")
-    parser.add_argument("--detector", default=str(SHIPPED))
+    parser.add_argument("detector", help="judges every row")
+    parser.add_argument("judge", help="judges the rows for which the detector is unsure")
+    parser.add_argument("--data", default="cdconv", help="the data repo")
+    parser.add_argument("--out", type=Path, required=True, help="the plot, a PNG file")
     arguments = parser.parse_args()
-    rows = cdconv.official_split(cdconv.read_rows(arguments.source))["validation"][: arguments.limit]
-    detector = load_classifier(arguments.detector)
-    for right in arguments.right:
-        steps, usage = measure(detector, rows, right)
-        table = cascades.table(steps, len(rows))
-        print(table.markdown())
-        print(f"judge right on {right:.0%}: {usage}\n", flush=True)
+    rows = load_labelled_split(arguments.data, "4-class", "validation")
+    parts = [ContradictionDetector.from_pretrained(name).classifier for name in (arguments.detector, arguments.judge)]
+    steps = cascades.curve(*parts, rows)
+    print(cascades.table(steps, len(rows)).markdown())
+    arguments.out.write_bytes(png(draw, steps, PALETTES["light"]))
 
 
-def measure(detector: Classifier, rows: list, right: float) -> tuple[list[cascades.Step], dict | None]:
-    """The curve with a judge that is right on a share of the rows, and the requests to the judge."""
-    texts = dict.fromkeys(cdconv.UTTERANCES, Value("string"))
-    features = Features(**texts, label=ClassLabel(names=list(LABELS["4-class"])))
-    chosen = Dataset.from_list([{name: row[name] for name in features} for row in rows], features=features)
-    with tempfile.TemporaryDirectory() as folder, ChatServer(scripted(rows, right)) as server:
-        os.environ.update(server.environment)
-        write_json(Path(folder) / "judge.json", {"model": "scripted"})
-        judge = load_classifier(folder)
-        return cascades.curve(detector, judge, chosen), judge.usage()
+def draw(steps: Any, palette: Palette) -> "Figure":
+    """Macro-F1 with its interval over the share, for each task."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, 3), layout="constrained")
+    axes = figure.subplots()
+    shares = [100 * step.share for step in steps]
+    for task, colour, mark in (("2-class", palette.first, "o"), ("4-class", palette.second, "s")):
+        values, low, high = zip(*([100 * value for value in step.macro_f1[task]] for step in steps), strict=True)
+        axes.plot(shares, values, color=colour, marker=mark, label=task)
+        axes.fill_between(shares, low, high, color=colour, alpha=0.15, linewidth=0)
+    axes.set(xlabel="replies that go to the second detector, %", ylabel="macro-F1, %")
+    axes.legend()
+    axes.grid()
+    return figure
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def export(
             raise InputError(f"--out and --calibrate-head are only for --backend torch; {backend} writes one file")
         from contradiction.export import export_onnx
 
-        for compared in export_onnx(model, backend, *_rows_to_compare(model, data)):
+        for compared in export_onnx(model, backend, _rows_to_compare(model, data)):
             typer.echo(f"{compared.file}: {compared.file.stat().st_size / 1e6:.1f} MB; {compared}")
         return
     if out is None or data is not None:
