@@ -1,7 +1,7 @@
 """What a reply costs as its chat grows, for the three ways of reading a history and for whole chats.
 
     .venv/bin/python bench/turns.py models/e5-small-long-replies --rounds 5
-    .venv/bin/python bench/turns.py models/e5-small-long-replies models/qwen-0.5b --whole
+    .venv/bin/python bench/turns.py models/e5-small-long-replies models/qwen-1.5b --whole
 
 With ``--whole``, models are compared in turn on one chat of 30 turns: all its replies in one scan, and its last reply
 as a monitor adds it.

@@ -43,10 +43,10 @@ PALETTES = {
     "light": Palette("#ffffff", "#1f2328", "#c3c9d0", "#0072b2", "#d55e00", "#009e73"),
     "dark": Palette("#161b22", "#e6edf3", "#4a535e", "#56b4e9", "#e69f00", "#2fc49a"),
 }
-Plot = Callable[["Analysis", Palette], "Figure"]
+Plot = Callable[[Any, Palette], "Figure"]  # draws an analysis, or other figures
 
 
-def png(draw: Plot, analysis: "Analysis", palette: Palette) -> bytes:
+def png(draw: Plot, analysis: Any, palette: Palette) -> bytes:
     """One plot as a PNG."""
     from matplotlib import rc_context
 

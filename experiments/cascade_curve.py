@@ -25,8 +25,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the plot, a PNG file")
     arguments = parser.parse_args()
     rows = load_labelled_split(arguments.data, "4-class", "validation")
-    parts = [ContradictionDetector.from_pretrained(name).classifier for name in (arguments.detector, arguments.judge)]
-    steps = cascades.curve(*parts, rows)
+    detector, judge = (
+        ContradictionDetector.from_pretrained(name).classifier for name in (arguments.detector, arguments.judge)
+    )
+    steps = cascades.curve(detector, judge, rows)
     print(cascades.table(steps, len(rows)).markdown())
     arguments.out.write_bytes(png(draw, steps, PALETTES["light"]))
 

@@ -148,7 +148,7 @@ def test_a_card_credits_the_sources_of_the_model():
 
     for folder, kind, base, licence in (
         (paths.SHIPPED, "encoder", E5, "MIT"),
-        (paths.SHIPPED.with_name("qwen-0.5b"), "language model", "Qwen/Qwen2.5-Coder-0.5B-Instruct", "Apache-2.0"),
+        (paths.SHIPPED.with_name("qwen-1.5b"), "language model", "Qwen/Qwen2.5-Coder-1.5B-Instruct", "Apache-2.0"),
     ):
         card, run = ModelCard.load(folder / "README.md"), record.read(folder)
         assert card.data.base_model == base
