@@ -10,7 +10,7 @@ import pytest
 from contradiction.errors import InputError
 from contradiction.evaluation.results import load
 from contradiction.io.tables import percent
-from contradiction.paths import RECIPES
+from contradiction.paths import RECIPES, SHIPPED
 from contradiction.training import record
 from contradiction.training.recipe import FULL_NAMES, Recipe, load_recipe, recipe_files, require_folders
 
@@ -216,3 +216,8 @@ def test_the_results_that_recipes_promise_match_the_measurements(name):
     }
     assert any(stated.values()), "an expectation states a figure"
     assert all(stated[split] <= figures.get(split, set()) for split in stated), stated
+
+
+def test_the_record_of_a_causal_detector_is_its_recipe():
+    recipe = load_recipe(str(SHIPPED.with_name("qwen-1.5b") / "run.json"))
+    assert recipe.model.backbone == "Qwen/Qwen2.5-Coder-1.5B-Instruct" and recipe.model.num_layers == 20

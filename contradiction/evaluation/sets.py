@@ -211,7 +211,7 @@ def _row(values: Mapping[str, Any]) -> Row:
         return Row(
             **common, premise=values.get("premise", ""), hypothesis=values["hypothesis"], source=values.get("source")
         )
-    if "chat" in values:
+    if "chat" in values and "reply" in values:
         return Row(**common, premise=values["chat"], hypothesis=values["reply"], source=values.get("source"))
     return Row(
         **common, messages=tuple(alternating(values.get(name) or "" for name in CONVERSATION[:-1])),

@@ -334,6 +334,7 @@ def _turns_of(row: Row) -> list[Row]:
     """The rows of two turns of a row of many: each earlier turn with the last one."""
     u1, b1, u2, b2 = (row[column] for column in CONVERSATION)
     earlier = [*([u1] if isinstance(u1, str) else u1), b1]
+    earlier = ["", *earlier] if len(earlier) % 2 else earlier
     return [row_of(*turn, u2, b2) for turn in zip(earlier[::2], earlier[1::2], strict=True)]
 
 
@@ -342,8 +343,8 @@ def _combined(part: Classifier, predictions: Sequence[Prediction]) -> Prediction
     combined = part.combine_windows([prediction.probabilities for prediction in predictions])
     truncation = next((prediction.truncation for prediction in predictions if prediction.truncation), None)
     history = [0.0 if each.truncation else part.history_probability(each.probabilities) for each in predictions]
-    total = sum(history)
-    return Prediction(combined, truncation, tuple(value / total if total else 0.0 for value in history))
+    highest = max(history)
+    return Prediction(combined, truncation, tuple(value / highest if highest else 0.0 for value in history))
 
 
 def _joint_columns(classifiers: Iterable[Classifier]) -> tuple[str, ...]:

@@ -185,13 +185,16 @@ class DecoderClassifier(Classifier):
             read = [end_of(role, text, limit) for (role, text), limit in zip(spoken, limits, strict=True)]
             messages = [tokens for tokens, _ in read]
             left_out = _left_out([len(tokens) for tokens in messages])
-            unread = None
-            if read[-1][1]:
-                unread = "only the last tokens of the reply were"
-            elif left_out:
-                unread = f"the first {left_out} messages were not"
-            elif any(cut for _, cut in read):
-                unread = "only the last tokens of a message were"
+            *earlier_cut, reply_cut = (cut for _, cut in read)
+            unread = ", ".join(
+                what
+                for what, holds in (
+                    (f"the first {left_out} messages were not", left_out),
+                    ("only the last tokens of a message were", any(earlier_cut[left_out:])),
+                    ("only the last tokens of the reply were", reply_cut),
+                )
+                if holds
+            )
             if messages[left_out] != beginning or len(trees[-1]) > MAX_TOKENS:
                 trees.append(Tree())
                 beginning = messages[left_out]
@@ -200,20 +203,22 @@ class DecoderClassifier(Classifier):
                 node = trees[-1].add(tokens, node)
                 ends.append(node)
             earlier = tuple(end for end, (role, _) in zip(ends, spoken[:-1], strict=False) if role == ASSISTANT)
-            placed.append(Placed(len(trees) - 1, node, earlier, unread))
+            placed.append(Placed(len(trees) - 1, node, earlier, unread or None))
         return trees, placed
 
 
 def _left_out(sizes: Sequence[int]) -> int:
     """How many of the first messages are left out, by their tokens, so that ``MAX_TOKENS`` remain at most.
 
-    The tokens are left out in steps of half of that. So many replies in a row have the same beginning, and each of them
-    pays for the new messages alone.
+    The tokens are left out in steps of half of that, unless less than a quarter remains before the reply. So many
+    replies in a row have the same beginning, and each of them pays for the new messages alone.
     """
     ends = np.cumsum(sizes)
-    step = MAX_TOKENS // 2
-    excess = max(0, int(ends[-1]) - MAX_TOKENS)
-    return int(np.searchsorted(ends, math.ceil(excess / step) * step)) + 1 if excess else 0
+    step, excess = MAX_TOKENS // 2, int(ends[-1]) - MAX_TOKENS
+    if excess <= 0:
+        return 0
+    fewest, stepped = (int(np.searchsorted(ends, least)) + 1 for least in (excess, math.ceil(excess / step) * step))
+    return stepped if ends[-2] - ends[stepped - 1] >= step // 2 else fewest
 
 
 def load_reader(base: str) -> "ChatReader":

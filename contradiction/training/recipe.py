@@ -297,6 +297,6 @@ def _of_record(file: Path) -> dict[str, Any]:
     if {"ensemble", "soup"} & request.keys():
         raise InputError(f"{file}: of several runs; train each of them, then combine them again")
     values: dict[str, Any] = request["recipe"]
-    if isinstance(model := values.get("model"), dict):
+    if isinstance(model := values.get("model"), dict) and model.get("method") != "decoder":  # it names its base
         values = {**values, "model": {**model, "base_model": run.get("base_model")}}
     return values
