@@ -31,6 +31,7 @@ MEGABYTES = 5  # of a file, also when it is unpacked
 SECONDS = 120  # for one chat
 COST_FACTOR = 10  # a chat of a file may cost so many times a request: all replies are judged, and the visitor can wait
 FILES_AT_ONCE = 2  # and of each visitor one
+VISITORS = 64  # who have a file that is judged, or is being stopped
 CHATS_AT_ONCE = 16  # judged at a time; after them, the page checks whether the visitor has gone
 # A double click would start two runs in Gradio, and "Stop" ends only one.
 NO_DOUBLE_CLICK = """() => document.addEventListener(
@@ -41,7 +42,7 @@ Row = list[str]
 
 def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.Blocks) -> None:
     """Draws the tab."""
-    runs = Places(FILES_AT_ONCE, 1)
+    runs = Places(VISITORS, 1)  # how many run at once, Gradio decides
     rule = (first := next(iter(services.values())).detector).classifier.rule
     # In percent, as the page shows them; a value that the visitor leaves alone is that of the chosen detector.
     own = {"threshold": round(100 * first.settings.threshold_for(rule), 1), "rate": round(100 * (rule.prior or 0.0), 1)}

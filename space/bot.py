@@ -7,8 +7,10 @@ messages alone, and reads replies alone.
 import asyncio
 import logging
 import os
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
@@ -16,7 +18,7 @@ from starlette.exceptions import HTTPException
 from contradiction.conversation import USER
 from contradiction.errors import InputError
 from contradiction.io.endpoint import Endpoint, NoAnswerError, RefusedError
-from contradiction.serving.service import Places, caller_of
+from contradiction.serving.service import WATCH, Places, caller_of
 
 PATH = "/v1/reply"
 SECONDS = 30.0  # until a reply is too late
@@ -66,6 +68,8 @@ class Bot:
     def __post_init__(self) -> None:
         key, options = os.environ.get(KEY, ""), {"max_tokens": TOKENS}
         self._endpoint = Endpoint(self.model, url=self.url, key=key, timeout=self.seconds, options=options)
+        # Of its own, because requests whose visitors have gone keep their threads until they end.
+        self._threads = CapacityLimiter(MAX_WAITING)
 
     async def reply(self, messages: list[dict[str, str]]) -> str:
         """The reply to a chat, which ends with a message of the user.
@@ -74,7 +78,9 @@ class Bot:
             HTTPException: there is no reply. The log says why; a visitor reads nothing about the endpoint.
         """
         try:
-            answer = await asyncio.to_thread(self._endpoint.ask, messages)
+            answer = await to_thread.run_sync(
+                self._endpoint.ask, messages, abandon_on_cancel=True, limiter=self._threads
+            )
             why = answer.instead
         except (NoAnswerError, RefusedError) as error:
             answer, why = None, str(error)
@@ -114,6 +120,18 @@ def router(bot: Bot) -> APIRouter:
         if len(messages) > MESSAGES or sum(len(message["content"]) for message in messages) > CHARACTERS:
             raise InputError(f"the bot is asked about at most {MESSAGES} messages and {CHARACTERS:,} characters")
         with bot.places.taken(caller_of(request)):
-            return {"reply": await bot.reply(messages)}
+            return {"reply": await _unless(request.is_disconnected, bot.reply(messages))}
 
     return routes
+
+
+async def _unless(gone: Callable[[], Awaitable[bool]], reply: Awaitable[str]) -> str:
+    """Waits for a reply, but not after the visitor has gone."""
+    work = asyncio.ensure_future(reply)
+    try:
+        while not (await asyncio.wait([work], timeout=WATCH))[0]:
+            if await gone():
+                raise HTTPException(502, "the visitor has gone")
+        return work.result()
+    finally:
+        work.cancel()

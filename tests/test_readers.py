@@ -181,9 +181,10 @@ def test_the_first_sheet_of_an_excel_file_is_read(tmp_path):
     [entry] = chats
     assert (entry.messages, entry.id, entry.number) == (CHAT, "7", 1)
     assert "sorted" in " ".join(chats.notes) and "more" in " ".join(chats.notes)
-    (tmp_path / "b.xlsx").write_bytes(b"PK")
-    with pytest.raises(InputError, match=r"b\.xlsx: no Excel file"):
-        list(readers.open_file(tmp_path / "b.xlsx"))
+    for damaged in (b"PK", bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600)):  # the second is the older format
+        (tmp_path / "b.xlsx").write_bytes(damaged)
+        with pytest.raises(InputError, match=r"b\.xlsx: no Excel file"):
+            list(readers.open_file(tmp_path / "b.xlsx"))
 
 
 def test_classes_of_a_parquet_file_have_their_names(tmp_path):

@@ -152,6 +152,11 @@ def test_a_label_can_be_changed_and_wrong_labels_evidence_people_and_files_are_r
         other.write_text(f"{line}\n", encoding="utf-8")
         with pytest.raises(InputError, match=r"other\.jsonl:1: not a line of labels"):
             LabelStore(other)
+    other.write_text('[{"messages": []}]', encoding="utf-8")  # a file without line breaks is not a line cut short
+    with pytest.raises(InputError, match=r"other\.jsonl: not a line of labels"):
+        LabelStore(other)
+    same = [(name, store.item(1).messages) for name in ("first", "second")]
+    assert LabelStore(tmp_path / "same.jsonl").add(same) == 1
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from contradiction.chats.detection import Detection
 from contradiction.chats.writers import rejected_path
 from contradiction.decision import Rule
 from contradiction.methods.loading import save_rule
+from contradiction.paths import SHIPPED
 
 
 @pytest.fixture
@@ -174,3 +175,8 @@ def test_a_judge_computes_in_no_precision_that_another_machine_could_lack(tmp_pa
     (tmp_path / "judge.json").write_text('{"model": "m"}', encoding="utf-8")
     one, other = (Detection(str(tmp_path), precision=precision).request("digest") for precision in ("fp32", "bf16"))
     assert one == other
+
+
+def test_a_model_is_the_same_by_its_name_and_by_its_folder():
+    named, folder = (Detection(model).request("digest") for model in (SHIPPED.name, str(SHIPPED)))
+    assert named == folder

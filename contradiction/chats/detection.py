@@ -35,7 +35,7 @@ from contradiction.inference import chosen_precision
 from contradiction.inference.base import AUTO, threads
 from contradiction.io.files import RECORD, sha256_of
 from contradiction.io.hub import fetch_file
-from contradiction.methods.loading import METHODS
+from contradiction.methods.loading import METHODS, find_model
 from contradiction.settings import Settings
 
 TRIES = 3  # attempts for a chunk whose worker process is killed each time
@@ -142,8 +142,9 @@ class Detection:
 
 def _model_files(model: str) -> list[Path]:
     # All files of a model that is loaded are in one folder, which may be in the cache.
-    marker = next(filter(None, (fetch_file(model, method.MARKER) for method in METHODS)), None)
-    folder = marker.parent if marker else Path(model)
+    found = find_model(model)
+    marker = next(filter(None, (fetch_file(found, method.MARKER) for method in METHODS)), None)
+    folder = marker.parent if marker else Path(found)
     return sorted(file for file in folder.rglob("*") if file.suffix in MODEL_FILES and file.name != RECORD)
 
 

@@ -25,6 +25,7 @@ _KEYS = {
     "person": ("name",),
     "label": ("chat", "person", "label", "evidence", "time"),
 }
+BEGINNING = b'{"kind": "'  # of every line
 
 
 class StoreError(InputError):
@@ -75,6 +76,11 @@ class LabelStore:
         if self.path.exists():
             for line, _ in self._file.read():
                 self._take(line)
+            # What a killed process left of the first line is removed later; a file of something else must not be.
+            with self.path.open("rb") as file:
+                head = file.read(len(BEGINNING))
+            if head != BEGINNING[: len(head)]:
+                raise InputError(f"{self.path}: {wrong}; name another file")
 
     def _take(self, line: Mapping[str, Any]) -> None:
         """Adds what a line says to what is known."""
@@ -107,7 +113,9 @@ class LabelStore:
             known = {_content(item) for item in self._items}
             groups = []
             for group in ([(name, messages, None) for name, messages in chats], spot_checks):
-                new = {_content(item): item for item in (_new(*chat) for chat in group)}
+                new: dict[tuple[Any, ...], Any] = {}
+                for item in (_new(*chat) for chat in group):
+                    new.setdefault(_content(item), item)
                 groups.append([item for content, item in new.items() if content not in known])
             plain, checks = groups
             gap = max(len(plain), 1) / max(len(checks), 1)

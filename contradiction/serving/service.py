@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
@@ -35,7 +35,8 @@ class Places:
     """Places for the requests that are worked on or wait: ``most`` in all, and ``per_caller`` for each caller."""
 
     def __init__(self, most: int, per_caller: int) -> None:
-        self._most, self._per_caller, self._lock = most, per_caller, Lock()
+        self._most, self._per_caller = most, per_caller
+        self._lock = RLock()  # a finalizer may give a place back while this thread holds the lock
         self._callers: Counter[str] = Counter()
 
     def __len__(self) -> int:
