@@ -192,6 +192,7 @@ def router(services: Mapping[str, Service], metrics: Metrics, token: str | None 
 
 
 def _route(services: Mapping[str, Service], name: str, endpoint: Endpoint) -> Any:
+    # FastAPI reads the type of the body from the annotation, which is known at run time alone.
     async def route(request: Request, body: endpoint.body) -> Any:  # type: ignore[name-defined]
         return await answer(services, name, body, caller_of(request), request.is_disconnected)
 

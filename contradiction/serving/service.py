@@ -257,6 +257,7 @@ VERDICT = model_of(Verdict)
 class Verdicts(BaseModel):
     """A verdict on each reply of a chat."""
 
+    # A model that pydantic makes at run time.
     verdicts: list[VERDICT] = Field(description="The verdicts, each as from `/v1/judge`.")  # type: ignore[valid-type]
 
 
