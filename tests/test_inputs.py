@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from contradiction.conversation import read_turns
-from contradiction.inputs.tokenization import MARGIN, encode, has_known_token, text_end
+from contradiction.inputs.tokenization import encode, has_known_token
 from contradiction.inputs.views import INTRODUCTION, VIEWS, is_opening, model_input, normalize, windows
 from contradiction.paths import SHIPPED
 from contradiction.training.initialize import character_tokenizer
@@ -168,9 +168,6 @@ def test_a_very_long_text_yields_the_same_tokens_as_full_tokenization(detector, 
     words = ("我没养过猫", "猫", "养过", " cat", "😀", " ", "\u0301", "没", "xyz" * 50, "我", "\n", "，", "[ SEP]")
     long = "".join(draw.choices(words, k=6000))
     one = {"text": "我养猫", "text_pair": "我没养过猫", side: long}
-    assert len(text_end(long, LIMIT, lambda text: len(tokenizer.tokenize(text)))) < len(long) / 2, (
-        "otherwise nothing is cut"
-    )
     [encoding], [unread] = encode(tokenizer, [one], LIMIT)
     how = "only_first" if side == "text" else "longest_first"
     whole = tokenizer(one["text"], one["text_pair"], truncation=how, max_length=LIMIT, verbose=False)
@@ -180,14 +177,11 @@ def test_a_very_long_text_yields_the_same_tokens_as_full_tokenization(detector, 
 
 def test_text_without_tokens_does_not_force_full_tokenization(detector):
     tokenizer = detector.classifier.backend.tokenizer
-    looked = []
     nothing = "\u200b" * 1_000_000
-    end = text_end(f"我{nothing}", LIMIT, lambda text: looked.append(len(text)) or len(tokenizer.tokenize(text)))
-    assert sum(looked) + len(end) < 40_000
     [encoding], [unread] = encode(tokenizer, [{"text": f"我{nothing}", "text_pair": "我没养过猫"}], LIMIT)
     assert unread == "only the last tokens of the history were read: the model reads at most 64"
     assert len(encoding["input_ids"]) < LIMIT
     # A text that is long, but not that long, is tokenized completely, so nothing is reported as unread.
-    [encoding], [unread] = encode(tokenizer, [{"text": f"我{nothing[:9000]}", "text_pair": "我没养过猫"}], LIMIT)
+    [encoding], [unread] = encode(tokenizer, [{"text": f"我{nothing[:4000]}", "text_pair": "我没养过猫"}], LIMIT)
     assert unread is None and tokenizer.convert_tokens_to_ids("我") in encoding["input_ids"]
-    assert has_known_token(tokenizer, f"我{nothing[: MARGIN * 60]}") and not has_known_token(tokenizer, nothing)
+    assert has_known_token(tokenizer, f"我{nothing[:2000]}") and not has_known_token(tokenizer, nothing)

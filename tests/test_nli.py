@@ -11,7 +11,6 @@ from helpers.chats import write_jsonl
 
 from contradiction.data import corpora, nli
 from contradiction.data.corpora import data_repo, pairs
-from contradiction.data.corpora.corpus import Note, Row
 from contradiction.data.splits import languages_of
 from contradiction.errors import InputError
 from contradiction.labels import LABELS, merge, merge_id
@@ -66,11 +65,8 @@ def test_swapped_labels_of_a_known_file_are_corrected(tmp_path, monkeypatch):
     right = [(a, b, other[label]) for a, b, label in PAIRS]
     notes = Counter()
     assert nli.read(path, notes=notes) == right
-    rows = list(pairs.pair_reader()(path))
-    assert [(row.premise, row.hypothesis, row.label) for row in rows if isinstance(row, Row)] == right
     count = sum(label != "contradiction" for *_, label in PAIRS)
-    assert notes == Counter({pairs.LABELS_EXCHANGED: count})
-    assert sum(isinstance(row, Note) for row in rows) == count > 0
+    assert notes == Counter({pairs.LABELS_EXCHANGED: count}) and count > 0
 
 
 def hub_repo(folder, config, texts, names, pairs=PAIRS, unlabelled=0):
@@ -138,7 +134,7 @@ def test_only_the_chinese_rows_of_the_xnli_file_are_read(tmp_path):
     bulgarian = ("bg", "Той яде.", "Той спи.", "contradiction")
     rows = [bulgarian, *(("zh", *pair) for pair in PAIRS), ("zh", "甲", "乙", "-")]
     assert nli.read(xnli_release(tmp_path / "xnli.dev.tsv", rows)) == PAIRS
-    with pytest.raises(InputError, match=r"other\.tsv: no row is of language zh"):
+    with pytest.raises(InputError, match=r"other\.tsv: no row is a pair in Chinese"):
         nli.read(xnli_release(tmp_path / "other.tsv", [bulgarian]))
 
 
@@ -219,14 +215,10 @@ def test_unlabelled_pairs_are_excluded_too(copies, tmp_path, monkeypatch):
     write_jsonl(test, [pair])
     monkeypatch.setenv(corpora.VARIABLE, str(tmp_path / "corpora"))
     data_repo.build(corpora.find("cmnli"), test.parent, tmp_path / "repo")  # its labels are null
-    disputed = tmp_path / "disputed.json"
-    write_jsonl(disputed, [{**pair, "label": "-"}])
-    for number, exclude in enumerate(("cmnli", test, f"{tmp_path / 'repo'}:nli", disputed)):
+    for number, exclude in enumerate(("cmnli", test, f"{tmp_path / 'repo'}:nli")):
         train, dev = copies / "cnli" / "train.txt", copies / "xnli" / "dev.tsv"
         assert nli.build([train], [dev], tmp_path / str(number), exclude=[exclude]).excluded == 1
-    assert nli.read("cmnli", "test") == nli.read(f"{tmp_path / 'repo'}:nli", "test") == nli.read(disputed) == []
-    with pytest.raises(InputError, match="label None; allowed are"):
-        nli.read(test)
+    assert nli.read("cmnli", "test") == nli.read(f"{tmp_path / 'repo'}:nli", "test") == nli.read(test) == []
 
 
 def test_pairs_are_found_by_the_name_of_their_corpus(copies, tmp_path, monkeypatch):

@@ -14,17 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import is_chinese
 from contradiction.data import corpora
-from contradiction.data.corpora.corpus import PAIRS, Split, local_splits, read_file, read_split, without_notes
+from contradiction.data.corpora.corpus import PAIRS, Corpus, Split, local_splits, read_file, read_split, without_notes
 from contradiction.data.corpora.dialogues import DECODE
-from contradiction.data.corpora.pairs import (
-    CNLI,
-    LABELS_EXCHANGED,
-    LANGUAGE,
-    NO_CONSENSUS,
-    is_exchanged,
-    pair_of,
-    read_table,
-)
+from contradiction.data.corpora.pairs import CMNLI, CNLI, LANGUAGE, NO_CONSENSUS, pair_of
 from contradiction.data.splits import load_rows, write_repo
 from contradiction.errors import InputError
 from contradiction.io.files import check_new, read_text
@@ -59,8 +51,7 @@ def read(corpus: str | Path, split: str = "train", notes: Counter[str] | None = 
         notes: counts how damaged lines were handled.
 
     Returns:
-        Premise, hypothesis and label name of each row in Chinese, or of DECODE; rows without a label (``-``, or -1 or
-        null in a data repo) are left out.
+        Premise, hypothesis and label name of each row in Chinese, or of DECODE; rows without a label are left out.
 
     Raises:
         InputError: there is no such file or repo, or a row is not in one of these formats; the message names the place.
@@ -69,41 +60,30 @@ def read(corpus: str | Path, split: str = "train", notes: Counter[str] | None = 
     return [(premise, hypothesis, label) for premise, hypothesis, label in pairs if label is not None]
 
 
-def _read(corpus: str | Path, split: str, notes: Counter[str], *, needs_labels: bool = True) -> list[MaybeLabelled]:
-    """The pairs of a corpus, also those without a label; see :func:`read`."""
+def _read(corpus: str | Path, split: str, notes: Counter[str]) -> list[MaybeLabelled]:
+    """The pairs of a corpus, also those whose label is not published; see :func:`read`."""
     if (parts := _by_name(str(corpus), split)) is not None:
         for part in parts:
             notes.update(part.notes)
-        return [(row.premise, row.hypothesis, row.label) for part in parts for row in part.rows]
-    if not _is_file(corpus):
-        return _chinese(corpus, _repo_rows(str(corpus), split), needs_labels)
-    path = Path(corpus)
-    start = read_text(path)[:1000].lstrip("\r\n")
-    known = CNLI if path.suffix == ".txt" and "\t" in start and not start.startswith(("{", "[")) else None
-    if known or '"last"' in start or '"turns"' in start:
-        known = known or DECODE
+        rows = [row for part in parts for row in part.rows]
+    elif _is_file(corpus):
+        path = Path(corpus)
+        known = _format_of(path)
         [config] = [config for config in known.configs if config.shape == PAIRS]
-        rows = without_notes(read_file(path, config, known.title), notes)
-        return [(row.premise, row.hypothesis, row.label) for row in rows]
-    pairs = _chinese(corpus, read_table(path), needs_labels)
-    if is_exchanged(path):
-        notes[LABELS_EXCHANGED] += sum(label not in (CONTRADICTION, None) for *_, label in pairs)
-    return pairs
+        rows = [*without_notes(read_file(path, config, known.title), notes)]
+    else:
+        return [pair_of(row, where) for where, row in _repo_rows(str(corpus), split)]
+    if not rows:
+        raise InputError(f"{corpus}: no row is a pair in Chinese, or of DECODE")
+    return [(row.premise, row.hypothesis, row.label) for row in rows]
 
 
-def _chinese(
-    corpus: str | Path, rows: Iterable[tuple[str, Mapping[str, Any]]], needs_labels: bool
-) -> list[MaybeLabelled]:
-    """The pairs in Chinese; one file of XNLI holds fifteen languages."""
-    pairs, others = [], False
-    for where, row in rows:
-        if row.get("language", LANGUAGE) == LANGUAGE:
-            pairs.append(pair_of(row, where, needs_label=needs_labels))
-        else:
-            others = True
-    if others and not pairs:
-        raise InputError(f"{corpus}: no row is of language {LANGUAGE}")
-    return pairs
+def _format_of(path: Path) -> Corpus:
+    """A corpus with the format of a file of pairs."""
+    start = read_text(path)[:1000].lstrip("\r\n")
+    if path.suffix == ".txt" and "\t" in start and not start.startswith(("{", "[")):
+        return CNLI
+    return DECODE if '"last"' in start or '"turns"' in start else CMNLI
 
 
 def _by_name(corpus: str, split: str) -> list[Split] | None:
@@ -200,7 +180,7 @@ def build(
     notes: Counter[str] = Counter()
     held_out = _unseen((pair for corpus in validation for pair in read(corpus, "validation", notes)), set())
     raw = [pair for corpus in train for pair in read(corpus, "train", notes)]
-    unwanted = {plain(pair) for corpus in exclude for pair in _read(corpus, ALL, Counter(), needs_labels=False)}
+    unwanted = {plain(pair) for corpus in exclude for pair in _read(corpus, ALL, Counter())}
     allowed = [pair for pair in raw if plain(pair) not in unwanted] if unwanted else raw
     kept = _unseen(allowed, {pair[:2] for pair in held_out})
     if not kept or not held_out:

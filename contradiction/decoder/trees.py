@@ -13,13 +13,13 @@ import numpy as np
 
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.errors import InputError
+from contradiction.inputs.tokenization import CHARACTERS
 from contradiction.inputs.views import cleaner
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 OPEN = 32  # rows that are looked at for room
-CHARACTERS = 16  # of a token, at most: of a very long text only an end is read
 START, END = "<|im_start|>", "<|im_end|>"  # of a message in ChatML
 # Writes messages as a reader does, without the removal of markup. No text can forge a mark, and only what the two sides
 # say is read, like the detector reads it.

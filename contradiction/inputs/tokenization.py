@@ -1,16 +1,15 @@
 """Tokenizes model inputs: cut from the left to what the model reads, with a note of what was cut."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+CHARACTERS = 16  # of a token, at most: of a very long text only an end is read
 MARGIN = 128  # tokens that a cut within a word may change, at most: WordPiece splits words of up to 100 characters
 LAST_UTTERANCE = 4  # a longer last utterance of the history is cut first
-# Characters in a token: the usual number, and the next one to try. A fixed number bounds the time for any text.
-USUAL_CHARACTERS, MOST_CHARACTERS = 4, 64
 
 # A fast tokenizer keeps its truncation as a setting, so two threads that share it would cut each other's texts.
 _TOKENIZING = Lock()
@@ -29,11 +28,10 @@ def encode(
     Returns:
         For each input its token ids and masks; and for each input what was cut, in words, or None.
     """
-    separator = separator_of(tokenizer)
+    separator, most = separator_of(tokenizer), CHARACTERS * (2 * max_length + MARGIN)
 
     def end_of(text: str) -> str:
-        parts = text.rsplit(separator, 1)
-        return separator.join(text_end(part, max_length, lambda end: len(_token_ids(tokenizer, end))) for part in parts)
+        return separator.join(part[-most:] for part in text.rsplit(separator, 1))
 
     truncations: list[str | None] = [None] * len(inputs)
     with _TOKENIZING:
@@ -99,30 +97,7 @@ def has_known_token(tokenizer: "PreTrainedTokenizerBase", text: str) -> bool:
         return token != tokenizer.unk_token_id and tokenizer.convert_ids_to_tokens(token) != "▁"
 
     with _TOKENIZING:  # the end decides for nearly every text, and a text may be very long
-        return any(is_known(token) for end in text_ends(text, MARGIN) for token in _token_ids(tokenizer, end))
-
-
-def text_ends(text: str, tokens: int) -> Iterator[str]:
-    """The ends of a text that should hold so many tokens, the shorter end first; a short text is its own end."""
-    for size in (USUAL_CHARACTERS * tokens, MOST_CHARACTERS * tokens):
-        if size >= len(text):
-            yield text
-            return
-        yield text[-size:]
-
-
-def text_end(text: str, tokens: int, count: Callable[[str], int]) -> str:
-    """An end of a text that has the same last tokens as the text; the whole text if it is not long.
-
-    The end has twice as many tokens and a margin, because a cut changes the tokens behind it up to the next word or,
-    where a tokenizer does not split words first, for some pieces. The end of a text with hardly any tokens may hold
-    fewer tokens than the model could read. ``count`` is a function from a text to its number of tokens.
-    """
-    wanted = 2 * tokens + MARGIN
-    for end in text_ends(text, wanted):
-        if len(end) == len(text) or count(end) >= wanted:
-            break
-    return end
+        return any(map(is_known, _token_ids(tokenizer, text[-CHARACTERS * MARGIN :])))
 
 
 def max_length_of(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> int:

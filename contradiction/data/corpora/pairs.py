@@ -45,27 +45,8 @@ CATEGORY = ("category", "phenomenon")
 PROBES = {"chinese-hans-full": "hans", "diagnostics-new-with-categories": "diagnostics", "new_logic_test": "logic"}
 
 
-def read_table(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each row of a ``.tsv`` with a header, of JSON lines or of a JSON list, with its place.
-
-    The labels of a known file that has them exchanged are corrected.
-    """
-    exchanged = is_exchanged(path)
-    for where, row in read_tsv(path) if path.suffix == ".tsv" else read_objects(path):
-        if exchanged and row.get("label") in EXCHANGE:
-            row = {**row, "label": EXCHANGE[row["label"]]}
-        yield where, row
-
-
-def is_exchanged(path: Path) -> bool:
-    """Whether a file is a known one in which the labels entailment and neutral are exchanged."""
-    return sha256_of(path) in EXCHANGED.values()
-
-
-def pair_of(row: Mapping[str, Any], where: str, *, needs_label: bool = True) -> tuple[str, str, str | None]:
-    """Premise, hypothesis and label name of a row; the label is None where the annotators did not agree.
-
-    Unless it needs a label, a row without a label column has the label None, too.
+def pair_of(row: Mapping[str, Any], where: str) -> tuple[str, str, str | None]:
+    """Premise, hypothesis and label name of a row; None without a column of labels, and without consensus.
 
     Raises:
         InputError: the row is in none of the formats; the message begins with ``where``.
@@ -79,9 +60,8 @@ def pair_of(row: Mapping[str, Any], where: str, *, needs_label: bool = True) -> 
             value = "null" if row[name] is None else shown(row[name])
             raise InputError(f"{where}: {name} is {value}; it must be a text")
         check_text(row[name], f"{where}: {name}")
-    named = next((name for name in LABEL if name in row), None)
-    label = row[named] if named else None
-    if label == NO_CONSENSUS or (label is None and (named or not needs_label)):
+    label = next((row[name] for name in LABEL if name in row), None)
+    if label in (None, NO_CONSENSUS):
         return row[columns[0]], row[columns[1]], None
     if not isinstance(label, str) or label not in NAMES:
         raise InputError(f"{where}: label {label!r}; allowed are {', '.join(NAMES)} and {NO_CONSENSUS}")
@@ -89,7 +69,7 @@ def pair_of(row: Mapping[str, Any], where: str, *, needs_label: bool = True) -> 
 
 
 def pair_reader(source: str | None = None, extra: Sequence[str] = ()) -> Callable[[Path], Iterator[Row | Note]]:
-    """A reader of files whose rows :func:`pair_of` understands.
+    """A reader of files whose rows :func:`pair_of` understands: ``.tsv`` with a header, JSON lines, or a JSON list.
 
     Args:
         source: the column with the id of what a row was made from.
@@ -102,14 +82,16 @@ def pair_reader(source: str | None = None, extra: Sequence[str] = ()) -> Callabl
     """
 
     def read(path: Path) -> Iterator[Row | Note]:
-        exchanged = is_exchanged(path)
-        for number, (where, row) in enumerate(read_table(path), start=1):
+        exchanged = sha256_of(path) in EXCHANGED.values()
+        rows = read_tsv(path) if path.suffix == ".tsv" else read_objects(path)
+        for number, (where, row) in enumerate(rows, start=1):
             if exchanged and row.get("label") in EXCHANGE:
+                row = {**row, "label": EXCHANGE[row["label"]]}
                 yield Note(LABELS_EXCHANGED)
             if row.get("language", LANGUAGE) != LANGUAGE:
                 yield Note(OTHER_LANGUAGE)
                 continue
-            premise, hypothesis, label = pair_of(row, where, needs_label=False)
+            premise, hypothesis, label = pair_of(row, where)
             if label is None and any(name in row for name in LABEL):
                 yield Note(WITHOUT_CONSENSUS)
                 continue
