@@ -23,12 +23,12 @@ from contradiction.data.splits import (
 )
 from contradiction.errors import InputError
 from contradiction.evaluation.judging import FEATURES
-from contradiction.evaluation.results import BASELINE
+from contradiction.evaluation.results import BASELINE, evaluation
 from contradiction.evaluation.tables import score_table
 from contradiction.inputs.views import CONVERSATION, VIEWS
 from contradiction.labels import CONFIGS, has_two_texts
 from contradiction.methods.ngrams import LinearModel
-from paper.saved_results import add, evaluation
+from paper.saved_results import add
 
 CONVERSATIONS = tuple(config for config in CONFIGS if not has_two_texts(config))
 
@@ -42,7 +42,7 @@ def tfidf(data: Data, config: str, split: str = "test") -> Iterator[dict[str, An
         InputError: there is no such config of conversations, or no training row has a label.
 
     Yields:
-        One evaluation for each of ``FEATURES``, as :func:`paper.saved_results.evaluation` returns it.
+        One evaluation for each of ``FEATURES``, as :func:`contradiction.evaluation.results.evaluation` returns it.
     """
     if config not in CONVERSATIONS:
         raise InputError(

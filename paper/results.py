@@ -45,8 +45,7 @@ def results_page(folder: str | Path = RESULTS) -> str:
         folder=Path(folder).resolve().name,
         tables={title: table for title, table in tables.items() if table.rows},
         resamples=RESAMPLES,
-        others=len({result["name"] for result in saved.load(folder, with_rows=False)})
-        - len({result["name"] for result in evaluations}),
+        others=len({result["name"] for result in saved.load(folder)}) - len({result["name"] for result in evaluations}),
     )
 
 

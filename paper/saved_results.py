@@ -27,32 +27,6 @@ RESULTS_PAGE = "results"
 PAGES = (RESULTS_PAGE, "files")
 
 
-def evaluation(
-    *, name: str, config: str, split: str, data: str, ids: list[int], references: list[int], predictions: list[int],
-    data_name: str | None = None, argmax: list[int] | None = None, probabilities: list[list[float]] | None = None,
-    **more: Any,
-) -> dict[str, Any]:  # fmt: skip
-    """An evaluation: predictions with their scores and 95 % bootstrap intervals.
-
-    ``data`` is the fingerprint of the rows. ``predictions`` are class ids by the decision rule, ``argmax`` those of the
-    most probable labels. Where the two differ, the evaluation contains both with their scores. ``more`` are further
-    entries, for instance ``run``, the record of the training.
-
-    Returns:
-        The arguments, and ``metrics``: see :func:`contradiction.evaluation.figures.measure`.
-    """
-    result = {"name": name, "config": config, "split": split, "data": data, **more}
-    if data_name is not None:
-        result["data_name"] = data_name
-    if probabilities is not None:
-        result["probabilities"] = probabilities
-    result["metrics"] = measure(config, references, predictions)
-    if argmax is not None and argmax != predictions:
-        metrics = measure(config, references, argmax)
-        result["argmax"] = {"metrics": metrics, "predictions": argmax}
-    return {**result, "ids": ids, "references": references, "predictions": predictions}
-
-
 def published(folder: str | Path = RESULTS) -> list[dict[str, Any]]:
     """The evaluations of detectors and baselines on the page of results."""
     return [result for result in results.load(folder) if result.get("page", RESULTS_PAGE) == RESULTS_PAGE]
@@ -129,8 +103,6 @@ def _check_complete(result: Mapping[str, Any]) -> None:
     if config not in (*CONFIGS, *CHECKLISTS) or split not in SPLITS:
         raise InputError(f"{name}: there is no {split!r} split of a config {config!r}")
     results.check_values(name, result)
-    if not result["ids"]:
-        raise InputError(f"{name}: has no rows")
     if argmax := result.get("argmax"):
         if not isinstance(argmax, Mapping):
             raise InputError(f"{name}: argmax is {argmax!r}; it must be an object with metrics and predictions")
@@ -176,7 +148,7 @@ def _metrics_row(result: Mapping[str, Any]) -> Row:
     row = {key: str(result[key]) for key in TEXTS if result.get(key) is not None}
     row |= {key: json.dumps(result[key], ensure_ascii=False) for key in OBJECTS if result.get(key) is not None}
     row |= {"n": str(result["metrics"]["n"]), "seed": seeds_of(run), "leakage": result.get("leakage") or ""}
-    for prefix, metrics in results.metrics_of(result).items():
+    for prefix, metrics in _metrics_of(result).items():
         for figure in FIGURES:
             if figure.key in metrics:
                 row[prefix + figure.key] = repr(metrics[figure.key])
@@ -192,6 +164,15 @@ def _figure_columns() -> list[str]:
         for figure in FIGURES
         for end in ("", "_low", "_high")
     ]
+
+
+def _metrics_of(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Every set of metrics of an evaluation, by the prefix of its columns."""
+    sets: dict[str, dict[str, Any]] = {"": result["metrics"]}
+    if "argmax" in result:
+        sets["argmax_"] = result["argmax"]["metrics"]
+    merged = {f"{prefix}merged_": metrics["two_class"] for prefix, metrics in sets.items() if "two_class" in metrics}
+    return sets | merged
 
 
 def seeds_of(run: Mapping[str, Any]) -> str:

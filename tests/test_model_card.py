@@ -21,12 +21,11 @@ from contradiction.publishing import code_on_the_hub
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
 from contradiction.training.run import run_request
-from paper import saved_results
 from paper.grid import same_request
 
 E5 = "intfloat/multilingual-e5-small"
 CARD = (paths.SHIPPED / "README.md").read_text(encoding="utf-8")
-WHOLE = saved_results.evaluation(
+WHOLE = results.evaluation(
     name="any", config="4-class", split="test", data="rows", ids=[0, 1], references=[0, 1], predictions=[0, 1]
 )
 

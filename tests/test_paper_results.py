@@ -7,12 +7,13 @@ import re
 import pytest
 
 from contradiction import paths
+from contradiction.evaluation import results
 from contradiction.evaluation.figures import holm
 from contradiction.io.files import write_json
 from contradiction.labels import merge_id
 from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import compare
-from paper import paired_tests, saved_results
+from paper import paired_tests
 from paper import results as script
 from paper.comparisons import NGRAMS, comparisons
 from paper.results import results_page
@@ -46,7 +47,7 @@ def make(
         backbone="any", bot=bot,
     ).recorded()  # fmt: skip
     first = 0 if data == "these" else 1000
-    return saved_results.evaluation(
+    return results.evaluation(
         name=name, config=config, split=split, data=data, ids=list(range(first, first + len(REFERENCES))),
         references=REFERENCES if four else merged(REFERENCES), predictions=noisy(noise, name, 4 if four else 2),
         argmax=noisy(plain, f"{name} plain", 4) if plain else None, kind=kind,

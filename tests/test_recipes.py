@@ -21,7 +21,7 @@ GOOD = DATA + MODEL
 
 @cache
 def kept_evaluations():
-    return load(with_rows=False)
+    return load()
 
 
 def write(folder, text, name="trial.toml"):

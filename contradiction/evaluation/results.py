@@ -1,16 +1,16 @@
 """The saved results: the evaluations of detectors and baselines in a folder, in which a name identifies one run.
 
-- ``metrics.csv`` has a row for each evaluation: its description, and every score with its 95 % interval.
+- ``metrics.csv`` has a row for each evaluation: its description, and for readers its scores with 95 % intervals.
 - ``runs.jsonl`` has a line for each detector: its name and the record of its training.
 - ``predictions/<config>.<split>.parquet`` has a row for each run and data row: id, reference, prediction, argmax (the
   most probable label, without the decision rule), and the probability of each label, rounded to four digits.
 
 ``python -m paper.results FILE`` writes these files. JSON files of ``cdconv evaluate --json`` may lie beside them.
+Scores are always computed from the predictions.
 """
 
 import csv
 import json
-import math
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.errors import InputError
-from contradiction.evaluation.figures import FIGURES, RESAMPLES, TASKS, measure
+from contradiction.evaluation.figures import TASKS, measure
 from contradiction.io.files import read_json
 from contradiction.labels import LABELS, has_two_texts, task_of
 from contradiction.paths import RESULTS
@@ -40,8 +40,6 @@ METRICS, RUNS, PREDICTIONS = "metrics.csv", "runs.jsonl", "predictions"
 TEXTS = ("name", "page", "kind", "config", "split", "data", "data_name", "view")
 OBJECTS = ("columns", "truncated", "request", "rule")
 DESCRIPTION = (*TEXTS, *OBJECTS, "n", "seed", "leakage")
-# The description of a bootstrap interval.
-DRAWN = {"confidence_level": 0.95, "resamples": RESAMPLES, "seed": 0, "stratified": False}
 DIGITS = 4
 Row = dict[str, str]
 
@@ -54,17 +52,14 @@ def load(
     kind: str | None = None,
     names: Container[str] | None = None,
     data: str | None = None,
-    with_rows: bool = True,
 ) -> list[dict[str, Any]]:
     """The evaluations of a folder, without those on rows of the training data.
 
     Everything published is made from these. Scores on training rows only measure how well a detector memorises. A
     missing folder has no evaluations. A JSON file replaces the saved evaluation of the same name, config and split.
-    Without rows (ids, references, predictions and probabilities) loading is fast, and the metrics have no scores of
-    single labels.
 
     Raises:
-        InputError: a file is damaged, scores differ from those of the predictions, or a JSON file has other rows.
+        InputError: a file is damaged, or a JSON file has other rows.
     """
     filters = {"config": config, "split": split, "kind": kind, "data": data}
 
@@ -75,12 +70,8 @@ def load(
     folder = Path(folder)
     rows = [row for row in read_metrics(folder) if not row["leakage"] and wanted(row)]
     runs = read_runs(folder) if rows else {}
-    if with_rows:
-        tables = {place: read_predictions(folder, *place) for place in {(row["config"], row["split"]) for row in rows}}
-        stored = [_evaluation(folder, row, runs, tables[row["config"], row["split"]]) for row in rows]
-    else:
-        stored = [_summary(row, runs) for row in rows]
-    evaluations = {place_of(result): result for result in stored}
+    tables = {place: read_predictions(folder, *place) for place in {(row["config"], row["split"]) for row in rows}}
+    evaluations = {place_of(row): _evaluation(row, runs, tables[row["config"], row["split"]]) for row in rows}
     for path in sorted(folder.glob("*.json")):
         result = read_json(path)
         if result.get("kind") not in KINDS or result.get("leakage"):
@@ -91,6 +82,25 @@ def load(
                 raise InputError(f"{path}: {other_rows(result)}")
             evaluations[place_of(result)] = result
     return [*evaluations.values()]
+
+
+def evaluation(
+    *, config: str, references: list[int], predictions: list[int], argmax: list[int] | None = None, **more: Any
+) -> dict[str, Any]:
+    """An evaluation: predictions with their scores and 95 % bootstrap intervals.
+
+    ``predictions`` are class ids by the decision rule, ``argmax`` those of the most probable labels. Where the two
+    differ, the evaluation contains both with their scores. ``more`` are the other ``KEYS``, and further entries, for
+    instance ``run``, the record of the training.
+
+    Returns:
+        The arguments, and ``metrics``: see :func:`contradiction.evaluation.figures.measure`.
+    """
+    result = {"config": config, "references": references, "predictions": predictions, **more}
+    result["metrics"] = measure(config, references, predictions)
+    if argmax is not None and argmax != predictions:
+        result["argmax"] = {"metrics": measure(config, references, argmax), "predictions": argmax}
+    return result
 
 
 def other_rows(result: Mapping[str, Any]) -> str:
@@ -140,14 +150,7 @@ def check(path: str | Path, result: Mapping[str, Any]) -> None:
         raise InputError(
             f"{path}: not an evaluation, it has no {', '.join(missing)}; `cdconv evaluate MODEL --json FILE` writes one"
         )
-    for key in ("ids", "references", "predictions"):
-        _check_list(path, result, key)
-
-
-def _check_list(path: str | Path, result: Mapping[str, Any], key: str) -> None:
-    values, rows = result[key], result["ids"]
-    if not isinstance(values, list) or not isinstance(rows, list) or len(values) != len(rows):
-        raise InputError(f"{path}: {key} must be a list with one value for each id; the file was changed")
+    check_values(path, result)
 
 
 def read_evaluation(path: str | Path) -> dict[str, Any]:
@@ -165,24 +168,22 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
         )
     if "probabilities" not in evaluation:
         raise InputError(f"{path}: has no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
-    check_values(path, evaluation)
     return evaluation
 
 
 def check_values(place: str | Path, evaluation: Mapping[str, Any]) -> None:
-    """Raises InputError unless ids, labels and probabilities of an evaluation are numbers in their range."""
-    labels = len(LABELS[task_of(evaluation["config"])])
-    for key, end in {"ids": 2**31, "references": labels, "predictions": labels}.items():  # saved ids have 32 bits
-        _check_list(place, evaluation, key)
-        if wrong := [value for value in evaluation[key] if type(value) is not int or not 0 <= value < end]:
-            raise InputError(f"{place}: {key} has {wrong[0]!r}, which is not a whole number below {end}")
-    if evaluation.get("probabilities") is None:
-        return
-    _check_list(place, evaluation, "probabilities")
-    for row in evaluation["probabilities"]:
-        are_numbers = isinstance(row, list) and all(isinstance(value, int | float) for value in row)
-        if not are_numbers or len(row) != labels or not all(0 <= value <= 1 for value in row):  # NaN is not
-            raise InputError(f"{place}: probabilities has {row!r}; each row must have {labels} numbers from 0 to 1")
+    """Raises InputError unless an evaluation has as many ids, labels and probabilities, each in its range."""
+    ids, config = evaluation["ids"], str(evaluation["config"])
+    labels = LABELS.get(task_of(config), ())
+    try:
+        rows = measure(config, evaluation["references"], evaluation["predictions"], bootstrap=0)["n"]
+        probabilities = np.array(evaluation.get("probabilities", np.zeros((rows, len(labels)))), dtype=float)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{place}: {error}") from None
+    if not isinstance(ids, list) or len(ids) != rows or not all(type(value) is int for value in ids):
+        raise InputError(f"{place}: ids must be a list with a whole number for each of {rows} rows")
+    if probabilities.shape != (rows, len(labels)) or not ((probabilities >= 0) & (probabilities <= 1)).all():  # no NaN
+        raise InputError(f"{place}: probabilities must have {len(labels)} numbers from 0 to 1 for each of {rows} rows")
 
 
 def check_folder(folder: str | Path) -> None:
@@ -225,15 +226,6 @@ def read_runs(folder: Path) -> dict[str, dict[str, Any]]:
         raise InputError(f"{path}: not JSON lines with a name and a run ({error})") from None
 
 
-def metrics_of(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Every set of metrics of an evaluation, by the prefix of its columns."""
-    sets: dict[str, dict[str, Any]] = {"": result["metrics"]}
-    if "argmax" in result:
-        sets["argmax_"] = result["argmax"]["metrics"]
-    merged = {f"{prefix}merged_": metrics["two_class"] for prefix, metrics in sets.items() if "two_class" in metrics}
-    return sets | merged
-
-
 def predictions_file(config: str, split: str) -> str:
     """The path of a file of predictions in the folder."""
     return f"{PREDICTIONS}/{config}.{split}.parquet"
@@ -262,59 +254,20 @@ def of_run(table: "pa.Table", name: str) -> "pa.Table":
     return table.filter(pc.equal(table["run"], name))
 
 
-def _summary(row: Row, runs: Mapping[str, Any]) -> dict[str, Any]:
-    """An evaluation without predictions, from its row of ``metrics.csv``."""
-
-    def figures(prefix: str) -> dict[str, Any]:
-        values = {figure.key: float(row[prefix + figure.key]) for figure in FIGURES if row.get(prefix + figure.key)}
-        return values | {"n": int(row["n"]), "interval": _intervals(row, prefix)}
-
-    result = entries(row, runs)
-    for key, prefix in (("metrics", ""), ("argmax", "argmax_")):
-        if metrics := figures(prefix) if row.get(f"{prefix}{FIGURES[0].key}") else None:
-            if row.get(f"{prefix}merged_{FIGURES[0].key}"):
-                metrics["two_class"] = figures(f"{prefix}merged_")
-            result[key] = metrics if key == "metrics" else {"metrics": metrics}
-    return result
-
-
-def _evaluation(folder: Path, row: Row, runs: Mapping[str, Any], table: "pa.Table") -> dict[str, Any]:
-    """The evaluation of a row of ``metrics.csv``."""
+def _evaluation(row: Row, runs: Mapping[str, Any], table: "pa.Table") -> dict[str, Any]:
+    """The evaluation of a row of ``metrics.csv``, whose predictions are in a table."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    place = f"{folder / METRICS}: {row['name']!r} on {row['config']}, {row['split']} split"
     labels = LABELS[task_of(row["config"])]
     rows = of_run(table, row["name"])
     if not rows.num_rows:
         file = predictions_file(row["config"], row["split"])
-        raise InputError(f"{place}: has no predictions in {file}; add it again")
-    names = pa.array(labels)
-    references, predictions, argmax = (
-        pc.index_in(rows[column], value_set=names).to_pylist() for column in ("reference", "prediction", "argmax")
-    )
-    result = entries(row, runs)
-    probabilities = None
+        raise InputError(f"{METRICS}: {row['name']!r} has no predictions in {file}; add it again")
+    result = entries(row, runs) | {"ids": rows["id"].to_pylist()}
+    for key, column in (("references", "reference"), ("predictions", "prediction"), ("argmax", "argmax")):
+        result[key] = pc.index_in(rows[column], value_set=pa.array(labels)).to_pylist()
     if not rows[labels[0]].null_count:
         columns = [rows[label].to_numpy().astype(float) for label in labels]
-        probabilities = np.round(np.column_stack(columns), DIGITS).tolist()
-        result["probabilities"] = probabilities
-    result["metrics"] = measure(row["config"], references, predictions, bootstrap=0)
-    if argmax != predictions:
-        metrics = measure(row["config"], references, argmax, bootstrap=0)
-        result["argmax"] = {"metrics": metrics, "predictions": argmax}
-    result |= {"ids": rows["id"].to_pylist(), "references": references, "predictions": predictions}
-    for prefix, figures in metrics_of(result).items():
-        figures["interval"] = _intervals(row, prefix)
-        for column, value in ((prefix + figure.key, figures[figure.key]) for figure in FIGURES):
-            if not math.isclose(value, float(row.get(column) or "nan")):
-                raise InputError(
-                    f"{place}: {column} is {row.get(column, '')}, but {value} by the predictions; add it again"
-                )
-    return result
-
-
-def _intervals(row: Row, prefix: str) -> dict[str, Any]:
-    columns = {figure.key: [f"{prefix}{figure.key}_{end}" for end in ("low", "high")] for figure in FIGURES}
-    bounds = {key: [float(row[name]) for name in names] for key, names in columns.items() if row.get(names[0])}
-    return bounds | DRAWN
+        result["probabilities"] = np.round(np.column_stack(columns), DIGITS).tolist()
+    return evaluation(**result)

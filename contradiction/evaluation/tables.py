@@ -161,7 +161,7 @@ def usage_table(usage: Mapping[str, Any], rows: int) -> Table:
 
 def baseline_table(folder: str | Path = RESULTS) -> Table | None:
     """The test macro-F1 of the saved baselines on every config; None without any."""
-    evaluations = results.load(folder, kind=results.BASELINE, split="test", with_rows=False)
+    evaluations = results.load(folder, kind=results.BASELINE, split="test")
     if not evaluations:
         return None
     configs = sorted({result["config"] for result in evaluations}, key=lambda name: (name.endswith(GROUPED), name))
