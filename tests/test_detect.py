@@ -294,12 +294,12 @@ def test_a_terminal_without_chinese_still_shows_the_table(detect_model):
 
 
 def test_progress_is_shown_within_one_long_chat(detect, long_chat, tmp_path, monkeypatch):
-    from contradiction.commands import detect as command
+    from contradiction.commands import common
 
-    monkeypatch.setattr(command, "SECONDS_BETWEEN_LINES", 0)
+    monkeypatch.setattr(common, "SECONDS_BETWEEN_LINES", 0)
     (tmp_path / "a.jsonl").write_text(line(long_chat), encoding="utf-8")
     err = detect(tmp_path / "a.jsonl", "--scan", "--batch-size", "8", "--out", tmp_path / "out.jsonl")[2]
-    shares = [int(message.split()[-2].rstrip("%")) for message in err if message.endswith("% read")]
+    shares = [int(message.split()[-2].rstrip("%")) for message in err if message.endswith("% done")]
     assert shares == sorted(shares) and len(set(shares)) > 2
     assert shares[0] < 50
 

@@ -1,6 +1,7 @@
 """Options, tables and progress bars that several commands share."""
 
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 SHIPPED = str(paths.SHIPPED)
 SHOWN_RESULTS = "models/results"  # the default in help texts, relative to the checkout
-SECONDS_BETWEEN_LINES = 30  # of progress in a file
+SECONDS_BETWEEN_LINES = 30  # of progress, where stderr is no terminal
 
 TrainedModelArgument = Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")]
 ModelOption = Annotated[
@@ -159,18 +160,27 @@ def show(*tables: "Table") -> None:
 
 
 class Bar:
-    """A progress bar with the callbacks that the library calls."""
+    """What ``counting`` yields: the progress of a command, with the callbacks that the library calls."""
 
-    def __init__(self, progress: "Progress", total: int | None, shown: bool) -> None:
-        self._progress, self._task = progress, progress.add_task("", total=total, visible=shown)
+    def __init__(self, progress: "Progress", title: str, total: float | None, lines: bool) -> None:
+        self._progress, self._task = progress, progress.add_task("", total=total)
+        self._title, self._lines, self._printed = title, lines, time.monotonic()
 
-    def start(self, total: int) -> None:
+    def start(self, total: float) -> None:
         """Sets how much there is to do."""
         self._progress.update(self._task, total=total)
 
-    def advance(self, done: int) -> None:
+    def advance(self, done: float) -> None:
         """Adds to what is done."""
-        self._progress.advance(self._task, done)
+        self.move(self._progress.tasks[0].completed + done)
+
+    def move(self, done: float, total: float | None = None) -> None:
+        """Sets what is done, and perhaps how much there is to do."""
+        self._progress.update(self._task, completed=done, total=total)
+        total = self._progress.tasks[0].total
+        if self._lines and total and time.monotonic() - self._printed > SECONDS_BETWEEN_LINES:
+            self._printed = time.monotonic()
+            say(f"{self._title}: {min(done / total, 1):.0%} done")
 
     def confirm(self, question: str) -> bool:
         """Asks a question whose answer is yes or no."""
@@ -184,10 +194,22 @@ class Bar:
 
 
 @contextmanager
-def counting(title: str, total: int | None = None, *, shown: bool = True) -> Iterator[Bar]:
-    """Shows a progress bar while the block runs."""
-    with progress(title) as bar:
-        yield Bar(bar, total, shown)
+def counting(title: str, total: float | None = None, *, in_bytes: bool = False, shown: bool = True) -> Iterator[Bar]:
+    """Shows progress on stderr while the block runs: a bar on a terminal, and elsewhere a line from time to time."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn(title, markup=False),
+        BarColumn(),
+        DownloadColumn() if in_bytes else MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not (shown and console.is_terminal),  # a file would get an empty line
+    ) as progress:
+        yield Bar(progress, title, total, lines=shown and not console.is_terminal)
 
 
 @contextmanager
@@ -217,20 +239,3 @@ def asking(bar: Bar, yes: bool) -> Iterator[None]:
         yield
     finally:
         BEFORE_REQUESTS.reset(token)
-
-
-def progress(title: str, *, in_bytes: bool = False) -> "Progress":
-    """A progress bar on stderr with the time left; it disappears at the end."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn(title, markup=False),
-        BarColumn(),
-        DownloadColumn() if in_bytes else MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,  # a file would get an empty line
-    )

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from contradiction.commands.common import (
-    SECONDS_BETWEEN_LINES,
     SHIPPED,
     BackendOption,
     BotNameOption,
@@ -29,9 +27,9 @@ from contradiction.commands.common import (
     ThresholdOption,
     UserNameOption,
     WindowingOption,
+    counting,
     given_settings,
     limit_threads,
-    progress,
     say,
     say_precision,
     speakers_of,
@@ -218,14 +216,8 @@ def _judge_folder(
     """``--engine ray``: judges a folder of Parquet files into another folder."""
     from contradiction.chats import ray_engine
 
-    bar = progress(folder.name)
-    bar.disable |= quiet
-    with bar:
-        task = bar.add_task("", total=None)
-        return ray_engine.judge_folder(
-            detection, folder, out, resume=resume, address=address,
-            on_parts=lambda done, total: bar.update(task, completed=done, total=total),
-        )  # fmt: skip
+    with counting(folder.name, shown=not quiet) as bar:
+        return ray_engine.judge_folder(detection, folder, out, resume=resume, address=address, on_parts=bar.move)
 
 
 def _open(
@@ -260,35 +252,24 @@ def _open(
 def _progress_bar(
     chats: "Chats", scan: bool, shown: bool
 ) -> Iterator[Callable[[list["Entry"]], "OnBatch | None"] | None]:
-    """Shows progress if the length of the input is known; yields the ``on_chunk`` of ``Detection.run``.
-
-    A terminal shows a bar. A file gets a line from time to time.
-    """
+    """Shows progress if the length of the input is known; yields the ``on_chunk`` of ``Detection.run``."""
     if not shown or not chats.total:
         yield None
         return
     from contradiction.chats.chunks import count_windows
 
-    name, total, printed, read = Path(chats.where).name, chats.total, time.monotonic(), None
-    with progress(name, in_bytes=chats.in_bytes) as bar:
-        task = bar.add_task("", total=total)
-
-        def advance(units: float) -> None:
-            nonlocal printed
-            bar.advance(task, units)
-            if bar.disable and time.monotonic() - printed > SECONDS_BETWEEN_LINES:
-                printed = time.monotonic()
-                say(f"{name}: {min(bar.tasks[0].completed / total, 1):.0%} read")
+    read: int | None = None
+    with counting(Path(chats.where).name, chats.total, in_bytes=chats.in_bytes) as bar:
 
         def on_chunk(entries: list["Entry"]) -> "OnBatch":
             nonlocal read
             if read is None:  # a continued run begins inside the file
                 read = entries[0].end if len(entries) > 1 else 0
             start, end = read, entries[-1].end
-            bar.update(task, completed=start)
+            bar.move(start)
             read = end
             per_window = (end - start) / sum(count_windows(entry, scan) for entry in entries)
-            return lambda windows: advance(windows * per_window)
+            return lambda windows: bar.advance(windows * per_window)
 
         yield on_chunk
 

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from contradiction.commands.common import (
-    SECONDS_BETWEEN_LINES,
     SHIPPED,
     ModelOption,
     ThresholdOption,
     counting,
     given_settings,
-    progress,
     say,
     show,
 )
@@ -220,18 +218,13 @@ def _cost(probes: list["Probe"], at_once: int, per_minute: float | None) -> str:
 def _converse(probes: list["Probe"], bot: "Caller", out: Path, **options: Any) -> dict[str, str]:
     from contradiction.probing.run import run
 
-    begun = printed = time.monotonic()
-    with progress("conversations") as bar:
-        task = bar.add_task("", total=len(probes))
+    begun = time.monotonic()
+    with counting("conversations", len(probes)) as bar:
 
         def on_done(done: int, problem: str | None) -> None:
-            nonlocal printed
-            bar.update(task, completed=done)
+            bar.move(done)
             if problem:
                 say(problem)
-            if bar.disable and time.monotonic() - printed > SECONDS_BETWEEN_LINES:
-                printed = time.monotonic()
-                say(f"{done:,} of {len(probes):,} conversations")
 
         failed = run(probes, bot, out, on_done=on_done, **options)
     seconds = time.monotonic() - begun
