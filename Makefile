@@ -25,9 +25,15 @@ lock: .venv-audit/.ready
 		--python-version 3.11 --no-emit-package torch --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
 # The main job: data set, detector, evaluation, page. OPEN=0 stops before the page. TRAIN=1 trains a small encoder from scratch
-# instead of using the shipped detector. BACKBONE=ENCODER fine-tunes this encoder instead.
+# instead of using the shipped detector, which only shows the steps. BACKBONE=ENCODER fine-tunes this encoder instead.
+DEMO = $(if $(TRAIN)$(BACKBONE),runs/demo-$$data,models/$(SHIPPED))
 demo: setup
-	$(BIN)/cdconv demo $(if $(BACKBONE),--backbone $(BACKBONE)) $(if $(TRAIN),--train) $(if $(filter 0,$(OPEN)),--no-open)
+	data=cdconv; $(BIN)/cdconv data build || { test -z "$$CDCONV_FILE" && data=cdconv-sample && \
+		$(BIN)/cdconv data build --source sample --out $$data; } && \
+	$(if $(BACKBONE),$(BIN)/cdconv train flatten-4-class --backbone $(BACKBONE) --data $$data --out $(DEMO) --resume &&) \
+	$(if $(BACKBONE),,$(if $(TRAIN),$(BIN)/cdconv train tiny --data $$data --out $(DEMO) --resume &&)) \
+	$(BIN)/cdconv evaluate $(DEMO) --data $$data --split test \
+	$(if $(filter 0,$(OPEN)),,&& $(BIN)/cdconv space --model $(DEMO))
 
 # A file of tests runs in one process, which makes its fixtures once. Files that share a slow fixture run together
 # (tests/conftest.py). Files start in the order of their names. The default order, by number of tests, would start slow files

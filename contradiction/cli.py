@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from contradiction import __version__
-from contradiction.commands import data, detect, evaluate, probe, publish, serve, train
+from contradiction.commands import data, detect, models, probe, serve, train
 from contradiction.errors import CLOSED_PIPE, INTERRUPTED, InputError
 
 app = typer.Typer(
@@ -21,10 +21,10 @@ app = typer.Typer(
 )
 # The help shows these panels. Typer lists the commands of a panel before those that have subcommands.
 PANELS: dict[str, list[Callable[..., object] | tuple[str, typer.Typer]]] = {
-    "Use": [detect.detect, serve.serve, serve.space, serve.review, ("probe", probe.app), serve.demo],
+    "Use": [detect.detect, serve.serve, serve.space, serve.review, ("probe", probe.app)],
     "Train": [train.train, train.adapt, train.calibrate, train.ensemble],
-    "Evaluate": [evaluate.evaluate, train.cascade],
-    "Publish": [publish.export, publish.card, ("push", publish.app)],
+    "Evaluate": [models.evaluate, models.cascade],
+    "Publish": [models.export, models.card, ("push", models.app)],
     "Data": [("data", data.app), ("corpora", data.corpora_app)],
 }
 for panel, commands in PANELS.items():

@@ -181,15 +181,15 @@ def test_a_new_corpus_needs_one_file_only(run, tmp_path, monkeypatch):
     assert load_dataset(str(tmp_path / "out"), split="test")["label"][:] == [1, 0]
 
 
-def test_the_commands_list_show_and_build(run, copies, tmp_path):
-    code, out, _ = run("corpora", "--folder", copies)
+def test_the_commands_list_show_and_build(run, copies, tmp_path, monkeypatch):
+    monkeypatch.setenv("CDCONV_CORPORA", str(copies))
+    code, out, _ = run("corpora")
     assert code == 0 and re.search(r"decode +en +not stated .*validation, test, human_bot, a2t, rct", out)
-    assert re.search(r"mutual .*  validation\*, test\*", out)  # of two configs each
-    code, out, _ = run("corpora", "show", "decode", "--folder", copies)
+    code, out, _ = run("corpora", "show", "decode")
     assert code == 0 and "decode_v0.1.zip" in out and "dialogues.dev.jsonl" in out
-    code, out, err = run("corpora", "--folder", copies, "build", "cnli", "--out", tmp_path / "cnli")
+    code, out, err = run("corpora", "build", "cnli", "--out", tmp_path / "cnli")
     assert code == 0 and "2 lines that held several records" in err and "train" in out
-    code, _, err = run("corpora", "build", "cnli", "--folder", copies, "--out", tmp_path / "cnli")
+    code, _, err = run("corpora", "build", "cnli", "--out", tmp_path / "cnli")
     assert (code, "exists already" in err) == (2, True)
 
 

@@ -59,7 +59,7 @@ def test_stats_of_a_built_folder_are_those_of_its_raw_file(run, sample_repo):
 
 
 def test_stats_of_another_data_set_are_the_sizes_alone(run, copies, tmp_path):
-    run("corpora", "build", "ocnli", "--folder", copies, "--out", tmp_path / "ocnli")
+    run("corpora", "build", "ocnli", "--source", copies / "ocnli", "--out", tmp_path / "ocnli")
     code, out, _ = run("data", "stats", tmp_path / "ocnli")
     assert code == 0 and "by category" not in out
     assert "nli validation 1 entailment 0, neutral 1, contradiction 0" in table_rows(out)

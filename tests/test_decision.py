@@ -21,7 +21,7 @@ from contradiction.io.hub import CONFIG
 from contradiction.labels import CATEGORIES, NON_CONTRADICTION, STAGES
 from contradiction.methods.calibration import curve_of, fit, fit_calibration, fit_kinds, fit_threshold, with_curve
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.loading import calibrate, load_rule, save_rule
+from contradiction.methods.loading import fit_rule, load_rule, save_rule
 from contradiction.training.initialize import initialize_model
 from contradiction.training.recipe import Recipe
 
@@ -186,9 +186,9 @@ def test_a_stage_is_not_calibrated_on_rows_without_its_category(random_model, sa
     with_new_head(folder, STAGES["history"]).save_pretrained(folder)
     save_rule(folder, Rule(0.7))
     with pytest.raises(InputError, match="predicts other, history; the data has"):
-        calibrate(folder, load_split(sample_repo, "2-class", "validation"))
+        fit_rule(folder, load_split(sample_repo, "2-class", "validation"))
     assert load_rule(folder) == Rule(0.7)
-    assert calibrate(folder, load_split(sample_repo, "4-class", "validation")).prior
+    assert fit_rule(folder, load_split(sample_repo, "4-class", "validation")).prior
 
 
 def test_an_external_checkpoint_gets_a_view_and_a_rule(run, random_model, sample_repo, sample_rows, tmp_path):

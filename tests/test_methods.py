@@ -21,12 +21,13 @@ from contradiction.labels import LABELS
 from contradiction.methods.base import Classifier
 from contradiction.methods.loading import (
     METHODS,
-    calibrate,
+    fit_rule,
     load_classifier,
     load_rule,
     method_of,
     name_with_digest,
     register,
+    save_rule,
 )
 
 
@@ -63,7 +64,8 @@ def folder(overlap, tmp_path):
 
 
 def test_a_new_method_can_be_calibrated_and_evaluated(folder, sample_repo):
-    rule = calibrate(folder, load_split(sample_repo, "2-class", "validation"))
+    rule = fit_rule(folder, load_split(sample_repo, "2-class", "validation"))
+    save_rule(folder, rule)
     assert load_rule(folder) == rule == load_classifier(folder).rule != Rule()
     result = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="2-class")
     assert result["rule"] == rule.without_curve()

@@ -71,12 +71,3 @@ def test_the_page_answers_at_the_address_that_is_printed_and_at_no_other(run, mo
     assert code == 0 and f"{address} " in out
     client = TestClient(apps[0])
     assert [client.get(url).status_code for url in (address, "http://elsewhere.example:7861/")] == [200, 400]
-
-
-def test_the_demo_finds_a_taken_port_before_it_builds_anything(run, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        code, out, error = run("demo", "--source", "sample", "--port", port)
-    assert (code, out) == (2, "") and f"127.0.0.1:{port}: address already in use" in error
-    assert [*tmp_path.iterdir()] == []

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +15,7 @@ from contradiction.inputs.views import WINDOWED, WINDOWINGS
 from contradiction.labels import CATEGORIES
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from rich.progress import Progress
 
     from contradiction.chats.names import Speakers
@@ -118,6 +119,23 @@ def data_repo(data: str, speakers: "Speakers") -> str:
     say(f"{data}: read as the data repo {built.folder}")
     show(built.sizes)
     return str(built.folder)
+
+
+def data_option(data: str) -> str:
+    """The ``--data`` option for the next command, after a space; empty for the default data repo."""
+    return "" if data == DATA else f" --data {data}"
+
+
+def unseen_validation(models: Iterable[Path], data: str, config: str, otherwise: str) -> "Dataset":
+    """The validation split; raises InputError, with the consequence in words, if a model was trained on its rows."""
+    from contradiction.data.splits import load_labelled_split, name_if_known
+    from contradiction.training import leakage, record
+
+    rows = load_labelled_split(data, config, "validation")
+    for model in models:
+        if why := leakage.describe_leakage(record.of_model(model), config, "validation", name_if_known(data)):
+            raise InputError(f"{model} {why}: {otherwise}; choose data that it was not trained on")
+    return rows
 
 
 def limit_threads(backend: str) -> None:

@@ -1,7 +1,5 @@
 """``cdconv data`` and ``cdconv corpora``: build data repos, and show what is in them and which corpora there are."""
 
-import os
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,20 +20,11 @@ SourceOption = Annotated[
 ]
 
 
-def find(source: str | None, fall_back: bool = False) -> "Source":
-    """The raw file that an option names; a note on stderr says if it is not the released file.
-
-    With ``fall_back``, it is the embedded sample if the released file is not available.
-    """
+def find(source: str | None) -> "Source":
+    """The raw file that an option names; a note on stderr says if it is not the released file."""
     from contradiction.data import build
 
-    try:
-        raw = build.find(source)
-    except InputError as error:
-        if not fall_back or os.environ.get("CDCONV_FILE"):  # the user has named a file
-            raise
-        say(str(error))
-        raw = build.find("sample")
+    raw = build.find(source)
     if raw.kind == "sample":
         typer.secho(
             "NOTE: this is the embedded sample, written for this project, and not CDConv; its scores only show how the "
@@ -125,63 +114,52 @@ def stats(
     show(*statistics.table3(rows), statistics.split_sizes(splits), statistics.leaks(splits))
 
 
-PARTIAL = "*"  # the mark of a split that only some configs have here
-
 corpora_app = typer.Typer(help="Lists the corpora that this package reads, and builds data repos of them.")
 
-FolderOption = Annotated[
-    Path | None,
-    typer.Option(help="A folder with one subfolder for each corpus, named after it.", show_default="$CDCONV_CORPORA"),
-]
 NameArgument = Annotated[str, typer.Argument(help="The name of a corpus; `cdconv corpora` lists them.")]
-CorpusOption = Annotated[
-    Path | None, typer.Option(help="The folder of the corpus, or one file.", show_default="in the folder of corpora")
-]
 
 
 @corpora_app.callback(invoke_without_command=True)
-def corpora(context: typer.Context, folder: FolderOption = None) -> None:
-    """Lists the corpora with language, licence, size, and the splits that are on this machine."""
+def corpora(context: typer.Context) -> None:
+    """Lists the corpora with language, licence, size, and the splits that are on this machine.
+
+    $CDCONV_CORPORA names a folder with one subfolder for each corpus, named after it.
+    """
     if context.invoked_subcommand:
-        if folder:
-            context.default_map = {context.invoked_subcommand: {"folder": folder}}
         return
     from contradiction.data.corpora import all_corpora
     from contradiction.io.tables import Table
 
     rows = [
-        (corpus.name, ", ".join(corpus.languages), _licence(corpus), corpus.size, _local(corpus, folder))
+        (corpus.name, ", ".join(corpus.languages), _licence(corpus), corpus.size, _local(corpus))
         for corpus in all_corpora().values()
     ]
-    title = f"Corpora ({PARTIAL} of some configs only, which `cdconv corpora show NAME` lists)"
-    show(Table(title, ("name", "language", "licence", "size", "local copy"), rows, texts=5))
+    show(Table("Corpora", ("name", "language", "licence", "size", "local copy"), rows, texts=5))
 
 
 @corpora_app.command("show")
-def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
+def show_corpus(name: NameArgument) -> None:
     """Describes a corpus: where it can be downloaded, and which files are read."""
     from contradiction.data.corpora import find
     from contradiction.io.tables import Table
 
     corpus = find(name)
-    facts = [
-        ("title", corpus.title), ("origin", corpus.citation), ("language", ", ".join(corpus.languages)),
-        ("licence", _licence(corpus)), ("download", corpus.homepage), ("size", corpus.size),
-        ("local copy", _local(corpus, folder)),
-    ]  # fmt: skip
-    typer.echo("\n".join(f"{label:12}{text}" for label, text in facts))
+    facts = {
+        "title": corpus.title, "origin": corpus.citation, "language": ", ".join(corpus.languages),
+        "licence": _licence(corpus), "download": corpus.homepage, "size": corpus.size, "local copy": _local(corpus),
+    }  # fmt: skip
+    typer.echo("\n".join(f"{label:12}{text}" for label, text in facts.items()))
     if corpus.description:
         typer.echo(f"\n{corpus.description}\n")
-    local = _splits_here(corpus, folder)
+    local = _splits_here(corpus)
     files = [
         (config.name, config.shape, split, " or ".join(patterns), "yes" if (config.name, split) in local else "no")
         for config in corpus.configs
         for split, patterns in config.files.items()
     ]
     show(Table("Files", ("config", "form", "split", "file", "local copy"), files, texts=5))
-    show(
-        Table("Labels", ("config", "labels"), [(config.name, ", ".join(config.labels)) for config in corpus.configs], 2)
-    )
+    labels = [(config.name, ", ".join(config.labels)) for config in corpus.configs]
+    show(Table("Labels", ("config", "labels"), labels, texts=2))
     if corpus.checksums:
         show(Table("Known files", ("file", "SHA-256"), sorted(corpus.checksums.items()), texts=2))
 
@@ -190,14 +168,16 @@ def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
 def build_corpus(
     name: NameArgument,
     out: FolderOutOption,
-    source: CorpusOption = None,
-    folder: FolderOption = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(help="The folder of the corpus, or one file.", show_default="its folder in $CDCONV_CORPORA"),
+    ] = None,
 ) -> None:
     """Builds a data repo of a corpus, with Parquet files and a card, for `load_dataset`."""
     from contradiction.data.corpora import data_repo, find, local_copy
 
     corpus = find(name)
-    splits, sizes = data_repo.build(corpus, source or local_copy(corpus, folder), out)
+    splits, sizes = data_repo.build(corpus, source or local_copy(corpus), out)
     for note in data_repo.notes_of(splits):
         say(note)
     if missing := data_repo.missing_splits(corpus, splits):
@@ -210,17 +190,15 @@ def _licence(corpus: "Corpus") -> str:
     return "not stated" if corpus.license == "unknown" else corpus.license
 
 
-def _local(corpus: "Corpus", folder: Path | None) -> str:
-    """The splits of the local copy; a split that only some of its configs have is marked."""
-    here = Counter(split for _, split in _splits_here(corpus, folder))
-    there = Counter(split for config in corpus.configs for split in config.files)
-    return ", ".join(split + PARTIAL * (count < there[split]) for split, count in here.items()) or "no"
+def _local(corpus: "Corpus") -> str:
+    """The splits of the local copy, of any config."""
+    return ", ".join(dict.fromkeys(split for _, split in _splits_here(corpus))) or "no"
 
 
-def _splits_here(corpus: "Corpus", folder: Path | None) -> list[tuple[str, str]]:
-    """The configs and splits of the local copy; empty where there is none."""
+def _splits_here(corpus: "Corpus") -> list[tuple[str, str]]:
+    """The configs and splits of the local copy; empty if there is none."""
     from contradiction.data.corpora import local_copy
     from contradiction.data.corpora.corpus import local_splits
 
-    place = local_copy(corpus, folder)
+    place = local_copy(corpus)
     return [(config.name, split) for config, split in local_splits(corpus, place)] if place else []

@@ -1,4 +1,4 @@
-"""The commands that open a port: ``cdconv serve``, ``space``, ``review``, and ``demo``, which ends with the page."""
+"""The commands that open a port: ``cdconv serve``, ``space`` and ``review``."""
 
 import importlib
 import ipaddress
@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from contradiction.commands.common import (
-    DATA,
     SHIPPED,
     BackendOption,
     BotNameOption,
@@ -33,10 +32,6 @@ from contradiction.commands.common import (
     show,
     speakers_of,
 )
-from contradiction.commands.data import SourceOption, find
-from contradiction.commands.evaluate import evaluate
-from contradiction.commands.publish import card
-from contradiction.commands.train import say_what_follows
 from contradiction.errors import InputError
 from contradiction.inputs.views import MAX_TURNS
 from contradiction.io.environment import check_installed
@@ -46,7 +41,6 @@ from contradiction.settings import Limits
 
 DEFAULT = Limits()
 LOOPBACK = "127.0.0.1"
-DEMO = "runs/demo"  # the model folder of the demo
 TOKEN = "CDCONV_TOKEN"
 PACKAGES = {"fastapi": "serve", "uvicorn": "serve"}  # each with the extra that installs it
 
@@ -147,7 +141,8 @@ def space(
     """Starts the demo page, on which people try a detector."""
     if bool(bot_url) != bool(bot_model):
         raise InputError("a bot needs both: --bot-url, the address of the endpoint, and --bot-model, what it serves")
-    check_page(host, port)
+    check_installed("the page", {"gradio": "space"})
+    _check_address(host, port)
     # Gradio reads this when it is imported. Otherwise it sends usage statistics to its developers.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     from contradiction.detector import ContradictionDetector
@@ -166,12 +161,6 @@ def page() -> ModuleType:
     if str(SPACE) not in sys.path:
         sys.path.insert(0, str(SPACE))
     return importlib.import_module("app")
-
-
-def check_page(host: str, port: int) -> None:
-    """Raises InputError if gradio is not installed, or the address is not free; called before slow work."""
-    check_installed("the page", {"gradio": "space"})
-    _check_address(host, port)
 
 
 def _check_address(host: str, port: int) -> None:
@@ -271,52 +260,3 @@ def _export(export: Path, file: Path, labels: Path, spot_checks: Path | None, an
         raise InputError(f"{labels}: nothing to export yet, because no chat has a final label")
     write_lines(export, records)
     typer.echo(f"{export}: {len(records):,} labelled chats; next: cdconv adapt {export}")
-
-
-def demo(
-    source: SourceOption = None,
-    train: Annotated[
-        bool, typer.Option("--train", help="Train a small encoder from scratch, to show the steps.")
-    ] = False,
-    backbone: Annotated[str | None, typer.Option(help="Folder or Hub id of an encoder to fine-tune.")] = None,
-    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page at the end.")] = True,
-    port: PortOption = 7860,
-) -> None:
-    """Builds the data, trains a detector or takes the shipped one, evaluates it, and opens the page."""
-    from contradiction.data import build
-    from contradiction.evaluation.tables import baseline_table
-
-    if open_page:
-        check_page(LOOPBACK, port)
-    raw = find(source, fall_back=source is None)
-    data, out = (DATA, Path(DEMO)) if raw.kind == "release" else (f"{DATA}-{raw.kind}", Path(f"{DEMO}-{raw.kind}"))
-    typer.secho("1. data set", bold=True)
-    build.build(raw, data, baselines=baseline_table())
-    typer.echo(f"{data}: six configs from {raw.path}, and the configs crossed, crossed-long and crossed-en")
-    typer.secho("2. detector", bold=True)
-    shipped = Path(SHIPPED)
-    if train or backbone or not shipped.exists():  # the installed package has no shipped detector
-        model = _trained(out, backbone, data)
-    else:
-        model = shipped
-        typer.echo(f"{model}: the shipped detector; --train trains a small one, --backbone fine-tunes an encoder")
-    typer.secho("3. evaluation", bold=True)
-    results = out.with_name(f"{out.name}.results")
-    evaluate(str(model), data, split="test", json=results / f"{model.name}.test.json")
-    if model != shipped:
-        card(model, results=results)
-    if open_page:
-        typer.secho("4. the page", bold=True)
-        space(str(model), port=port, host=LOOPBACK)
-
-
-def _trained(out: Path, backbone: str | None, data: str) -> Path:
-    from contradiction.runs import train
-
-    if backbone:
-        out = out.with_name(f"{out.name}-{Path(backbone).name}")
-    else:
-        typer.echo("a small encoder, trained from scratch: it only shows the steps, and its scores are low")
-    train("flatten-4-class" if backbone else "tiny", data, out, resume=True, backbone=backbone)
-    say_what_follows(out, data)
-    return out

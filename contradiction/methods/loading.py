@@ -164,8 +164,8 @@ def fetch(name: str | Path) -> Path:
         raise InputError(f"{name}: it could not be downloaded completely from the Hub ({first_line(error)})") from error
 
 
-def calibrate(folder: str | Path, rows: "Dataset", *, view: str | None = None, on_batch: OnBatch | None = None) -> Rule:
-    """Chooses the decision rule of a model folder, and writes it there.
+def fit_rule(folder: str | Path, rows: "Dataset", *, view: str | None = None, on_batch: OnBatch | None = None) -> Rule:
+    """Fits the decision rule of a model folder; :func:`save_rule` writes it there.
 
     Args:
         folder: a model folder of any method, or a stage of a hierarchical one.
@@ -182,7 +182,6 @@ def calibrate(folder: str | Path, rows: "Dataset", *, view: str | None = None, o
     if "u1" in rows.column_names and classifier.judges_openings and classifier.usage() is None:
         classifier.rule = rule
         rule = replace(rule, opening=_opening_threshold(classifier, table))
-    save_rule(folder, rule)
     return rule
 
 

@@ -31,7 +31,7 @@ from contradiction.io import files
 from contradiction.io.hub import revision
 from contradiction.labels import CONTRADICTIONS, CROSSED, CROSSED_EN, WITHOUT_RULE, is_contradiction, task_of_labels
 from contradiction.methods.base import Classifier
-from contradiction.methods.loading import calibrate, load_classifier, name_with_digest, save_rule, write_manifests
+from contradiction.methods.loading import fit_rule, load_classifier, name_with_digest, save_rule, write_manifests
 from contradiction.training import leakage, record
 from contradiction.training.augmentation import TrainingRows, training_rows
 from contradiction.training.recipe import Recipe
@@ -245,7 +245,7 @@ def finalize(folder: Path, validation: "Dataset", start: str | None = None) -> s
             f"rule of its own needs {FEWEST} of each"
         )
     elif task not in WITHOUT_RULE:
-        calibrate(folder, validation)
+        save_rule(folder, fit_rule(folder, validation))
     write_manifests(folder)
     return reason
 
