@@ -85,26 +85,6 @@ def test_empty_cells_mean_the_same_in_every_form(detect, tmp_path):
         assert (code, answer["label"], answer["reason"]) == (0, None, "the reply holds no words"), name
 
 
-ALPACA = {"instruction": "它叫什么名字？", "input": "说说看", "output": TEXTS[3], "history": [[*TEXTS[:2]]]}
-SWIFT = {"query": TEXTS[2], "response": TEXTS[3], "history": [[*TEXTS[:2]]], "system": "你是一只猫", "session_id": "s"}
-
-
-@pytest.mark.parametrize("row", [ALPACA, SWIFT, {name.title(): value for name, value in SWIFT.items()}])
-def test_rows_of_training_tools_are_the_same_chats_in_every_form(detect, row, tmp_path):
-    history = next(name for name in row if name.lower() == "history")
-    rows = [{"id": 1, **row}, {"id": 2, **row, history: []}, {"id": 3, **row, history: None}]
-    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
-    cells = [[*({**row, history: json.dumps(row[history])} if row[history] else row).values()] for row in rows]
-    write_csv(tmp_path / "a.csv", [*rows[0]], cells)
-    (tmp_path / "a.json").write_text(json.dumps(rows), encoding="utf-8")
-    expected = detect(tmp_path / "a.json")
-    assert (expected[0], [answer["reply"] for answer in expected[1]]) == (0, [[3], [1], [1]])
-    assert detect(tmp_path / "a.parquet") == expected
-    code, answers, err = detect(tmp_path / "a.csv")
-    assert [{**answer, "id": int(answer["id"])} for answer in answers] == expected[1]
-    assert (code, err) == (0, expected[2])
-
-
 def test_a_table_with_one_message_in_each_row_may_have_further_columns(tmp_path):
     header = ["session_id", "role", "content", "instruction", "output"]
     rows = [["s", message["role"], message["content"], "", ""] for message in CHAT]
@@ -137,6 +117,13 @@ def test_an_unclosed_quote_rejects_only_its_line(detect, tmp_path):
     assert "a.csv: row 2: a quote that is not closed" in err[0]
     [kept] = objects(tmp_path / "a.csv.rejected.jsonl")
     assert kept["input"] == 'a,"b,c,d'
+
+
+def test_a_quote_within_a_cell_is_text_also_before_a_cell_of_several_lines(tmp_path):
+    rows = 'u1,b1,u2,b2\n你,5"的屏幕,吗,"好\n的"\n你,好,"吗\n吗",6"的\n'
+    (tmp_path / "a.csv").write_text(rows, encoding="utf-8")
+    texts = [[message["content"] for message in entry.messages] for entry in entries_of(tmp_path / "a.csv")]
+    assert texts == [["你", '5"的屏幕', "吗", "好\n的"], ["你", "好", "吗\n吗", '6"的']]
 
 
 OTHER = chat("你好", "在的")

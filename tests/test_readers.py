@@ -242,11 +242,3 @@ def test_a_byte_order_mark_does_not_lose_the_first_line(detect, tmp_path):
 def test_json_is_one_chat_or_a_list_of_chats_perhaps_in_an_object(detect, content, count):
     code, answers, _ = detect("--format", "json", stdin=json.dumps(content).encode())
     assert (code, [answer["row"] for answer in answers]) == (0, [*range(1, count + 1)])
-
-
-def test_a_duplicate_key_rejects_the_line(detect):
-    twice = line()[:-1] + ', "messages": []}'
-    inside = line().replace('"role": "user"', '"role": "user", "role": "assistant"', 1)
-    code, answers, err = detect(stdin="\n".join([twice, inside, line()]).encode())
-    assert (code, [answer["line"] for answer in answers]) == (1, [3])
-    assert "the key 'messages' twice" in err[0] and "the key 'role' twice" in err[1]

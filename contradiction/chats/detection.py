@@ -5,15 +5,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from queue import Queue, SimpleQueue
-from threading import Event, Thread
+from queue import Queue
+from threading import Event, Lock, Thread
 from traceback import format_exception
 from typing import Any, Self
 
@@ -160,7 +160,7 @@ class Workers:
 
     The chunks are those that one process would judge, so the verdicts are the same to the last digit. At most two
     chunks for each process are in memory. The threads that one process would compute with are divided among the
-    processes. If a process is killed, another one takes its place and its chunk, and the others go on.
+    processes. If a process is killed, all are started again, and the chunks that have no result yet are judged again.
 
     Args:
         count: the number of processes.
@@ -176,14 +176,11 @@ class Workers:
     def __init__(self, count: int, load: Load, key: str, on_note: Callable[[str], Any] = str, **options: Any) -> None:
         self._count, self._key, self._on_note, self._scan = count, key, on_note, options.get("scan", False)
         self._begin = max(1, threads() // count), load, {"key": key, **options}
-        # A pool for each process, because a killed process ends its whole pool; and a thread that waits for each.
-        self._pools = [self._start() for _ in range(count)]
-        self._threads, self._closed = ThreadPoolExecutor(count), False
-        self._idle: SimpleQueue[int] = SimpleQueue()
+        self._lock = Lock()  # one thread reads chunks, another one waits for results
+        self._pool = self._start()
         try:
-            for place, loaded in enumerate([pool.submit(_judge, []) for pool in self._pools]):
+            for loaded in [self._pool.submit(_judge, []) for _ in range(count)]:
                 loaded.result()
-                self._idle.put(place)
         except BaseException as error:
             self.close()
             if isinstance(error, BrokenProcessPool):
@@ -198,10 +195,8 @@ class Workers:
 
     def close(self) -> None:
         """Ends the processes, also in the middle of a chunk."""
-        self._closed = True
-        processes = [process for pool in self._pools for process in (pool._processes or {}).values()]
-        for pool in (self._threads, *self._pools):
-            pool.shutdown(wait=False, cancel_futures=True)
+        processes = [*(self._pool._processes or {}).values()]
+        self._pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.kill()
             process.join()
@@ -225,7 +220,7 @@ class Workers:
                 for entries in chunks:
                     if ended.is_set():
                         return
-                    pending.put((entries, self._threads.submit(self._judge, entries)))
+                    pending.put((entries, self._submit(entries)))
             except BaseException as error:  # raised after the results of the chunks before it
                 end = error
             pending.put(end)
@@ -237,7 +232,7 @@ class Workers:
                     raise item
                 entries, future = item
                 on_batch = on_chunk(entries) if on_chunk else None
-                judged = future.result()
+                judged = self._result(entries, future)
                 if on_batch:
                     on_batch(sum(count_windows(entry, self._scan) for entry in entries))
                 yield replace(judged, entries=entries)
@@ -246,26 +241,27 @@ class Workers:
             while not pending.empty():  # otherwise the reading thread would wait for room forever
                 pending.get()
 
-    def _judge(self, entries: list[Entry]) -> JudgedChunk:
-        """Judges a chunk in a process that is idle."""
-        place = self._idle.get()
-        try:
-            for _ in range(TRIES):
-                try:
-                    return self._pools[place].submit(_judge, entries).result()
-                except BrokenProcessPool:
-                    if self._closed:
-                        raise
-                    self._on_note(f"a worker process was killed; another goes on with {self._key} {entries[0].number}")
-                    self._pools[place] = self._start()
-        finally:
-            self._idle.put(place)
+    def _submit(self, entries: list[Entry]) -> Future[JudgedChunk]:
+        with self._lock:
+            try:
+                return self._pool.submit(_judge, entries)
+            except BrokenProcessPool:
+                self._on_note(f"a worker process was killed; others go on with {self._key} {entries[0].number}")
+                self._pool = self._start()
+                return self._pool.submit(_judge, entries)
+
+    def _result(self, entries: list[Entry], future: Future[JudgedChunk]) -> JudgedChunk:
+        for _ in range(TRIES):
+            try:
+                return future.result()
+            except BrokenProcessPool:
+                future = self._submit(entries)
         numbers = f"{self._key}s {entries[0].number} to {entries[-1].number}"
         raise InputError(f"{numbers}: the worker process was killed {TRIES} times; {self._hint}")
 
     def _start(self) -> ProcessPoolExecutor:
         # A fork would inherit threads that are in the middle of something.
-        return ProcessPoolExecutor(1, get_context("spawn"), _begin_worker, self._begin)
+        return ProcessPoolExecutor(self._count, get_context("spawn"), _begin_worker, self._begin)
 
     @property
     def _hint(self) -> str:

@@ -8,10 +8,10 @@ import json
 import re
 import zipfile
 import zlib
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import accumulate, chain
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -68,15 +68,11 @@ def _parts(stream: Any, where: str) -> Iterator[bytes]:
 
 
 def _converted(parts: Iterable[bytes], where: str, encoding: str) -> Iterator[bytes]:
-    decoder, line = codecs.getincrementaldecoder(encoding)(), 1
-    for part in chain(parts, [b""]):
-        try:
-            text = decoder.decode(part, final=not part)
-        except UnicodeDecodeError as error:
-            line += error.object[: error.start].decode(encoding, "replace").count("\n")
-            raise InputError(f"{where}:{line}: not in {encoding}; --encoding names another one") from None
-        line += text.count("\n")
-        yield text.encode("utf-8", "surrogatepass")
+    try:
+        for text in codecs.iterdecode(parts, encoding):
+            yield text.encode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        raise InputError(f"{where}: not in {encoding}; --encoding names another one") from None
 
 
 def file_blocks(path: Path, encoding: str | None = None) -> Iterator[bytes]:
@@ -115,12 +111,9 @@ JSON = re.compile(r"\[\s*[{\[\]]|\{\s*[\"'}]")
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Parses JSON; raises InputError if it is not valid, or if an object has one key twice."""
+    """Parses JSON; raises InputError if it is not valid."""
     try:
-        text = text if isinstance(text, str) else text.decode("utf-8-sig")
-        return json.loads(text, object_pairs_hook=_object_of_pairs)
-    except InputError:  # a ValueError
-        raise
+        return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(f"not in UTF-8 (from byte {error.start} on); --encoding gb18030 reads that encoding") from None
     except json.JSONDecodeError as error:
@@ -130,42 +123,30 @@ def parse_json(text: bytes | str) -> Any:
         raise InputError(f"not JSON ({error})") from None
 
 
-def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object without duplicate keys, of which Python would silently keep the last value."""
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
-        raise InputError(f"ambiguous JSON: an object has the key {twice[:60]!r} twice")
-    return values
-
-
 def parsed(value: Any) -> Any:
     """The value of a cell that holds JSON, or what Python prints of a list of messages; any other value unchanged."""
     if not isinstance(value, str) or not JSON.match(text := value.lstrip()):
         return value
-    try:
+    with suppress(InputError):
         return parse_json(text)
-    except InputError as error:
-        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            if isinstance(printed := ast.literal_eval(text), list | dict):
-                return printed
-        if "ambiguous" in str(error):
-            raise
-        return value
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        if isinstance(printed := ast.literal_eval(text), list | dict):
+            return printed
+    return value
 
 
 def csv_rows(lines: Iterable[bytes], where: str, format: str) -> Iterator[Cells]:
     """The rows of the lines of CSV or TSV, the header first.
 
     The delimiter is the one that a first line ``sep=;`` names, or the first of the format's own, comma, semicolon and
-    tab with which the first line names columns of chats. If a quote is not closed, only the line in which it stands is
-    rejected, and the lines after it are read again.
+    tab with which the first line names columns of chats. If a quote is not closed, only its line is rejected. The lines
+    after it are read again, each as a row of its own up to the line that showed the error, so no line is read often.
     """
     csv.field_size_limit(max(MAX_CELL, csv.field_size_limit()))  # of the process, so it is never lowered
     numbered = enumerate(lines, 1)
     again = deque(line for line in [next(numbered, None)] if line)  # lines that are read before further ones
     row: list[tuple[int, bytes]] = []  # the lines of a row
-    delimiters, end = [DELIMITERS[format], ",", ";", "\t"], 0
+    delimiters, end, single = [DELIMITERS[format], ",", ";", "\t"], 0, 0  # single: how many lines are a row each
 
     def text_of(number: int, line: bytes) -> str:
         return decode(line, f"{where}:{number}", number == 1)
@@ -177,13 +158,11 @@ def csv_rows(lines: Iterable[bytes], where: str, format: str) -> Iterator[Cells]
     delimiter = next((one for one in delimiters if is_header(header_cells(header, one))), delimiters[0])
 
     def row_lines() -> Iterator[str]:
-        quotes = 0
         while line := again.popleft() if again else next(numbered, None):
-            quotes = line[1].count(b'"') + (quotes if row else 0)
             row.append(line)
             yield text_of(*line)
-            if row and quotes % 2 == 0:  # the row should have ended here
-                raise csv.Error(NOT_CLOSED)
+            if row and single > 0:
+                raise csv.Error
 
     reader = csv.reader(row_lines(), delimiter=delimiter, strict=True)
     while True:
@@ -193,11 +172,13 @@ def csv_rows(lines: Iterable[bytes], where: str, format: str) -> Iterator[Cells]
         except StopIteration:
             return
         except csv.Error as error:
-            unclosed = len(row) > 1 or str(error) == NOT_CLOSED
+            unclosed = len(row) > 1 or single > 0 or "unexpected end" in str(error)
             cells = InputError(NOT_CLOSED if unclosed else f"not a row of cells ({error})")
+            single = max(single, len(row) - 1)
             again.extendleft(reversed(row[1:]))
             del row[1:]
             reader = csv.reader(row_lines(), delimiter=delimiter, strict=True)
+        single -= 1
         end += sum(len(line) for _, line in row)
         if cells:
             yield "".join(text_of(*line) for line in row).rstrip("\r\n"), cells, end

@@ -18,7 +18,7 @@ from contradiction.chats.readers import open_parquet
 from contradiction.chats.writers import check_same_request
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError, first_line
-from contradiction.io.environment import check_installed, no_native_messages, usable_cores
+from contradiction.io.environment import check_installed, usable_cores
 from contradiction.io.files import locked, new_file, read_json, write_json
 from contradiction.verdict import Verdict
 
@@ -47,7 +47,6 @@ def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[Non
     """
     check_ray()
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     os.environ.setdefault("RAY_DATA_LOG_LEVEL", "ERROR")
     if address is None:
         # Despite its name, the variable is read on Linux too: Ray then listens on loopback, and looks up no address.
@@ -57,8 +56,7 @@ def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[Non
 
     local = {"num_cpus": cpus or usable_cores(), "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     try:
-        with no_native_messages():  # one says that it reads RAY_BACKEND_LOG_LEVEL
-            ray.init(**({"address": address} if address else local), logging_level=logging.ERROR, log_to_driver=False)
+        ray.init(**({"address": address} if address else local), logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError) as error:
         where = f"--address {address}" if address else "Ray on this machine"
         raise InputError(f"{where}: cannot be reached ({first_line(error)})") from None

@@ -71,19 +71,6 @@ def no_hub_warnings() -> AbstractContextManager[None]:
     return _errors_only(logging)
 
 
-@contextmanager
-def no_native_messages() -> Iterator[None]:
-    """Hides what native code writes to stderr, for instance at its start; errors that Python raises stay."""
-    stderr, devnull = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, 2)
-    try:
-        yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.close(devnull)
-
-
 def _errors_only(logging: Any) -> AbstractContextManager[None]:
     """Limits a library to errors; ``logging`` is its module of that name."""
     before = logging.get_verbosity()
