@@ -172,7 +172,8 @@ class Limits:
         messages: the maximum number of messages of a chat.
         candidates: the maximum number of candidates to rank, or of facts to check against.
         cost: the maximum number of characters to read: those of every pair of replies that is compared and was not read
-            before. By default, one reply can always be judged against as many earlier turns as a detector reads.
+            before; of a detector that reads whole chats, those of the chat. By default, one reply can always be judged
+            against as many earlier turns as a detector reads.
         seconds: the maximum time to answer.
         requests: how many requests are worked on or wait; beyond them, the service says that it is busy.
         per_caller: the same for the requests of one caller, who is known by the address. By default all, because most

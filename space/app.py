@@ -189,7 +189,7 @@ def _function(services: Mapping[str, Service], name: str, endpoint: Endpoint) ->
         try:
             return await answer(services, name, endpoint.body.model_validate(given), caller_of(request))
         except ValidationError as error:
-            raise gr.Error(explain(error.errors(), endpoint.body), print_exception=False) from None
+            raise gr.Error(explain(error.errors()), print_exception=False) from None
         except (InputError, ServiceError) as error:
             raise gr.Error(str(error), print_exception=False) from None
 

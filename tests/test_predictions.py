@@ -8,9 +8,10 @@ from contextlib import contextmanager
 import pytest
 from helpers import processes
 
-from contradiction.inputs.views import MAX_TURNS
+from contradiction.inputs.views import CONVERSATION, MAX_TURNS, row_of
 from contradiction.methods.base import Prediction
 from contradiction.serving.predictions import (
+    SLICE,
     BusyError,
     CallerGoneError,
     FailedError,
@@ -30,7 +31,7 @@ class Panic(BaseException):
 class Slow:
     """Predicts once it is released, and remembers its batches."""
 
-    columns = ("b2",)
+    columns, reads_chats = ("b2",), False
 
     def __init__(self, released=False):
         self.batches, self.go = [], threading.Event()
@@ -52,8 +53,9 @@ def ticket(seconds=30.0, cost=1_000_000, caller=""):
 
 
 def ask(predictions, texts, own_ticket):
+    rows = [text if isinstance(text, dict) else {"b2": text} for text in texts]
     with serving(own_ticket):
-        return [prediction.probabilities["none"] for prediction in predictions([{"b2": text} for text in texts])]
+        return [prediction.probabilities["none"] for prediction in predictions(rows)]
 
 
 def wait_for(condition):
@@ -135,29 +137,6 @@ def test_a_failed_request_does_not_fail_others_in_its_pass():
     assert slow.batches[1] == ["bad", "well", "good"]  # they share a pass
 
 
-def test_after_a_failed_pass_only_requests_that_still_wait_are_tried_again():
-    with occupied() as (slow, predictions, pool):
-        bad = pool.submit(ask, predictions, ["bad"], ticket())
-        gone = ticket()
-        impatient = pool.submit(ask, predictions, ["impatient"], gone)
-        wait_for(lambda: predictions.waiting == 2)
-        predict = slow.predict
-
-        def leave(rows, **options):
-            if len(rows) > 1:
-                gone.cancelled = True  # the caller leaves while the joint pass runs
-            return predict(rows, **options)
-
-        predictions._predict = leave
-        slow.go.set()
-        with pytest.raises(FailedError) as failed:
-            bad.result()
-        assert isinstance(failed.value.__cause__, ValueError)
-        with pytest.raises(CallerGoneError):
-            impatient.result()
-    assert slow.batches == [["first"], ["bad", "impatient"], ["bad"]]
-
-
 def test_a_tokenizer_panic_ends_one_request_and_not_the_service():
     predictions = JoinedPredictions(Slow(released=True))
     with pytest.raises(FailedError) as failed:
@@ -206,3 +185,21 @@ def test_the_cache_is_bounded():
         ask(predictions, [str(number)], ticket())
     ask(predictions, ["49"], ticket())
     assert (len(predictions._known), predictions.rows, predictions.repeated) == (10, 50, 1)
+
+
+def test_a_detector_of_whole_chats_reads_each_message_once_and_one_chat_in_a_pass():
+    slow = Slow()
+    slow.columns, slow.reads_chats = CONVERSATION, True
+    predictions = JoinedPredictions(slow)
+    texts = [f"{n:02}" for n in range(80)]
+    rows = [row_of(tuple(texts[: n - 3]), *texts[n - 3 : n]) for n in range(4, 81, 2)]
+    own_ticket = ticket(cost=2 * len(texts))
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(ask, predictions, rows, own_ticket)
+        wait_for(lambda: predictions.waiting == len(rows) - SLICE)
+        other = pool.submit(ask, predictions, [row_of("", "", "", "other")], ticket())
+        wait_for(lambda: predictions.waiting == len(rows) - SLICE + 1)
+        slow.go.set()
+        assert len(first.result()) == len(rows) and other.result() == [5.0]
+    assert own_ticket.spent == 2 * len(texts)
+    assert [len(batch) for batch in slow.batches] == [16, 16, 1, 7]

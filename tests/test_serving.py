@@ -1,7 +1,6 @@
 """The REST service: verdicts of the façade for many concurrent clients, and rejections with a reason."""
 
 import asyncio
-import gzip
 import json
 import os
 import re
@@ -22,7 +21,6 @@ from contradiction.errors import InputError
 from contradiction.inputs.views import MAX_TURNS
 from contradiction.labels import HISTORY
 from contradiction.paths import CHECKOUT
-from contradiction.serving import predictions
 from contradiction.serving.api import PATHS, POSTS, application, handlers, router
 from contradiction.serving.middleware import SERVICE_PATHS, Metrics
 from contradiction.serving.predictions import BusyError, JoinedPredictions, TooLongError
@@ -106,9 +104,9 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
 @pytest.mark.parametrize(
     ("path", "body", "message"),
     [
-        ("judge", {}, "messages: is missing; Messages with `role` and `content`."),
-        ("judge", {"chat": CHAT}, "'chat' is no field of this request; messages is probably meant"),
-        ("rerank", {"messages": CHAT[:3], "replies": ["好"]}, "'replies' is no field of this request; candidates is"),
+        ("judge", {}, "messages: Field required"),
+        ("judge", {"chat": CHAT}, "chat: Extra inputs are not permitted"),
+        ("rerank", {"messages": CHAT[:3], "replies": ["好"]}, "candidates: Field required; replies: Extra inputs"),
         ("judge", {"messages": CHAT[:3], "model_answer": "没养过"}, "'model_answer' may hold the reply"),
         ("judge", {"messages": CHAT[:3], "chosen": "它叫橘子", "rejected": "没养过"}, "2 answers (chosen, rejected)"),
         ("judge", {"messages": CHAT, "max_turns": "3"}, "max_turns"),
@@ -141,14 +139,12 @@ def test_unusable_requests_are_rejected_with_a_reason(client, path, body, messag
 def test_a_request_over_the_cost_is_refused_before_its_texts_are_read_often(
     detector, monkeypatch, call, messages, options
 ):
-    read = []
-    for module, name in ((conversation, "is_blank"), (predictions.hashlib, "sha256")):
-        function = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda text, function=function: read.append(len(text)) or function(text))
+    read, is_blank = [], conversation.is_blank
+    monkeypatch.setattr(conversation, "is_blank", lambda text: read.append(len(text)) or is_blank(text))
     service = Service(detector)
     with pytest.raises(TooLongError):
         service.answer(lambda: getattr(service, call)(chat(*messages), max_turns=0, **options), service.ticket())
-    assert sum(map(len, messages)) < sum(read) < 20 * sum(map(len, messages))
+    assert 0 < sum(read) < 20 * sum(map(len, messages))
 
 
 def test_the_cost_of_a_request_counts_pairs_of_clauses(detector):
@@ -179,9 +175,9 @@ def test_invalid_json_and_large_bodies_are_rejected_with_a_reason(client):
 
 def test_a_token_is_required_in_a_scheme_of_any_case_but_not_for_the_description(detector):
     with bounded(detector, token="geheim") as client:
-        for headers, message in (({}, "is needed"), ({"authorization": "Bearer other"}, "is wrong")):
+        for headers in ({}, {"authorization": "Bearer other"}):
             status, error = refusal(client.post("/v1/judge", json={"messages": CHAT}, headers=headers))
-            assert (status, message in error) == (401, True)
+            assert (status, "missing or wrong" in error) == (401, True)
         right = {"authorization": "bearer geheim"}
         assert client.post("/v1/judge", json={"messages": CHAT}, headers=right).status_code == 200
         assert client.post("/mcp", json={}).status_code == 401
@@ -208,7 +204,7 @@ def test_the_api_description_covers_every_path_and_field_and_loads_nothing_exter
     assert not re.search(r"https?:|//|<script|<link|@import|url\(", answer.text)
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     statuses = {status for path in POSTS for status in document["paths"][path]["post"]["responses"]}
-    assert statuses == {"200", "400", "401", "413", "415", "422", "500", "503", "504"}
+    assert statuses == {"200", "400", "401", "413", "422", "500", "503", "504"}
     shown = set(re.findall("<code>(?:[A-Z]+ )?(.+?)</code>", answer.text))
     fields = {field for each in ENDPOINTS.values() for kind in (each.body, each.answer) for field in kind.model_fields}
     assert set(document["paths"]) == set(PATHS) - {"/mcp"}
@@ -223,6 +219,7 @@ def test_the_api_description_covers_every_path_and_field_and_loads_nothing_exter
 class Broken:
     error: Exception
     columns: tuple[str, ...] = ("b2",)
+    reads_chats = False
 
     def predict(self, rows, **_):
         raise self.error
@@ -273,24 +270,6 @@ def test_an_error_names_the_model_but_not_where_it_is(client, random_model):
     assert status == 422 and error.startswith(f"{folder.name}: ")
     assert str(folder.parent) not in error + health.text
     assert (health.headers["x-content-type-options"], health.headers["cache-control"]) == ("nosniff", "no-store")
-
-
-def test_a_body_packed_with_gzip_is_read_within_the_size_limit(client):
-    def sent(content, encoding="gzip"):
-        headers = {"content-type": "application/json"} | ({"content-encoding": encoding} if encoding else {})
-        return client.post("/v1/judge", content=content, headers=headers)
-
-    plain = json.dumps({"messages": CHAT}).encode()
-    assert sent(gzip.compress(plain)).json() == post(client, "judge", messages=CHAT)
-    for body, encoding, status, said in (
-        (gzip.compress(b" " * 600_000), "gzip", 413, "524,288"),
-        (gzip.compress(plain)[:-9], "gzip", 400, "gzip"),
-        (gzip.compress(plain) + b"x", "gzip", 400, "gzip"),
-        (plain, "gzip", 400, "gzip"),
-        (gzip.compress(plain), None, 400, "not in UTF-8"),
-        (plain, "br", 415, "'br'"),
-    ):
-        assert (sent(body, encoding).status_code, said in refusal(sent(body, encoding))[1]) == (status, True)
 
 
 def call_tool(client, name, **arguments):

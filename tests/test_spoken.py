@@ -10,7 +10,6 @@ from starlette.testclient import TestClient
 from contradiction.conversation import read_turns, spoken_messages
 from contradiction.errors import InputError
 from contradiction.serving.api import application
-from contradiction.serving.review_store import text_messages
 from contradiction.serving.service import Service
 from contradiction.spoken import said
 
@@ -143,4 +142,4 @@ def test_real_chats_are_judged_as_if_no_thought_or_tool_were_there(detector, det
         for other in (record, answer):
             assert (other["reply"], other["checked"]) == (list(verdict.reply), verdict.checked)
             assert other["scores"] == pytest.approx(verdict.scores, abs=1e-5)
-        assert text_messages(messages) == (chat(*pairs), False)
+        assert spoken_messages(messages) == chat(*pairs)

@@ -71,7 +71,7 @@ async def _answered(services: Mapping[str, Service], name: str, arguments: dict[
         # As JSON has it: lists where Python has tuples.
         return json.loads(json.dumps(await answer(services, name, body, caller)))
     except ValidationError as error:
-        raise InputError(explain(error.errors(), ENDPOINTS[name].body)) from None
+        raise InputError(explain(error.errors())) from None
     except (InputError, ServiceError):
         raise
     except Exception:
@@ -129,9 +129,8 @@ POSTS = tuple(f"/v1/{name}" for name in ENDPOINTS)
 PATHS = (*POSTS, "/healthz", "/metrics", MCP)
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refusal, "description": "A token is needed, and it is missing or wrong."},
-    400: {"model": Refusal, "description": "The body is not in UTF-8, or is a damaged file of gzip."},
+    400: {"model": Refusal, "description": "The body is not in UTF-8."},
     413: {"model": Refusal, "description": "The request is too large."},
-    415: {"model": Refusal, "description": "The body is packed in another way than gzip."},
     422: {"model": Refusal, "description": "The input is not usable."},
     500: {"model": Refusal, "description": "The service failed; its log says why."},
     503: {"model": Refusal, "description": "The service is busy; try again."},
@@ -215,7 +214,7 @@ def _counts(services: Mapping[str, Service]) -> dict[str, tuple[str, Mapping[str
     }
 
 
-def _in_words(error: Exception, request: Request) -> str:
+def _in_words(error: Exception) -> str:
     if not isinstance(error, RequestValidationError):
         return str(error)
     first = error.errors()[0]
@@ -223,8 +222,7 @@ def _in_words(error: Exception, request: Request) -> str:
         return f"the body is not JSON ({first['ctx']['error']})"
     if first["loc"] == ("body",) and first["type"] != "value_error":  # for instance a body that is sent as a form
         return "the body must be a JSON object, sent with the header content-type: application/json"
-    field = getattr(request.scope.get("route"), "body_field", None)
-    return explain(error.errors(), field and field.field_info.annotation)
+    return explain(error.errors())
 
 
 def handlers(paths: tuple[str, ...] = ("/",)) -> dict[type[Exception], Any]:
@@ -251,7 +249,7 @@ def handlers(paths: tuple[str, ...] = ("/",)) -> dict[type[Exception], Any]:
     async def refusal(request: Request, error: Exception) -> Response:
         status = error.status if isinstance(error, ServiceError) else 422
         headers = {"retry-after": "2"} if isinstance(error, BusyError) else None
-        return JSONResponse({"error": _in_words(error, request)}, status, headers)
+        return JSONResponse({"error": _in_words(error)}, status, headers)
 
     refused: dict[type[Exception], Any] = dict.fromkeys((InputError, RequestValidationError, ServiceError), refusal)
     return {**refused, HTTPException: http_error, Exception: failure}

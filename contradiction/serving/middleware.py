@@ -2,7 +2,6 @@
 
 import hmac
 import time
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from threading import Lock
@@ -11,8 +10,6 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
-
-from contradiction.errors import shown
 
 BOUNDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # seconds
 Counts = Mapping[str, float]  # labels as Prometheus writes them -> a value
@@ -67,8 +64,6 @@ class Metrics:
 HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 NOT_STORED = {"cache-control": "no-store"}
 SERVICE_PATHS = ("/v1/", "/healthz", "/metrics", "/mcp")
-NEEDED = "a token is needed: Authorization: Bearer TOKEN"
-WRONG = "the token is wrong, or the header does not have the form Authorization: Bearer TOKEN"
 OPEN = ("/", "/healthz", "/docs", "/openapi.json")  # answered without a token
 
 
@@ -76,7 +71,7 @@ class Guard:
     """ASGI middleware around the service.
 
     Args:
-        body: the maximum size of a request in bytes, as it is sent and as it is unpacked.
+        body: the maximum size of a request in bytes.
         token: what a caller has to send as ``Authorization: Bearer TOKEN``; None for no token.
         metrics: counts the answers.
         elsewhere: the maximum size of a request to a path outside the service; by default the same.
@@ -120,43 +115,26 @@ class Guard:
         token = self.token.encode("utf-8", "surrogateescape")
         # The name of the scheme has no case (RFC 9110, section 11.1). An empty token lets nobody in.
         if scheme.lower() != "bearer" or not secret or not hmac.compare_digest(secret.encode("latin-1"), token):
-            reason = WRONG if "authorization" in headers else NEEDED
+            reason = "the token is missing or wrong; send it as Authorization: Bearer TOKEN"
             raise HTTPException(401, reason, {"www-authenticate": "Bearer", "connection": "close"})
 
 
 def _bounded(receive: Any, headers: Headers, most: int) -> Any:
-    """Hands over a body part by part, unpacked.
-
-    Raises:
-        HTTPException: now, for a length over the maximum or an unknown encoding; or while the body is read.
-    """
+    """Hands over a body part by part; raises HTTPException if it is too large, now where its length is given."""
     too_large = HTTPException(
         413, f"the request is too large; at most {most:,} bytes are read", {"connection": "close"}
     )
-    length, encoding = headers.get("content-length", "0"), headers.get("content-encoding", "identity").lower()
+    length = headers.get("content-length", "0")
     if not (length.isdecimal() and int(length) <= most):
         raise too_large
-    if encoding not in ("identity", "gzip", "x-gzip"):
-        raise HTTPException(415, f"content-encoding {shown(encoding)}; send the body as it is, or with gzip")
-    unpack = None if encoding == "identity" else zlib.decompressobj(16 + zlib.MAX_WBITS)
     size = 0
 
     async def part() -> Any:
         nonlocal size
         message = await receive()
-        if message["type"] != "http.request":
-            return message
-        body = message.get("body", b"")
-        if unpack:
-            try:
-                body = unpack.decompress(body, most - size + 1)
-                if unpack.unused_data or not (unpack.eof or message.get("more_body") or unpack.unconsumed_tail):
-                    raise zlib.error
-            except zlib.error:
-                raise HTTPException(400, "the body is not one whole file of gzip, as content-encoding says") from None
-        size += len(body)
+        size += len(message.get("body", b""))
         if size > most:
             raise too_large
-        return {**message, "body": body}
+        return message
 
     return part

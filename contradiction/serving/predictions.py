@@ -1,6 +1,5 @@
 """Predictions that concurrent requests share: joined into forward passes, remembered, and fair between callers."""
 
-import hashlib
 import logging
 import math
 import sys
@@ -21,7 +20,9 @@ from contradiction.settings import LONGEST_ROW
 SLICE = 16  # rows of a caller before the next caller's turn in a forward pass: a light request overtakes a heavy one
 BATCH = 64  # rows of all requests in a forward pass
 LOG = logging.getLogger(__name__)
-Key = bytes  # a digest of a row: the rows themselves may be long, and many are remembered
+# The hash of the texts of a row, of 64 bits and another one in each process. The rows themselves may be long, and many
+# are remembered; Python hashes a text once, whatever number of rows share it.
+Key = int
 
 
 class ServiceError(Exception):
@@ -67,7 +68,7 @@ class Ticket:
 
     Attributes:
         until: the time by the monotonic clock at which its answer is too late.
-        cost: the maximum number of characters that may be read for it.
+        cost: the maximum number of characters that may be read for it, see :class:`contradiction.settings.Limits`.
         caller: whose request it is; callers take turns, whatever number of requests each has.
         cancelled: whether nobody waits for its answer any more.
         spent: the characters that were read for it, without those of rows whose prediction was known.
@@ -127,6 +128,7 @@ class JoinedPredictions:
 
     def __init__(self, classifier: Classifier, remembered: int = 20_000, waiting: int = 50_000) -> None:
         self._predict, self._columns = classifier.predict, classifier.columns
+        self._reads_chats = classifier.reads_chats
         self._remembered, self._most = remembered, waiting
         self._known: OrderedDict[Key, Prediction] = OrderedDict()
         self._jobs: list[_Job] = []  # that have rows which wait; who waited longest for a turn is first
@@ -145,7 +147,7 @@ class JoinedPredictions:
             ServiceError: the request cannot be answered.
         """
         ticket = _TICKET.get(None) or Ticket(math.inf, sys.maxsize)
-        keys = _keys(rows, self._columns)
+        keys = [hash(tuple(row[column] for column in self._columns)) for row in rows]
         if ended := ticket.ended():
             raise ended
         with self._change:
@@ -155,7 +157,7 @@ class JoinedPredictions:
             missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in results}
             self.repeated += len(keys) - len(missing)
             if missing:
-                _charge(ticket, missing.values(), self._columns)
+                self._charge(ticket, missing.values())
                 job = _Job(deque(missing.items()), ticket)
                 if (waiting := self.waiting) and waiting + len(missing) > self._most:
                     raise BusyError
@@ -173,6 +175,20 @@ class JoinedPredictions:
         if on_batch and rows:
             on_batch(len(rows))
         return [results[key] for key in keys]
+
+    def _charge(self, ticket: Ticket, rows: Iterable[Row]) -> None:
+        """Counts the characters of rows; raises TooLongError if there are too many for one request."""
+        read: set[str] = set()
+        for row in rows:
+            texts = {text for name in self._columns for text in _texts(row[name])}
+            ticket.spent += min(sum(map(len, texts - read)), LONGEST_ROW)
+            if self._reads_chats:  # the rows of a chat share what was said before
+                read |= texts
+        if ticket.spent > ticket.cost:
+            raise TooLongError(
+                f"the chat is too long to be judged at once: it takes more than {ticket.cost:,} characters of reading; "
+                "set max_turns, for instance to 5, or shorten the chat"
+            )
 
     @property
     def waiting(self) -> int:
@@ -195,7 +211,8 @@ class JoinedPredictions:
             if error := job.ticket.ended():
                 self._end(job, error)
         taken: list[tuple[_Job, Key, Row]] = []
-        while self._jobs and len(taken) < BATCH:
+        # A detector that reads whole chats goes on from one that it has read, if it reads no other in the same pass.
+        while self._jobs and len(taken) < BATCH and not (taken and self._reads_chats):
             if not (turn := next((job for job in self._jobs if job.ticket.caller not in self._served), None)):
                 self._served.clear()  # the next round
                 continue
@@ -219,11 +236,7 @@ class JoinedPredictions:
                 LOG.error("a prediction failed", exc_info=error)
                 return self._end(jobs[0], failed)
             for job in jobs:
-                # Where the model is a service that does not answer, the callers stop waiting one after another.
-                if ended := job.ticket.ended():
-                    self._end(job, ended)
-                else:
-                    self._answer([part for part in taken if part[0] is job])
+                self._answer([part for part in taken if part[0] is job])
 
     def _end(self, job: _Job, error: Exception) -> None:
         with self._change:
@@ -248,27 +261,5 @@ class JoinedPredictions:
                 job.done.set()
 
 
-def _keys(rows: Iterable[Row], columns: Sequence[str]) -> list[Key]:
-    """A digest of each row. A text is read once, because thousands of rows of a request can share a long one."""
-    known: dict[str | tuple[str, ...], Key] = {}
-
-    def key(value: str | tuple[str, ...]) -> Key:
-        if value not in known:
-            content = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b"".join(map(key, value))
-            known[value] = hashlib.sha256((b"s" if isinstance(value, str) else b"t") + content).digest()
-        return known[value]
-
-    return [hashlib.sha256(b"".join(key(row[column]) for column in columns)).digest() for row in rows]
-
-
-def _charge(ticket: Ticket, rows: Iterable[Row], columns: Sequence[str]) -> None:
-    ticket.spent += sum(min(sum(_characters(row[column]) for column in columns), LONGEST_ROW) for row in rows)
-    if ticket.spent > ticket.cost:
-        raise TooLongError(
-            f"the chat is too long to be judged at once: its parts are compared, which takes more than {ticket.cost:,} "
-            "characters of reading; set max_turns, for instance to 5, or shorten the chat"
-        )
-
-
-def _characters(value: str | tuple[str, ...]) -> int:
-    return len(value) if isinstance(value, str) else sum(map(len, value))
+def _texts(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else value

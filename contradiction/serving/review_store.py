@@ -279,25 +279,16 @@ def decide(labels: Sequence[str], annotators: int = ANNOTATORS) -> str | None:
 
 
 def _new(name: str, messages: Messages, truth: str | None) -> Item:
-    read, unread = text_messages(messages)
-    return Item(0, name, read, truth, unread)
+    """A chat without its number; raises InputError if a message is not usable, or there is no reply."""
+    if not (turns := read_turns(messages)):
+        raise InputError("the chat holds no message by the assistant")
+    read = spoken_messages(messages[: turns[-1].reply_messages[-1] + 1])
+    return Item(0, name, read, truth, any(turn.unread for turn in turns))
 
 
 def _content(item: Item) -> tuple[Any, ...]:
     """What makes two chats one: the messages, and whether the label is known."""
     return (item.truth is not None, *((message["role"], message["content"]) for message in item.messages))
-
-
-def text_messages(messages: Messages) -> tuple[list[dict[str, str]], bool]:
-    """The messages by both sides as text, up to the last reply, and whether some of their content is not text.
-
-    Raises:
-        InputError: a message is not usable, or there is no reply.
-    """
-    if not (turns := read_turns(messages)):
-        raise InputError("the chat holds no message by the assistant")
-    read = spoken_messages(messages[: turns[-1].reply_messages[-1] + 1])
-    return read, any(turn.unread for turn in turns)
 
 
 def earlier_replies(messages: Sequence[Mapping[str, str]]) -> list[int]:

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from threading import Lock, RLock
 from typing import Any, TypeVar, get_type_hints
@@ -334,21 +333,9 @@ def caller_of(request: Any) -> str:
     return request.client.host if request and request.client else ""
 
 
-def explain(problems: Sequence[Mapping[str, Any]], body: type[BaseModel] | None = None) -> str:
+def explain(problems: Sequence[Mapping[str, Any]]) -> str:
     """What is wrong with a request, in one line, from the errors of pydantic."""
-    fields = body.model_fields if body else {}
-    places = [tuple(str(part) for part in problem["loc"] if part != "body") for problem in problems]
-    found = [(problem["type"], place[0]) for problem, place in zip(problems, places, strict=True) if len(place) == 1]
-    unknown = [name for kind, name in found if kind == "extra_forbidden"]
-    missing = [name for kind, name in found if kind == "missing" and name in fields]
-    if unknown:
-        # A field under another name is both: unknown, and missing under its own name.
-        meant = get_close_matches(unknown[0], fields, 1) or missing
-        hint = f"; {meant[0]} is probably meant" if meant else ""
-        return f"{shown(unknown[0])} is no field of this request{hint}; the fields are {', '.join(fields)}"
-    if missing:
-        return f"{missing[0]}: is missing; {fields[missing[0]].description or 'the request needs it'}"
-    first, place = problems[0], ".".join(places[0])
-    if first["type"] == "value_error":  # of the reader of chats
-        return str(first["ctx"]["error"])
-    return f"{place}: {first['msg']}" if place else str(first["msg"])
+    if problems[0]["type"] == "value_error":  # of the reader of chats
+        return str(problems[0]["ctx"]["error"])
+    places = [".".join(str(part) for part in problem["loc"] if part != "body") for problem in problems[:3]]
+    return "; ".join(f"{place}: {problem['msg']}" for place, problem in zip(places, problems, strict=False))
