@@ -278,6 +278,5 @@ def is_foreign(text: str) -> bool:
     It is if words of other scripts outnumber its Han characters, and are at least ``FOREIGN_WORDS``. URLs and markup do
     not count.
     """
-    text = plain(text)
-    words = len(_OTHER.findall(_URL.sub(" ", text)))
-    return words >= FOREIGN_WORDS and words > len(_CHINESE.findall(text))
+    text = _URL.sub(" ", plain(text))
+    return len(_OTHER.findall(text)) >= FOREIGN_WORDS and not is_chinese(text)

@@ -11,6 +11,7 @@ from typing import Self
 
 from contradiction import publishing
 from contradiction.base_detector import BaseDetector
+from contradiction.candidates import check, rerank
 from contradiction.conversation import Messages, Turn, read_turns
 from contradiction.decision import NO_RULE
 from contradiction.errors import InputError, kind_of
@@ -26,8 +27,6 @@ from contradiction.methods.checkpoint import CheckpointClassifier, save_view
 from contradiction.methods.loading import fetch, load_classifier, parts_of, save_rule
 from contradiction.monitor import Monitor
 from contradiction.paths import SHIPPED
-from contradiction.persona import check
-from contradiction.rerank import rerank
 from contradiction.settings import Settings
 from contradiction.spans import locate
 from contradiction.verdict import Verdict
@@ -187,7 +186,7 @@ class ContradictionDetector(BaseDetector):
         """Follows one chat message by message; see :class:`contradiction.monitor.Monitor`."""
         return Monitor(self, max_turns)
 
-    # Functions of a detector, each in a file of its own.
+    # Functions of a detector, in files of their own.
     rerank, check, locate = rerank, check, locate
 
     def classify(

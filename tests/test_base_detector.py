@@ -74,18 +74,6 @@ def test_a_two_class_detector_names_evidence_only_if_it_reads_pairs(two_class, l
     assert index % 2 == 1
 
 
-@pytest.mark.parametrize("chunk", [5, base_detector.CHUNK])
-def test_batched_scans_equal_single_scans(detector, long_chat, monkeypatch, chunk):
-    monkeypatch.setattr(base_detector, "CHUNK", chunk)
-    chats = [long_chat[:6], long_chat[2:20], long_chat[:1], long_chat]
-    together = detector.scan_batch(chats, batch_size=5)
-    assert [len(group) for group in together] == [3, 9, 0, 12]
-    for messages, verdicts in zip(chats, together, strict=True):
-        for one, other in zip(detector.scan(messages), verdicts, strict=True):
-            assert one.label == other.label
-            assert one.scores == pytest.approx(other.scores, abs=1e-6)
-
-
 def test_chats_are_read_when_the_windows_before_them_are_judged(detector, long_chat, monkeypatch):
     monkeypatch.setattr("contradiction.base_detector.CHUNK", 5)
     chats, read, read_by_batch = [read_turns(long_chat)] * 3, [], []

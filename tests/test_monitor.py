@@ -112,48 +112,23 @@ def test_an_invalid_message_and_a_failing_model_leave_the_monitor_unchanged(coun
 
 
 def test_a_monitor_is_saved_as_json_and_cannot_be_pickled(detector, tmp_path):
-    monitor = detector.monitor()
-    for message in chat("你养猫吗？", "养了一只橘猫", "叫什么？"):
-        monitor.add(message)
+    path, monitor = tmp_path / "chat.json", detector.monitor()
+    monitor.add({"role": "user", "content": "你养猫吗？"})
     for take in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="to_json"):
             take(monitor)
-    monitor.save(tmp_path / "chat.json")
-    again = Monitor.load(detector, tmp_path / "chat.json")
-    reply = {"role": "assistant", "content": "我没养过猫呀"}
-    assert again.to_json() == monitor.to_json()
-    assert again.add(reply) == monitor.add(reply)
-
-
-def test_the_error_names_a_file_that_holds_no_monitor(detector, tmp_path):
-    path = tmp_path / "chat.json"
+    monitor.save(path)
+    assert Monitor.load(detector, path).to_json() == monitor.to_json()
+    path.unlink()
     for place in (path, tmp_path):
         with pytest.raises(InputError, match=f"^{re.escape(str(place))}: no saved monitor can be read there"):
             Monitor.load(detector, place)
-    half = detector.monitor().to_json()[:-9].encode()
-    for content in (half, b'{"messages": []}', b"null", b"[" * 200_000, b"\xff\xfe"):
+    half = monitor.to_json()[:-9].encode()
+    others = (json.dumps({**json.loads(monitor.to_json()), **change}) for change in ({"version": 2}, {"turns": "甲"}))
+    for content in (half, b'{"messages": []}', b"null", b"[" * 200_000, b"\xff\xfe", *map(str.encode, others)):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"chat\.json: .*(saved monitor|utf-8)"):
             Monitor.load(detector, path)
-
-
-@pytest.mark.parametrize(
-    ("change", "expected_message"),
-    [
-        ({"format": "chat"}, "not a saved monitor of version 1: format"),
-        ({"version": 2}, "not a saved monitor of version 1: version"),
-        ({"model": "another"}, "saved with the model another; this detector is"),
-        ({"turns": "甲"}, "not a saved monitor of version 1: turns"),
-        ({"messages": 2}, "damaged: its counts"),
-    ],
-)
-def test_a_text_that_is_not_a_saved_monitor_is_rejected(detector, change, expected_message):
-    monitor = detector.monitor()
-    for message in chat("你养猫吗？", "养了一只橘猫", "叫什么？"):
-        monitor.add(message)
-    with pytest.raises(InputError) as error:
-        Monitor.from_json(detector, json.dumps({**json.loads(monitor.to_json()), **change}))
-    assert expected_message in str(error.value)
 
 
 def test_a_saved_monitor_continues_with_a_copy_of_the_model_elsewhere(detector, random_model, tmp_path):

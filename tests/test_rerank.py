@@ -6,10 +6,9 @@ import pytest
 from helpers.chats import chat
 from helpers.recording import recording
 
-from contradiction.detector import ContradictionDetector
+from contradiction.candidates import TIE_DIGITS
 from contradiction.errors import InputError
-from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY
-from contradiction.rerank import TIE_DIGITS
+from contradiction.labels import CATEGORIES, CONTRADICTION
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "你喝茶吗？", "我天天喝茶", "它叫什么名字？")
 
@@ -81,19 +80,6 @@ def test_a_chat_may_end_with_the_result_of_a_tool(detector):
         detector.rerank([*CHAT, call], ["叫小橘"])
 
 
-def test_only_the_requested_stage_decides_the_order(hierarchical, stages, replies):
-    only = hierarchical.with_settings(categories=[HISTORY])
-    ranked = only.rerank(CHAT, replies)
-    for candidate in ranked:
-        read = [("你养猫吗？", "养了一只橘猫"), ("你喝茶吗？", "我天天喝茶")]
-        rows = [{"u1": u1, "b1": b1, "u2": CHAT[-1]["content"], "b2": candidate.reply} for u1, b1 in read]
-        surest = max(row.probabilities[HISTORY] for row in stages[HISTORY].predict(rows))
-        assert candidate.probability == pytest.approx(surest, abs=1e-6)
-    called = [candidate.verdict.contradiction for candidate in ranked]
-    assert called == sorted(called), "called candidates come after the others"
-    assert len({*called}) == 2
-
-
 def test_an_empty_chat_is_an_empty_history(detector, two_class, replies):
     for judge, known in ((detector, True), (two_class, False)):
         ranked = judge.rerank([], replies[:5])
@@ -117,11 +103,3 @@ def test_candidates_that_cannot_be_ranked_are_rejected(detector, messages, candi
     with pytest.raises(InputError) as error:
         detector.rerank(messages, candidates)
     assert message in str(error.value)
-
-
-def test_a_model_without_a_contradiction_label_cannot_rank(random_model):
-    persona = ContradictionDetector.from_pretrained(random_model("persona"))
-    with pytest.raises(InputError, match="none of them is a contradiction"):
-        persona.rerank(CHAT, ["叫小橘"])
-    with pytest.raises(InputError, match="a fact is contradicted"):
-        persona.check(["我养了一只橘猫"], "叫小橘")
