@@ -145,20 +145,14 @@ def test_a_file_of_rejected_lines_is_not_replaced_silently(detect, tmp_path, out
     name, options = (tmp_path / "v.jsonl", ["--out", tmp_path / "v.jsonl"]) if out else (file, [])
     rejected = rejected_path(name)
     rejected.write_text("notes\n", encoding="utf-8")
+    if not out:
+        file.write_text(line(), encoding="utf-8")
+        assert detect(file, "--quiet")[::2] == (0, []) and rejected.read_text(encoding="utf-8") == "notes\n"
     file.write_text("\n".join([line(), *["{"] * 20]), encoding="utf-8")  # more than one chunk
     code, _, err = detect(file, "--quiet", *options)
     notes = [message for message in err if message.startswith(f"cdconv: {rejected}: ")]
     assert (code, len(notes)) == (1, 1)
     assert [answer["line"] for answer in objects(rejected)] == [*range(2, 22)]
-
-
-def test_a_file_of_rejected_lines_stays_if_nothing_is_rejected(detect, tmp_path):
-    file = tmp_path / "chats.jsonl"
-    file.write_text(line(), encoding="utf-8")
-    rejected = rejected_path(file)
-    rejected.write_text("notes\n", encoding="utf-8")
-    assert detect(file, "--quiet")[::2] == (0, [])
-    assert rejected.read_text(encoding="utf-8") == "notes\n"
 
 
 @pytest.mark.parametrize("which", ["verdicts", "rejected"])

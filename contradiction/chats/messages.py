@@ -57,32 +57,18 @@ def order(values: Sequence[object], roles: Sequence[str | None]) -> list[int] | 
     times = moments(values)
     if not times or times == sorted(times):
         return None
-    if not _is_reversed(times):
-        # A clock without a date may have passed midnight.
-        return None if len(times[0]) == CLOCK else _sorted(times)
-    # Messages of one time may be the other way round too. In a chat the sides alternate, and the user begins.
-    places = [[*reversed(range(len(times)))], _sorted(times)]
+    by_time = sorted(range(len(times)), key=times.__getitem__)
+    clocks = len(times[0]) == CLOCK
+    # Two clocks without a date may lie around midnight.
+    if times != sorted(times, reverse=True) or (clocks and len(times) == 2):
+        return None if clocks else by_time
 
+    # Messages of one time may be the other way round too. In a chat the sides alternate, and the user begins.
     def likelihood(order: list[int]) -> tuple[int, bool]:
         sides = [roles[place] for place in order]
         return sum(one != other for one, other in pairwise(sides)), sides[0] == USER
 
-    return max(places, key=likelihood)
-
-
-def newest_first(values: Sequence[object]) -> bool:
-    """Whether the messages begin with the newest."""
-    times = moments(values)
-    return times is not None and times != sorted(times) and _is_reversed(times)
-
-
-def _sorted(times: Sequence[Moment]) -> list[int]:
-    return sorted(range(len(times)), key=times.__getitem__)
-
-
-def _is_reversed(times: Sequence[Moment]) -> bool:
-    """Whether no time is later than the one before it; two clocks without a date may lie around midnight."""
-    return times == sorted(times, reverse=True) and (len(times[0]) != CLOCK or len(times) > 2)
+    return max([*reversed(range(len(times)))], by_time, key=likelihood)
 
 
 def read_messages(values: Sequence[Any], speakers: Speakers = USUAL) -> list[Any]:
@@ -98,7 +84,8 @@ def read_messages(values: Sequence[Any], speakers: Speakers = USUAL) -> list[Any
     messages = [_read_object(value, f"messages[{index}]", speakers) for index, value in enumerate(values)]
     times = [value for value in values if isinstance(value, Mapping)]
     speakers.check_one_bot(_speaker(_unwrapped(value), speakers)[1] for value in times)
-    if times and (key := names.first(times[0], names.TIMES)) and newest_first([one.get(key) for one in times]):
+    key = names.first(times[0], names.TIMES) if times else None
+    if key and order([one.get(key) for one in times], [None] * len(times)) == [*reversed(range(len(times)))]:
         raise InputError(f"the messages begin with the newest, by {key}; they must begin with the oldest")
     return messages
 

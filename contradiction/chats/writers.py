@@ -11,12 +11,9 @@ from contradiction.chats.chunks import Entry, JudgedChunk, Tally, Test, filter_v
 from contradiction.conversation import text_at
 from contradiction.errors import InputError
 from contradiction.io.files import RECORD, LineFile, locked, read_json, to_json_line, write_json
-from contradiction.io.tables import console
-from contradiction.labels import NON_CONTRADICTION
+from contradiction.io.tables import Table, console
 
-NOT_JUDGED = "not judged"
 MAX_CELL = 500  # characters in a cell of a table
-LONGEST_NAME = 20  # columns of a terminal for the name of a chat; the rest is wrapped
 REPLACED = "existed already; the inputs rejected now replace it"
 
 
@@ -106,32 +103,16 @@ class VerdictTable:
         usable = [entry for entry in chunk.entries if entry.messages is not None]
         for entry, verdicts in zip(usable, chunk.verdicts, strict=True):
             for verdict in verdicts:
-                label = verdict.label or NOT_JUDGED
                 chance = "" if verdict.probability is None else f"{verdict.probability:.2f}"
                 reply, earlier = (text_at(entry.messages or (), part) for part in (verdict.reply, verdict.evidence))
                 why = "; ".join(filter(None, (earlier, verdict.reason)))  # what was not read, also beside evidence
-                self._rows.append((entry.name, reply, label, chance, verdict.certainty or "", why))
+                cells = (entry.name, reply, verdict.label or "not judged", verdict.certainty or "", why, chance)
+                self._rows.append(tuple(cell if len(cell) <= MAX_CELL else f"{cell[:MAX_CELL]}…" for cell in cells))
 
     def print(self) -> None:
         """Prints the table."""
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=box.SIMPLE_HEAD)
-        # The texts share the width that the short columns leave, and are wrapped.
-        table.add_column("chat", overflow="fold", max_width=LONGEST_NAME)
-        table.add_column("reply", overflow="fold")
-        for name in ("verdict", "probability", "certainty"):
-            table.add_column(name, justify="right" if name == "probability" else "left", no_wrap=True)
-        table.add_column("contradicts, or why unchecked", overflow="fold")
-        for cells in self._rows:
-            # As Text, because a chat may contain markup.
-            table.add_row(
-                *(Text(cell if len(cell) <= MAX_CELL else f"{cell[:MAX_CELL]}…") for cell in cells),
-                style="bold" if cells[2] not in (NON_CONTRADICTION, NOT_JUDGED) else None,
-            )
-        console(wraps=True).print(table)
+        header = ("chat", "reply", "verdict", "certainty", "contradicts, or why unchecked", "probability")
+        console(wraps=True).print(Table("", header, self._rows, texts=5, wraps=True).rich())
 
 
 class ResumableOutput:

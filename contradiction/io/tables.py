@@ -17,15 +17,21 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
+SHORT = 16  # characters of a cell that is never wrapped
+
 
 @dataclass(frozen=True)
 class Table:
-    """A title, a header and rows of cells; the first ``texts`` columns are text, the others are numbers."""
+    """A title, a header and rows of cells, of which a terminal wraps or cuts the long ones.
+
+    The first ``texts`` columns are text, the others are numbers.
+    """
 
     title: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     texts: int = 1
+    wraps: bool = False
 
     def markdown(self) -> str:
         """The table in Markdown, without its title."""
@@ -42,7 +48,9 @@ class Table:
         table = RichTable(box=box.SIMPLE_HEAD)
         # As Text, because names of columns, files and models may look like markup.
         for index, name in enumerate(self.header):
-            table.add_column(Text(name), justify="right" if index >= self.texts else "left", no_wrap=True)
+            justify: Any = "right" if index >= self.texts else "left"
+            wraps = self.wraps and any(len(cells[index]) > SHORT for cells in self.rows)
+            table.add_column(Text(name), justify=justify, no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
         for cells in self.rows:
             table.add_row(*map(Text, cells))
         return table
