@@ -39,8 +39,7 @@ FOLDER = Path(__file__).parent
 # server would then believe the first address in the header, which a visitor can write to pass as somebody else. With
 # these networks it takes the last address that is not private, which the proxy has written.
 HUB_PROXIES = "127.0.0.0/8,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,::1,fc00::/7"
-# A visitor has half of the places at most.
-LIMITS = Limits(requests=512, per_caller=256)
+LIMITS = Limits(requests=512, per_caller=32)  # so that no visitor delays the others for long
 SESSIONS = 500  # whose tables of verdicts are kept in memory
 WAITING = 64  # requests in the queue of the tab for files; a further one is refused
 LONGEST, LONGEST_PASTED = 2000, 200_000  # characters of one message, and of a pasted chat

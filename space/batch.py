@@ -56,16 +56,16 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
         request: gr.Request,
         progress: gr.Progress = gr.Progress(),  # noqa: B008
     ) -> Iterator[tuple[Any, ...]]:
-        spoken, visitor, out = words_of(request), caller_of(request), None
+        spoken, out = words_of(request), None
         if not path:
             yield spoken["noFile"], [], [], gr.DownloadButton(value=None, interactive=False)
             return
         try:
-            with runs.taken(visitor):
+            with runs.taken(caller_of(request)):
                 service = chosen(services, detector)
                 own_threshold, own_rate = threshold == own["threshold"], rate == own["rate"]
                 settings = settings_of(service, None if own_threshold else threshold, None if own_rate else rate)
-                for *shown, out in judge_file(service, Path(path), spoken, progress, visitor, **settings):
+                for *shown, out in judge_file(service, Path(path), spoken, progress, **settings):
                     yield *shown, gr.DownloadButton(value=out, interactive=out is not None)
         except BusyError:  # said beside the table, which the other run fills
             gr.Info(spoken["oneFile"])
@@ -149,7 +149,7 @@ def settings_of(service: Service, threshold: float | None, rate: float | None) -
 
 
 def judge_file(
-    service: Service, path: Path, words: dict[str, str], progress: Any, visitor: str = "", **settings: float
+    service: Service, path: Path, words: dict[str, str], progress: Any, **settings: float
 ) -> Iterator[tuple[str, list[tuple[str, Row]], list[Row], str | None]]:
     """Judges the chats of a file, a few at a time; yields the message, the rows by group, the rows, and the download.
 
@@ -174,7 +174,7 @@ def judge_file(
                 raise broken
             if not group:
                 break
-            results = pool.map(lambda entry: _judge(service, detector, entry, chats.key, visitor), group)
+            results = pool.map(lambda entry: _judge(service, detector, entry, chats.key), group)
             for entry, judged in zip(group, results, strict=True):
                 counts["chats" if entry.messages is not None else "rejected"] += 1
                 if entry.messages is not None and isinstance(judged, JudgedChunk):
@@ -295,11 +295,9 @@ def _next(entries: Iterator[Entry], most: int) -> tuple[list[Entry], InputError 
     return group, None
 
 
-def _judge(
-    service: Service, detector: ContradictionDetector, entry: Entry, key: str, visitor: str
-) -> JudgedChunk | Exception:
+def _judge(service: Service, detector: ContradictionDetector, entry: Entry, key: str) -> JudgedChunk | Exception:
     """The verdicts on one chat, or why there are none; passes are shared with the other chats."""
-    ticket = Ticket(time.monotonic() + SECONDS, COST_FACTOR * service.limits.cost, visitor)
+    ticket = Ticket(time.monotonic() + SECONDS, COST_FACTOR * service.limits.cost)
     try:
         judged = service.answer(lambda: judge_chunk(detector, [entry], key, scan=True), ticket)
     except (InputError, ServiceError) as error:

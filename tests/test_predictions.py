@@ -1,4 +1,4 @@
-"""Predictions shared by concurrent requests: fair between callers, bounded, and isolated from failures."""
+"""Predictions shared by concurrent requests: in turns, bounded, and isolated from failures."""
 
 import threading
 import time
@@ -48,8 +48,8 @@ class Slow:
         return [Prediction({"none": float(len(row["b2"]))}) for row in rows]
 
 
-def ticket(seconds=30.0, cost=1_000_000, caller=""):
-    return Ticket(until=time.monotonic() + seconds, cost=cost, caller=caller)
+def ticket(seconds=30.0, cost=1_000_000):
+    return Ticket(until=time.monotonic() + seconds, cost=cost)
 
 
 def ask(predictions, texts, own_ticket):
@@ -88,24 +88,6 @@ def test_a_light_request_does_not_wait_for_heavy_ones():
     first = next(number for number, texts in enumerate(slow.batches) if "light" in texts)
     assert first <= 3
     assert len(slow.batches) >= 3000 // 64
-
-
-@pytest.mark.parametrize(("requests", "rows"), [(150, 1), (6, 500)])
-def test_a_caller_with_many_requests_delays_no_other(requests, rows):
-    with occupied(requests + 2) as (slow, predictions, pool):
-        many = [
-            pool.submit(ask, predictions, [f"many-{number}-{n}" for n in range(rows)], ticket(caller="one"))
-            for number in range(requests)
-        ]
-        wait_for(lambda: predictions.waiting == requests * rows)
-        other = pool.submit(ask, predictions, [f"other-{n}" for n in range(rows)], ticket(caller="other"))
-        wait_for(lambda: predictions.waiting == (requests + 1) * rows)
-        slow.go.set()
-        assert all(len(answer.result()) == rows for answer in (other, *many))
-    last = max(number for number, texts in enumerate(slow.batches) if any(text.startswith("other") for text in texts))
-    of_other = sum(text.startswith("other") for texts in slow.batches[1 : last + 1] for text in texts)
-    # Until the other caller is answered, that caller has half of all rows, or is in the next pass.
-    assert last == 1 or of_other >= 0.45 * sum(len(texts) for texts in slow.batches[1 : last + 1])
 
 
 def test_an_abandoned_request_is_not_computed():

@@ -1,4 +1,4 @@
-"""Predictions that concurrent requests share: joined into forward passes, remembered, and fair between callers."""
+"""Predictions that concurrent requests share: joined into forward passes, remembered, and in turns."""
 
 import logging
 import math
@@ -17,7 +17,7 @@ from contradiction.inputs.views import Row
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.settings import LONGEST_ROW
 
-SLICE = 16  # rows of a caller before the next caller's turn in a forward pass: a light request overtakes a heavy one
+SLICE = 16  # rows of a request before the next one's turn in a forward pass: a light request overtakes a heavy one
 BATCH = 64  # rows of all requests in a forward pass
 LOG = logging.getLogger(__name__)
 # The hash of the texts of a row, of 64 bits and another one in each process. The rows themselves may be long, and many
@@ -69,14 +69,12 @@ class Ticket:
     Attributes:
         until: the time by the monotonic clock at which its answer is too late.
         cost: the maximum number of characters that may be read for it, see :class:`contradiction.settings.Limits`.
-        caller: whose request it is; callers take turns, whatever number of requests each has.
         cancelled: whether nobody waits for its answer any more.
         spent: the characters that were read for it, without those of rows whose prediction was known.
     """
 
     until: float
     cost: int
-    caller: str = ""
     cancelled: bool = False
     spent: int = 0
 
@@ -112,9 +110,8 @@ class _Job:
 class JoinedPredictions:
     """Replaces ``predict`` of a classifier.
 
-    One thread runs the classifier. It takes some rows of each caller in turn, and of a caller some rows of each
-    request in turn. So many light requests share a forward pass, and neither a heavy request nor a caller with many
-    requests delays the others for long.
+    One thread runs the classifier. It takes some rows of each request in turn. So many light requests share a forward
+    pass, and a heavy one delays the others only a little.
 
     Args:
         classifier: the classifier.
@@ -131,8 +128,7 @@ class JoinedPredictions:
         self._reads_chats = classifier.reads_chats
         self._remembered, self._most = remembered, waiting
         self._known: OrderedDict[Key, Prediction] = OrderedDict()
-        self._jobs: list[_Job] = []  # that have rows which wait; who waited longest for a turn is first
-        self._served: set[str] = set()  # the callers who had their turn in this round
+        self._jobs: deque[_Job] = deque()  # that have rows which wait; who waited longest for a turn is first
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
         self.rows = self.passes = self.repeated = 0
@@ -206,18 +202,14 @@ class JoinedPredictions:
                 self._answer(taken)
 
     def _take(self) -> list[tuple[_Job, Key, Row]]:
-        """The rows of the next forward pass: some of each caller in turn, those that waited longest first."""
+        """The rows of the next forward pass: some of each request in turn, those that waited longest first."""
         for job in [*self._jobs]:
             if error := job.ticket.ended():
                 self._end(job, error)
         taken: list[tuple[_Job, Key, Row]] = []
         # A detector that reads whole chats goes on from one that it has read, if it reads no other in the same pass.
         while self._jobs and len(taken) < BATCH and not (taken and self._reads_chats):
-            if not (turn := next((job for job in self._jobs if job.ticket.caller not in self._served), None)):
-                self._served.clear()  # the next round
-                continue
-            self._served.add(turn.ticket.caller)
-            self._jobs.remove(turn)
+            turn = self._jobs.popleft()
             for _ in range(min(len(turn.rows), SLICE, BATCH - len(taken))):
                 taken.append((turn, *turn.rows.popleft()))
             if turn.rows:
