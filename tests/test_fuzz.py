@@ -77,8 +77,18 @@ def array_of(items):
     return array
 
 
+DEEP: list = []
+for _ in range(5000):
+    DEEP = [DEEP]
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.builds(lambda: 10**5000),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=9)
+    | st.builds(lambda: 10**5000)
+    | st.builds(lambda: DEEP)
+    | st.sampled_from([b"x", bytearray(b"x"), range(2), {"我"}, object(), "x\ny" * 400, "\ud800"]),
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(st.sampled_from(["role", "content", "type", "text", "tool_calls", "messages", "x"]), inner)
@@ -96,7 +106,7 @@ def test_any_value_is_a_chat_or_raises_one_line(value):
         try:
             read_turns(messages)
         except InputError as error:
-            one_line(error)
+            assert str(error).startswith("messages") and str(error).isprintable() and len(str(error)) <= 300
 
 
 @fuzz_settings(200)

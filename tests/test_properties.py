@@ -46,18 +46,17 @@ def judges(request):
 
 @settings(max_examples=80, **many)
 @given(seeds, texts)
-def test_every_chat_gives_a_verdict_or_raises_one_clear_line(detector, hierarchical, seed, drawn):
+def test_every_chat_gives_a_sound_verdict(detector, hierarchical, seed, drawn):
     for judges, count in ((detector, 150), (hierarchical, 10)):
         chats = chats_of(seed, drawn, count)
-        for messages, result in zip(chats, judge(judges, chats), strict=True):
-            if not isinstance(result, str):
-                check(result, messages, judges.labels)
+        for messages, verdict in zip(chats, judge(judges, chats), strict=True):
+            check(verdict, messages, judges.labels)
 
 
 @settings(max_examples=6, **many)
 @given(seed=seeds, drawn=texts)
 def test_a_verdict_depends_on_its_chat_alone(judges, seed, drawn):
-    chats = chats_of(seed, drawn, 40, sound=True)
+    chats = chats_of(seed, drawn, 40)
     together = judge(judges, chats)
     order = random.Random(seed).sample(range(len(chats)), len(chats))
     shuffled = judges.batch([chats[number] for number in order], batch_size=7)
@@ -70,7 +69,7 @@ def test_a_verdict_depends_on_its_chat_alone(judges, seed, drawn):
 @settings(max_examples=6, **many)
 @given(seed=seeds, drawn=texts)
 def test_a_scan_gives_each_reply_the_verdict_of_the_chat_up_to_it(judges, seed, drawn):
-    chats = chats_of(seed, drawn, 20, sound=True)
+    chats = chats_of(seed, drawn, 20)
     scanned = judges.scan_batch(chats)
     pairs = [
         (messages[: verdict.reply[-1] + 1], verdict)
@@ -86,7 +85,7 @@ def test_a_scan_gives_each_reply_the_verdict_of_the_chat_up_to_it(judges, seed, 
 @given(seeds, texts)
 def test_a_system_message_changes_nothing_but_indices(detector, seed, drawn):
     draw = random.Random(seed)
-    chats = chats_of(seed, drawn, 40, sound=True)
+    chats = chats_of(seed, drawn, 40)
     places = [draw.randrange(len(messages) + 1) for messages in chats]
     added = [
         [*messages[:place], {"role": "system", "content": "你是一只猫"}, *messages[place:]]
@@ -118,7 +117,7 @@ def test_two_consecutive_messages_equal_one_with_a_line_break(detector, seed):
 @given(seed=seeds, drawn=texts)
 def test_a_higher_threshold_calls_no_more_and_a_lower_prior_raises_no_probability(calibrated, task, seed, drawn):
     detector = calibrated[task]
-    chats = chats_of(seed, drawn, 30, sound=True)
+    chats = chats_of(seed, drawn, 30)
     called = []
     for threshold in (0.0, 0.3, 0.5, 0.9, 1.0):
         verdicts = judge(detector.with_settings(threshold=threshold), chats)
@@ -159,7 +158,7 @@ def test_more_turns_never_make_a_contradiction_less_likely(calibrated, task, see
 @settings(max_examples=6, **many)
 @given(seeds, texts)
 def test_one_earlier_turn_is_read_the_same_in_windows_and_as_a_whole(detector, seed, drawn):
-    chats = [chat for chat in chats_of(seed, drawn, 80, sound=True) if len(read_turns(chat)) == 2]
+    chats = [chat for chat in chats_of(seed, drawn, 80) if len(read_turns(chat)) == 2]
     whole = judge(detector.with_settings(windowing="unstructured"), chats)
     for one, other in zip(judge(detector, chats), whole, strict=True):
         assert_alike(one, other)
@@ -199,9 +198,7 @@ def test_chats_with_five_hundred_turns_or_messages_of_a_megabyte_are_judged(dete
 
 
 def test_the_generated_chats_covered_every_kind(request):
-    if test_every_chat_gives_a_verdict_or_raises_one_clear_line.__name__ not in {
-        item.name for item in request.session.items
-    }:
+    if test_every_chat_gives_a_sound_verdict.__name__ not in {item.name for item in request.session.items}:
         pytest.skip("counts the chats of the tests above, which were left out")
-    assert judged["chats"] >= 12_000
-    assert judged["checked"] > 2000 and judged["labels"] - judged["checked"] > 200 and judged["errors"] > 2000
+    assert judged["chats"] >= 10_000
+    assert judged["checked"] > 2000 and judged["labels"] - judged["checked"] > 200

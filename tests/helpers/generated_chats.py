@@ -1,8 +1,8 @@
-"""Generated chats of every kind, valid and invalid, and the properties of every verdict on them."""
+"""Generated chats of every kind, and the properties of every verdict on them."""
 
 import json
 import random
-from collections import Counter, OrderedDict, UserDict, deque
+from collections import Counter, OrderedDict, UserDict
 from dataclasses import asdict
 from types import MappingProxyType
 
@@ -40,66 +40,36 @@ PARTS = (
     {"type": "text", "text": "我养猫"}, {"type": "input_text", "text": "它"}, {"type": "image_url", "image_url": {}},
     {"type": "猫" * 99}, "我", {"text": "我"},
 )  # fmt: skip
-BROKEN_PARTS = (
-    {"type": "text"}, {"type": "text", "text": None}, {}, None, 3, [], {"type": 3}, b"x", "\ud800",
-)  # fmt: skip
-DEEP: list = []
-for _ in range(5000):
-    DEEP = [DEEP]
-NO_CONTENT = (
-    3, 2.5, True, {}, {"text": "我"}, b"x", bytearray(b"x"), range(3), [DEEP], [10**5000], object(), [["我"]],
-)  # fmt: skip
-NO_ROLE = ("bot", "", None, 1, ["user"], {"user": 1}, "User", "user ", "\ud800", "x\ny" * 400, DEEP, 10**5000)
-NO_MESSAGE = (
-    None, "我", 3, [], ("user", "我"), b"", {}, {"role": "user"}, {"content": "我"}, {"Role": "user"}, DEEP,
-)  # fmt: skip
-NO_CHAT = (
-    None, "我", b"x", 3, {}, {"messages": []}, [], (), set(), frozenset("ab"), 1.5, iter([]), range(2), bytearray(b"a"),
-    DEEP,
-)  # fmt: skip
 
 
 class Odd(UserDict):
     """A mapping that is not a dict."""
 
 
-def make_message(draw, drawn, sound):
+def make_message(draw, drawn):
     text = draw.choice(draw.choices((PLAIN, HOSTILE, drawn), (6, 1, 1))[0])
     content, role = text, draw.choices(("user", "assistant", "system", "developer"), (10, 10, 1, 1))[0]
     if draw.random() < 0.05:
         content = draw.choice((list, tuple))(draw.choices((*PARTS, text), k=draw.randrange(4)))
-    if not sound and draw.random() < 0.04:
-        broken = draw.randrange(4)
-        if broken == 0:
-            return draw.choice(NO_MESSAGE)
-        if broken == 1:
-            role = draw.choice(NO_ROLE)
-        else:
-            content = draw.choice(NO_CONTENT) if broken == 2 else [*draw.choices(PARTS, k=2), draw.choice(BROKEN_PARTS)]
     made = draw.choices((dict, OrderedDict, Odd, MappingProxyType), (20, 1, 1, 1))[0]
     if role == "assistant" and draw.random() < 0.05:
-        return made({"role": role, "content": None, "tool_calls": draw.choice(([{"id": "1"}], [], None))})
+        return made({"role": role, "content": None, "tool_calls": [{"id": "1"}]})
     return made({"role": role, "content": content, "name": 3})
 
 
-def make_chat(draw, drawn, sound=False):
-    messages = [make_message(draw, drawn, sound) for _ in range(draw.choice((1, 2, 3, 4, 4, 4, 5, 6, 8)))]
+def make_chat(draw, drawn):
+    messages = [make_message(draw, drawn) for _ in range(draw.choice((1, 2, 3, 4, 4, 4, 5, 6, 8)))]
     if len(messages) > 2 and draw.random() < 0.6:  # otherwise few chats would alternate
         for index, message in enumerate(messages):
             if type(message) is dict:
                 message["role"] = ("user", "assistant")[index % 2]
-    if sound:
-        return messages
-    if draw.random() < 0.03:
-        return draw.choice(NO_CHAT)
-    made = draw.choices((list, tuple, deque), (40, 2, 2))[0]
-    return made(messages)
+    return messages
 
 
-def chats_of(seed, drawn, number, sound=False):
+def chats_of(seed, drawn, number):
+    """Chats that can be read, most of ``number``: the others hold invalid Unicode."""
     draw = random.Random(seed)
-    made = [make_chat(draw, drawn, sound) for _ in range(number)]
-    return [chat for chat in made if readable(chat)] if sound else made
+    return [chat for chat in (make_chat(draw, drawn) for _ in range(number)) if readable(chat)]
 
 
 def readable(messages):
@@ -110,30 +80,11 @@ def readable(messages):
 
 
 def judge(detector, chats):
-    """The verdict on each chat, or its error: one short line that names the chat and the place in it."""
+    verdicts = detector.batch(chats)
     judged["chats"] += len(chats)
-    answers, sound, left = {}, [], list(range(len(chats)))
-    while left:
-        try:
-            answers.update(zip(left, detector.batch([chats[number] for number in left]), strict=True))
-            break
-        except InputError as error:
-            message = str(error)
-            assert isinstance(error, ValueError)
-            assert len(message) <= 300 and message.isprintable(), message
-            place = 0
-            if len(left) > 1:
-                number, _, message = message.partition(": ")
-                place = int(number.removeprefix("chats[").removesuffix("]"))
-            assert message.startswith("messages"), message
-            answers[left[place]] = message
-            sound, left = sound + left[:place], left[place + 1 :]  # the chats before the first bad one are sound
-    answers.update(zip(sound, detector.batch([chats[number] for number in sound]), strict=True))
-    results = [answers[number] for number in range(len(chats))]
-    judged["errors"] += sum(isinstance(answer, str) for answer in results)
-    judged["labels"] += sum(isinstance(answer, Verdict) and answer.label is not None for answer in results)
-    judged["checked"] += sum(isinstance(answer, Verdict) and answer.checked for answer in results)
-    return results
+    judged["labels"] += sum(verdict.label is not None for verdict in verdicts)
+    judged["checked"] += sum(verdict.checked for verdict in verdicts)
+    return verdicts
 
 
 def text_of(message):
