@@ -120,10 +120,8 @@ class Monitor:
             problem = error.errors()[0]
             place = ".".join(map(str, problem["loc"]))
             raise InputError(f"not a saved monitor of version {VERSION}: {place}: {problem['msg']}") from None
-        if _digest(state.model) != _digest(_identity(detector.name)):
-            raise InputError(
-                f"the monitor was saved with the model {state.model}; this detector is {detector.name}: load that one"
-            )
+        if state.model != _identity(detector.name):
+            raise InputError(f"the monitor was saved with another model than {detector.name}; load that one")
         monitor = cls(detector, state.max_turns)
         monitor._turns, monitor._dropped, monitor._messages = state.turns, state.dropped, state.messages
         return monitor
@@ -152,13 +150,10 @@ class Monitor:
 
 
 def _identity(model: str) -> str:
-    """A folder by its name and a digest of its weights, so that it may lie anywhere; a Hub id as it is."""
+    """What copies of a model share: a digest of the weights in its folder; a Hub id as it is."""
+    if not Path(model).is_dir():
+        return model
     try:
-        return name_with_digest(model) or model
+        return str(name_with_digest(model)).rpartition("@")[2]
     except InputError:  # a method without weights
         return Path(model).resolve().name
-
-
-def _digest(identity: str) -> str:
-    """The part that two copies of a model share; a Hub id, which holds a slash, as it is."""
-    return identity if "/" in identity else identity.rpartition("@")[2]

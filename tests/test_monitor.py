@@ -19,14 +19,11 @@ from contradiction.monitor import Monitor
 
 TEXTS = ("你养猫吗？", "养了一只橘猫", "我没养过猫呀", "我喜欢喝茶", "", " ", "……", "hello there", "很" * 80)
 IMAGE = [{"type": "text", "text": "你看"}, {"type": "image_url", "image_url": {}}]
+# Mostly the two sides, so that there are turns.
+ROLES = st.sampled_from(["user", "assistant", "user", "assistant", "system", "tool"])
 CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {}}]}
-RESULT = {"role": "tool", "tool_call_id": "1", "content": "晴"}
-MESSAGES = st.fixed_dictionaries(
-    {
-        # Mostly the two sides, so that there are turns.
-        "role": st.sampled_from(["user", "assistant", "user", "assistant", "system", "developer"]),
-        "content": st.sampled_from(TEXTS) | st.just(IMAGE),
-    }
+MESSAGES = st.just(CALL) | st.fixed_dictionaries(
+    {"role": ROLES, "content": st.sampled_from(TEXTS) | st.just(IMAGE)},
 )
 QUICKLY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -37,8 +34,8 @@ def counting(random_model):
 
 
 def expected(detector, messages, max_turns):
-    """The verdict of the detector on all messages so far, if the last one is by the assistant."""
-    if messages[-1]["role"] != "assistant":
+    """The verdict of the detector on all messages so far, if the last one is a reply."""
+    if messages[-1]["role"] != "assistant" or messages[-1] is CALL:
         return None
     return detector.with_settings(max_turns=max_turns)(messages)
 
@@ -54,16 +51,6 @@ def test_a_monitor_agrees_with_the_detector_on_all_messages_so_far(detector, win
             monitor = Monitor.from_json(judge, monitor.to_json())
         assert monitor.add(message) == expected(judge, messages[: index + 1], max_turns)
     assert len(monitor) == len(messages)
-
-
-def test_tool_calls_get_no_verdict_but_count_as_messages(detector):
-    user, reply, *more = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
-    messages = [CALL, user, CALL, RESULT, reply, CALL, *more]
-    monitor = detector.monitor()
-    verdicts = [monitor.add(message) for message in messages]
-    assert [index for index, verdict in enumerate(verdicts) if verdict is not None] == [4, 7]
-    assert verdicts[-1] == detector.with_settings(max_turns=MAX_TURNS)(messages)
-    assert (verdicts[-1].reply, len(monitor)) == ((7,), 8)
 
 
 def test_only_the_windows_of_the_new_reply_are_read(counting):
@@ -138,5 +125,5 @@ def test_a_saved_monitor_continues_with_a_copy_of_the_model_elsewhere(detector, 
     assert str(folder.parent) not in text
     copied = shutil.copytree(folder, tmp_path / "elsewhere" / "another-name")
     assert len(Monitor.from_json(ContradictionDetector.from_pretrained(copied), text)) == 1
-    with pytest.raises(InputError, match="saved with the model"):
+    with pytest.raises(InputError, match="saved with another model"):
         Monitor.from_json(ContradictionDetector.from_pretrained(random_model("2-class")), text)

@@ -5,14 +5,12 @@ import socket
 import sys
 import urllib.error
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from helpers.chats import chat as messages
 from helpers.processes import free_port, wait_for
-from serving import CHATS, ROOT, with_tools
+from serving import ROOT, with_tools
 
 from contradiction.serving.service import ENDPOINTS
 
@@ -54,22 +52,6 @@ def test_a_malformed_chat_raises_one_clear_error(client, log, chat, message):
         client.predict(messages=chat, api_name="/scan")
     assert str(error.value).startswith(message)
     assert "Traceback" not in log.read_text(encoding="utf-8")
-
-
-def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(url, facade):
-    from gradio_client import Client
-
-    def ask(chat):
-        # A client per thread: a shared client loses answers when its event stream ends.
-        with closing(Client(url, verbose=False, httpx_kwargs={"timeout": 120})) as client:
-            return client.predict(messages=messages(*chat), api_name="/judge")
-
-    chats = CHATS[:: len(CHATS) // 20][:20]
-    with ThreadPoolExecutor(20) as pool:
-        answers = list(pool.map(ask, chats))
-    for chat, answer in zip(chats, answers, strict=True):
-        assert answer["label"] == facade(chat).label
-        assert answer["scores"] == pytest.approx(facade(chat).scores, abs=1e-5)
 
 
 def test_a_large_upload_is_rejected_and_responses_carry_a_policy(url):
