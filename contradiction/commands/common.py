@@ -43,8 +43,8 @@ PrecisionOption = Annotated[
     typer.Option(
         envvar="CDCONV_PRECISION",
         metavar="<auto|fp32|bf16|fp16>",
-        help="auto: bf16 on a CPU with instructions for it, where it takes half the time and changes few labels; else "
-        "fp32. fp16 needs a GPU.",
+        help="auto: bf16 on a CPU with instructions for it, otherwise fp32. bf16 takes half the time and changes few "
+        "labels. fp16 needs a GPU.",
     ),
 ]
 DeviceOption = Annotated[
@@ -55,19 +55,20 @@ EncodingOption = Annotated[
     str | None, typer.Option(help="The encoding of the file, for instance gb18030.", show_default="utf-8")
 ]
 UserNameOption = Annotated[
-    list[str] | None, typer.Option(help="A name of the user in the file, beside usual ones as 用户; can be repeated.")
+    list[str] | None,
+    typer.Option(help="A further name of the user, beside usual ones such as 用户; can be repeated."),
 ]
 BotNameOption = Annotated[
     list[str] | None,
-    typer.Option(help="A name of the bot whose replies are judged, beside usual ones as 机器人; can be repeated."),
+    typer.Option(help="A further name of the judged bot, beside usual ones such as 机器人; can be repeated."),
 ]
 ScanOption = Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")]
 # The settings of an operator, see ``contradiction.settings.Settings``; ``given_settings`` reads them.
 ThresholdOption = Annotated[
     str | None,
     typer.Option(
-        help="The lowest probability at which a reply is called a contradiction; or 'precision>=0.8', as measured on "
-        "validation."
+        help="The lowest probability at which a reply is called a contradiction. Or 'precision>=0.8': the lowest "
+        "threshold with this precision on validation."
     ),
 ]
 PriorOption = Annotated[
@@ -92,11 +93,14 @@ DataOrLabelsOption = Annotated[
 ConfigOption = Annotated[
     str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
 ]
+ViewOption = Annotated[
+    str | None, typer.Option(help="The view (the utterances to read) of a model that does not name its view.")
+]
 ResultsOption = Annotated[Path, typer.Option(help="The folder of saved results.", show_default=SHOWN_RESULTS)]
 SaveStepsOption = Annotated[
     int | None, typer.Option(min=1, help="Save the training state after each N steps. By default after each epoch.")
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Ask a language model without a question about the cost.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask before requests are sent to a language model.")]
 FolderOutOption = Annotated[Path, typer.Option(help="The folder to write.")]
 
 

@@ -1,4 +1,4 @@
-"""``cdconv data`` and ``cdconv corpora``: build data repos, and show what is in them and which corpora there are."""
+"""The commands ``cdconv data`` and ``cdconv corpora``: build data repos, and list what is there."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -43,9 +43,7 @@ def build(
     out: FolderOutOption = Path(DATA),
     checklists: Annotated[
         bool,
-        typer.Option(
-            "--checklists", help="Also build the checklists: test rows with added turns, and with removed turns."
-        ),
+        typer.Option("--checklists", help="Also build the checklists: test rows with added or removed turns."),
     ] = False,
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
@@ -99,7 +97,7 @@ def stats(
 ) -> None:
     """Prints the paper's Table 3, the sizes of all configs and splits, and the overlap of the splits.
 
-    Of the folder of another data set, it prints the sizes alone.
+    For the folder of another data set, it prints only the sizes.
     """
     from contradiction import cdconv
     from contradiction.data import statistics

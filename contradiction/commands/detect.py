@@ -63,22 +63,23 @@ TESTS: dict[Kind, Callable[["Verdict", int], bool | None]] = {
 
 def detect(
     file: Annotated[
-        str, typer.Argument(help="A file of chats, or - for standard input; with --engine ray a folder of Parquet.")
+        str,
+        typer.Argument(help="A file of chats, or - for standard input. With --engine ray, a folder."),
     ] = "-",
     model: ModelOption = SHIPPED,
     revision: RevisionOption = None,
     text: Annotated[
         str | None,
         typer.Option(
-            help='One chat instead of a file: \'[{"role": "user", "content": "…"}, …]\'; or lines of text, the user\'s '
-            "first, or each after 用户： or 机器人："
+            help='One chat instead of a file: \'[{"role": "user", "content": "…"}, …]\'. Or lines of text; the user '
+            "begins, or each line begins with 用户： or 机器人："
         ),
     ] = None,
     format: Annotated[
         Literal["auto", "jsonl", "json", "csv", "tsv", "text", "xlsx", "parquet", "garak"],
         typer.Option(
-            help="The format of the file. auto: by the name of the file; standard input is jsonl. text: lines that "
-            "begin with 用户： or 机器人：, and an empty line after each chat. garak: a report."
+            help="The format of the file. auto: by the name of the file; jsonl for standard input. text: lines that "
+            "begin with 用户： or 机器人：, with an empty line after each chat. garak: a report of garak."
         ),
     ] = "auto",
     encoding: EncodingOption = None,
@@ -102,8 +103,8 @@ def detect(
         int | None,
         typer.Option(
             min=1,
-            help="The number of processes. They share the cores, and each loads the model. By default 1; with --engine "
-            "ray one for each core.",
+            help="The number of processes. They share the cores, and each loads the model. By default 1, and with "
+            "--engine ray one for each core.",
         ),
     ] = None,
     engine: Annotated[
@@ -118,8 +119,8 @@ def detect(
     fail_on: Annotated[
         list[Kind] | None,
         typer.Option(
-            help="Exit with 1 if there is such a verdict; can be repeated. With --scan, a chat without a reply counts "
-            "as unchecked."
+            help="Exit with code 1 if there is such a verdict; can be repeated. With --scan, a chat without a reply "
+            "counts as unchecked."
         ),
     ] = None,
     only: Annotated[
@@ -127,14 +128,16 @@ def detect(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show errors only: no progress bar and no summary.")] = False,
 ) -> None:
-    """Judges the last reply of each chat and writes one line for each chat, in the order of the chats.
+    """Judges the last reply of each chat. Writes one JSON line for each chat, in the same order.
 
     The file holds JSON lines, JSON, CSV, TSV, text (each also with .gz), Excel or Parquet. A chat is
-    {"messages": [...]}, perhaps with "reply", "response", or "chosen" and "rejected", which are both judged; a list of
-    messages, also of OpenAI, Anthropic, Gemini or LangChain; ShareGPT's "conversations"; u1, b1, u2 and b2; a row of
-    LLaMA-Factory, ms-swift, TRL or DeepEval; a logged request with its response; or rows with session_id, role and
-    content. Its id is copied to the verdict. An input that holds no chat is reported and written to
-    FILE.rejected.jsonl. The other inputs are judged. A pipe of JSON lines is answered line by line.
+    {"messages": [...]}, perhaps with a "reply" or "response". Other forms that are read: lists of messages of OpenAI,
+    Anthropic, Gemini or LangChain; ShareGPT's "conversations"; u1, b1, u2 and b2; rows of LLaMA-Factory, ms-swift, TRL
+    or DeepEval; logged requests with their responses; rows with session_id, role and content. Of several replies, such
+    as "chosen" and "rejected", each is judged.
+
+    The id of a chat is copied to its verdict. An input that is not a chat is reported, and written to
+    FILE.rejected.jsonl. A pipe of JSON lines is answered line by line.
 
     Exit code: 0 done; 1 an input was rejected, or --fail-on found such a verdict or no chat; 2 the command cannot run;
     130 interrupted; 141 the output was closed.

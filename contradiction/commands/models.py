@@ -17,6 +17,7 @@ from contradiction.commands.common import (
     RevisionOption,
     TrainedModelArgument,
     UserNameOption,
+    ViewOption,
     WindowingOption,
     YesOption,
     asking,
@@ -35,13 +36,10 @@ if TYPE_CHECKING:
     from contradiction.io.hub import Upload
 
 BASELINES = "baselines"  # in place of a model
-ViewOption = Annotated[
-    str | None, typer.Option(help="The utterances to read (the view), if the model does not name them.")
-]
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(help=f"A model folder or Hub id; or '{BASELINES}', for these alone.")],
+    model: Annotated[str, typer.Argument(help=f"A model folder or Hub id. Or '{BASELINES}', to score only these.")],
     of: Annotated[
         str | None,
         typer.Argument(
@@ -51,14 +49,15 @@ def evaluate(
         ),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="The same as DATA; or the local copy of the corpus that DATA names.")
+        str | None, typer.Option(help="The same as DATA. Or the local copy of the corpus that DATA names.")
     ] = None,
     config: ConfigOption = None,
-    split: Annotated[str | None, typer.Option(help="The split.", show_default="test; all chats of a file")] = None,
+    split: Annotated[str | None, typer.Option(help="The split.", show_default="test, or all chats of a file")] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="About how many rows are judged. Rows of one source stay together.")
+        int | None,
+        typer.Option(min=1, help="The approximate number of rows. Rows of one chat stay together."),
     ] = None,
-    baselines: Annotated[bool, typer.Option("--baselines", help="Also score baselines without an encoder.")] = False,
+    baselines: Annotated[bool, typer.Option("--baselines", help="Also score baselines, such as n-grams.")] = False,
     user_name: UserNameOption = None,
     bot_name: BotNameOption = None,
     windowing: WindowingOption = None,
@@ -113,8 +112,8 @@ def evaluate(
 
 
 def cascade(
-    detector: Annotated[Path, typer.Argument(help="The folder of a detector, which judges every reply.")],
-    judge: Annotated[Path, typer.Argument(help="The folder of a judge, which is asked where the detector is unsure.")],
+    detector: Annotated[Path, typer.Argument(help="The folder of a detector. It judges every reply.")],
+    judge: Annotated[Path, typer.Argument(help="The folder of a judge. It judges when the detector is unsure.")],
     out: Annotated[
         Path | None, typer.Option(help="The model folder to write. By default no folder is written.")
     ] = None,
@@ -131,7 +130,7 @@ def cascade(
     device: DeviceOption = None,
     yes: YesOption = False,
 ) -> None:
-    """Measures macro-F1 and cost of a detector that asks a judge about the replies for which it is unsure.
+    """Measures macro-F1 and cost of a detector that asks a judge when it is unsure.
 
     The judge is asked once about every validation row, or about --limit of them. Its answers are saved.
     """
@@ -239,7 +238,7 @@ app = typer.Typer(help="Publishes to the Hugging Face Hub.", no_args_is_help=Tru
 RepoOption = Annotated[str, typer.Option(help="The repo, user/name. It is created if it does not exist.")]
 PrivateOption = Annotated[bool, typer.Option("--private", help="Make the repo private.")]
 CodeUrlOption = Annotated[
-    str | None, typer.Option(help="The address of the git repository of the code, for the card to link.")
+    str | None, typer.Option(help="The address of the git repository of the code. The card links to it.")
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="List the files and send nothing.")]
 
@@ -249,7 +248,7 @@ def push_dataset(
     repo_id: RepoOption,
     folder: Annotated[Path, typer.Option(help="A data repo that `cdconv data build` wrote.")] = Path(DATA),
     any_data: Annotated[
-        bool, typer.Option("--any-data", help="Also publish data whose card says that it is not CDConv.")
+        bool, typer.Option("--any-data", help="Publish even if the card says that the data is not CDConv.")
     ] = False,
     code_url: CodeUrlOption = None,
     private: PrivateOption = False,
@@ -265,7 +264,7 @@ def push_dataset(
 def push_model(
     folder: TrainedModelArgument,
     repo_id: RepoOption,
-    dataset: Annotated[str | None, typer.Option(help="The Hub id of the training data, for the card to link.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="The Hub id of the training data. The card links to it.")] = None,
     code_url: CodeUrlOption = None,
     private: PrivateOption = False,
     dry_run: DryRunOption = False,

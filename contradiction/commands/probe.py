@@ -31,7 +31,7 @@ PER_CALL = 1.0  # seconds, for the estimate
 
 FailAboveOption = Annotated[
     float | None,
-    typer.Option(min=0, max=1, help="Exit with 1 if a larger share of the conversations was called, for instance 0.1."),
+    typer.Option(min=0, max=1, help="Exit with code 1 if a larger share was called a contradiction, for instance 0.1."),
 ]
 
 
@@ -62,7 +62,7 @@ def run_probe(
     conversations: Annotated[int, typer.Option(min=1, help="The number of conversations.")] = 1000,
     triggers: Annotated[str | None, typer.Option(help="The triggers, separated by commas; by default all.")] = None,
     openings: Annotated[
-        str | None, typer.Option(help="A file of openings, or a data repo with the columns of CDConv.")
+        str | None, typer.Option(help="A file with one opening per line, or a data repo with the columns of CDConv.")
     ] = None,
     persona: Annotated[
         Path | None,
@@ -80,18 +80,19 @@ def run_probe(
     at_once: Annotated[int, typer.Option(min=1, help="The number of conversations at the same time.")] = 4,
     per_minute: Annotated[float | None, typer.Option(min=0.01, help="The maximum number of calls in a minute.")] = None,
     timeout: Annotated[
-        float, typer.Option(min=0.01, help="Seconds to wait for a reply; a --chat-model has no limit.")
+        float, typer.Option(min=0.01, help="The seconds to wait for a reply. A --chat-model has no limit.")
     ] = 60,
     seed: Annotated[int, typer.Option(help="The random seed for the choice of openings and words.")] = 0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what a run costs and asks. The bot is not called.")
+        bool,
+        typer.Option("--dry-run", help="Show the cost and an example of each trigger. The bot is not called."),
     ] = False,
     model: ModelOption = SHIPPED,
     threshold: ThresholdOption = None,
     evaluation: Annotated[
         Path | None,
         typer.Option(
-            help="A file of `cdconv evaluate --json`, which says how often the detector is right. By default a "
+            help="A file of `cdconv evaluate --json`, which gives the error rates of the detector. By default the "
             "saved result."
         ),
     ] = None,
@@ -188,13 +189,13 @@ def report_probe(
     labels: Annotated[
         Path | None,
         typer.Option(
-            help='Labels by people on a random sample of each bot\'s conversations: {"id": …, "label": …, "bot": …}. '
-            "They replace the verdicts."
+            help="Labels by people of a random sample of each bot's conversations, as JSON lines: "
+            '{"id": …, "label": …, "bot": …}. They replace the verdicts.'
         ),
     ] = None,
     fail_above: FailAboveOption = None,
 ) -> None:
-    """Shows bots side by side, and compares each with the first one on the probes that both runs have.
+    """Shows bots side by side, and compares each with the first one on the probes of both runs.
 
     Exit code: 0 done; 1 --fail-above found too many contradictions; 2 the command cannot run.
     """

@@ -138,7 +138,7 @@ def space(
     port: PortOption = 7860,
     device: DeviceOption = None,
 ) -> None:
-    """Starts the demo page, on which people try a detector."""
+    """Starts the demo page, on which visitors try a detector."""
     if bool(bot_url) != bool(bot_model):
         raise InputError("a bot needs both: --bot-url, the address of the endpoint, and --bot-model, what it serves")
     check_installed("the page", {"gradio": "space"})
@@ -185,21 +185,22 @@ def review(
     spot_checks: Annotated[
         Path | None,
         typer.Option(
-            help="A file of chats with known labels, as --export writes it. The page mixes them in without a mark."
+            help="A file of chats with known labels, as --export writes it. The page mixes them in, unmarked."
         ),
     ] = None,
     encoding: EncodingOption = None,
     user_name: UserNameOption = None,
     bot_name: BotNameOption = None,
     verdicts: Annotated[
-        Path | None, typer.Option(help="What `cdconv detect FILE --out` wrote. --sample chooses chats by it.")
+        Path | None,
+        typer.Option(help="The output of `cdconv detect`. --sample chooses chats by these verdicts."),
     ] = None,
     sample: Annotated[
         int,
         typer.Option(
             min=3,
-            help="With --verdicts, the number of chats to review: a third are the surest contradictions, a third the "
-            "most doubtful chats, and the others random.",
+            help="With --verdicts, the number of chats to review: one third the surest contradictions, one third the "
+            "most doubtful chats, and one third random chats.",
         ),
     ] = 150,
     annotators: Annotated[
@@ -211,7 +212,7 @@ def review(
     host: HostOption = LOOPBACK,
     port: PortOption = 7861,
 ) -> None:
-    """Starts a page on which people label the last reply of each chat: two people, and a third where they differ.
+    """Starts a page on which people label the last reply of each chat. A third person decides if the first two differ.
 
     Each label is saved at once, so the page can be stopped and started again. With --export, the command writes the
     final labels for `cdconv adapt` and `cdconv train --data`, and shows the agreement and Cohen's kappa.

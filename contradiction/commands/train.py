@@ -18,6 +18,7 @@ from contradiction.commands.common import (
     ModelOption,
     SaveStepsOption,
     UserNameOption,
+    ViewOption,
     YesOption,
     asking,
     counting,
@@ -33,7 +34,7 @@ from contradiction.errors import InputError
 
 def train(
     recipe: Annotated[str, typer.Argument(help="A TOML file, the name of one in models/recipes, or a run.json.")],
-    backbone: Annotated[str | None, typer.Option(help="Folder or Hub id of an encoder, not the recipe's.")] = None,
+    backbone: Annotated[str | None, typer.Option(help="Folder or Hub id of an encoder; replaces the recipe's.")] = None,
     teacher: Annotated[
         list[str] | None, typer.Option(help="Folder or Hub id of a teacher, instead of the recipe's; can be repeated.")
     ] = None,
@@ -83,7 +84,7 @@ def ensemble(
         bool, typer.Option(help="Calibrate each detector first, so that overconfident ones do not dominate.")
     ] = True,
 ) -> None:
-    """Combines detectors into one that averages their probabilities. It needs the time of all of them together."""
+    """Combines detectors into one that averages their probabilities. A verdict takes the time of all of them."""
     from contradiction.evaluation.model_card import write_cards
     from contradiction.runs import ensemble
 
@@ -100,7 +101,7 @@ def adapt(
     bot_name: BotNameOption = None,
     yes: YesOption = False,
 ) -> None:
-    """Adapts the detector to your own labelled chats, if that makes it better on chats that were held out."""
+    """Adapts the detector to your own labelled chats. Writes nothing if it is not better on held-out chats."""
     from contradiction.decision import MIN_FOR_CURVE
     from contradiction.io.tables import Table, percent
     from contradiction.runs import adapt
@@ -137,12 +138,7 @@ def calibrate(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
     data: DataOption = DATA,
     config: ConfigOption = None,
-    view: Annotated[
-        str | None,
-        typer.Option(
-            help="The view: the utterances that are read, if the model does not state it. It is saved with the model."
-        ),
-    ] = None,
+    view: ViewOption = None,
     out: Annotated[
         Path | None, typer.Option(help="Copy the model to this new folder, and write the rule there.")
     ] = None,
