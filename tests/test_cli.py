@@ -17,7 +17,6 @@ from helpers.runs import train
 from contradiction.commands.common import show
 from contradiction.io.hub import model_name
 from contradiction.io.tables import Table
-from contradiction.labels import LABELS
 from contradiction.training.recipe import Recipe
 
 
@@ -68,30 +67,6 @@ def test_a_user_error_prints_one_line_on_stderr_and_exits_with_2(run, arguments,
     assert err.startswith("cdconv: ")
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
-
-
-def test_help_shows_the_choices_of_an_option(run):
-    code, out, _ = run("detect", "--help")
-    assert code == 0
-    for choice in ("fp32", "bf16", "onnx", "role-confusion", "structured", "unchecked", "ray", "garak"):
-        assert choice in out
-
-
-def test_evaluate_prints_the_table_and_saves_the_predictions(run, model, sample_repo, tmp_path):
-    kept = tmp_path / "kept.json"
-    code, out, _ = run("evaluate", model, "--data", sample_repo, "--json", kept)
-    result = json.loads(kept.read_text(encoding="utf-8"))
-    assert (code, f"{100 * result['metrics']['macro_f1']:.1f}" in out) == (0, True)
-    assert all(name in out for name in LABELS["4-class"])
-    assert result["metrics"]["n"] == len(result["ids"]) == len(result["predictions"]) == len(result["probabilities"])
-    assert result["run"]["request"]["recipe"]["name"] == "quick"
-
-
-def test_a_broken_record_prints_one_line(run, model, tmp_path):
-    broken = shutil.copytree(model, tmp_path / "broken")
-    (broken / "run.json").write_text("{", encoding="utf-8")
-    code, _, err = run("card", broken)
-    assert (code, f"{broken / 'run.json'}: not JSON" in err) == (2, True)
 
 
 def test_a_model_is_named_after_the_current_folder(run, model, tmp_path, monkeypatch):

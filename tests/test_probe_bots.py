@@ -1,6 +1,5 @@
 """Bots to probe: functions, programs and chat models, also malicious and damaged ones."""
 
-import os
 import shutil
 import signal
 import subprocess
@@ -65,76 +64,76 @@ for line in sys.stdin:
 """
 
 
-def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):
-    file = tmp_path / "bot.py"
-    file.write_text(PROGRAM, encoding="utf-8")
-    bot = CommandBot(f"{sys.executable} {file}", timeout=60)
-    quick = CommandBot(f"{sys.executable} {file}", timeout=0.2)
-    try:
-        assert bot.ask(CHAT).text == "你养猫吗？！"
-        for text, why in (
-            ("end", "ended with code 3"),
-            ("break", "answered 'not JSON'"),
-            ("gbk", "answered 'bytes that are not UTF-8'"),
-        ):
-            with pytest.raises(NoAnswerError, match=why):
-                bot.ask([{"role": "user", "content": text}])
-            assert bot.ask(CHAT).text == "你养猫吗？！"
-        files = _open_files()
-        for _ in range(8):
-            with pytest.raises(NoAnswerError, match="ended with code 3"):
-                bot.ask([{"role": "user", "content": "end"}])
-            bot.ask(CHAT)
-        # A thread closes the output of an ended program.
-        assert processes.wait_for(lambda: _open_files() <= files, seconds=20)
-        with pytest.raises(NoAnswerError, match=r"no answer within 0.2 s"):
-            quick.ask([{"role": "user", "content": "hang"}])
-    finally:
+@pytest.fixture
+def program(tmp_path):
+    """Makes a bot of a Python program, and closes it at the end."""
+    bots = []
+
+    def make(code, **options):
+        file = tmp_path / "bot.py"
+        file.write_text(code, encoding="utf-8")
+        bots.append(CommandBot(f"{sys.executable} {file}", **options))
+        return bots[-1]
+
+    yield make
+    for bot in bots:
         bot.close()
-        quick.close()
+
+
+def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(program, tmp_path):
+    bot, quick = program(PROGRAM), program(PROGRAM, timeout=0.2)
+    assert bot.ask(CHAT).text == "你养猫吗？！"
+    for text, why in (
+        ("end", "ended with code 3"),
+        ("break", "answered 'not JSON'"),
+        ("gbk", "answered 'bytes that are not UTF-8'"),
+    ):
+        with pytest.raises(NoAnswerError, match=why):
+            bot.ask([{"role": "user", "content": text}])
+        assert bot.ask(CHAT).text == "你养猫吗？！"
+    files = _open_files()
+    for _ in range(8):
+        with pytest.raises(NoAnswerError, match="ended with code 3"):
+            bot.ask([{"role": "user", "content": "end"}])
+        bot.ask(CHAT)
+    # A thread closes the output of an ended program.
+    assert processes.wait_for(lambda: _open_files() <= files, seconds=20)
+    with pytest.raises(NoAnswerError, match=r"no answer within 0.2 s"):
+        quick.ask([{"role": "user", "content": "hang"}])
     with pytest.raises(InputError, match="No such file"):
         CommandBot(str(tmp_path / "missing")).ask(CHAT)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs sessions")
-def test_a_line_that_nobody_asked_for_is_never_taken_for_an_answer(tmp_path):
-    (tmp_path / "bot.py").write_text(
+def test_a_line_that_nobody_asked_for_is_never_taken_for_an_answer(program):
+    bot = program(
         "import json, sys\n"
         "for number, line in enumerate(sys.stdin):\n"
         "    for text in ('first', 'second'):\n"
-        "        print(json.dumps({'reply': f'{text} {number}'}), flush=True)\n",
-        encoding="utf-8",
+        "        print(json.dumps({'reply': f'{text} {number}'}), flush=True)\n"
     )
-    bot = CommandBot(f"{sys.executable} {tmp_path / 'bot.py'}")
-    try:
-        assert bot.ask(CHAT).text == "first 0"
-        _, lines = bot._process()
-        assert processes.wait_for(lambda: not lines.empty(), seconds=20)
-        with pytest.raises(NoAnswerError, match="wrote a line that nobody asked for, .*second 0"):
-            bot.ask(CHAT)
-        assert bot.ask(CHAT).text == "first 0", "it was started again"
-    finally:
-        bot.close()
+    assert bot.ask(CHAT).text == "first 0"
+    _, lines = bot._process()
+    assert processes.wait_for(lambda: not lines.empty(), seconds=20)
+    with pytest.raises(NoAnswerError, match="wrote a line that nobody asked for, .*second 0"):
+        bot.ask(CHAT)
+    assert bot.ask(CHAT).text == "first 0", "it was started again"
 
 
-def test_a_program_that_never_reads_a_long_chat_has_the_usual_time(tmp_path):
-    bot = CommandBot(f"{sys.executable} -c 'import time; time.sleep(60)'", timeout=0.5)
-    try:
-        with pytest.raises(NoAnswerError, match=r"no answer within 0.5 s"):
-            bot.ask([{"role": "user", "content": "长" * 300_000}])
-    finally:
-        bot.close()
+def test_a_program_that_never_reads_a_long_chat_has_the_usual_time(program):
+    with pytest.raises(NoAnswerError, match=r"no answer within 0.5 s"):
+        program("import time; time.sleep(60)", timeout=0.5).ask([{"role": "user", "content": "长" * 300_000}])
 
 
-def test_a_program_ends_together_with_the_processes_that_it_started(tmp_path):
-    script = tmp_path / "bot.sh"
-    script.write_text('read line\nsleep 60 &\necho "{\\"reply\\": \\"$!\\"}"\ncat > /dev/null\n', encoding="utf-8")
-    bot = CommandBot(f"sh {script}")
-    try:
-        child = int(bot.ask(CHAT).text)
-        assert _runs(child)
-    finally:
-        bot.close()
+def test_a_program_ends_together_with_the_processes_that_it_started(program):
+    bot = program(
+        "import json, subprocess\n"
+        "input()\n"
+        "print(json.dumps({'reply': str(subprocess.Popen(['sleep', '60']).pid)}), flush=True)\n"
+        "input()\n"
+    )
+    child = int(bot.ask(CHAT).text)
+    assert _runs(child)
+    bot.close()
     assert processes.wait_for(lambda: not _runs(child), seconds=10)
 
 
@@ -163,8 +162,8 @@ def test_ctrl_c_does_not_wait_for_a_program_that_hangs(tmp_path, detect_model):
     assert time.monotonic() - begun < 40
 
 
-def test_a_program_that_starts_while_the_bot_closes_is_ended(monkeypatch):
-    bot = CommandBot(f"{sys.executable} -c 'import time; time.sleep(60)'", timeout=60)
+def test_a_program_that_starts_while_the_bot_closes_is_ended(program, monkeypatch):
+    bot = program("import time; time.sleep(60)")
     start = subprocess.Popen
 
     def start_late(*arguments, **options):
@@ -179,16 +178,11 @@ def test_a_program_that_starts_while_the_bot_closes_is_ended(monkeypatch):
     assert time.monotonic() - begun < 40
 
 
-def test_a_python_program_writes_utf_8_whatever_the_locale(tmp_path, monkeypatch):
+def test_a_python_program_writes_utf_8_whatever_the_locale(program, monkeypatch):
     for variable, value in {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}.items():
         monkeypatch.setenv(variable, value)
     monkeypatch.delenv("PYTHONIOENCODING", raising=False)
-    (tmp_path / "bot.py").write_text('input()\nprint(\'{"reply": "好"}\', flush=True)\n', encoding="utf-8")
-    bot = CommandBot(f"{sys.executable} {tmp_path / 'bot.py'}")
-    try:
-        assert bot.ask(CHAT).text == "好"
-    finally:
-        bot.close()
+    assert program('input()\nprint(\'{"reply": "好"}\', flush=True)\n').ask(CHAT).text == "好"
 
 
 @pytest.fixture(scope="module")

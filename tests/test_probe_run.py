@@ -254,7 +254,7 @@ def _lines(path):
 
 def test_the_key_of_the_writer_is_not_sent_to_the_bot(run, detect_model, tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "judge", lambda *_, **__: None)
-    monkeypatch.setattr(probe, "_write_report", lambda *_, **__: {"bots": []})
+    monkeypatch.setattr(probe, "_write_report", lambda *_: False)
     for name in ("OPENAI_API_KEY", "BOT_KEY"):
         monkeypatch.setenv(name, name.lower())
 

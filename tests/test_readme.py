@@ -29,15 +29,6 @@ KEPT_NAMES = {
     "character n-grams, TF-IDF": "TF-IDF, all",
     "字符 n-gram，TF-IDF": "TF-IDF, all",
 }
-# Column headers -> the labels that they show, and whether the decision rule applies.
-COLUMNS = {
-    "4-class": ("4-class", True),
-    "2-class": ("2-class", True),
-    "4-class, argmax": ("4-class", False),
-    "4-class, rule": ("4-class", True),
-    "2-class, argmax": ("2-class", False),
-    "2-class, rule": ("2-class", True),
-}
 
 
 @pytest.fixture(scope="module")
@@ -148,18 +139,17 @@ def test_the_headline_tables_match_the_kept_results(page, kept_results):
         for name, *cells in rows:
             name = KEPT_NAMES.get(name, re.split(r",(?! e5| all| n-)|，", name)[0])
             for column, cell in zip(header[1:], cells, strict=True):
-                if column in COLUMNS and cell and (name, f"4-class{suffix}") in kept_results:
-                    task, by_rule = COLUMNS[column]
-                    figure = kept_figure(kept_results, name, task, suffix, by_rule)
+                if column in ("2-class", "4-class") and cell and (name, f"4-class{suffix}") in kept_results:
+                    figure = kept_figure(kept_results, name, column, suffix)
                     assert cell in (figure, figure.partition(" ")[0]), f"{name}, {column}"
                     checked += 1
     assert checked >= 8
 
 
-def kept_figure(kept_results, name, task, suffix, by_rule):
+def kept_figure(kept_results, name, task, suffix):
     """Macro-F1 with its interval. For two labels, the n-grams are those fitted to two labels."""
     result = kept_results[name, f"{task if name.startswith('TF-IDF') and not suffix else '4-class'}{suffix}"]
-    metrics = result["metrics"] if by_rule or "argmax" not in result else result["argmax"]["metrics"]
+    metrics = result["metrics"]
     metrics = metrics["two_class"] if task == "2-class" and "two_class" in metrics else metrics
     return f"{percent(metrics['macro_f1'])} ({'–'.join(map(percent, metrics['interval']['macro_f1']))})"
 

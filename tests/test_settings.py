@@ -103,14 +103,14 @@ def test_categories_are_a_set(two_class, detector):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"windowing": "whole"}, "windowing 'whole'; allowed are windowed"),
-        ({"threshold": 1.5}, "threshold 1.5; it must be a probability"),
-        ({"threshold": "precision>80"}, "threshold 'precision>80'; it must be a probability from 0 to 1, or like"),
+        ({"windowing": "whole"}, "windowing 'whole'"),
+        ({"threshold": 1.5}, "threshold 1.5"),
+        ({"threshold": "precision>80"}, "threshold 'precision>80'"),
         ({"threshold": "precision>=0.8"}, "cdconv calibrate"),
-        ({"prior": 0.03}, "a prior can only correct calibrated probabilities"),
-        ({"categories": ["histories"]}, "category 'histories'; allowed are intra-sentence"),
-        ({"categories": "history"}, "categories is 'history'; it must be a list"),
-        ({"max_turns": "3"}, "max_turns '3'; it must be a whole number"),
+        ({"prior": 0.03}, "calibrated probabilities"),
+        ({"categories": ["histories"]}, "category 'histories'"),
+        ({"categories": "history"}, "categories is 'history'"),
+        ({"max_turns": "3"}, "max_turns '3'"),
     ],
 )
 def test_a_wrong_setting_is_rejected(detector, settings, message):

@@ -1,11 +1,10 @@
 """The commands ``cdconv probe ...``: makes a live bot contradict itself, and reports how often it did."""
 
 import json
-import time
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,7 +23,6 @@ from contradiction.io.endpoint import KEY, MAX_TOKENS, URL, Endpoint
 if TYPE_CHECKING:
     from contradiction.probing.bots import Bot
     from contradiction.probing.plan import Probe
-    from contradiction.probing.run import Caller
 
 app = typer.Typer(help="Talks to a live bot and reports how often it contradicts itself.", no_args_is_help=True)
 PER_CALL = 1.0  # seconds, for the estimate
@@ -106,7 +104,7 @@ def run_probe(
     Exit code: 0 done; 1 a conversation failed, or --fail-above found too many contradictions; 2 the command cannot run.
     """
     from contradiction.probing import plan as planning
-    from contradiction.probing.run import Caller, find_accuracy, judge
+    from contradiction.probing.run import Caller, find_accuracy, judge, run
 
     settings = given_settings(threshold=threshold)
     facts = planning.read_persona(persona) if persona else ()
@@ -166,16 +164,24 @@ def run_probe(
         detector.check_judges_replies()
         accuracy = find_accuracy(detector, evaluation, on_note=say)
         bot = bot or started(load())
-        failed = _converse(
-            probes, Caller(bot, per_minute), out, request=request, name=name or next(iter(bot_kind.values())),
-            seed=seed, at_once=at_once, writer=Caller(writing, per_minute) if writing else None,
-        )  # fmt: skip
+        with counting("conversations", len(probes)) as bar:
+
+            def on_done(done: int, problem: str | None) -> None:
+                bar.move(done)
+                if problem:
+                    say(problem)
+
+            failed = run(
+                probes, Caller(bot, per_minute), out, request=request, name=name or next(iter(bot_kind.values())),
+                seed=seed, at_once=at_once, writer=Caller(writing, per_minute) if writing else None, on_done=on_done,
+            )  # fmt: skip
+        say(f"{len(probes) - len(failed):,} conversations in the transcript")
         with counting("verdicts", len(probes) - len(failed)) as bar:
             judge(out, detector, accuracy, on_done=bar.advance)
-        report = _write_report([out], out)
+        is_above = _write_report([out], out, fail_above)
     if failed:
         say(f"{len(failed):,} conversations failed; the same command tries them again")
-    if _is_above(report, fail_above) or failed:
+    if is_above or failed:
         raise typer.Exit(1)
 
 
@@ -199,8 +205,7 @@ def report_probe(
 
     Exit code: 0 done; 1 --fail-above found too many contradictions; 2 the command cannot run.
     """
-    report = _write_report(runs, out, labels)
-    if _is_above(report, fail_above):
+    if _write_report(runs, out, fail_above, labels):
         raise typer.Exit(1)
 
 
@@ -216,24 +221,8 @@ def _cost(probes: list["Probe"], at_once: int, per_minute: float | None) -> str:
     )
 
 
-def _converse(probes: list["Probe"], bot: "Caller", out: Path, **options: Any) -> dict[str, str]:
-    from contradiction.probing.run import run
-
-    begun = time.monotonic()
-    with counting("conversations", len(probes)) as bar:
-
-        def on_done(done: int, problem: str | None) -> None:
-            bar.move(done)
-            if problem:
-                say(problem)
-
-        failed = run(probes, bot, out, on_done=on_done, **options)
-    seconds = time.monotonic() - begun
-    say(f"{len(probes) - len(failed):,} conversations in the transcript, after {seconds:.0f} s")
-    return failed
-
-
-def _write_report(runs: list[Path], out: Path, labels: Path | None = None) -> dict[str, Any]:
+def _write_report(runs: list[Path], out: Path, fail_above: float | None, labels: Path | None = None) -> bool:
+    """Writes the report and shows its figures; returns whether a bot was called more often than is allowed."""
     from contradiction.probing import pages, report
 
     sources = [source for run in runs for source in report.read(run)]
@@ -245,16 +234,9 @@ def _write_report(runs: list[Path], out: Path, labels: Path | None = None) -> di
     if pages.needs_labels(built):
         say(pages.LABEL_SOME)
     say(f"→ {out / 'report.html'}")
-    return built
-
-
-def _is_above(report: dict[str, Any], rate: float | None) -> bool:
-    from contradiction.probing import pages
-    from contradiction.probing.report import is_above
-
-    above = [bot for bot in report["bots"] if rate is not None and is_above(bot, rate)]
-    for bot in above:
-        value = pages.found(bot, "all")
-        called = pages.rate(value) if value else "an unknown share"
-        say(f"{bot['bot']}: {called} called a contradiction; --fail-above allows {100 * (rate or 0):g} %")
+    if fail_above is None:
+        return False
+    above = [bot["bot"] for bot in built["bots"] if report.is_above(bot, fail_above)]
+    for name in above:
+        say(f"{name}: more was called a contradiction; --fail-above allows {100 * fail_above:g} %")
     return bool(above)

@@ -73,7 +73,7 @@ def headlines(report: Mapping[str, Any]) -> list[str]:
 
 def _found(bot: Mapping[str, Any]) -> str:
     if not bot["called"]:
-        return "no conversation was read whole, so no share is known."
+        return "no conversation was read completely, so there is no share."
     value = bot["called"][ANY]
     bounds = "" if value["share"] is None else f" (95 %: {interval((value['low'], value['high']))})"
     conversations = "" if bounds else " conversations"
@@ -81,11 +81,11 @@ def _found(bot: Mapping[str, Any]) -> str:
 
 
 def who_judged(bot: Mapping[str, Any]) -> str:
-    """How many conversations were read whole, and how many of them by people."""
+    """How many conversations were read completely, and how many of them people labelled."""
     if bot["labelled"] >= bot["read"]:
         return f"{bot['read']:,} conversations labelled by people"
     people = f", {bot['labelled']:,} of them labelled by people" if bot["labelled"] else ""
-    return f"{bot['read']:,} conversations read whole{people}"
+    return f"{bot['read']:,} conversations read completely{people}"
 
 
 def estimated(bot: Mapping[str, Any]) -> list[str]:
@@ -95,13 +95,13 @@ def estimated(bot: Mapping[str, Any]) -> list[str]:
         return []
     if value["share"] is None:
         return [f"No estimate of the true share, because {value['why']}."]
-    return [f"Estimate of the true share: {cell(value)} %, by the detector's errors on {bot['measured_on']}."]
+    return [f"Estimate of the true share: {cell(value)} %, from the detector's errors on {bot['measured_on']}."]
 
 
 def left_out(bot: Mapping[str, Any]) -> list[str]:
     """What the figures of a bot leave out, a sentence each."""
     sentences = {
-        "read_in_part": "replies were read in part only and are not counted",
+        "read_in_part": "replies were read in part and are not counted",
         "not_judged": "replies could not be judged and are not counted",
         "cut": "replies were cut at --max-tokens and may lack what contradicts the chat",
     }
@@ -114,32 +114,28 @@ def needs_labels(report: Mapping[str, Any]) -> bool:
 
 
 def how_measured(report: Mapping[str, Any]) -> list[str]:
-    """What the figures rest on, a sentence or two each."""
+    """How the figures were measured, a paragraph each."""
     lines = [
-        "“Called” is a share of the conversations that were read whole: those whose last reply was called a "
-        "contradiction, by a person where there is a label, otherwise by the detector. --fail-above and the badge use "
-        "this figure. "
-        f"Fewer than {FEW} conversations are shown as counts. Conversations with the same opening widen the interval."
+        "“Called” is the share of the completely read conversations whose last reply was called a contradiction, by a "
+        "person if there is a label, otherwise by the detector. --fail-above and the badge use this figure. Fewer than "
+        f"{FEW} conversations are shown as counts. Conversations with the same opening widen the interval."
     ]
     for bot in report["bots"]:
         if not bot["detector"] or bot["labelled"] >= bot["read"]:
             continue
-        judged = f"{bot['bot']} was judged by {bot['detector']}."
-        if not bot["estimate"]:
-            lines.append(f"{judged} How often it is right was not measured.")
-            continue
-        method = (
-            "what share of the called, and of the other conversations, people found to be contradictions (double "
-            "sampling; Tenenbein, 1970). It holds if people labelled a random sample of each."
-            if bot["measured_on_own"]
-            else "its sensitivity and specificity (Rogan and Gladen, 1978). It holds if the detector is as often "
-            "right on this bot as there."
-        )
-        lines.append(f"{judged} “Estimate” corrects its errors on {bot['measured_on']} by {method}")
+        method = "The error rates of this detector were not measured."
+        if bot["estimate"]:
+            method = f"“Estimate” corrects for the errors of the detector on {bot['measured_on']}, " + (
+                "by double sampling (Tenenbein, 1970). It is valid if the labelled conversations are a random sample."
+                if bot["measured_on_own"]
+                else "by its sensitivity and specificity (Rogan and Gladen, 1978). It is valid if the detector has the "
+                "same error rates on this bot."
+            )
+        lines.append(f"{bot['bot']} was judged by {bot['detector']}. {method}")
     if report["comparisons"]:
         lines.append(
-            "Differences are between the same probes, in what was called. p-values are of McNemar's exact test over "
-            "openings; those of single triggers are corrected by Holm's method."
+            "Differences are between the same probes. p-values are of McNemar's exact test over openings; those of "
+            "single triggers have Holm's correction."
         )
     return lines
 

@@ -70,25 +70,20 @@ def read(path: str | Path) -> list[Source]:
 def _read_data(path: Path) -> list[Source]:
     from datasets import ClassLabel, concatenate_datasets
 
-    from contradiction.data.splits import SPLITS, load_split
+    from contradiction.data.splits import SPLITS, load_labelled_split
 
     if not (path / "README.md").is_file():
         raise InputError(f"{path}: neither the folder of a run of `cdconv probe run`, nor a data repo")
-    rows = concatenate_datasets([load_split(path, "4-class", split) for split in SPLITS])
-    columns = ("label", "trigger", "bot")
-    if missing := [name for name in columns if not isinstance(rows.features.get(name), ClassLabel)]:
-        raise InputError(
-            f"{path}: has no column of class labels {missing[0]!r}; a report on a data repo needs the trigger and the "
-            "bot of each reply, as CDConv has them"
-        )
-    names = {column: [*rows.features[column].names, None] for column in columns}  # a row without a label has -1 or null
-    named = [
-        {**row, **{column: names[column][-1 if row[column] is None else row[column]] for column in columns}}
-        for row in rows.to_list()
-    ]
+    data = concatenate_datasets([load_labelled_split(path, "4-class", split) for split in SPLITS])
+    rows = data.to_list()
+    for column in ("label", "trigger", "bot"):
+        feature = data.features.get(column)
+        if not isinstance(feature, ClassLabel):
+            raise InputError(f"{path}: has no column of class labels {column!r}, as CDConv has it")
+        rows = [{**row, column: feature.names[row[column]]} for row in rows]
     return [
-        Source(bot, [{**row, "truth": row["label"]} for row in named if row["bot"] == bot])
-        for bot in rows.features["bot"].names
+        Source(bot, [{**row, "truth": row["label"]} for row in rows if row["bot"] == bot])
+        for bot in data.features["bot"].names
     ]
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import alternating
-from contradiction.decision import Rule
 from contradiction.errors import InputError, shown
 from contradiction.evaluation import results
 from contradiction.evaluation.figures import outcome, rule_of
@@ -320,9 +319,10 @@ def find_accuracy(
     """
     rule = detector.classifier.rule
     found = [results.read_evaluation(evaluation)] if evaluation else _saved(detector)
-    fitting = [result for result in found if _is_calibrated_alike(result, rule)]
-    if fitting:
-        return _measured(fitting[0], detector)
+    for result in found:
+        saved = rule_of(result)
+        if (saved["temperature"], saved["biases"]) == (rule.temperature, rule.biases):
+            return _measured(result, detector)
     if found:
         problem = (
             f"{evaluation or detector.name}: was evaluated with another calibration of the detector, so its errors are "
@@ -344,12 +344,6 @@ def _saved(detector: "ContradictionDetector") -> list[dict[str, Any]]:
         and result["split"] == "test"
         and "probabilities" in result
     ]
-
-
-def _is_calibrated_alike(result: Mapping[str, Any], rule: Rule) -> bool:
-    """Whether the probabilities of an evaluation are those of a rule."""
-    saved = rule_of(result)
-    return (saved["temperature"], saved["biases"]) == (rule.temperature, rule.biases)
 
 
 def _measured(result: Mapping[str, Any], detector: "ContradictionDetector") -> dict[str, Any]:
