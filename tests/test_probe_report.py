@@ -348,16 +348,12 @@ def test_the_paper_table_matches_the_rows(repo, lines, tmp_path, run):
         }
 
 
-def test_a_run_with_a_conversation_that_was_not_judged_is_reported(probed, tmp_path, run):
+def test_a_damaged_transcript_is_named_with_its_line(probed, tmp_path):
     shutil.copytree(probed, tmp_path / "run")
     transcript = tmp_path / "run" / "transcript.jsonl"
-    first, *others = transcript.read_text(encoding="utf-8").splitlines(keepends=True)
-    unjudged = {key: value for key, value in json.loads(first).items() if key != "checked"}
-    transcript.write_text(json.dumps(unjudged) + "\n" + "".join(others), encoding="utf-8")
-    code, _, err = run("probe", "report", tmp_path / "run", "--out", tmp_path)
-    assert code == 2 and err.count("\n") == 1 and "have not been judged" in err
+    lines = transcript.read_bytes().count(b"\n")
     transcript.write_bytes(transcript.read_bytes() + '{"id": "我'.encode()[:-1] + b"\n")
-    code, _, err = run("probe", "report", tmp_path / "run", "--out", tmp_path)
-    assert code == 2 and err.count("\n") == 1 and f"transcript.jsonl:{len(others) + 2}" in err
+    with pytest.raises(InputError, match=f"transcript.jsonl:{lines + 1}"):
+        report.read(tmp_path / "run")
     with pytest.raises(InputError, match="neither the folder of a run"):
         report.read(tmp_path)

@@ -83,33 +83,30 @@ def test_a_failed_conversation_is_reported_and_retried_by_the_next_run(tmp_path)
     assert not failed and len({row["id"] for row in rows}) == len(rows) == 6
 
 
-@pytest.mark.parametrize("status", ["401", "404"])
-def test_a_wrong_key_or_address_ends_the_run_immediately(status, tmp_path):
+@pytest.mark.parametrize(
+    ("status", "count", "message", "calls"),
+    [
+        ("401", 50, "HTTP 401", 8),
+        ("404", 50, "HTTP 404.*must have the model", 8),
+        ("500", 3, "first 3 conversations failed.*HTTP 500", 6),
+        ("500", 50, "first 10 conversations failed.*HTTP 500", 36),
+    ],
+)
+def test_a_wrong_key_or_address_and_a_bot_that_never_answers_end_the_run(status, count, message, calls, tmp_path):
     with BotServer(fault=lambda messages, before: status) as endpoint:
-        with pytest.raises(InputError, match=f"HTTP {status}") as error:
-            run_probes(endpoint, tmp_path, probes(50))
-        assert ("must have the model" in str(error.value)) == (status == "404")
-        assert sum(endpoint.seen.values()) <= 8
-
-
-@pytest.mark.parametrize("count", [3, 50])
-def test_a_bot_that_never_answers_ends_the_run(tmp_path, count):
-    with BotServer(fault=lambda messages, before: "500") as endpoint:
-        with pytest.raises(InputError, match=rf"first {min(count, 10)} conversations failed.*HTTP 500"):
+        with pytest.raises(InputError, match=message):
             run_probes(endpoint, tmp_path, probes(count), attempts=2)
+        assert sum(endpoint.seen.values()) <= calls
 
 
-def test_a_refusal_is_a_reply_and_an_answer_without_text_is_an_error_that_names_what_it_holds(tmp_path):
-    def refuse(messages, before):
-        return answer_with({"content": None, "refusal": "我不能说"}) if len(messages) > 1 else None
+def test_a_refusal_is_a_reply_and_an_answer_without_text_is_an_error(tmp_path):
+    def answer(messages, before):
+        return answer_with({"content": None, "refusal": "我不能说"} if len(messages) > 1 else {"content": None})
 
-    def empty(messages, before):
-        return answer_with({"content": None, "reasoning_content": "嗯"}, "length")
-
-    with BotServer(fault=refuse) as endpoint:
+    with BotServer(fault=lambda messages, before: answer(messages, before) if len(messages) > 1 else None) as endpoint:
         rows, _ = run_probes(endpoint, tmp_path / "refuses", probes(2, "short"))
     assert {row["b2"] for row in rows} == {"我不能说"}
-    with BotServer(fault=empty) as endpoint, pytest.raises(InputError, match="reasoning_content.*'length'"):
+    with BotServer(fault=answer) as endpoint, pytest.raises(InputError, match="first 2 conversations failed"):
         run_probes(endpoint, tmp_path / "empty", probes(2, "short"), attempts=1)
 
 
@@ -125,22 +122,16 @@ def test_replies_that_reach_the_limit_of_tokens_are_counted(tmp_path):
 
 
 def test_thoughts_are_neither_kept_nor_sent_back(tmp_path):
-    """From an endpoint, and from a bot whose text nobody has read before."""
     read = []
-
-    def reply(messages):
-        read.extend(message["content"] for message in messages)
-        return "<think>问我几只</think>\n\n我养了3只猫"
 
     class TextBot(Bot):
         def ask(self, messages):
-            return Answer(reply(messages))
+            read.extend(message["content"] for message in messages)
+            return Answer("<think>问我几只</think>\n\n我养了3只猫")
 
-    with BotServer(reply=reply) as endpoint:
-        rows, _ = run_probes(endpoint, tmp_path / "endpoint", probes(3))
-    run_module.run(probes(3), Caller(TextBot()), tmp_path / "text", request=REQUEST, name="bot")
-    rows += read_transcript(tmp_path / "text" / "transcript.jsonl")
-    assert len(rows) == 6 and {row["b2"] for row in rows} == {"我养了3只猫"}
+    run_module.run(probes(3), Caller(TextBot()), tmp_path, request=REQUEST, name="bot")
+    rows = read_transcript(tmp_path / "transcript.jsonl")
+    assert len(rows) == 3 and {row["b2"] for row in rows} == {"我养了3只猫"}
     assert "我养了3只猫" in read and not any("问我几只" in text for text in read)
 
 
@@ -299,9 +290,9 @@ def test_a_dry_run_prints_the_cost_and_calls_nothing(tmp_path, run):
     ("options", "why"),
     [
         ((), "name one bot"),
-        (("--endpoint", "ftp://x"), "begins with http://"),
         (("--endpoint", "http://me:s3cret@127.0.0.1/v1"), "holds a password"),
         (("--endpoint", "http://127.0.0.1:9/v1", "--key-variable", "NO_SUCH_KEY"), "NO_SUCH_KEY"),
+        (("--function", "no_such_module:f", "--model", "nowhere"), "it must be module:function"),
         (("--function", "os:getcwd", "--writer", "some-model"), "OPENAI_BASE_URL"),
         (("--command", "python 'bot.py"), "No closing quotation"),
         (("--triggers", "louder"), "trigger 'louder'"),
@@ -325,10 +316,3 @@ def test_an_endpoint_that_nobody_serves_ends_the_run_at_once_and_nothing_is_writ
     assert (code, err.count("\n"), list(tmp_path.iterdir())) == (2, 2, [])
     assert f"cdconv: {endpoint.url}/chat/completions: cannot be reached: " in err and "refused" in err
     assert time.monotonic() - begun < 10  # its ten conversations would repeat their first call for more than a minute
-
-
-def test_a_wrong_bot_is_found_before_the_detector_is_loaded(tmp_path, run):
-    options = ("--out", tmp_path / "run", "--model", tmp_path / "nowhere")
-    code, _, err = run("probe", "run", *options, "--function", "no_such_module:f")
-    assert code == 2 and "it must be module:function" in err and "nowhere" not in err
-    assert "nowhere" in run("probe", "run", *options, "--function", "os:getcwd")[2]

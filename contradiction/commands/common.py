@@ -111,20 +111,6 @@ def speakers_of(user_name: list[str] | None, bot_name: list[str] | None) -> "Spe
     return Speakers(tuple(user_name or ()), tuple(bot_name or ()))
 
 
-def data_repo(data: str, speakers: "Speakers") -> str:
-    """The data repo of ``--data``; for a file of labelled chats, the data repo that is written beside the file."""
-    if not Path(data).is_file():
-        return data
-    from contradiction.data import labelled
-
-    built = labelled.build(data, speakers=speakers)
-    for reason, count in built.left_out.items():
-        say(f"{data}: {count:,} {reason}")
-    say(f"{data}: read as the data repo {built.folder}")
-    show(built.sizes)
-    return str(built.folder)
-
-
 def data_option(data: str) -> str:
     """The ``--data`` option for the next command, after a space; empty for the default data repo."""
     return "" if data == DATA else f" --data {data}"

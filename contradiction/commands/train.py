@@ -23,7 +23,6 @@ from contradiction.commands.common import (
     asking,
     counting,
     data_option,
-    data_repo,
     say,
     show,
     speakers_of,
@@ -64,10 +63,17 @@ def train(
     ] = False,
 ) -> None:
     """Trains a detector and saves the checkpoint with the best validation score. The test split is not read."""
+    from contradiction.data import labelled
     from contradiction.runs import train
     from contradiction.training.accelerators import processes
 
-    data = data_repo(data, speakers_of(user_name, bot_name))
+    if Path(data).is_file():
+        built = labelled.build(data, speakers=speakers_of(user_name, bot_name))
+        for reason, count in built.left_out.items():
+            say(f"{data}: {count:,} {reason}")
+        say(f"{data}: read as the data repo {built.folder}")
+        show(built.sizes)
+        data = str(built.folder)
     folder = train(
         recipe, data, out, resume=resume, save_steps=save_steps, track=track, deterministic=deterministic,
         backbone=backbone, teachers=teacher or None, nli=nli, seed=seed, precision=precision,
