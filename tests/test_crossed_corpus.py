@@ -8,7 +8,7 @@ from helpers.corpora import READ_ALL
 from contradiction.data.corpora import crossed
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.labels import INTRA, NON_CONTRADICTION
+from contradiction.labels import CATEGORIES, HISTORY, INTRA, NON_CONTRADICTION
 from experiments import crossed_gates
 
 ASK, ASK_AGAIN = {"role": "user", "content": "你养宠物吗"}, {"role": "user", "content": "周末一般干嘛"}
@@ -56,7 +56,23 @@ def test_every_chat_and_every_reply_occurs_once_with_each_label(published):
                 assert len({chat for chat, _ in sides}) == len({reply for _, reply in sides}) == 2
 
 
-def test_ids_are_unique_and_every_batch_is_in_one_split(published):
+def test_every_item_has_the_form_that_is_documented(published):
+    for item in (item for items in published.values() for item in items):
+        assert item.phenomenon in crossed.PHENOMENA and item.label in CATEGORIES
+        for row in item.judged():
+            roles = [message["role"] for message in row.messages]
+            assert roles == ["user", *["assistant", "user"] * (len(roles) // 2)]
+            assert all(text.strip() for text in (row.reply, *(message["content"] for message in row.messages)))
+        if item.label == INTRA:
+            assert all(clause in item.bad for clause in item.clauses) and len(item.clauses) == 2
+        else:
+            assert len(item.a) == len(item.b) and item.a[item.evidence] != item.b[item.evidence]
+            assert item.label != HISTORY or item.a[item.evidence]["role"] == "assistant"
+
+
+def test_ids_are_unique_and_every_batch_is_in_one_split(published, corpus):
+    folder = crossed.FOLDERS[corpus]
+    assert crossed.batches(folder).keys() == {file.stem for file in folder.glob("*.jsonl")}
     assert set(published) == {"train", "validation", "test"}
     splits = {(item.batch, split) for split, items in published.items() for item in items}
     assert len({batch for batch, _ in splits}) == len(splits)
@@ -77,34 +93,13 @@ def test_the_crossed_corpus_is_a_config_of_the_built_data_repo(corpus, published
     assert rows.features["label"].names[rows[1]["label"]] == "history"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"label": "other"}, "label 'other'"),
-        ({"evidence": 0}, "evidence 0"),
-        ({"reply_b": "给猫剪指甲1"}, "same"),
-        ({"a": [ASK]}, "same number of messages"),
-        ({"b": [ASK, ASK, ASK_AGAIN]}, "alternates"),
-        ({"reply_a": None}, "reply_a is None"),
-        ({"clauses": ["养了只橘猫"]}, "clauses must be"),
-    ],
-)
-def test_the_error_names_the_place_of_a_bad_line(tmp_path, changes, message):
-    folder = write(tmp_path / "it", {"train": ["b1"]}, b1=[quadruple(0), quadruple(1, **changes)])
-    with pytest.raises(InputError, match=r"b1\.jsonl:2: ") as error:
-        crossed.read("train", folder)
-    assert message in str(error.value)
-    (folder / "b1.jsonl").write_text('{"a": ' + "[" * 100_000, encoding="utf-8")
-    with pytest.raises(InputError, match=r"b1\.jsonl:1: "):
-        crossed.read("train", folder)
-
-
-@pytest.mark.parametrize(
-    "splits", [{"train": []}, {"train": ["b1"], "test": ["b1"]}, {"train": ["b1", "b2"]}, {"other": ["b1"]}]
-)
-def test_each_batch_must_be_in_one_split(tmp_path, splits):
-    with pytest.raises(InputError, match=r"batches\.csv"):
-        crossed.batches(write(tmp_path / "it", splits, b1=[quadruple(0)]))
+@pytest.mark.parametrize("line", [{"label": "history"}, quadruple(1, more=1), {"a": 1}, ["a"]])
+def test_the_error_names_the_place_of_a_bad_line(tmp_path, line):
+    with pytest.raises(InputError, match=r"b1\.jsonl:2: "):
+        crossed.read("train", write(tmp_path / "it", {"train": ["b1"]}, b1=[quadruple(0), line]))
+    (tmp_path / "it" / "batches.csv").write_text("batch,file\nb1,b1.jsonl\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"batches\.csv: cannot be read"):
+        crossed.read("train", tmp_path / "it")
 
 
 def test_a_corpus_that_overlaps_or_repeats_itself_fails(tmp_path):

@@ -13,18 +13,17 @@ the longer reply, and in half it shares more characters with the bot's first rep
 
 import csv
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
-from contradiction.conversation import ASSISTANT, USER, alternating
+from contradiction.conversation import alternating
 from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Row
 from contradiction.data.splits import SPLITS
-from contradiction.errors import InputError, kind_of
+from contradiction.errors import InputError
 from contradiction.io.files import read_objects
-from contradiction.labels import CROSSED, CROSSED_EN, CROSSED_LONG, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
+from contradiction.labels import CROSSED, CROSSED_EN, CROSSED_LONG, INTRA, LABELS, NON_CONTRADICTION
 
 DATA = Path(__file__).resolve().parents[1]
 FOLDERS: Mapping[str, Path] = {
@@ -35,60 +34,23 @@ FOLDERS: Mapping[str, Path] = {
 FOLDER = FOLDERS[CROSSED]
 BATCHES_FILE = "batches.csv"
 CLAUSES = ("evidence_clause", "reply_clause")
-STYLES = ("short", "long", "assistant", "companion", "direct", "asked", "pairs")
 PHENOMENA = (
     "negation", "antonym", "number", "time", "place", "kin", "work", "habit", "possession", "ability", "experience",
     "knowledge", "order", "plan", "opinion", "name", "rule", "speaker",
 )  # fmt: skip
 
-Message = Mapping[str, str]
-Chat = tuple[Message, ...]
+Chat = Sequence[Mapping[str, str]]
 
 
 @dataclass(frozen=True)
-class Item(ABC):
-    """What quadruples and pairs have in common.
+class Quadruple:
+    """Two chats and two replies, each reply consistent in one chat and contradicting the other.
 
     Attributes:
         id: the batch and a number.
         batch: the name of its batch, see :class:`Batch`.
         label: the label of the contradicting replies.
         phenomenon: what a reader must understand, one of ``PHENOMENA``.
-    """
-
-    id: str
-    batch: str
-    label: str
-    phenomenon: str
-
-    @abstractmethod
-    def judged(self) -> Iterator[Row]:
-        """Every combination of chat and reply, the consistent reply of each chat first."""
-
-    def _row(
-        self,
-        suffix: str,
-        messages: Chat,
-        reply: str,
-        label: str = NON_CONTRADICTION,
-        evidence: tuple[int, ...] = (),
-        clauses: Sequence[str | None] = (None, None),
-    ) -> Row:
-        """A reply to a chat."""
-        extra = {
-            "phenomenon": self.phenomenon,
-            "inference": getattr(self, "inference", None),
-            "batch": self.batch,
-            **dict(zip(CLAUSES, clauses, strict=True)),
-        }
-        return Row(f"{self.id}-{suffix}", label, "", "", messages, reply, evidence, source=self.id, extra=extra)
-
-
-@dataclass(frozen=True)
-class Quadruple(Item):
-    """Two chats and two replies, each reply consistent in one chat and contradicting the other.
-
-    Attributes:
         a, b: the chats in which ``reply_a`` and ``reply_b`` are consistent; they are equally long.
         reply_a, reply_b: contradict ``b`` and ``a``.
         evidence: index of the message in which the chats differ and which is contradicted.
@@ -97,6 +59,10 @@ class Quadruple(Item):
             ``reply_a``, ``reply_b``.
     """
 
+    id: str
+    batch: str
+    label: str
+    phenomenon: str
     a: Chat
     b: Chat
     reply_a: str
@@ -109,24 +75,45 @@ class Quadruple(Item):
         """The four combinations of chat and reply, the consistent one of each chat first."""
         chats, replies = {"a": self.a, "b": self.b}, {"a": self.reply_a, "b": self.reply_b}
         for own, other in ("ab", "ba"):
-            yield self._row(own * 2, chats[own], replies[own])
+            yield _row(self, own * 2, chats[own], replies[own])
             clauses = self.clauses.get(f"evidence_{own}"), self.clauses.get(f"reply_{other}")
-            yield self._row(own + other, chats[own], replies[other], self.label, (self.evidence,), clauses)
+            yield _row(self, own + other, chats[own], replies[other], self.label, (self.evidence,), clauses)
 
 
 @dataclass(frozen=True)
-class Pair(Item):
+class Pair:
     """A chat and two similar replies, of which ``bad`` contradicts itself: its two ``clauses`` do not agree."""
 
+    id: str
+    batch: str
+    label: str
+    phenomenon: str
     messages: Chat
     good: str
     bad: str
-    clauses: tuple[str, str]
+    clauses: Sequence[str]
 
     def judged(self) -> Iterator[Row]:
         """The consistent reply, then the contradicting one."""
-        yield self._row("good", self.messages, self.good)
-        yield self._row("bad", self.messages, self.bad, self.label, clauses=self.clauses)
+        yield _row(self, "good", self.messages, self.good)
+        yield _row(self, "bad", self.messages, self.bad, self.label, clauses=self.clauses)
+
+
+Item: TypeAlias = Quadruple | Pair
+
+
+def _row(
+    item: Item, suffix: str, messages: Chat, reply: str, label: str = NON_CONTRADICTION,
+    evidence: tuple[int, ...] = (), clauses: Sequence[str | None] = (None, None),
+) -> Row:  # fmt: skip
+    """A reply to a chat."""
+    extra = {
+        "phenomenon": item.phenomenon,
+        "inference": item.inference if isinstance(item, Quadruple) else None,
+        "batch": item.batch,
+        **dict(zip(CLAUSES, clauses, strict=True)),
+    }
+    return Row(f"{item.id}-{suffix}", label, "", "", tuple(messages), reply, evidence, source=item.id, extra=extra)
 
 
 @dataclass(frozen=True)
@@ -150,44 +137,25 @@ class Batch:
 
 
 def batches(folder: str | Path = FOLDER) -> dict[str, Batch]:
-    """The batches of a folder by name, in the order of ``batches.csv``.
-
-    Raises:
-        InputError: the list is missing or malformed, names a batch twice, or does not match the files in the folder.
-    """
+    """The batches of a folder by name, in the order of ``batches.csv``; raises InputError if it cannot be read."""
     path = Path(folder) / BATCHES_FILE
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            rows = [
-                Batch(row["batch"], row["split"], row["style"], row["brief"])
-                for row in csv.DictReader(stream, strict=True)
-            ]
-    except (OSError, ValueError, csv.Error, KeyError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); it lists batch, split, style and brief") from None
-    names = [row.name for row in rows]
-    wrong = {name for name in names if names.count(name) > 1}
-    wrong |= set(names) ^ {file.stem for file in Path(folder).glob("*.jsonl")}
-    wrong |= {row.name for row in rows if row.split not in SPLITS or row.style not in STYLES}
-    if wrong:
-        raise InputError(
-            f"{path}: must list each batch of the folder once, with a split ({', '.join(SPLITS)}) and a style "
-            f"({', '.join(STYLES)}); look at {', '.join(sorted(wrong))}"
-        )
-    return {row.name: row for row in rows}
+            return {row["batch"]: Batch(row.pop("batch"), **row) for row in csv.DictReader(stream)}
+    except (OSError, ValueError, csv.Error, KeyError, TypeError) as error:
+        raise InputError(f"{path}: cannot be read ({error!r}); it lists batch, split, style and brief") from None
 
 
-def read(split: str, folder: str | Path = FOLDER) -> list[Quadruple | Pair]:
+def read(split: str, folder: str | Path = FOLDER) -> list[Item]:
     """The quadruples and pairs of one split, batch by batch.
 
     Raises:
-        InputError: there is no such split, or a line is not valid; the message gives ``file:line``.
+        InputError: a line is not valid; the message gives ``file:line``.
     """
-    if split not in SPLITS:
-        raise InputError(f"split {split!r} does not exist; the splits are {', '.join(SPLITS)}")
     return [item for file in batch_files(Path(folder), split) for item in read_batch(file)]
 
 
-def read_all(folder: str | Path = FOLDER) -> dict[str, list[Quadruple | Pair]]:
+def read_all(folder: str | Path = FOLDER) -> dict[str, list[Item]]:
     """The quadruples and pairs by split; see :func:`read`."""
     return {split: read(split, folder) for split in SPLITS}
 
@@ -200,65 +168,15 @@ def digest(split: str, config: str = CROSSED) -> str:
     return content.hexdigest()[:16]
 
 
-def read_batch(path: str | Path) -> list[Quadruple | Pair]:
-    """The quadruples or pairs of one file.
-
-    Raises:
-        InputError: a line is not valid; the message gives ``file:line`` and what would be right.
-    """
-    items = []
-    for where, values in read_objects(Path(path)):
+def read_batch(path: str | Path) -> list[Item]:
+    """The quadruples or pairs of one file; raises InputError for a line with other keys than those of their classes."""
+    items: list[Item] = []
+    for where, values in read_objects(Path(path), "label"):
         try:
-            items.append(_item(values))
-        except KeyError as error:
-            raise InputError(f"{where}: the key {error} is missing") from None
-        except (TypeError, ValueError) as error:
+            items.append((Pair if values["label"] == INTRA else Quadruple)(**values))
+        except TypeError as error:
             raise InputError(f"{where}: {error}") from None
     return items
-
-
-def _item(values: Mapping[str, Any]) -> Quadruple | Pair:
-    common = {key: _text(values, key) for key in ("id", "batch", "label", "phenomenon")}
-    if values["phenomenon"] not in PHENOMENA or values["label"] not in (HISTORY, ROLE, INTRA):
-        raise ValueError(
-            f"phenomenon {values['phenomenon']!r} and label {values['label']!r}; allowed are {', '.join(PHENOMENA)}, "
-            f"and {HISTORY}, {ROLE} and {INTRA}"
-        )
-    if values["label"] == INTRA:
-        first, second = values["clauses"]
-        if not all(clause in values["bad"] for clause in (first, second)):
-            raise ValueError("both clauses must be parts of 'bad'")
-        return Pair(**common, messages=_chat(values["messages"]), good=_text(values, "good"),
-                    bad=_text(values, "bad"), clauses=(first, second))  # fmt: skip
-    clauses = values.get("clauses", {})
-    if not isinstance(clauses, Mapping):
-        raise ValueError(f"clauses must be a JSON object, not {kind_of(clauses)}")
-    item = Quadruple(
-        **common, a=_chat(values["a"]), b=_chat(values["b"]), reply_a=_text(values, "reply_a"),
-        reply_b=_text(values, "reply_b"), evidence=values["evidence"], inference=values.get("inference"),
-        clauses=clauses,
-    )  # fmt: skip
-    if len(item.a) != len(item.b) or item.reply_a == item.reply_b:
-        raise ValueError("both chats must have the same number of messages, and the replies must not be the same")
-    if not 0 <= item.evidence < len(item.a) or item.a[item.evidence] == item.b[item.evidence]:
-        raise ValueError(f"evidence {item.evidence} must be the index of a message in which the chats differ")
-    if item.label == HISTORY and item.a[item.evidence]["role"] != ASSISTANT:
-        raise ValueError(f"evidence {item.evidence} of a {HISTORY} contradiction must be a message of the assistant")
-    return item
-
-
-def _chat(messages: Sequence[Message]) -> Chat:
-    roles = [message["role"] for message in messages]
-    if len(roles) % 2 == 0 or roles != [(USER, ASSISTANT)[index % 2] for index in range(len(roles))]:
-        raise ValueError("a chat alternates user and assistant, and begins and ends with the user")
-    return tuple({"role": message["role"], "content": _text(message, "content")} for message in messages)
-
-
-def _text(values: Mapping[str, Any], key: str) -> str:
-    value = values[key]
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{key} is {value!r}; it must be text, and not empty")
-    return value
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -271,7 +189,7 @@ def read_alone(path: Path) -> Iterator[Row]:
     """Each reply of the quadruples of one batch as the first message of a chat, in which it contradicts nothing."""
     for item in _quadruples(path):
         for letter, reply in (("a", item.reply_a), ("b", item.reply_b)):
-            yield item._row(f"alone-{letter}", (), reply)
+            yield _row(item, f"alone-{letter}", (), reply)
 
 
 def read_unrelated(path: Path) -> Iterator[Row]:
@@ -283,7 +201,7 @@ def read_unrelated(path: Path) -> Iterator[Row]:
         for item, other in zip(items, [*items[1:], items[0]], strict=True):
             if other is not item:
                 for letter, reply in (("a", item.reply_a), ("b", item.reply_b)):
-                    yield item._row(f"unrelated-{letter}", other.a, reply)
+                    yield _row(item, f"unrelated-{letter}", other.a, reply)
 
 
 def _quadruples(path: Path) -> list[Quadruple]:
