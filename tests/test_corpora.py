@@ -122,12 +122,8 @@ def test_the_probes_are_read_from_the_authors_tree_and_from_a_flat_copy(tmp_path
     ("name", "file", "row", "message"),
     [
         ("decode", "test.jsonl", {"turns": []}, "test.jsonl:1: not a dialogue"),
-        ("decode", "pairs.dev.jsonl", {"earlier": "a", "last": "b", "label": 2}, "pairs.dev.jsonl:1: label is 2"),
-        ("dialfact", "testsmall.jsonl", {**CLAIM, "response_label": "?"}, "testsmall.jsonl:1: response_label '?'"),
         ("mutual", "mutual.dev.jsonl", {**ITEM, "answers": "E"}, "mutual.dev.jsonl:1: must have four options"),
-        ("ocnli", "dev.json", {"sentence1": "甲"}, "dev.json:1: has sentence1"),
         ("ocnli", "dev.json", {**OCNLI[0], "sentence2": 3}, "dev.json:1: sentence2 is 3"),
-        ("ocnli", "dev.json", {**OCNLI[0], "label": "maybe"}, "dev.json:1: label 'maybe'"),
         ("ocnli", "dev.json", ["甲", "乙"], "dev.json:row 1: got text"),
         ("dialfact", "testsmall.jsonl", {**CLAIM, "context": 5}, "testsmall.jsonl: the data after row 0 is not"),
     ],

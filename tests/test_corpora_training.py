@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 from datasets import load_dataset
-from helpers.chats import write_jsonl
 
 import contradiction
 from contradiction.conversation import is_chinese
@@ -19,59 +18,13 @@ from contradiction.training.losses import choice_loss
 from contradiction.training.recipe import Recipe, load_recipe
 
 TINY = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 400}
-SPLITS = {"train": 48, "validation": 16}
-ANIMALS = ("cat", "dog", "horse", "fish")
-
-
-def turn(agent, text):
-    return {"agent_id": agent, "text": text}
-
-
-def dialogue(number):
-    clash, animal = number % 2, ANIMALS[number % 4]
-    last = f"i never had a {animal}" if clash else f"my {animal} is old"
-    turns = [turn(0, f"i have a {animal}"), turn(1, "nice"), turn(0, "it barks"), turn(1, "oh"), turn(0, last)]
-    return {"record_id": str(number), "turns": turns, "is_contradiction": bool(clash),
-            "aggregated_contradiction_indices": [0, 4] if clash else []}  # fmt: skip
-
-
-def item(number):
-    options = [f"f : the {animal} ." for animal in ANIMALS]
-    return {"id": str(number), "answers": "ABCD"[number % 4], "options": options,
-            "article": f"m : hello . f : hi . m : which of them , the {ANIMALS[number % 4]} ?"}  # fmt: skip
-
-
-def claim(number):
-    label = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")[number % 3]
-    return {"context_id": str(number), "id": str(number), "context": ["hi"], "response": f"fact {number} is {label}",
-            "response_label": label, "type_label": ["factual", "personal"][number % 2],
-            "evidence_list": [["t", "u", f"fact {number}", "0"]]}  # fmt: skip
-
-
-def pair(number):
-    return {"sentence1": f"甲{number}吃饭", "sentence2": f"乙{number % 7}吃", "label": LABELS["nli"][number % 3],
-            "level": "easy", "genre": "lit", "prem_id": str(number)}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def copies(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpora")
-    for name, make, files in (
-        ("decode", dialogue, ("train.jsonl", "dev.jsonl")),
-        ("mutual", item, ("mutual.train.jsonl", "mutual.dev.jsonl")),
-        ("dialfact", claim, ("augmented.jsonl", "valid_split.jsonl")),
-        ("ocnli", pair, ("train.50k.json", "dev.json")),
-    ):
-        for file, count in zip(files, SPLITS.values(), strict=True):
-            write_jsonl(folder / name / file, [make(number) for number in range(count)])
-    return folder
-
-
-@pytest.fixture(scope="module")
-def repos(copies, tmp_path_factory):
+def repos(larger, tmp_path_factory):
     folder = tmp_path_factory.mktemp("repos")
     for name in ("decode", "mutual", "dialfact", "ocnli"):
-        data_repo.build(corpora.find(name), copies / name, folder / name)
+        data_repo.build(corpora.find(name), larger / name, folder / name)
     return folder
 
 
@@ -93,13 +46,13 @@ def tiny(name):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_recipe_trains_and_its_model_is_scored_on_its_corpus(run, copies, repos, tmp_path, name):
+def test_a_recipe_trains_and_its_model_is_scored_on_its_corpus(run, larger, repos, tmp_path, name):
     corpus, wanted = RUNS[name]
     model, scores = tmp_path / "model", tmp_path / "scores.json"
     contradiction.train(tiny(name), repos / corpus, model)
     card = (model / "README.md").read_text(encoding="utf-8")
     assert ("Input is Chinese" in card) == (corpus == "ocnli") and "Validation macro-F1" in card
-    code, out, err = run("evaluate", model, corpus, "--data", copies / corpus, "--json", scores)
+    code, out, err = run("evaluate", model, corpus, "--data", larger / corpus, "--json", scores)
     assert code == 0, err
     metrics = json.loads(scores.read_text(encoding="utf-8"))["metrics"]
     classifier = load_classifier(model)
@@ -109,7 +62,7 @@ def test_a_recipe_trains_and_its_model_is_scored_on_its_corpus(run, copies, repo
     assert not (name == "decode-unstructured" and "evidence_f1" in metrics)  # a whole chat names no evidence
     if name == "mutual-choice":
         assert classifier.labels == LABELS["response"]
-        code, _, err = run("evaluate", model, "decode", "--data", copies / "decode")
+        code, _, err = run("evaluate", model, "decode", "--data", larger / "decode")
         assert code == 2 and "has other labels" in err
 
 
@@ -150,7 +103,7 @@ def test_replies_to_one_chat_form_a_group_that_a_fraction_never_splits(repos):
     assert set(half["id"]) <= set(whole["id"])
 
 
-def test_the_transfer_table_saves_its_cells_and_runs(copies, sample_repo, random_model, tmp_path, monkeypatch, capsys):
+def test_the_transfer_table_saves_its_cells_and_runs(larger, sample_repo, random_model, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "experiments"))
     import transfer
 
@@ -158,7 +111,7 @@ def test_the_transfer_table_saves_its_cells_and_runs(copies, sample_repo, random
     out = tmp_path / "transfer"
     monkeypatch.setattr(
         "sys.argv",
-        ["transfer", "--backbone", str(random_model("nli")), "--data", str(sample_repo), "--corpora", str(copies),
+        ["transfer", "--backbone", str(random_model("nli")), "--data", str(sample_repo), "--corpora", str(larger),
          "--out", str(out), "--only", "ocnli", transfer.MIXED, "--rows", "40", "--test-rows", "40", "--epochs", "1",
          "--precision", "fp32"],
     )  # fmt: skip

@@ -135,7 +135,7 @@ def test_the_languages_of_a_card_have_no_scripts_and_regions(language, codes, tm
 
 
 def test_card_metadata_uses_values_that_the_hub_accepts(repo, kind):
-    front, _ = header(repo)
+    front, body = header(repo)
     data = DatasetCardData(**front)
     assert yaml.safe_load(data.to_yaml()) == front
     assert DatasetCard.load(repo / "README.md").data.to_dict() == front
@@ -143,10 +143,6 @@ def test_card_metadata_uses_values_that_the_hub_accepts(repo, kind):
     assert front["task_categories"] == ["text-classification"]
     infos = datasets.info.DatasetInfosDict.from_dataset_card_data(data)
     assert infos["4-class"].features["label"] == ClassLabel(names=NAMES["4-class"])
-
-
-def test_card_metadata_name_the_licence_the_writers_and_the_annotators_of_every_config(repo, kind):
-    front, body = header(repo)
     expected = {
         "release": (["cc-by-nc-4.0", "cc0-1.0"], ["machine-generated", "other"], ["other", "machine-generated"]),
         "sample": (["cc0-1.0"], ["machine-generated"], ["machine-generated"]),

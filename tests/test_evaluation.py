@@ -275,94 +275,60 @@ def test_the_splits_of_whole_chats_are_those_of_training(file, records):
 # Corpora of relatives
 
 
-@pytest.fixture(scope="module")
-def copies(tmp_path_factory):
-    """Small copies of the formats, with enough rows to fit a model to."""
-    folder = tmp_path_factory.mktemp("corpora")
-    rows = [
-        {"sentence1": f"甲{n}吃饭", "sentence2": f"乙{n % 7}{label[:2]}", "label": label,
-         "level": ["easy", "hard"][n % 2]}
-        for n in range(40) for label in NLI
-    ]  # fmt: skip
-    write_jsonl(folder / "ocnli" / "train.50k.json", rows)
-    write_jsonl(folder / "ocnli" / "dev.json", rows[:30])
-    pairs = [
-        {"earlier": f"i like tea {n % 5}", "last": ["i hate tea", "fine"][n % 2], "label": 1 - n % 2} for n in range(40)
-    ]
-    write_jsonl(folder / "decode" / "pairs.train.jsonl", pairs)
-    dialogues = [
-        {"history": f"<0> {pair['earlier']} <1> ok", "last": f"<0> {pair['last']}", "label": pair["label"]}
-        for pair in pairs
-    ]
-    write_jsonl(folder / "decode" / "dialogues.dev.jsonl", dialogues)
-    options = ["f : red .", "f : no .", "f : a house .", "f : tea ."]
-    item = {"article": "f : i like tea . m : which house ?", "options": options}
-    items = [{**item, "id": f"dev_{n}", "answers": "ABCD"[n % 4]} for n in range(8)]
-    write_jsonl(folder / "mutual" / "mutual.dev.jsonl", items)
-    names = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
-    facts = [
-        {"context_id": str(n), "id": str(n), "context": ["hi"], "response": f"fact {n} is {names[n % 3]}",
-         "response_label": names[n % 3], "type_label": ["factual", "personal"][n // 3 % 2],
-         "evidence_list": [["t", "u", f"fact {n}", "0"]]}
-        for n in range(24)
-    ]  # fmt: skip
-    write_jsonl(folder / "dialfact" / "testsmall.jsonl", facts)
-    return folder
-
-
 @pytest.mark.parametrize(
     ("name", "baseline", "figures"),
     [
         ("decode", "n-grams of both texts", {"accuracy": 1}),
         ("ocnli", "n-grams of both texts", {"accuracy": 1, "macro_f1": 1}),
         ("mutual", "any order", {"r1": 0.25, "r2": 0.5, "mrr": pytest.approx(25 / 48)}),
-        ("dialfact", "always entailment", {"accuracy": 1 / 3}),
+        ("dialfact", "always entailment", {"accuracy": 6 / 16}),
     ],
 )
 def test_a_corpus_is_read_by_its_name_and_scored_beside_baselines(
-    run, copies, random_model, english_model, tmp_path, name, baseline, figures
+    run, larger, random_model, english_model, tmp_path, name, baseline, figures
 ):
     model, view = (english_model, []) if name == "mutual" else (random_model("nli"), ["--view", "nli"])
-    code, out, err = run("evaluate", model, name, "--data", copies / name, *view, "--baselines",
+    code, out, err = run("evaluate", model, name, "--data", larger / name, *view, "--baselines",
                          "--json", tmp_path / "out.json")  # fmt: skip
     assert code == 0, err
     result = read_json(tmp_path / "out.json")
     found = result["baselines"][baseline]
     assert {key: found[key] for key in figures} == figures
     assert baseline in out and model.name in out
-    assert result["split"] == ("test" if name == "dialfact" else "validation") and result["metrics"]["n"] > 0
+    assert result["split"] == "validation" and result["metrics"]["n"] > 0
 
 
-def test_the_folder_of_a_corpus_is_recognised_by_its_name(copies, random_model):
+def test_the_folder_of_a_corpus_is_recognised_by_its_name(larger, random_model):
     classifier = load_classifier(random_model("nli"), view="nli")
-    result = evaluate(classifier, copies / "ocnli", limit=9)
+    result = evaluate(classifier, larger / "ocnli", limit=9)
     assert result["config"] == "ocnli, nli" and set(result["metrics"]["per_class"]) == set(NLI)
     assert set(result["parts"]) == {"level"} and result["metrics"]["two_class"]["n"] == result["metrics"]["n"]
-    of_chats = evaluate(load_classifier(random_model("4-class")), copies / "ocnli")
+    of_chats = evaluate(load_classifier(random_model("4-class")), larger / "ocnli")
     assert of_chats["task"] == "2-class"  # contradiction or not
 
 
-def test_a_model_of_pairs_compares_the_reply_with_each_earlier_message_of_its_speaker(copies, random_model):
+def test_a_model_of_pairs_compares_the_reply_with_each_earlier_message_of_its_speaker(larger, random_model):
     classifier = load_classifier(random_model("nli"), view="nli")
-    result = evaluate(classifier, "decode", copy=copies / "decode")
-    assert (result["task"], len(result["ids"])) == ("2-class", 40)
-    rows = load("decode", copy=copies / "decode").rows
-    pairs = [pair_texts(row.messages[0]["content"], row.reply) for row in rows]
-    expected = [row.scores["contradiction"] for row in classifier.classify(pairs)]
+    result = evaluate(classifier, "decode", copy=larger / "decode")
+    assert (result["task"], len(result["ids"])) == ("2-class", 16)
+    rows = load("decode", copy=larger / "decode").rows
+    pairs = [pair_texts(row.messages[index]["content"], row.reply) for row in rows for index in (0, 2)]
+    scores = np.array([row.scores["contradiction"] for row in classifier.classify(pairs)])
+    expected = scores.reshape(-1, 2).max(axis=1).tolist()
     assert [row[1] for row in result["probabilities"]] == pytest.approx(expected, abs=1e-6)
 
 
-def test_no_baseline_is_fitted_to_the_rows_that_it_judges(copies):
-    for data, options in (("ocnli", {"split": "train"}), ("decode", {"config": "nli-2-class"})):
-        evalset = load(data, copy=copies / data, **options)
+def test_no_baseline_is_fitted_to_the_rows_that_it_judges(larger):
+    for data, options in (("ocnli", {}), ("decode", {"config": "nli-2-class"})):
+        evalset = load(data, copy=larger / data, split="train", **options)
         assert evalset.split == "train" and len(baselines(evalset, evalset.task)) == 1
 
 
-def test_what_cannot_be_scored_prints_one_clear_line(run, copies, random_model, tmp_path):
+def test_what_cannot_be_scored_prints_one_clear_line(run, larger, random_model, tmp_path):
     model = random_model("4-class")
     for arguments, said in (
         (["decode", "--data", tmp_path], "decode_v0.1.zip"),
-        (["dialfact", "--data", copies / "dialfact", "--config", "claims"], "--config nli or chat-verifiable"),
+        (["dialfact", "--data", larger / "dialfact", "--config", "claims"], "--config nli or chat-verifiable"),
         (["crossed", "--split", "dev"], "no split 'dev'"),
         ([tmp_path / "none"], "no such folder"),
     ):

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from contradiction import cdconv
 from contradiction.conversation import read_turns
 from contradiction.inputs.tokenization import encode, has_known_token
 from contradiction.inputs.views import INTRODUCTION, VIEWS, is_opening, model_input, normalize, windows
 from contradiction.paths import SHIPPED
-from contradiction.training.initialize import character_tokenizer
+from contradiction.training.initialize import character_tokenizer, initialize_model
+from contradiction.training.recipe import Recipe
 
 ROW = {"u1": "你好吗", "b1": "我很好", "u2": "你多大", "b2": "我三岁"}
 
@@ -57,6 +59,7 @@ def test_a_view_reads_its_utterances_and_judges_the_last(tokenizer, view, texts)
         ("<p>I like cats 😀</p>", "I like cats"),
         ("666\n", "666"),
         ("꽃 나무", "꽃 나무"),
+        ("頭髮乾了，乾隆發財", "头发干了，乾隆发财"),  # the conversion of a character depends on its word
         ("", ""),
     ],
 )
@@ -185,3 +188,32 @@ def test_text_without_tokens_does_not_force_full_tokenization(detector):
     [encoding], [unread] = encode(tokenizer, [{"text": f"我{nothing[:4000]}", "text_pair": "我没养过猫"}], LIMIT)
     assert unread is None and tokenizer.convert_tokens_to_ids("我") in encoding["input_ids"]
     assert has_known_token(tokenizer, f"我{nothing[:2000]}") and not has_known_token(tokenizer, nothing)
+
+
+# Traditional characters are read as simplified ones.
+
+TRADITIONAL = chat("你養過貓嗎？", "沒養過，我對貓毛過敏。", "那妳週末做什麼？", "在家裡陪我養的兩隻貓。")
+SIMPLIFIED = chat("你养过猫吗？", "没养过，我对猫毛过敏。", "那妳周末做什么？", "在家里陪我养的两只猫。")
+
+
+@given(st.text(st.characters(max_codepoint=0x24F, categories=["L", "Zs"], include_characters=",.!?\n")))
+def test_text_that_is_not_chinese_is_unchanged_but_for_line_breaks_at_its_ends(text):
+    assert normalize(text) == text.strip("\t\n\v\f\r").replace("\xad", "")
+
+
+def test_a_vocabulary_built_from_texts_uses_simplified_characters():
+    recipe = Recipe.of(name="new", view="flatten", config="4-class", scratch={"hidden_size": 32, "heads": 2})
+    tokenizer = initialize_model(recipe, [text["content"] for text in TRADITIONAL] * 2)[1]
+    assert {"养", "猫"} < tokenizer.get_vocab().keys()
+    assert not {"養", "貓"} & tokenizer.get_vocab().keys()
+
+
+def test_verdicts_do_not_depend_on_the_script(detector):
+    assert detector.scan(TRADITIONAL) == detector.scan(SIMPLIFIED)
+    assert detector.why_unreadable("貓") is None and detector.why_unreadable("猫") is None
+
+
+def test_the_data_set_is_already_simplified(release):
+    texts = {row[column] for row in cdconv.read_rows(release) for column in cdconv.UTTERANCES}
+    assert len(texts) > 20_000
+    assert [text for text in texts if normalize(text) != text] == []

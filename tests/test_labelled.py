@@ -21,7 +21,7 @@ from contradiction.io.files import locked, read_json
 from contradiction.methods.loading import load_rule
 from contradiction.runs import adapt
 from contradiction.serving.review_store import LabelStore
-from contradiction.training import leakage, record
+from contradiction.training import record
 
 NONE, HISTORY = "non-contradiction", "history"
 CAT = ("你养猫吗？", "养了一只橘猫", "今天天气好", "是啊", "猫叫什么？", "我没养过猫")
@@ -248,14 +248,6 @@ def test_an_evaluation_on_the_chats_of_a_calibration_reports_the_leakage(
         assert read_json(result)["leakage"] == found
 
 
-def test_a_combined_model_has_the_calibrations_of_its_parts():
-    fitted, name = {"calibrated_on": ["Labelled chats 1", 3]}, "Labelled chats 1"
-    for run in (fitted, {"calibrated_parts": [name]}, {"ensemble": [fitted]}):
-        assert leakage.describe_calibration(run, name) and not leakage.describe_calibration(run, None)
-    for run in ({}, {"soup": [fitted]}, {"calibrated_on": name}):
-        assert leakage.describe_calibration(run, name) is None
-
-
 def test_chats_that_begin_alike_are_held_out_together():
     truth = np.arange(60) % 2 == 0
     folds = chat_calibration.folds(truth, [str(place // 4) for place in range(60)])
@@ -353,12 +345,3 @@ def test_a_model_of_few_labels_keeps_the_rule_and_the_licence_of_its_start(label
     card = ModelCard.load(out / "README.md")
     assert card.data.license == licence_of(record.read(out)) == "cc-by-nc-4.0"
     assert "Not for commercial use" in card.text and "the decision rule of start" in card.text
-
-
-def test_without_a_start_few_labels_give_no_rule(label, quick_model, tmp_path):
-    recipe = tmp_path / "own.toml"
-    recipe.write_text(TINY_RECIPE, encoding="utf-8")
-    labels = label("labels.jsonl", quick_model, lambda verdicts: most_probable(verdicts, 0.4), count=80)
-    out = train(recipe, labels, tmp_path / "own")
-    assert load_rule(out).temperature == 1 and not load_rule(out).calibrates
-    assert licence_of(record.read(out)) == "other"

@@ -30,10 +30,7 @@ NAMES_4 = "0-3 or 'non-contradiction', 'intra-sentence', 'role-confusion', 'hist
     ("arguments", "message"),
     [
         ({"predictions": [0, 1, 2, "hist"]}, f"predictions[3] is 'hist'; allowed for 4-class are {NAMES_4}"),
-        ({"predictions": ["0", 1, 2, 3]}, "predictions[0] is '0'; allowed"),
-        ({"predictions": [0, 1, True, 3]}, "predictions[2] is True; allowed"),
         ({"predictions": np.array([0.0, 1.0, 2.0, 3.0])}, "predictions[0] is 0.0; allowed"),
-        ({"predictions": [[0, 1], [1, 2], [2, 3], [3, 0]]}, "predictions[0] is [0, 1]; allowed"),
         ({"predictions": "history"}, "predictions is 'history'; allowed are lists or arrays"),
         ({"predictions": [0, 1]}, "lengths differ: 4 references, 2 predictions"),
         ({"references": [], "predictions": []}, "references and predictions are empty; at least one row is needed"),
@@ -57,17 +54,11 @@ def test_every_config_of_the_data_set_names_a_metric(tmp_path) -> None:
     assert tasks == {name: CROSSED if name in CROSSED_CONFIGS else task_of(name) for name in configs}
 
 
-@pytest.mark.parametrize(
-    ("baseline", "options", "message"),
-    [
-        ([0, 1, 1], {}, "lengths differ: 2 references, 2 predictions, 3 baseline_predictions"),
-        ([0, "no"], {}, r"baseline_predictions\[1\] is 'no'"),
-        ([0, 1], {"bootstrap": 0}, "bootstrap is 0; .*at least 1"),
-    ],
-)
-def test_a_bad_baseline_is_named_and_a_comparison_needs_resamples(baseline, options, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        compare([0, 1], [0, 1], baseline, **options)
+def test_a_bad_baseline_is_named_and_a_comparison_needs_resamples() -> None:
+    with pytest.raises(ValueError, match=r"baseline_predictions\[1\] is 'no'"):
+        compare([0, 1], [0, 1], [0, "no"])
+    with pytest.raises(ValueError, match="bootstrap is 0; .*at least 1"):
+        compare([0, 1], [0, 1], [0, 1], bootstrap=0)
 
 
 @pytest.fixture

@@ -142,12 +142,9 @@ def test_intervals_are_as_wide_as_those_of_resampled_rows():
     [
         ("selection", [4], [[0.1, 0.2]], r"references\[0\] is 4; predictions\[0\] has 2 scores"),
         ("selection", [0], [[0.1, float("nan")]], r"predictions\[0\] is \[0.1, nan\]; allowed"),
-        ("selection", [0, 1], [[0.1, 0.2]], "lengths differ"),
-        ("selection", [], [], "are empty"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 4}], [0.1], r"references\[0\]\['label'\] is 4"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [1.1], r"predictions\[0\] is 1.1; allowed are prob"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [0.1], "item 't' twice or not at all"),
-        ("crossed", [{"id": "t-good", "item": "t", "label": 0}] * 2, [0.1] * 2, "item 't' twice or"),
         ("nli", [0], [0], "the task is 'nli'; allowed are 'crossed', 'sel"),
     ],
 )

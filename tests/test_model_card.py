@@ -3,7 +3,6 @@
 import ast
 import contextlib
 import io
-import json
 import re
 import shutil
 import sys
@@ -12,11 +11,8 @@ import pytest
 from helpers.runs import train, with_options
 
 from contradiction import cli, paths
-from contradiction.conversation import alternating
-from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import model_card, results
-from contradiction.evaluation.card_use import CHINESE_EXAMPLE
-from contradiction.io.files import RECORD, read_json, write_json
+from contradiction.io.files import RECORD, write_json
 from contradiction.publishing import code_on_the_hub
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
@@ -172,22 +168,6 @@ def test_code_for_the_hub_names_the_repo_and_leaves_other_models_alone():
     assert 'model=snapshot_download("you/name") + "/role"' in code_on_the_hub(card, "mine", "you/name", "role")
 
 
-def test_a_detector_that_cannot_read_the_example_gets_a_card_without_an_answer(quick_model, tmp_path):
-    folder = shutil.copytree(quick_model, tmp_path / "quick")
-    words = read_json(folder / "tokenizer.json")
-    vocabulary = words["model"]["vocab"]
-    words["model"]["vocab"] = {
-        token if token.startswith("[") else f"word{index}": index for token, index in vocabulary.items()
-    }
-    (folder / "tokenizer.json").write_text(json.dumps(words), encoding="utf-8")
-    (folder / "SHA256SUMS").unlink()  # it lists the earlier tokenizer
-    chat = alternating(CHINESE_EXAMPLE[column] for column in ("u1", "b1", "u2", "b2"))
-    assert ContradictionDetector.from_pretrained(folder)(chat).label is None
-    card = str(model_card.model_card(folder))
-    assert "from_pretrained(" in card
-    assert "This verdict is wrong" not in card
-
-
 # A model card names the Hub id that a local backbone was made from. The id does not make two runs different.
 
 
@@ -197,25 +177,6 @@ OTHER = "someone/encoder"
 def recipe(backbone, **values):
     given = {"name": "any", "view": "flatten", "config": "4-class", "epochs": 1, "batch_size": 64}
     return Recipe.of(**given | values, backbone=str(backbone))
-
-
-def recorded(folder, name, value):
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(json.dumps(value), encoding="utf-8")
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "expected"),
-    [
-        ("run.json", {"base_model": OTHER, "request": {"recipe": {"model": {"backbone": "copy@0123456789ab"}}}}, OTHER),
-        ("run.json", {"request": {"recipe": {"model": {"backbone": "copy@0123456789ab"}}}}, E5),
-        ("config.json", {}, E5),
-    ],
-)
-def test_the_origin_in_a_folder_takes_precedence_over_the_recipe(name, value, expected, tmp_path):
-    assert record.base_model_of_recipe(recipe(recorded(tmp_path, name, value), base_model=E5)) == expected
-    assert record.base_model_of_recipe(recipe(f"{OTHER}@v1", base_model=E5)) == OTHER
 
 
 def test_a_chain_of_runs_passes_the_origin_on_and_resumes_whatever_it_is(random_model, sample_repo, tmp_path):

@@ -81,13 +81,6 @@ def test_a_report_counts_rows_without_a_label_as_not_judged(own, splits, tmp_pat
     assert sum(bot["not_judged"] for bot in bots) > 0
 
 
-@pytest.mark.parametrize("column", ["trigger", "bot"])
-def test_a_report_names_the_column_that_a_data_repo_lacks(own, splits, quick_model, tmp_path, run, column):
-    data = own(**{split: rows.remove_columns(column) for split, rows in splits.items()})
-    code, _, err = run("probe", "report", data, "--out", tmp_path / "report")
-    assert code == 2 and err.count("\n") == 1 and repr(column) in err
-
-
 def test_a_model_card_reports_no_scores_on_other_data_as_those_of_cdconv(own, quick_model, tmp_path, run):
     model = shutil.copytree(quick_model, tmp_path / "model")
     code, _, err = run("evaluate", model, "--data", own(), "--json", tmp_path / "own.json")

@@ -138,25 +138,6 @@ def edit(folder, old, new):
     file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
 
 
-def test_an_interrupted_write_keeps_the_old_file_and_adding_again_repairs_it(one, tmp_path, monkeypatch):
-    add([one], tmp_path)
-    kept = (tmp_path / "metrics.csv").read_bytes()
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(saved_results, "write_text", killed)
-    with pytest.raises(KeyboardInterrupt):
-        add([evaluation(seed=2), evaluation("new")], tmp_path)
-    monkeypatch.undo()
-    assert (tmp_path / "metrics.csv").read_bytes() == kept
-    assert not list(tmp_path.rglob("*.partial"))
-    assert [result["name"] for result in results.load(tmp_path)] == ["any"]
-    add([one], tmp_path)
-    [result] = results.load(tmp_path)
-    assert result["predictions"] == one["predictions"]
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

@@ -11,6 +11,7 @@ from helpers.chats import write_jsonl
 
 from contradiction.data import build
 from contradiction.data.corpora import crossed
+from contradiction.labels import LABELS
 
 CHAT = [
     {"role": "user", "content": "你养宠物吗"},
@@ -101,6 +102,56 @@ def copies(tmp_path_factory):
             shutil.copy(crossed.FOLDERS[name] / f"{batch}.jsonl", folder / name)
         lines = [f"{batch},{split},short," for batch, split in zip(chosen, crossed.SPLITS, strict=True)]
         (folder / name / "batches.csv").write_text("\n".join(["batch,split,style,brief", *lines]), encoding="utf-8")
+    return folder
+
+
+ROWS = {"train": 48, "validation": 16}
+ANIMALS = ("cat", "dog", "horse", "fish")
+
+
+def turn(agent, text):
+    return {"agent_id": agent, "text": text}
+
+
+def dialogue(number):
+    clash, animal = number % 2, ANIMALS[number % 4]
+    last = f"i never had a {animal}" if clash else f"my {animal} is old"
+    turns = [turn(0, f"i have a {animal}"), turn(1, "nice"), turn(0, "it barks"), turn(1, "oh"), turn(0, last)]
+    return {"record_id": str(number), "turns": turns, "is_contradiction": bool(clash),
+            "aggregated_contradiction_indices": [0, 4] if clash else []}  # fmt: skip
+
+
+def item(number):
+    options = [f"f : the {animal} ." for animal in ANIMALS]
+    return {"id": str(number), "answers": "ABCD"[number % 4], "options": options,
+            "article": f"m : hello . f : hi . m : which of them , the {ANIMALS[number % 4]} ?"}  # fmt: skip
+
+
+def claim(number):
+    label = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")[number % 3]
+    return {"context_id": str(number), "id": str(number), "context": ["hi"], "response": f"fact {number} is {label}",
+            "response_label": label, "type_label": ["factual", "personal"][number % 2],
+            "evidence_list": [["t", "u", f"fact {number}", "0"]]}  # fmt: skip
+
+
+def pair(number):
+    label = LABELS["nli"][number % 3]
+    return {"sentence1": f"甲{number}吃饭", "sentence2": f"乙{number % 7}{label[:2]}", "label": label,
+            "level": ["easy", "hard"][number % 2], "genre": "lit", "prem_id": str(number)}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def larger(tmp_path_factory):
+    """Copies with enough rows to fit a model to."""
+    folder = tmp_path_factory.mktemp("larger")
+    for name, make, files in (
+        ("decode", dialogue, ("train.jsonl", "dev.jsonl")),
+        ("mutual", item, ("mutual.train.jsonl", "mutual.dev.jsonl")),
+        ("dialfact", claim, ("augmented.jsonl", "valid_split.jsonl")),
+        ("ocnli", pair, ("train.50k.json", "dev.json")),
+    ):
+        for file, count in zip(files, ROWS.values(), strict=True):
+            write_jsonl(folder / name / file, [make(number) for number in range(count)])
     return folder
 
 
