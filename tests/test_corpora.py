@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from datasets import load_dataset
 from helpers.chats import write_jsonl
-from helpers.corpora import CLAIM, DIALOGUES, ITEM, OCNLI, PROBE
+from helpers.corpora import CLAIM, ITEM, OCNLI, PROBE
 
 from contradiction.data import corpora
 from contradiction.data.corpora import crossed, data_repo, pairs
-from contradiction.data.corpora.corpus import CHATS, PAIRS, REPEATED_ID, WHOLE, Row, local_splits, read_split
+from contradiction.data.corpora.corpus import CHATS, PAIRS, WHOLE, Row, local_splits, read_split
 from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError
 
@@ -142,20 +142,6 @@ def test_the_error_for_a_missing_corpus_says_where_to_get_it(tmp_path):
             data_repo.read_all(decode, source)
     with pytest.raises(InputError, match="corpus 'decod' .*anli, "):
         corpora.find("decod")
-
-
-def test_rows_with_the_same_id_are_numbered(tmp_path):
-    write_jsonl(tmp_path / "test.jsonl", DIALOGUES["test"] * 2)
-    read = read_split(corpora.find("decode"), tmp_path, None, "test")
-    assert [row.id for row in read.rows] == ["r1", "r2", "r1#2", "r2#2"]
-    assert read.notes == {REPEATED_ID: 2}
-    # Two items with one id stay separate; the claims of one chat belong together, even if one occurs twice.
-    write_jsonl(tmp_path / "mutual.dev.jsonl", [ITEM, ITEM])
-    rows = read_split(corpora.find("mutual"), tmp_path, None, "validation").rows
-    assert [row.source for row in rows] == ["dev_1"] * 4 + ["dev_1#2"] * 4
-    write_jsonl(tmp_path / "testsmall.jsonl", [CLAIM, CLAIM])
-    claims = read_split(corpora.find("dialfact"), tmp_path, None, "test").rows
-    assert [(row.id, row.source) for row in claims] == [("1___9--0", "1___9"), ("1___9--0#2", "1___9")]
 
 
 def test_a_new_corpus_needs_one_file_only(run, tmp_path, monkeypatch):

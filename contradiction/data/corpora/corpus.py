@@ -6,7 +6,7 @@ A module of this folder defines an object :class:`Corpus`, and ``contradiction.d
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from contradiction.io.files import sha256_of
 
 PAIRS, CHATS = "pairs", "chats"
 WHOLE = "whole chats"  # chats whose data set has one text of all messages, with the speaker before each
-REPEATED_ID = "rows whose id is in the split already, numbered"
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Row:
     """One judged text: a hypothesis after a premise, or a reply after the messages of a chat.
 
     Attributes:
-        id: unique within its config and split; the rows of CDConv have numbers.
+        id: that of the authors, or the file and a number; the rows of CDConv have numbers.
         label: one of the labels of the config; None where it is not published.
         messages: the role and content of each message of a chat before the reply.
         evidence: the indices of the messages that the reply contradicts; None where they are not marked.
@@ -97,8 +96,6 @@ class Config:
         read: a function that yields the rows of a file, and notes.
         extra: further columns and their types: ``string``, ``strings``, ``bool`` or a number type such as ``int32``.
         choose: a function that returns the files of a split in a folder, where the file names do not show the split.
-        source_is_item: whether ``source`` names the item that a row is one option of. If so, a repeated id that gets a
-            number gives its number to the source, too.
     """
 
     name: str
@@ -108,7 +105,6 @@ class Config:
     read: Callable[[Path], Iterator[Row | Note]]
     extra: Mapping[str, str] = field(default_factory=dict)
     choose: Callable[[Path, str], list[Path]] | None = None
-    source_is_item: bool = False
 
 
 @dataclass(frozen=True)
@@ -193,7 +189,7 @@ def read_split(corpus: Corpus, source: str | Path | None, config: str | None, sp
     rows = [row for file in files for row in without_notes(read_file(file, chosen, corpus.title), notes)]
     known = corpus.checksums
     changed = [file.name for file in files if file.name in known and sha256_of(file) != known[file.name]]
-    return Split(_numbered(rows, chosen, notes), notes, changed)
+    return Split(rows, notes, changed)
 
 
 def read_file(file: Path, config: Config, title: str) -> Iterator[Row | Note]:
@@ -232,21 +228,6 @@ def _check(row: Row, config: Config) -> None:
         raise ValueError(f"label {row.label!r}; allowed are {', '.join(config.labels)}")
     if not all(index in range(len(row.messages)) for index in row.evidence or ()):
         raise ValueError(f"evidence {list(row.evidence or ())} of {len(row.messages)} messages")
-
-
-def _numbered(rows: list[Row], config: Config, notes: Counter[str]) -> list[Row]:
-    """The rows; the second and later rows of one id get a number after it."""
-    seen: Counter[str] = Counter()
-    numbered = []
-    for row in rows:
-        seen[row.id] += 1
-        if seen[row.id] > 1:
-            notes[REPEATED_ID] += 1
-            number = f"#{seen[row.id]}"
-            source = f"{row.source}{number}" if config.source_is_item and row.source else row.source
-            row = replace(row, id=f"{row.id}{number}", source=source)
-        numbered.append(row)
-    return numbered
 
 
 def source_of(corpus: Corpus, source: str | Path | None) -> Path:

@@ -211,7 +211,7 @@ MUTUAL = Corpus(
                 split: (f"{folder}.{part}.jsonl", f"data/{folder}/{part}/*.txt")
                 for split, part in (("train", "train"), ("validation", "dev"), ("test", "test"))
             },
-            read_options, source_is_item=True,
+            read_options,
         )
         for name, shape, folder in (
             ("mutual", CHATS, "mutual"),
