@@ -19,7 +19,7 @@ from contradiction import cdconv, cli
 from contradiction.commands.common import show
 from contradiction.commands.data import SourceOption, find
 from contradiction.data.build import crossed_table
-from contradiction.data.corpora.corpus import Row
+from contradiction.data.corpora import Row
 from contradiction.data.corpora.crossed import FOLDER, FOLDERS, Item, Pair, Quadruple, read_all
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, percent

@@ -23,7 +23,7 @@ from sklearn.metrics import roc_auc_score
 from contradiction import cdconv, train
 from contradiction.conversation import alternating, chat_to_text
 from contradiction.data import corpora
-from contradiction.data.corpora.corpus import pair_texts, read_split
+from contradiction.data.corpora import pair_texts, read_split
 from contradiction.data.splits import load_split, write_repo
 from contradiction.errors import InputError
 from contradiction.evaluation.judging import contradiction_scores

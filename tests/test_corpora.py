@@ -10,8 +10,7 @@ from helpers.chats import write_jsonl
 from helpers.corpora import CLAIM, ITEM, OCNLI, PROBE
 
 from contradiction.data import corpora
-from contradiction.data.corpora import crossed, data_repo, pairs
-from contradiction.data.corpora.corpus import CHATS, PAIRS, WHOLE, Row, local_splits, read_split
+from contradiction.data.corpora import CHATS, PAIRS, WHOLE, Row, crossed, data_repo, local_splits, pairs, read_split
 from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError
 

@@ -12,8 +12,7 @@ from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_sc
 
 from contradiction import evaluate
 from contradiction.data import build, labelled
-from contradiction.data.corpora import crossed
-from contradiction.data.corpora.corpus import Row, pair_texts, read_split
+from contradiction.data.corpora import Row, crossed, pair_texts, read_split
 from contradiction.data.splits import SPLITS, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError

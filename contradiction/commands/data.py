@@ -10,7 +10,7 @@ from contradiction.errors import InputError
 
 if TYPE_CHECKING:
     from contradiction.data.build import Source
-    from contradiction.data.corpora.corpus import Corpus
+    from contradiction.data.corpora import Corpus
 
 app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_is_help=True)
 
@@ -195,8 +195,7 @@ def _local(corpus: "Corpus") -> str:
 
 def _splits_here(corpus: "Corpus") -> list[tuple[str, str]]:
     """The configs and splits of the local copy; empty if there is none."""
-    from contradiction.data.corpora import local_copy
-    from contradiction.data.corpora.corpus import local_splits
+    from contradiction.data.corpora import local_copy, local_splits
 
     place = local_copy(corpus)
     return [(config.name, split) for config, split in local_splits(corpus, place)] if place else []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import is_chinese
 from contradiction.data import corpora
-from contradiction.data.corpora.corpus import PAIRS, Corpus, Split, local_splits, read_file, read_split, without_notes
+from contradiction.data.corpora import PAIRS, Corpus, Split, local_splits, read_file, read_split, without_notes
 from contradiction.data.corpora.dialogues import DECODE
 from contradiction.data.corpora.pairs import CMNLI, CNLI, LANGUAGE, NO_CONSENSUS, pair_of
 from contradiction.data.splits import load_rows, write_repo

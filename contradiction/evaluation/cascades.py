@@ -9,10 +9,10 @@ from scipy.special import expit, logit
 
 from contradiction.decision import TINY
 from contradiction.errors import InputError
-from contradiction.evaluation.figures import TASKS
+from contradiction.evaluation.figures import TASKS, measure
 from contradiction.inference.base import OnBatch
 from contradiction.io.tables import Table, percent, with_interval
-from contradiction.labels import CONTRADICTION, LABELS, merge, merge_id, merge_label
+from contradiction.labels import CONTRADICTION, LABELS, merge
 from contradiction.methods.base import Classifier
 from contradiction.methods.composite import joint_progress
 from contradiction.verdict import NO_ANSWER
@@ -78,17 +78,7 @@ def curve(
     contradiction = [merge(task, row.scores)[CONTRADICTION] for row in classified[0]]
     doubt = np.abs(_log_odds(contradiction) - _log_odds(detector.rule.threshold))
     references = np.array(rows["label"])
-    truth = {"2-class": np.array([merge_id(task, label) for label in references]), task: references}
-    # For each part, task -> its decision on each row as a class id.
-    decided = [
-        {
-            name: np.array(
-                [LABELS[name].index(merge_label(row.label) if name == "2-class" else row.label) for row in of_part]
-            )
-            for name in truth
-        }
-        for of_part in classified
-    ]
+    decided = [np.array([LABELS[task].index(row.label) for row in of_part]) for of_part in classified]
     answered = np.array([row.truncation != NO_ANSWER for row in classified[1]])
     was_read = np.array([[row.truncation is None for row in of_part] for of_part in classified])
     scored = was_read.all(axis=0)
@@ -102,10 +92,7 @@ def curve(
         count = round(share * len(rows))
         in_doubt = np.zeros(len(rows), dtype=bool)
         in_doubt[order[:count]] = True
-        scores = {
-            name: _score(truth[name][scored], np.where(in_doubt, decided[1][name], decided[0][name])[scored], name)
-            for name in truth
-        }
+        scores = _scores(task, references[scored], np.where(in_doubt, decided[1], decided[0])[scored])
         low, high = _bounds(doubt[order], count, detector.rule.threshold)
         tokens, seconds, cost = _spent(usage, count / len(rows), len(rows))
         unanswered = int((in_doubt & ~answered).sum())
@@ -131,11 +118,10 @@ def _bounds(doubt: np.ndarray, count: int, threshold: float) -> tuple[float, flo
     return float(expit(middle - reach)), float(expit(middle + reach))
 
 
-def _score(references: np.ndarray, predictions: np.ndarray, task: str) -> tuple[float, float, float]:
-    from evaluate_metric.evaluate_metric import score
-
-    result = score(references.tolist(), predictions.tolist(), task, bootstrap=RESAMPLES)
-    return (result["macro_f1"], *result["interval"]["macro_f1"])
+def _scores(task: str, references: np.ndarray, predictions: np.ndarray) -> dict[str, tuple[float, float, float]]:
+    result = measure(task, references.tolist(), predictions.tolist(), bootstrap=RESAMPLES)
+    by_task = {"2-class": result.get("two_class", result), task: result}
+    return {name: (part["macro_f1"], *part["interval"]["macro_f1"]) for name, part in by_task.items()}
 
 
 def _spent(usage: Mapping[str, Any], share: float, rows: int) -> tuple[float, float | None, float | None]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.chats.names import USUAL, Speakers
-from contradiction.data.corpora.corpus import Row
+from contradiction.data.corpora import Row
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import figures, judging, sets

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from contradiction.conversation import ASSISTANT, USER, is_chinese, read_turns
-from contradiction.data.corpora.corpus import Row, pair_texts
+from contradiction.data.corpora import Row, pair_texts
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.chat_calibration import FOLDS, folds

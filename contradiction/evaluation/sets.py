@@ -13,12 +13,12 @@ import numpy as np
 from contradiction.chats.names import USUAL, Speakers
 from contradiction.conversation import alternating, read_message
 from contradiction.data import corpora, labelled
-from contradiction.data.corpora import crossed
-from contradiction.data.corpora.corpus import (
+from contradiction.data.corpora import (
     PAIRS,
     Config,
     Corpus,
     Row,
+    crossed,
     find_files,
     local_splits,
     read_split,

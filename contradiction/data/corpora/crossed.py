@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from contradiction.conversation import alternating
-from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Row
+from contradiction.data.corpora import CHATS, Config, Corpus, Row
 from contradiction.data.splits import SPLITS
 from contradiction.errors import InputError
 from contradiction.io.files import read_objects

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.data import statistics
-from contradiction.data.corpora.corpus import (
+from contradiction.data.corpora import (
     PAIRS,
     WHOLE,
     Config,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.conversation import ASSISTANT, USER
-from contradiction.data.corpora.corpus import CHATS, PAIRS, WHOLE, Config, Corpus, Note, Row
+from contradiction.data.corpora import CHATS, PAIRS, WHOLE, Config, Corpus, Note, Row
 from contradiction.errors import InputError
 from contradiction.io.files import read_objects
 from contradiction.labels import CHAT, CONTRADICTION, LABELS, NON_CONTRADICTION, PLUS

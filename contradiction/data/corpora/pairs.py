@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.conversation import check_text
-from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Note, Row
+from contradiction.data.corpora import PAIRS, Config, Corpus, Note, Row
 from contradiction.errors import InputError, shown
 from contradiction.io.files import read_lines, read_objects, read_tsv, sha256_of
 from contradiction.labels import LABELS
