@@ -340,20 +340,12 @@ def _metadata(data: Data) -> "DatasetCardData":
         return DatasetCardData()
     try:
         if Path(data).is_dir():
-            return _parsed((Path(data) / "README.md").read_bytes())
+            with no_hub_warnings():  # a README without metadata is no card; whoever asks for them says what is missing
+                return cast("DatasetCardData", DatasetCard.load(Path(data) / "README.md").data)
         with quick_hub():
             return DatasetCard.load(str(data)).data
     except (OSError, ValueError, YAMLError) as error:
         raise InputError(f"{data}: the card of the data set cannot be read ({first_line(error)})") from error
-
-
-@lru_cache(maxsize=8)
-def _parsed(card: bytes) -> "DatasetCardData":
-    """The metadata of a card; cached, because a long YAML header takes 0.1 seconds."""
-    from huggingface_hub import DatasetCard
-
-    with no_hub_warnings():  # a README without metadata is no card; whoever asks for them says what is missing
-        return cast("DatasetCardData", DatasetCard(card.decode("utf-8-sig")).data)
 
 
 def fingerprint(*parts: "Dataset") -> str:

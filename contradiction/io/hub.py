@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 CONFIG = "config.json"
 TIMEOUT = 4.0  # seconds to wait for any answer of the Hub; an unknown name is an error within five
-FRESH = 60.0  # seconds for which that answer is reused
+FRESH = 60.0  # seconds for which that answer is reused, at most
 
 
 def pinned(name: str | Path, revision: str | None) -> str:
@@ -44,53 +45,34 @@ def model_name(model: str) -> str:
     return Path(model).resolve().name if Path(model).is_dir() else model
 
 
-_last_check: tuple[float, bool] | None = None  # when the Hub was asked last, and whether it answered
-_offline_blocks = 0  # how many blocks of `quick_hub` need the offline mode now; threads share the mode
-_lock = threading.Lock()
-
-
 @contextmanager
 def quick_hub() -> Iterator[None]:
     """Runs the block in the offline mode of the libraries if the Hub does not answer within ``TIMEOUT`` seconds.
 
-    Otherwise each of them would try again for minutes. Blocks of several threads can overlap.
+    Otherwise each of them would try again for minutes.
     """
-    global _offline_blocks
     from huggingface_hub import constants
 
-    with _lock:
-        offline = bool(_offline_blocks) or not (constants.HF_HUB_OFFLINE or _hub_answered(constants.ENDPOINT))
-        if offline:
-            _offline_blocks += 1
-            _set_offline(True)
-    try:
+    if constants.HF_HUB_OFFLINE or _answers(constants.ENDPOINT, int(time.monotonic() // FRESH)):
         yield
-    finally:
-        if offline:
-            with _lock:
-                _offline_blocks -= 1
-                _set_offline(_offline_blocks > 0)
-
-
-def _set_offline(offline: bool) -> None:
-    from huggingface_hub import constants
-
+        return
     # `datasets` keeps a copy of the setting from the moment that it is imported.
     settings: list[Any] = [constants, *filter(None, [sys.modules.get("datasets.config")])]
-    for module in settings:
-        module.HF_HUB_OFFLINE = offline
+    try:
+        for module in settings:
+            module.HF_HUB_OFFLINE = True
+        yield
+    finally:
+        for module in settings:
+            module.HF_HUB_OFFLINE = False
 
 
-def _hub_answered(endpoint: str) -> bool:
-    """Whether the endpoint answers, as found in the last ``FRESH`` seconds."""
-    global _last_check
-    if _last_check is None or time.monotonic() - _last_check[0] > FRESH:
-        _last_check = time.monotonic(), _answers(endpoint)
-    return _last_check[1]
+@lru_cache(maxsize=1)
+def _answers(endpoint: str, when: int) -> bool:
+    """Whether the endpoint answers; asked in a thread, because a DNS lookup has no timeout.
 
-
-def _answers(endpoint: str) -> bool:
-    """Whether the endpoint answers; asked in a thread, because a DNS lookup has no timeout."""
+    The answer is reused for as long as ``when``, the time in units of ``FRESH``, is the same.
+    """
     from huggingface_hub.utils import get_session
 
     answered: list[int] = []
