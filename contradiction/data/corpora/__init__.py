@@ -5,6 +5,7 @@ Each module here describes one corpus, or several of one format: it defines obje
 
 import os
 import pkgutil
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from contradiction.inputs.views import CONVERSATION
 from contradiction.io.files import sha256_of
 
 VARIABLE = "CDCONV_CORPORA"  # a folder with a folder for each corpus, by its name
+SUMS = Path(__file__).with_name("SHA256SUMS")
 PAIRS, CHATS = "pairs", "chats"
 WHOLE = "whole chats"  # chats whose data set has one text of all messages, with the speaker before each
 
@@ -122,7 +124,6 @@ class Corpus:
         citation: authors, title and year of the paper.
         size: the rows of each split as published.
         configs: the formats of its files.
-        checksums: SHA-256 of the known files, by file name.
         description: a few sentences that a user must know.
         bundled: the folder in this package that holds the corpus; None where it must be fetched.
     """
@@ -135,9 +136,14 @@ class Corpus:
     citation: str
     size: str
     configs: tuple[Config, ...]
-    checksums: Mapping[str, str] = field(default_factory=dict)
     description: str = ""
     bundled: Path | None = None
+
+    @property
+    def checksums(self) -> Mapping[str, str]:
+        """SHA-256 of the known files, by file name; ``SHA256SUMS`` in this folder has those of all corpora."""
+        lines = (re.split("[ /]+", line, maxsplit=2) for line in SUMS.read_text(encoding="utf-8").splitlines())
+        return {name: digest for digest, corpus, name in lines if corpus == self.name}
 
     def config(self, name: str | None = None) -> Config:
         """The config with a name, by default the first; raises InputError for an unknown name."""

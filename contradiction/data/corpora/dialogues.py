@@ -155,14 +155,6 @@ DECODE = Corpus(
         Config("nli-2-class", PAIRS, LABELS["2-class"], PAIR_FILES, read_pairs),  # for the structured method
         Config("chat-2-class", WHOLE, LABELS["2-class"], CHAT_FILES, read_dialogues),  # for the unstructured one
     ),
-    checksums={
-        "decode_v0.1.zip": "084aab98652a04ce4a78c1a63d91575f5ab416a0c474b962ca1f4508a56b7484",
-        "dialogues.dev.jsonl": "5c54192583e8dea4e81c14bc5823084fdf5d6c3667193aeef5312c8f18c86a77",
-        "human-bot.jsonl": "8da52ac6051ada1f04058e790af45a49960f5eb2f9d08a75ab91c72ad5617f72",
-        "pairs.dev.jsonl": "cb6094c0f6022cb3f5dcfb5a8ca48f3ce853d5b7775026886940af3a20eabf45",
-        "pairs.train.jsonl": "7834672cb5e42f6e080d854a973169d01cafa171e1f395b08f235a80b31400b6",
-        "rct.jsonl": "606e23a96b43492650f12892cec2308020dde09680a23c6e0f38474addd4b8f6",
-    },
     description="The speaker of the last utterance is the assistant, the other is the user. A2T inserts turns into "
     "contradicting dialogues of the test set, RCT removes the contradicted turn, and human-bot are real chats with "
     "thirty-two bots. Flat dialogues take their evidence from the file of pairs that lies beside them.",
@@ -220,14 +212,6 @@ MUTUAL = Corpus(
             (f"{CHAT}response{PLUS}", WHOLE, "mutual_plus"),
         )
     ),
-    checksums={
-        "mutual.train.jsonl": "5b930148245a33c3eb93e9f6e11b0e201a7bead7e0b7fbabe5c39f166c16e314",
-        "mutual.dev.jsonl": "82b8ddad30548721ea1089944fa8d1a214c71e970e4d8726461d101ffb410f6c",
-        "mutual.test.jsonl": "dd590fea37104c4dbcd8b9fbce8f4981dda196c6b6dca720dad3c1d42a62cfb6",
-        "mutual_plus.train.jsonl": "f189e505fac75df86263c7786d98f61f2224d2f17c1e8e73cd5f2de8933709ca",
-        "mutual_plus.dev.jsonl": "c69f60b7b830ca7a60a809f60ec1bbe6de768d3864bf8ae7e01d67452308c9c2",
-        "mutual_plus.test.jsonl": "3565e8d0ae1ce1d5b46a3b9323937069203782915419bb934df239090946ad69",
-    },
     description="The sizes are of items. A row is one of the four replies of an item; `source` names the item.",
 )  # fmt: skip
 
@@ -298,7 +282,6 @@ DIALFACT = Corpus(
         Config("nli", PAIRS, LABELS["nli"], FILES, read_verification),
         Config("chat-verifiable", WHOLE, LABELS["verifiable"], FILES, read_verifiable),
     ),
-    checksums={"testsmall.jsonl": "cc7c258131e08005096f4a1bd9574a478687c64cb7d6d36b7eb52d9b825e1d3d"},
     description="The passages of a claim that is supported or refuted are its evidence. For a claim without enough "
     "information, they are what the annotators were shown. A claim is verifiable if it states a fact about the world. "
     "No training split is published; claims in the same format can be read from `augmented.jsonl`. "

@@ -167,10 +167,6 @@ OCNLI = _corpus(
     homepage="https://github.com/CLUEbenchmark/OCNLI (Hub: clue/clue, config ocnli)",
     citation="Hu et al., OCNLI: Original Chinese Natural Language Inference, Findings of EMNLP 2020",
     size="train 50,486, dev 3,000, test 3,000 unlabelled",
-    checksums={
-        "train.50k.json": "cb47a6c00105bfb49bbb791dd537b284d3138f9f1ad5cd1e187afc470ff004e0",
-        "dev.json": "001ded235d73a18dac68a45a38cd5f9b3f9311fa4246df623e199422c073ddc5",
-    },
     description="The level of a development row says whether its hypothesis was the first (easy), second (medium) or "
     "third (hard) that the annotator wrote. Nearly all premises of the development set also stand in the training set.",
 )  # fmt: skip
@@ -181,7 +177,6 @@ CMNLI = _corpus(
     homepage="https://github.com/CLUEbenchmark/CLUE (Hub: clue/clue, config cmnli)",
     citation="Xu et al., CLUE: A Chinese Language Understanding Evaluation Benchmark, COLING 2020",
     size="train 391,783, dev 12,241, test 13,880 unlabelled",
-    checksums=EXCHANGED,
     description="The Chinese part of XNLI and a translation of MNLI. The texts are translated, the training texts by "
     "machine. The known files are the halves of a smaller edition in which dev (6,117 pairs) and test (6,118 pairs) "
     "have labels. That edition has the words for entailment and neutral exchanged; they are put right.",
@@ -198,10 +193,6 @@ XNLI = _corpus(
     homepage="https://github.com/facebookresearch/XNLI (Hub: facebook/xnli, config zh)",
     citation="Conneau et al., XNLI: Evaluating Cross-lingual Sentence Representations, EMNLP 2018",
     size="train 392,702, dev 2,490, test 5,010",
-    checksums={
-        "dev.tsv": "de410cda40ac49f98228d7bf8d46cc8d628c6e1ba40d812a618511b5074cbbfc",
-        "test.tsv": "7e790296c1e5a989b4e98ab60e354293e322ab6b0b2cc3ccb9dd9c7286030e04",
-    },
     description="Development and test pairs are translated by professionals, training pairs by machine. The release "
     "holds all fifteen languages in one file; only its Chinese rows are read.",
 )  # fmt: skip
@@ -218,11 +209,6 @@ CNLI = _corpus(
     homepage="https://github.com/blcunlp/CNLI",
     citation="Shared task on Chinese natural language inference, CCL 2018",
     size="train 90,000, dev 10,000, test 10,000",
-    checksums={
-        "train.txt": "301ba7e908763bce025cbc41281648eaf3da31ad67d7eaab61583253d12fec7b",
-        "dev.txt": "ce41e783e7efd05497fe10e21bfe34081ab75dc8910a0472b5d11db3d14cf313",
-        "test.txt": "eefab3f583cb083b5fa10fa825f1eeda578874e5e018e926e411a51993ada977",
-    },
     description="Machine translations of SNLI and MNLI, partly corrected by hand. The files hold lines with two "
     "records, with a truncated label, and with a tab inside a text. Lines of two whole records are split, the "
     "others left out.",
@@ -246,27 +232,8 @@ ANLI = Corpus(
         )
         for round_ in ("R1", "R2", "R3")
     ),
-    checksums={
-        "R1.dev.jsonl": "4d6a01499b91046be7aa9daf1d1e716261b0c08698962b23389477c8400064e2",
-        "R1.test.jsonl": "11b257c63a3caa825b80ac86b6d895407c62616d56036482344344099e7d3fa5",
-        "R2.dev.jsonl": "7b90cd9c9cb7d8ff12bc31257a56bf219718704c5798faf3b295b9e94b14b889",
-        "R2.test.jsonl": "804dbe173fbe08e6e069db8811016ebe5e065dfd1c47ed741dac6d8816f4fadc",
-        "R3.dev.jsonl": "42eca71392a3c90ee0dc83bb2cedb45165279f903a9c706bf11337be11c469bd",
-        "R3.test.jsonl": "fe456c2935f71d7ffe49bd8d95c2b2355f7383f72423c3018fa40479992f0004",
-    },
 )  # fmt: skip
 
-# Computed on the flat copy, whose files have the length of the authors' files. It has no spelling probe.
-_PROBE_CHECKSUMS = {
-    "antonym_final.json": "cfb02431fb079fe2a5ba1d02b86d546877f3e16e98a2a7c072f1abf1b3b3082a",
-    "chinese-hans-full.json": "ad5d55d50c021a50b24544556143b9dc49f963660d98b76e5ade314e5bf8348b",
-    "diagnostics-new-with-categories.json": "5ac28299a5a504bb2976e36b8319bfc3997f76f86407718822f15a20c20291ab",
-    "distraction_hypo_final.json": "305b46b2d19db1ad243e17947ea3221803816e7453d74bc0944af4f071107edf",
-    "distraction_premise_final.json": "69211878c5a36e58bb9f7b08bba0fc30398d4ad2a0ba85aaf3ca8c2c708b143d",
-    "new_logic_test.json": "3bcd2e304b2401f0c8918768fe5db9865bd7d65f023211fa6703e8c0625b0444",
-    "numerical_final.json": "a3828e3aa0370f1ec7bcf191d3e2ae2e00d2fb98a1e40c6828b9574aeba513aa",
-    "synonym_final.json": "ef80188fbe42b4e9520ed1ff4965d4ada33bcab734915ae024705dd6fd8bea52",
-}
 PROBING = _corpus(
     "probing", "Probes of Chinese NLI", {"test": ("**/*.json",)}, read_probe, ("probe", "category"),
     license="unknown",
@@ -274,7 +241,6 @@ PROBING = _corpus(
     citation="Hu et al., Investigating Transfer Learning in Multilingual Pre-trained Language Models through Chinese "
     "Natural Language Inference, Findings of ACL 2021",
     size="test 43,364",
-    checksums=_PROBE_CHECKSUMS | {f"{_probe_of(Path(name))}.json": digest for name, digest in _PROBE_CHECKSUMS.items()},
     description="Heuristics after HANS, stress tests (antonyms, synonyms, distraction, numbers, spelling), semantic "
     "fragments (logic) and a diagnostic set by linguistic phenomenon. These pairs are for evaluation only.",
 )  # fmt: skip
