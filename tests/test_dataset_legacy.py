@@ -4,6 +4,7 @@ It runs in a separate environment, `.venv-legacy` in the root of the checkout, w
 requirements-legacy.txt.
 """
 
+import inspect
 import json
 import os
 import shutil
@@ -22,8 +23,23 @@ PYTHON = ROOT / ".venv-legacy" / "bin" / "python"
 CONFIGS = ["2-class", "4-class", "persona", "2-class-grouped", "4-class-grouped", "persona-grouped"]
 NAMED = ("label", "trigger", "bot")
 
-# Runs in that environment. It prints JSON lines: the versions, then the class names and rows of each data set.
-SCRIPT = """
+
+def described(found):
+    """The config, the types with the names of classes, and the rows of each split."""
+    return {
+        split: {
+            "config": side.config_name,
+            "types": {name: getattr(kind, "names", kind.dtype) for name, kind in side.features.items()},
+            "rows": side.to_list(),
+        }
+        for split, side in found.items()
+    }
+
+
+# Runs in that environment. It prints JSON lines: the versions, then what is described of each data set.
+SCRIPT = (
+    inspect.getsource(described)
+    + """
 import importlib.util, json, sys
 
 import datasets
@@ -36,14 +52,7 @@ print(json.dumps({"datasets": datasets.__version__, "torch": torch}))
 
 
 def show(found):
-    print(json.dumps({
-        split: {
-            "config": side.config_name,
-            "types": {name: getattr(kind, "names", kind.dtype) for name, kind in side.features.items()},
-            "rows": side.to_list(),
-        }
-        for split, side in found.items()
-    }))
+    print(json.dumps(described(found)))
 
 
 for config in configs:
@@ -56,6 +65,7 @@ try:
 except Exception as error:
     print(json.dumps([type(error).__name__, str(error)]))
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +89,6 @@ def sample(sample_repo, tmp_path_factory):
     names = [*CONFIGS, None]
     script, folder = (dict(zip(names, loaded[start::2], strict=True)) for start in (0, 1))
     return {"versions": versions, "script": script, "folder": folder, "error": error}
-
-
-def described(found):
-    """Splits in the form that SCRIPT prints."""
-    return {
-        split: {
-            "config": side.config_name,
-            "types": {name: getattr(kind, "names", kind.dtype) for name, kind in side.features.items()},
-            "rows": side.to_list(),
-        }
-        for split, side in found.items()
-    }
 
 
 def test_the_legacy_environment_is_old_and_has_no_torch(sample):

@@ -7,7 +7,6 @@ from threading import Thread
 import numpy as np
 import pytest
 from helpers.chats import chat
-from helpers.runs import TINY_RECIPE
 from huggingface_hub import ModelCard
 
 from contradiction import train
@@ -20,7 +19,6 @@ from contradiction.evaluation.model_card import licence_of
 from contradiction.io.files import locked, read_json
 from contradiction.methods.loading import load_rule
 from contradiction.runs import adapt
-from contradiction.serving.review_store import LabelStore
 from contradiction.training import record
 
 NONE, HISTORY = "non-contradiction", "history"
@@ -188,46 +186,6 @@ def test_parts_of_one_chat_belong_to_the_same_split(tmp_path):
     assert len(set(contexts)) == 1
 
 
-def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_model, sample_chats, tmp_path):
-    folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
-    detector = ContradictionDetector.from_pretrained(folder)
-    chosen = list({json.dumps(messages): messages for messages in sample_chats}.values())[:160]
-    probabilities = np.array([verdict.probability for verdict in detector.batch(chosen)])
-    # This bot contradicts itself in the top fifth of the probabilities, so the threshold of the detector is too low.
-    truth = probabilities > np.quantile(probabilities, 0.8)
-    store = LabelStore(tmp_path / "review.jsonl")
-    store.add([(str(number), messages) for number, messages in enumerate(chosen)])
-    for name in ("Anna", "Ben", "Carla"):
-        person = store.join(name)
-        while item := store.next(person):
-            right = "history" if truth[int(item.name)] else NONE
-            wrong = name == "Ben" and int(item.name) % 10 == 0
-            store.put(person, item.id, "intra-sentence" if wrong else right)
-    labels = write(tmp_path / "labels.jsonl", store.export())
-    read = labelled.read(labels)
-    assert [one.label != NONE for one in read] == truth.tolist()
-
-    before = np.mean(truth == (probabilities >= detector.classifier.rule.threshold))
-    fitted = tmp_path / "fitted"
-    code, out, err = run("adapt", labels, "--model", folder, "--out", fitted)
-    assert code == 0 and str(fitted) in out, err
-    assert load_rule(folder) == detector.classifier.rule != load_rule(fitted)
-    loaded = ContradictionDetector.from_pretrained(fitted)
-    now = np.array([verdict.contradiction for verdict in loaded.batch(chosen)])
-    assert before < 0.85 < 0.9 < np.mean(truth == now)
-    assert loaded.classifier.rule.prior == pytest.approx(truth.mean(), abs=1e-4) and loaded.classifier.rule.curve
-    assert "160, of them 32 contradictions" in out
-    # Its probabilities are calibrated: they add up to about the number of contradictions.
-    assert sum(verdict.probability for verdict in loaded.batch(chosen)) == pytest.approx(truth.sum(), rel=0.25)
-
-    recipe = tmp_path / "own.toml"
-    recipe.write_text(TINY_RECIPE, encoding="utf-8")
-    code, out, err = run("train", recipe, "--data", labels, "--out", tmp_path / "own")
-    assert code == 0, err
-    assert f"{labels}: read as the data repo {tmp_path / 'labels.data'}" in err
-    assert ContradictionDetector.from_pretrained(tmp_path / "own")(chosen[0]).label
-
-
 def test_an_evaluation_on_the_chats_of_a_calibration_reports_the_leakage(
     run, random_model, sample_repo, sample_chats, tmp_path
 ):
@@ -323,6 +281,16 @@ def test_a_rule_is_kept_only_if_it_is_better_on_chats_held_out(run, label, rando
     assert low <= done.after["macro_f1"] <= high
     assert done.difference["macro_f1_difference"] > 0.1
     assert (out / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
+    chats = labelled.read(labels)
+    truth = np.array([one.label != NONE for one in chats])
+    before, now = (
+        ContradictionDetector.from_pretrained(folder).batch([one.messages for one in chats]) for folder in (model, out)
+    )
+    assert np.mean([verdict.contradiction for verdict in before] == truth) < 0.85
+    assert np.mean([verdict.contradiction for verdict in now] == truth) > 0.9
+    # The probabilities are calibrated: they add up to about the number of contradictions.
+    assert sum(verdict.probability for verdict in now) == pytest.approx(truth.sum(), rel=0.25)
+    assert load_rule(out).prior == pytest.approx(truth.mean(), abs=1e-4) and load_rule(out).curve
     assert load_rule(out) != load_rule(model)
     assert record.read(out)["calibrated_on"] == [labelled.name_of_file(labels)]
     with pytest.raises(InputError, match="decision rule that was fitted to these chats"):
