@@ -7,6 +7,7 @@ from threading import Thread
 import numpy as np
 import pytest
 from helpers.chats import chat
+from helpers.runs import TINY_RECIPE
 from huggingface_hub import ModelCard
 
 from contradiction import train
@@ -313,3 +314,11 @@ def test_a_model_of_few_labels_keeps_the_rule_and_the_licence_of_its_start(label
     card = ModelCard.load(out / "README.md")
     assert card.data.license == licence_of(record.read(out)) == "cc-by-nc-4.0"
     assert "Not for commercial use" in card.text and "the decision rule of start" in card.text
+
+
+def test_the_command_trains_on_a_file_of_labelled_chats(run, label, random_model, tmp_path):
+    (tmp_path / "own.toml").write_text(TINY_RECIPE, encoding="utf-8")
+    labels = label("labels.jsonl", random_model("4-class"), most_probable)
+    code, _, err = run("train", tmp_path / "own.toml", "--data", labels, "--out", tmp_path / "own")
+    assert code == 0 and f"{labels}: read as the data repo {tmp_path / 'labels.data'}" in err, err
+    assert ContradictionDetector.from_pretrained(tmp_path / "own")(chat(*CAT)).label
