@@ -74,6 +74,7 @@ def test_a_model_is_named_after_the_current_folder(run, model, tmp_path, monkeyp
     assert run("card", ".")[0] == 0
     assert "\n# mine\n" in (tmp_path / "mine" / "README.md").read_text(encoding="utf-8")
     assert model_name(".") == "mine"
+    assert model_name("hub/models--user--stages/snapshots/0123") == "user/stages"
 
 
 def test_an_nli_model_needs_a_view_to_judge_conversations(run, sample_repo, tmp_path):

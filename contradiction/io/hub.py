@@ -42,7 +42,10 @@ def split_revision(name: str | Path) -> tuple[str, str | None]:
 
 def model_name(model: str) -> str:
     """The name of a model in results: the name of a folder, or a Hub id."""
-    return Path(model).resolve().name if Path(model).is_dir() else model
+    folder = Path(model)
+    if folder.parent.name == "snapshots":  # a model of the Hub in the cache: .../models--OWNER--NAME/snapshots/COMMIT
+        return folder.parents[1].name.removeprefix("models--").replace("--", "/", 1)
+    return folder.resolve().name if folder.is_dir() else model
 
 
 @contextmanager
