@@ -255,7 +255,7 @@ def main(
     source: SourceOption = None,
 ) -> None:
     """Checks that one side of the crossed corpora does not reveal the label; exits with 1 if a check fails."""
-    rows = cdconv.read_rows(find(source, fall_back=True).path)
+    rows = cdconv.read_rows(find(source).path)
     passed = True
     for name, place in ({folder.resolve().name: folder} if folder else FOLDERS).items():
         checks = check(place, rows)
