@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from contradiction.io.tables import Table
 
 SHIPPED = str(paths.SHIPPED)
-SHOWN_RESULTS = "models/results"  # the default in help texts, relative to the checkout
 SECONDS_BETWEEN_LINES = 30  # of progress, where stderr is no terminal
 
-TrainedModelArgument = Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")]
 ModelOption = Annotated[
     str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.", show_default="the shipped detector")
 ]
@@ -62,7 +60,6 @@ BotNameOption = Annotated[
     list[str] | None,
     typer.Option(help="A further name of the judged bot, beside usual ones such as 机器人; can be repeated."),
 ]
-ScanOption = Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")]
 # The settings of an operator, see ``contradiction.settings.Settings``; ``given_settings`` reads them.
 ThresholdOption = Annotated[
     str | None,
@@ -87,21 +84,13 @@ MaxTurnsOption = Annotated[
 ]
 DATA = "cdconv"  # the data repo that `cdconv data build` writes
 DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]
-DataOrLabelsOption = Annotated[
-    str, typer.Option(help="The data repo: a folder or a Hub id. Or a file of your own labelled chats.")
-]
 ConfigOption = Annotated[
     str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
 ]
 ViewOption = Annotated[
     str | None, typer.Option(help="The view (the utterances to read) of a model that does not name its view.")
 ]
-ResultsOption = Annotated[Path, typer.Option(help="The folder of saved results.", show_default=SHOWN_RESULTS)]
-SaveStepsOption = Annotated[
-    int | None, typer.Option(min=1, help="Save the training state after each N steps. By default after each epoch.")
-]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask before requests are sent to a language model.")]
-FolderOutOption = Annotated[Path, typer.Option(help="The folder to write.")]
 
 
 def speakers_of(user_name: list[str] | None, bot_name: list[str] | None) -> "Speakers":

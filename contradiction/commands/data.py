@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import DATA, FolderOutOption, say, show
+from contradiction.commands.common import DATA, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_is_help=True)
 
+FolderOutOption = Annotated[Path, typer.Option(help="The folder to write.")]
 SourceOption = Annotated[
     str | None,
     typer.Option(help="The raw file of CDConv, or `sample`. By default $CDCONV_FILE; if it is not set, a download."),

@@ -13,9 +13,7 @@ from contradiction.commands.common import (
     ConfigOption,
     DataOption,
     DeviceOption,
-    ResultsOption,
     RevisionOption,
-    TrainedModelArgument,
     UserNameOption,
     ViewOption,
     WindowingOption,
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from contradiction.io.hub import Upload
 
 BASELINES = "baselines"  # in place of a model
+TrainedModelArgument = Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")]
 
 
 def evaluate(
@@ -169,7 +168,12 @@ def cascade(
         )
 
 
-def card(model: TrainedModelArgument, results: ResultsOption = RESULTS) -> None:
+def card(
+    model: TrainedModelArgument,
+    results: Annotated[
+        Path, typer.Option(help="The folder of saved results.", show_default="models/results")
+    ] = RESULTS,
+) -> None:
     """Writes the card of a model from the record of its run and its saved evaluations."""
     from contradiction.evaluation.model_card import model_card
     from contradiction.evaluation.results import check_folder, evaluations_of

@@ -14,9 +14,7 @@ from contradiction.commands.common import (
     BotNameOption,
     ConfigOption,
     DataOption,
-    DataOrLabelsOption,
     ModelOption,
-    SaveStepsOption,
     UserNameOption,
     ViewOption,
     YesOption,
@@ -40,7 +38,9 @@ def train(
     nli: Annotated[
         str | None, typer.Option(help="Data repo of NLI pairs to add to the training rows, instead of the recipe's.")
     ] = None,
-    data: DataOrLabelsOption = DATA,
+    data: Annotated[
+        str, typer.Option(help="The data repo: a folder or a Hub id. Or a file of your own labelled chats.")
+    ] = DATA,
     user_name: UserNameOption = None,
     bot_name: BotNameOption = None,
     seed: Annotated[int | None, typer.Option(help="The random seed, instead of the recipe's.")] = None,
@@ -49,7 +49,9 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an unfinished run. If the run is finished, train nothing.")
     ] = False,
-    save_steps: SaveStepsOption = None,
+    save_steps: Annotated[
+        int | None, typer.Option(min=1, help="Save the training state after each N steps. By default after each epoch.")
+    ] = None,
     track: Annotated[
         str | None, typer.Option(help="Send curves to tensorboard, trackio, wandb or another tracker of accelerate.")
     ] = None,
