@@ -1,10 +1,10 @@
-"""A bot that does not contradict itself: of several replies, the most consistent one is said.
+"""A chatbot that sends the most consistent of several replies.
 
-Any server that speaks the OpenAI chat format will do, a local one included:
+The bot is any model behind an OpenAI-compatible endpoint:
 
     python examples/guard_a_bot.py --base-url http://127.0.0.1:8000/v1 --bot NAME
 
-The detector runs here, on the CPU; only the bot is asked over the network.
+The detector runs on this machine, on the CPU.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from contradiction.paths import SHIPPED
 
 
 def candidates(client: httpx.Client, bot: str, messages: list[dict[str, str]], n: int) -> list[str]:
-    """Replies of the bot to a chat; servers that know no ``n`` are asked n times."""
+    """Replies of the bot to a chat. A server that ignores ``n`` is asked n times."""
     asked = {"model": bot, "messages": messages, "n": n, "temperature": 1.0}
     answer = client.post("chat/completions", json=asked).raise_for_status().json()
     found = [choice["message"]["content"] for choice in answer["choices"]]
@@ -31,10 +31,10 @@ def candidates(client: httpx.Client, bot: str, messages: list[dict[str, str]], n
 def main() -> None:
     """Reads what the user says from standard input, one message per line, and prints the replies."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--base-url", required=True, help="of the endpoint, including /v1")
+    parser.add_argument("--base-url", required=True, help="the address of the endpoint, including /v1")
     parser.add_argument("--bot", required=True, help="the model that the endpoint serves")
     parser.add_argument("--detector", default=SHIPPED, help="a model folder or Hub id")
-    parser.add_argument("--candidates", type=int, default=4, help="replies to choose from")
+    parser.add_argument("--candidates", type=int, default=4, help="the number of replies to choose from")
     options = parser.parse_args()
 
     try:

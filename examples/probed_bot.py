@@ -1,6 +1,6 @@
-"""Two small bots to try `cdconv probe` on. Both answer like the most similar question of the embedded sample.
+"""Two small bots to try `cdconv probe` on. Both give the reply to the most similar question in the embedded sample.
 
-The first forgets what it has said. The second gives an earlier answer again where a question is like an earlier one:
+The first forgets what it has said. The second repeats its earlier reply if a question is similar to an earlier one:
 
     cdconv probe run --function examples.probed_bot:forgetful --name forgetful --out probes/forgetful
     cdconv probe run --function examples.probed_bot:mindful --name mindful --out probes/mindful
@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from contradiction.paths import SAMPLE
 
-LIKE = 0.35  # from this similarity on a question counts as asked before
+LIKE = 0.35  # the similarity at which two questions count as the same
 Messages = list[dict[str, str]]
 
 
@@ -32,13 +32,13 @@ def known() -> tuple[TfidfVectorizer, Any, list[str]]:
 
 
 def forgetful(messages: Messages) -> str:
-    """Answers the last message alone."""
+    """Replies to the last message, without the earlier ones."""
     words, questions, replies = known()
     return replies[int((questions @ words.transform([messages[-1]["content"]]).T).toarray().argmax())]
 
 
 def mindful(messages: Messages) -> str:
-    """The same, unless something similar was asked before: then it repeats what it answered."""
+    """Repeats its earlier reply if a similar question was asked before."""
     words, _, _ = known()
     asked = [index for index, message in enumerate(messages[:-1]) if message["role"] == "user"]
     if asked:

@@ -138,19 +138,19 @@ def record_of(folder, config):
 def test_the_command_prints_the_curve_and_saves_the_cascade(parts, run, monkeypatch, tmp_path):
     """It reads the config of the detector, and the cascade records what both parts were trained on."""
     detector, judge, _, rows = parts
-    loaded, numbers = [], tmp_path / "curve.json"
+    loaded, curves, curve = [], [], cascades.curve
+    monkeypatch.setattr(cascades, "curve", lambda *a, **k: curves.append((curve(*a, **k), len(a[2]))) or curves[-1][0])
     monkeypatch.setattr("contradiction.data.splits.load_split", lambda *place: loaded.append(place) or rows)
     record_of(detector, "4-class-grouped")
     code, out, err = run(
-        "cascade", detector, judge, "--out", tmp_path / "both", "--share", "0.3", "--limit", "80", "--json", numbers,
-        "--yes",
-    )  # fmt: skip
+        "cascade", detector, judge, "--out", tmp_path / "both", "--share", "0.3", "--limit", "80", "--yes"
+    )
     assert code == 0, err
-    steps = read_json(numbers)["steps"]
-    assert read_json(numbers)["rows"] == 80 and {0.0, 0.3, 1.0} <= {step["share"] for step in steps}
-    chosen = next(step for step in steps if step["share"] == 0.3)
+    [(steps, count)] = curves
+    assert count == 80 and {0.0, 0.3, 1.0} <= {step.share for step in steps}
+    chosen = next(step for step in steps if step.share == 0.3)
     marker = read_json(tmp_path / "both" / "cascade.json")
-    assert marker["low"] == pytest.approx(chosen["low"], abs=1e-6) and "What the judge was asked for" in out
+    assert marker["low"] == pytest.approx(chosen.low, abs=1e-6) and "What the judge was asked for" in out
     assert loaded == [("cdconv", "4-class-grouped", "validation")]
     assert f"cdconv evaluate {tmp_path / 'both'} --config 4-class-grouped\n" in out
     ancestors = read_json(tmp_path / "both" / "run.json")["ancestors"]

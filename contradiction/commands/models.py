@@ -1,6 +1,5 @@
 """The commands for finished models, evaluate, cascade, card and export, and ``cdconv push``."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -125,7 +124,6 @@ def cascade(
     limit: Annotated[
         int | None, typer.Option(min=1, help="The number of validation rows, drawn at random. By default all.")
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Also write the curve to this file.")] = None,
     device: DeviceOption = None,
     yes: YesOption = False,
 ) -> None:
@@ -139,8 +137,6 @@ def cascade(
     from contradiction.methods.loading import load_classifier
     from contradiction.runs import cascade
 
-    if json:
-        check_file(json)
     if out:
         check_new(out, [detector, judge])
     detector_model, judge_model = load_classifier(detector, device=device), load_classifier(judge, device=device)
@@ -154,9 +150,6 @@ def cascade(
     show(cascades.table(steps, len(rows)))
     if usage := judge_model.usage():
         show(usage_table(usage, len(rows)))
-    if json:
-        write_json(json, {"detector": str(detector), "judge": str(judge), "rows": len(rows), "usage": usage,
-                          "steps": [asdict(step) for step in steps]})  # fmt: skip
     if out:
         chosen = steps[shares.index(share)]
         cascade(detector, judge, chosen.low, chosen.high, out, rows)

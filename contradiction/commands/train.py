@@ -30,7 +30,7 @@ from contradiction.errors import InputError
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="A TOML file, the name of one in models/recipes, or a run.json.")],
+    recipe: Annotated[str, typer.Argument(help="A TOML file, the name of a recipe in models/recipes, or a run.json.")],
     backbone: Annotated[str | None, typer.Option(help="Folder or Hub id of an encoder; replaces the recipe's.")] = None,
     teacher: Annotated[
         list[str] | None, typer.Option(help="Folder or Hub id of a teacher, instead of the recipe's; can be repeated.")
