@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from contradiction.data.labelled import WHOLE
-from contradiction.decision import IN_USE, MIN_FOR_CURVE, Rule, precision_at
+from contradiction.decision import IN_USE, Rule, precision_at
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import CONTRADICTIONS, LABELS, has_two_texts, task_of
@@ -135,37 +135,23 @@ class Outcome:
         return low, high
 
 
-def missing_reason(result: Mapping[str, Any], rule: Rule) -> str | None:
-    """Why an evaluation has no outcomes; None where it has."""
-    name, config, split = result["name"], result["config"], result["split"]
-    if task_of(config) not in TASKS or has_two_texts(config):
-        return f"config {config!r} has no contradictions of CDConv; settings are measured on {', '.join(TASKS)}"
-    if split not in (SPLIT, WHOLE):
-        return f"split {split!r}; settings are chosen on validation and measured on {SPLIT}"
-    if not rule.curve or rule.prior is None:
-        return (
-            f"{name}: its rule has no precisions of thresholds on validation; `cdconv calibrate` measures them on at "
-            f"least {MIN_FOR_CURVE} contradictions and {MIN_FOR_CURVE} other replies"
-        )
-    if "probabilities" not in result or rule_of(result) != rule.without_curve():
-        return f"{name} was evaluated with an older decision rule; evaluate it again"
-    truth = are_contradictions(task_of(result["config"]), result["references"])
-    if truth.all() or not truth.any():
-        return f"{name}: the evaluated rows are all contradictions, or none is one"
-    return None
+def has_outcomes(result: Mapping[str, Any], rule: Rule) -> bool:
+    """Whether an evaluation measures settings: it is of test rows of both kinds, by a rule with a curve."""
+    task = task_of(result["config"])
+    if task not in TASKS or has_two_texts(result["config"]) or result["split"] not in (SPLIT, WHOLE):
+        return False
+    if not rule.curve or rule.prior is None or rule_of(result) != rule.without_curve():
+        return False
+    truth = are_contradictions(task, result["references"])
+    return "probabilities" in result and bool(truth.any() and not truth.all())
 
 
 def outcomes(result: Mapping[str, Any], rule: Rule) -> list[Outcome]:
-    """Each of ``THRESHOLDS`` at validation's prior, then at ``IN_USE``; see :func:`missing_reason`.
+    """Each of ``THRESHOLDS`` at validation's prior, then at ``IN_USE``, of an evaluation that :func:`has_outcomes`.
 
     A reply is called a contradiction where its probability, corrected for the prior, reaches the threshold, as in
     :class:`contradiction.ContradictionDetector`.
-
-    Raises:
-        InputError: the evaluation has no outcomes.
     """
-    if reason := missing_reason(result, rule):
-        raise InputError(reason)
     return [
         outcome(result, rule, Settings(threshold=threshold, prior=prior))
         for prior in (None, IN_USE)

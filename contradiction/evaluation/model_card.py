@@ -16,7 +16,7 @@ from contradiction.evaluation.figures import (
     FIGURES,
     are_contradictions,
     contradiction_probabilities,
-    missing_reason,
+    has_outcomes,
     rule_of,
     settings_table,
 )
@@ -162,7 +162,7 @@ def _decides_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def _decision(run: Mapping[str, Any], rule: Rule, evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The decision rule, and the parts of the evaluations that depend on it."""
     # 2-class and 4-class evaluations of a split have the same table of settings.
-    by_rows = {tuple(result["ids"]): result for result in reversed(evaluations) if not missing_reason(result, rule)}
+    by_rows = {tuple(result["ids"]): result for result in reversed(evaluations) if has_outcomes(result, rule)}
     return {
         "rule": rule if rule != Rule() else None,
         "kept": run.get(record.RULE_KEPT),
