@@ -299,9 +299,9 @@ def calibration_bins(truth: np.ndarray, probabilities: np.ndarray, bins: int = B
     return [(len(part), float(probabilities[part].mean()), float(truth[part].mean())) for part in rows]
 
 
-def calibration_error(truth: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> float:
+def calibration_error(truth: np.ndarray, probabilities: np.ndarray) -> float:
     """The expected calibration error: the mean gap between probability and fraction, weighted by the rows of a bin."""
-    parts = calibration_bins(truth, probabilities, bins)
+    parts = calibration_bins(truth, probabilities)
     return sum(rows * abs(mean - fraction) for rows, mean, fraction in parts) / len(truth)
 
 

@@ -135,9 +135,9 @@ def evaluations_of(model: str | Path, folder: str | Path = RESULTS) -> list[dict
     return [result for result in saved if run_identity(result.get("run") or {}) == identity]
 
 
-def baselines(config: str, split: str, folder: str | Path = RESULTS, data: str | None = None) -> list[dict[str, Any]]:
-    """The saved baselines of a config and split; with ``data``, only those on rows with this fingerprint."""
-    return load(folder, config=config, split=split, kind=BASELINE, data=data)
+def baselines(config: str, split: str, data: str) -> list[dict[str, Any]]:
+    """The saved baselines on the rows of a config and split with this fingerprint."""
+    return load(config=config, split=split, kind=BASELINE, data=data)
 
 
 def check(path: str | Path, result: Mapping[str, Any]) -> None:

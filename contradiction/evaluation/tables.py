@@ -9,7 +9,6 @@ from contradiction.evaluation import results
 from contradiction.evaluation.figures import FIGURES, wilson
 from contradiction.io.tables import Table, percent, with_interval
 from contradiction.labels import CONTRADICTION, GROUPED
-from contradiction.paths import RESULTS
 
 # Figure -> its header. Those of ``two_class`` have the prefix.
 MERGED = "two_class."
@@ -159,9 +158,9 @@ def usage_table(usage: Mapping[str, Any], rows: int) -> Table:
     return Table("What the judge was asked for", ("", ""), body, texts=2)
 
 
-def baseline_table(folder: str | Path = RESULTS) -> Table | None:
+def baseline_table() -> Table | None:
     """The test macro-F1 of the saved baselines on every config; None without any."""
-    evaluations = results.load(folder, kind=results.BASELINE, split="test")
+    evaluations = results.load(kind=results.BASELINE, split="test")
     if not evaluations:
         return None
     configs = sorted({result["config"] for result in evaluations}, key=lambda name: (name.endswith(GROUPED), name))
