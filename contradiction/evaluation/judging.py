@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -174,8 +174,7 @@ def baselines(evalset: EvalSet, task: str) -> dict[str, Baseline]:
     if train and not train[0].messages:
         pairs, labels = [row.texts() for row in train], [in_task(task, row.label) for row in train]
         for name, reads_both in (("n-grams of the reply alone", False), ("n-grams of both texts", True)):
-            model = NgramPairs(reads_both, _are_chinese([row.hypothesis for row in train])).fit(pairs, labels)
-            found[name] = partial(_by_pairs, model, evalset.as_chats)
+            found[name] = partial(_by_pairs, _ngrams(pairs, labels, reads_both=reads_both), evalset.as_chats)
     elif train and not evalset.as_chats:
         ids = [LABELS[task].index(in_task(task, row.label)) for row in train]
         for view, name in FEATURES.items():
@@ -211,48 +210,39 @@ def _vectorizer(characters: bool, longest: int, **options: Any) -> Any:
     return TfidfVectorizer(sublinear_tf=True, ngram_range=(1, longest), **units, **options)
 
 
-class NgramPairs:
-    """Logistic regression on n-grams of both texts and on those that they share.
+def _ngrams(
+    train: Sequence[Mapping[str, str]], labels: Sequence[str], *, reads_both: bool
+) -> Callable[[Sequence[Mapping[str, str]]], list[Verdict]]:
+    """Logistic regression on n-grams of the hypothesis, and with ``reads_both`` on those of the premise and of both.
 
-    Args:
-        reads_premise: whether the earlier text is read; without it the model is an artefact baseline.
-        characters: use n-grams of characters, for text without spaces; otherwise of words.
+    The n-grams are of characters for text without spaces, and otherwise of words. Without the premise, the model is an
+    artefact baseline.
     """
+    from scipy.sparse import hstack
+    from sklearn.linear_model import LogisticRegression
 
-    def __init__(self, reads_premise: bool = True, characters: bool = False) -> None:
-        from sklearn.linear_model import LogisticRegression
+    texts = [row["hypothesis"] for row in train]
+    characters = _are_chinese(texts)
+    vectorizer = _vectorizer(characters, 3 if characters else 2, min_df=2)
+    vectorizer.fit(texts + [row["premise"] for row in train] if reads_both else texts)
 
-        self.reads_premise = reads_premise
-        self.vectorizer = _vectorizer(characters, 3 if characters else 2, min_df=2)
-        self.model = LogisticRegression(max_iter=300)
-
-    def fit(self, rows: Sequence[Mapping[str, str]], labels: Sequence[str]) -> Self:
-        """Fits to pairs and their labels."""
-        texts = [row["hypothesis"] for row in rows]
-        self.vectorizer.fit(texts + [row["premise"] for row in rows] if self.reads_premise else texts)
-        self.model.fit(self._features(rows), labels)
-        return self
-
-    def judge(self, rows: Sequence[Mapping[str, str]]) -> list[Verdict]:
-        """The verdict on each pair."""
-        return [_verdict(self.model.classes_, row) for row in self.model.predict_proba(self._features(rows))]
-
-    def _features(self, rows: Sequence[Mapping[str, str]]) -> Any:
-        from scipy.sparse import hstack
-
-        later = self.vectorizer.transform([row["hypothesis"] for row in rows])
-        if not self.reads_premise:
+    def features(rows: Sequence[Mapping[str, str]]) -> Any:
+        later = vectorizer.transform([row["hypothesis"] for row in rows])
+        if not reads_both:
             return later
-        earlier = self.vectorizer.transform([row["premise"] for row in rows])
+        earlier = vectorizer.transform([row["premise"] for row in rows])
         return hstack([earlier, later, earlier.multiply(later).sqrt()]).tocsr()
 
+    model = LogisticRegression(max_iter=300).fit(features(train), labels)
+    return lambda rows: [_verdict(model.classes_, row) for row in model.predict_proba(features(rows))] if rows else []
 
-def _by_pairs(model: NgramPairs, as_chats: bool, rows: Sequence[Row]) -> list[Verdict]:
+
+def _by_pairs(
+    judge: Callable[[Sequence[Mapping[str, str]]], list[Verdict]], as_chats: bool, rows: Sequence[Row]
+) -> list[Verdict]:
     if not as_chats:
-        return model.judge([row.texts() for row in rows])
-    return _by_earlier_messages(
-        rows, lambda pairs: [verdict.probability or 0.0 for verdict in model.judge(pairs)] if pairs else [], 0.5
-    )
+        return judge([row.texts() for row in rows])
+    return _by_earlier_messages(rows, lambda pairs: [verdict.probability or 0.0 for verdict in judge(pairs)], 0.5)
 
 
 def _cross_validated(rows: Sequence[Row]) -> dict[str, Baseline]:
