@@ -1,4 +1,4 @@
-"""The metric, compared with scikit-learn and with a bootstrap that really resamples rows."""
+"""The metric, compared with scikit-learn, with counts by hand, and with a bootstrap that really resamples rows."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,27 @@ from helpers.evaluations import noisy, sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
-from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import (
+    accuracy_score,
+    confusion_matrix,
+    label_ranking_average_precision_score,
+    precision_recall_fscore_support,
+    roc_auc_score,
+    top_k_accuracy_score,
+)
 
-from evaluate_metric.evaluate_metric import LABELS, MERGE, compare, score
+from contradiction.data.corpora.crossed import Quadruple, read
+from evaluate_metric.evaluate_metric import (
+    LABELS,
+    MERGE,
+    CDConvMetric,
+    calibration_error,
+    compare,
+    score,
+    score_replies,
+    score_rows,
+)
 
 TASKS = sorted(LABELS)
 FIGURES = ("accuracy", "macro_f1")
@@ -175,3 +193,172 @@ def test_mcnemar_equals_the_binomial_computed_by_hand() -> None:
         "only_baseline_right": 1,
         "p_value": pytest.approx(2 * (1 + 8) / 2**8),
     }
+
+
+# Replies, crossed chats and selection
+
+
+def test_selection_figures_equal_scikit_learns():
+    draw = np.random.default_rng(1)
+    scores, rights = draw.random((200, 4)), draw.integers(4, size=200)
+    figures = score_rows(rights, scores, "selection")
+    for figure, place in (("r1", 1), ("r2", 2)):
+        assert figures[figure] == pytest.approx(top_k_accuracy_score(rights, scores, k=place, labels=range(4)))
+    assert figures["mrr"] == pytest.approx(label_ranking_average_precision_score(np.eye(4)[rights], scores))
+    assert score_rows([0], [[1.0, 1.0, 0.0]], "selection") == {"n": 1, "r1": 0.5, "r2": 1.0, "mrr": 0.75}
+
+
+def crossed_rows(count):
+    """Some quadruples and pairs of the test split, the rows of the data set for them, and random probabilities."""
+    items = [*read("test")[:count], *[item for item in read("test") if not isinstance(item, Quadruple)][:count]]
+    rows = [{"id": row.id, "item": row.source, "label": row.label} for item in items for row in item.judged()]
+    return items, rows, np.random.default_rng(4).integers(6, size=len(rows)) / 5  # with ties
+
+
+def test_crossed_figures_are_those_of_replies_to_one_chat():
+    items, rows, probabilities = crossed_rows(30)
+    replies = [row for item in items for row in item.judged()]
+    expected = score_replies(
+        [row.label for row in replies], [3 * (p >= 0.4) for p in probabilities.tolist()], probabilities=probabilities,
+        contexts=[str(row.messages) for row in replies], items=[row.source for row in replies], bootstrap=500,
+    )  # fmt: skip
+    order = np.random.default_rng(5).permutation(len(rows))  # the rows may come in any order
+    figures = score_rows([rows[i] for i in order], probabilities[order], "crossed", threshold=0.4, bootstrap=500)
+    names = ("in_order", "both_right", "all_right")
+    assert figures["n"] == 60 and [figures[name] for name in names] == pytest.approx([expected[n] for n in names])
+    for name in names:
+        assert figures["interval"][name] == pytest.approx(expected["interval"][name], abs=0.03)
+
+
+def test_replies_to_one_context_are_compared_in_pairs():
+    # Two pairs in p, one in q, none in r.
+    contexts, labels = "pppqqrr", [0, 3, 1, 0, 2, 3, 3]
+    figures = score_replies(
+        labels, [0, 3, 0, 0, 1, 0, 0], probabilities=[0.2, 0.9, 0.2, 0.5, 0.4, 0, 0], contexts=contexts
+    )
+    assert (figures["in_order"], figures["both_right"]) == (1.5 / 3, 2 / 3)
+    by_context = [{"p": 0.9, "q": 0.2, "r": 0.5}[name] for name in contexts]
+    assert score_replies(labels, labels, probabilities=by_context, contexts=contexts)["in_order"] == 0.5
+    assert "in_order" not in score_replies([3, 3, 0], [3, 3, 0], probabilities=[1, 1, 0], contexts="rrs")
+
+
+def test_an_item_is_right_if_all_its_replies_are():
+    items, labels, predictions = "aaaabbcc", [0, 3, 0, 3, 0, 1, 0, 0], [0, 1, 0, 2, 0, 0, 0, 0]
+    figures = score_replies(labels, predictions, items=items)
+    assert figures["all_right"] == 1 / 2  # c has no contradiction
+    assert "all_right" not in score_replies(labels, predictions)
+
+
+def test_probabilities_are_scored_as_by_scikit_learn():
+    draw = np.random.default_rng(8)
+    probabilities = draw.random(500)
+    truth = draw.random(500) < probabilities**2
+    figures = score_replies(
+        truth.astype(int), (probabilities > 0.5).astype(int), "2-class", probabilities=probabilities
+    )
+    assert figures["auc"] == pytest.approx(roc_auc_score(truth, probabilities))
+    fractions, means = calibration_curve(truth, probabilities, n_bins=10, strategy="quantile")
+    assert figures["calibration_error"] == pytest.approx(np.abs(fractions - means).mean())  # 50 rows in each bin
+    assert calibration_error(np.array([True, False] * 5), np.full(10, 0.7)) == pytest.approx(0.2)  # one bin
+    assert {"auc", "calibration_error"}.isdisjoint(score_replies([0, 0], [0, 1], probabilities=[0, 1]))
+
+
+# Reference, prediction, evidence, named evidence. The comments say what is right.
+EVIDENCE = [
+    (3, 3, [1], [1]),  # all
+    (3, 3, [1], [1, 3]),  # the label; one index too many
+    (3, 0, [0], []),  # nothing
+    (3, 2, [1], [5]),  # the wrong kind and the wrong index
+    (0, 0, [], []),  # all
+    (0, 3, [], [3]),  # nothing; evidence although there is none
+    (1, 1, None, [1]),  # the label; nobody marked the evidence
+]
+
+
+def test_evidence_is_counted_over_contradictions_whose_evidence_is_marked():
+    references, predictions, gold, named = zip(*EVIDENCE, strict=True)
+    figures = score_replies(references, predictions, evidence=gold, named_evidence=named)
+    assert [figures[f"evidence_{name}"] for name in ("precision", "recall", "f1")] == [2 / 4, 2 / 4, 2 / 4]
+    assert figures["strict_accuracy"] == 2 / 6
+    unmarked = score_replies([3, 0], [3, 0], evidence=[None, []], named_evidence=[[1], []])
+    assert {"evidence_f1", "strict_accuracy"}.isdisjoint(unmarked)
+
+
+def test_evidence_is_scored_as_by_scikit_learn():
+    draw = np.random.default_rng(0)
+    truth, called = draw.integers(2, size=(2, 300))
+    gold, named = draw.random((2, 300, 6)) < 0.3
+    gold[:, 0] |= ~gold.any(axis=1)  # every contradiction has evidence
+    gold, named = gold & (truth[:, None] == 1), named & (called[:, None] == 1)
+    indices = [[np.flatnonzero(row).tolist() for row in mask] for mask in (gold, named)]
+    figures = score_replies(truth, called, "2-class", evidence=indices[0], named_evidence=indices[1], bootstrap=50)
+    expected = precision_recall_fscore_support(gold[truth == 1], named[truth == 1], average="micro")[:3]
+    names = [f"evidence_{name}" for name in ("precision", "recall", "f1")]
+    assert [figures[name] for name in names] == pytest.approx(expected)
+    assert figures["strict_accuracy"] == pytest.approx(((truth == called) & (gold == named).all(axis=1)).mean())
+    for name in (*names, "strict_accuracy"):
+        low, high = figures["interval"][name]
+        assert 0 <= low < figures[name] < high <= 1
+
+
+def test_rows_of_one_item_are_resampled_together():
+    """Four copies of a row add no information: the interval is that of the rows without the copies."""
+    draw = np.random.default_rng(9)
+    labels, predictions = draw.integers(2, size=(2, 200)).tolist()
+    alone = score(labels, predictions, "2-class", bootstrap=4000)["interval"]["accuracy"]
+    copied = [[value for value in values for _ in range(4)] for values in (labels, predictions)]
+    items = [row for row in range(200) for _ in range(4)]
+    together = score_replies(*copied, "2-class", items=items, bootstrap=4000)["interval"]["accuracy"]
+    assert together == pytest.approx(alone, abs=0.012)
+
+
+def test_intervals_are_as_wide_as_those_of_resampled_rows():
+    draw = np.random.default_rng(2)
+    scores, rights = draw.random((150, 4)), draw.integers(4, size=150)
+    low, high = score_rows(rights, scores, "selection", bootstrap=2000)["interval"]["r1"]
+    hits = scores.argmax(axis=1) == rights
+    expected = np.quantile([hits[draw.integers(150, size=150)].mean() for _ in range(2000)], [0.025, 0.975])
+    assert [low, high] == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("task", "references", "predictions", "message"),
+    [
+        ("selection", [4], [[0.1, 0.2]], r"references\[0\] is 4; predictions\[0\] has 2 scores"),
+        ("selection", [0], [[0.1, float("nan")]], r"predictions\[0\] is \[0.1, nan\]; allowed"),
+        ("crossed", [{"id": "t-good", "item": "t", "label": 4}], [0.1], r"references\[0\]\['label'\] is 4"),
+        ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [1.1], r"predictions\[0\] is 1.1; allowed are prob"),
+        ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [0.1], "item 't' twice or not at all"),
+        ("nli", [0], [0], "the task is 'nli'; allowed are 'crossed', 'sel"),
+    ],
+)
+def test_the_error_names_an_invalid_row(task, references, predictions, message):
+    with pytest.raises(ValueError, match=message):
+        score_rows(references, predictions, task)
+
+
+def test_evaluate_loads_the_config_of_crossed_chats(tmp_path):
+    _, rows, probabilities = crossed_rows(3)
+    metric = CDConvMetric(config_name="crossed", cache_dir=str(tmp_path))
+    expected = score_rows(rows, probabilities, "crossed", threshold=0.7)
+    assert metric.compute(predictions=probabilities, references=rows, threshold=0.7) == expected
+    for row, probability in zip(rows, probabilities, strict=True):
+        metric.add(prediction=probability, reference=row)
+    assert metric.compute() == score_rows(rows, probabilities, "crossed")
+    assert score_rows(rows, probabilities, "crossed-long", threshold=0.7) == expected
+    with pytest.raises(ValueError, match="threshold is 50; allowed are probabilities"):
+        metric.compute(predictions=probabilities, references=rows, threshold=50)
+    with pytest.raises(TypeError, match="threshold .*arguments are "):
+        CDConvMetric(cache_dir=str(tmp_path)).compute(predictions=[0], references=[0], threshold=0.5)
+
+
+def test_evaluate_loads_the_config_of_selection(tmp_path):
+    ranked = CDConvMetric(config_name="selection", cache_dir=str(tmp_path))
+    result = ranked.compute(predictions=[[0.5, 0.1], [0.2, 0.9]], references=[0, 0], bootstrap=10)
+    assert (result["r1"], result["interval"]["resamples"]) == (0.5, 10)
+    with pytest.raises(ValueError, match="compares no predictions"):
+        ranked.compute(predictions=[[1.0, 0.0]], references=[0], baseline_predictions=[[1.0, 0.0]])
+    with pytest.raises(ValueError, match="no classes to stratify by"):
+        ranked.compute(predictions=[[1.0, 0.0]], references=[0], bootstrap=10, stratified=True)
+    with pytest.raises(ValueError, match=r"predictions\[0\] is \[1.0\]"):
+        ranked.add_batch(predictions=[[1.0]], references=[0])
