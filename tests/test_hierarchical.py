@@ -7,6 +7,7 @@ from helpers import processes
 from helpers.runs import TINY, TINY_TOML, train
 from transformers import pipeline
 
+from contradiction import runs
 from contradiction.base_detector import Case
 from contradiction.conversation import Turn
 from contradiction.decision import Rule
@@ -18,7 +19,6 @@ from contradiction.labels import OTHER, STAGES
 from contradiction.methods.base import Prediction
 from contradiction.methods.composite import HierarchicalClassifier
 from contradiction.training import record
-from contradiction.training import train as train_module
 from contradiction.training.loop import train_checkpoint
 from contradiction.training.recipe import Recipe, load_recipe
 
@@ -120,7 +120,7 @@ def test_a_run_interrupted_between_stages_resumes_with_the_next(folder, sample_r
         done.append(run.recipe.data.view)
         return train_checkpoint(run)
 
-    monkeypatch.setitem(train_module.TRAINERS, "checkpoint", stop_at_the_second)
+    monkeypatch.setitem(runs.TRAINERS, "checkpoint", stop_at_the_second)
     out = tmp_path / "hierarchy"
     with pytest.raises(RuntimeError):
         train(QUICK, data=sample_repo, out=out)

@@ -9,7 +9,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from contradiction.errors import InputError
-from contradiction.training.loaders import EpochSampler, Layout, allowed_labels
+from contradiction.training.loaders import EpochSampler, allowed_labels, check_batches
 from contradiction.training.losses import ALLOWED, GROUP, label_loss, objective, ranking_loss
 from contradiction.training.recipe import Recipe
 
@@ -137,32 +137,14 @@ def test_the_labels_that_a_row_may_have():
     assert allowed_labels(-100, None, names) == [False, False, False]
 
 
-@pytest.mark.parametrize(("rows", "processes"), [(288, 1), (288, 2), (281, 5), (3, 2)])
-def test_rows_of_a_step_have_equal_weight_however_it_is_distributed(rows, processes):
-    layouts = [Layout(rows, 40, processes, process) for process in range(processes)]
-    read = 40 // processes  # accelerate fills up the last batch, so that all processes read equally many rows
-    real = 0
-    for step in range(layouts[0].steps):
-        own = [layout.own_rows(step, read) for layout in layouts]
-        real += sum(own)
-        # Accelerate averages over the processes: each step is the mean over its rows.
-        weight = sum(count * layout.scale(step) for count, layout in zip(own, layouts, strict=True)) / processes
-        assert weight == pytest.approx(1)
-    assert real == rows
-
-
-def test_a_batch_that_does_not_divide_by_the_processes_is_rejected():
-    with pytest.raises(InputError, match="batch_size 32.*3 processes"):
-        Layout(100, 32, processes=3)
-
-
-def test_a_group_split_between_batches_or_processes_is_rejected():
+def test_a_batch_that_processes_cannot_share_and_a_split_group_are_rejected():
     groups = [row // 4 for row in range(60)]
-    Layout(60, 32, processes=4).check_groups(groups)
-    for layout, given, message in (
-        (Layout(60, 30), groups, "have 4, and batch_size 30 gives each process 30$"),
-        (Layout(60, 36, processes=2), groups, "batch_size 36 gives each process 18$"),
-        (Layout(59, 32), groups[:-1], "equally many replies.* have 3 or 4"),
+    check_batches(32, 4, groups)
+    for given, message in (
+        ((32, 3), "batch_size 32.*3 processes"),
+        ((30, 1, groups), "have 4, and batch_size 30 gives each process 30$"),
+        ((36, 2, groups), "batch_size 36 gives each process 18$"),
+        ((32, 1, groups[:-1]), "equally many replies.* have 3 or 4"),
     ):
         with pytest.raises(InputError, match=message):
-            layout.check_groups(given)
+            check_batches(*given)

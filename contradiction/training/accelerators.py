@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator, PartialState
@@ -84,10 +83,8 @@ def check_tracker(name: str) -> None:
 
 
 @contextmanager
-def tracking(accelerator: Accelerator, recipe: "Recipe", run: str, resumed: bool) -> Iterator[None]:
+def tracking(accelerator: Accelerator, recipe: "Recipe") -> Iterator[None]:
     """Starts the trackers of an accelerator, and closes them when the block ends, also after an error.
-
-    The curves of a resumed run continue, where the tracker can.
 
     Raises:
         InputError: a tracker cannot be started, for instance without a login.
@@ -97,9 +94,9 @@ def tracking(accelerator: Accelerator, recipe: "Recipe", run: str, resumed: bool
         config = {
             name: value if isinstance(value, int | float) else str(value) for name, value in recipe.options().items()
         }
-        options = {"wandb": {"name": run}, "trackio": {"name": run, "resume": "allow" if resumed else "never"}}
+        named = dict.fromkeys(("trackio", "wandb"), {"name": f"{recipe.name}-seed{recipe.seed}"})
         try:
-            accelerator.init_trackers("cdconv", config=config, init_kwargs=options)
+            accelerator.init_trackers("cdconv", config=config, init_kwargs=named)
         except Exception as error:  # each tracker raises errors of its own
             raise InputError(f"--track {accelerator.log_with[0]}: cannot be started ({first_line(error)})") from error
     try:
@@ -108,8 +105,3 @@ def tracking(accelerator: Accelerator, recipe: "Recipe", run: str, resumed: bool
         # Not accelerator.end_training: it would also end the process group, which the next stage needs.
         for tracker in accelerator.trackers:
             tracker.finish()
-
-
-def tracking_folder(out: Path) -> Path:
-    """The folder for the files of trackers: beside the model folder, because all of the model folder is published."""
-    return out.with_name(f"{out.name}.tracking")

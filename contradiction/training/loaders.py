@@ -1,9 +1,7 @@
 """Tokenizes rows and puts them into batches of similar length, padded to the longest row of the batch."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,66 +23,23 @@ if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The steps of an epoch, and how the processes share the batch of a step.
-
-    Attributes:
-        rows: the number of training rows.
-        batch_size: the rows of a step, over all processes.
-        processes: the number of processes; each gets the same number of rows of a batch.
-        process: the number of this process, from 0.
-
-    Raises:
-        InputError: ``batch_size`` is not a multiple of ``processes``.
-    """
-
-    rows: int
-    batch_size: int
-    processes: int = 1
-    process: int = 0
-
-    def __post_init__(self) -> None:
-        if self.batch_size % self.processes:
-            raise InputError(
-                f"batch_size {self.batch_size} is not a multiple of the {self.processes} processes that share a batch"
-            )
-
-    def check_groups(self, groups: Sequence[int]) -> None:
-        """Raises InputError where the rows of a process could hold a part of a group, see :class:`EpochSampler`."""
-        share, sizes = self.batch_size // self.processes, sorted(set(Counter(groups).values()))
-        if len(sizes) > 1 or any(share % size for size in sizes):
-            raise InputError(
-                f"loss.choice needs items of equally many replies, of which a process reads whole ones; these have "
-                f"{' or '.join(map(str, sizes))}, and batch_size {self.batch_size} gives each process {share}"
-            )
-
-    @property
-    def steps(self) -> int:
-        """The steps of an epoch; the last one may have fewer rows."""
-        return math.ceil(self.rows / self.batch_size)
-
-    def real_rows(self, step: int) -> int:
-        """The rows of a step (from 0) over all processes."""
-        return min(self.batch_size, self.rows - step * self.batch_size)
-
-    def own_rows(self, step: int, read: int) -> int:
-        """How many of the ``read`` rows of this process are real; the rest pads the last batch, at its end."""
-        return max(0, min(read, self.real_rows(step) - self.process * read))
-
-    def scale(self, step: int) -> float:
-        """The factor for the summed loss of the real rows, so that the gradient is that of their mean loss.
-
-        Accelerate averages gradients over processes as if all had the same number of rows.
-        """
-        return self.processes / self.real_rows(step)
+def check_batches(batch_size: int, processes: int, groups: Sequence[int] = ()) -> None:
+    """Raises InputError if processes cannot share a batch, or one would read a part of a group of rows."""
+    share, sizes = batch_size // processes, sorted(set(Counter(groups).values()))
+    if batch_size % processes:
+        raise InputError(f"batch_size {batch_size} is not a multiple of the {processes} processes that share a batch")
+    if len(sizes) > 1 or any(share % size for size in sizes):
+        raise InputError(
+            f"loss.choice needs items of equally many replies, of which a process reads whole ones; these have "
+            f"{' or '.join(map(str, sizes))}, and batch_size {batch_size} gives each process {share}"
+        )
 
 
 class EpochSampler(Sampler[int]):
     """A random order of batches of similar length; it depends only on the seed and the epoch, so a run can resume.
 
     ``lengths`` are in tokens. ``groups`` has the number of each row's group, by default its own. The rows of a group
-    stay together, so nearly every group lies in one batch, and every one where :meth:`Layout.check_groups` passes.
+    stay together, so nearly every group lies in one batch, and every one where :func:`check_batches` passes.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int, groups: Sequence[int] | None = None) -> None:

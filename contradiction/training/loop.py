@@ -19,11 +19,11 @@ from contradiction.inputs.views import CHINESE_ONLY_KEY, VIEWS
 from contradiction.io import files
 from contradiction.io.environment import no_model_bars
 from contradiction.labels import task_of
-from contradiction.training.accelerators import accelerator_for, tracking, tracking_folder
+from contradiction.training.accelerators import accelerator_for, tracking
 from contradiction.training.accelerators import deterministic as only_deterministic
 from contradiction.training.augmentation import rewritten_rows
 from contradiction.training.initialize import initialize_model
-from contradiction.training.loaders import Layout, encode_rows, loader
+from contradiction.training.loaders import check_batches, encode_rows, loader
 from contradiction.training.losses import GROUP, UNLABELLED, Objective, objective, soft_labels
 from contradiction.training.recipe import Recipe
 from contradiction.training.run import TEACHER_PROBABILITIES, Run, Trained, explain_write_errors
@@ -49,17 +49,13 @@ def train_checkpoint(run: Run) -> Trained:
         # One batch of the recipe is one step, whatever the number of processes.
         dataloader_config=DataLoaderConfiguration(split_batches=True),
         log_with=run.track,
-        project_config=ProjectConfiguration(logging_dir=str(run.logs or tracking_folder(run.out))),
+        project_config=ProjectConfiguration(logging_dir=str(run.tracked)),
     )
-    place = (accelerator.num_processes, accelerator.process_index)
-    layout = Layout(len(training.rows), recipe.optimizer.batch_size, *place)
-    if recipe.loss.choice:
-        layout.check_groups(training.rows[GROUP])
-    resumed = (run.work / "state").is_dir()
-    curves = tracking(accelerator, recipe, run.tracked_as or run.out.name, resumed=resumed)
-    with only_deterministic(run.deterministic), curves:
+    groups = training.rows[GROUP] if recipe.loss.choice else ()
+    check_batches(recipe.optimizer.batch_size, accelerator.num_processes, groups)
+    with only_deterministic(run.deterministic), tracking(accelerator, recipe):
         set_seed(recipe.seed)
-        steps = _prepare(accelerator, run, layout)
+        steps = _prepare(accelerator, run)
         progress = _train(steps, run)
     model = accelerator.unwrap_model(steps.model)
     minutes = sum(epoch["seconds"] for epoch in progress.epochs) / 60
@@ -132,7 +128,7 @@ def load_state(accelerator: Accelerator, work: Path) -> tuple[Progress, Position
 
 @dataclass
 class _Steps:
-    """The objects of the training loop. The accelerator has prepared all but ``layout`` and ``loss_of``."""
+    """The objects of the training loop, which the accelerator has prepared."""
 
     accelerator: Accelerator
     model: "PreTrainedModel"
@@ -140,12 +136,11 @@ class _Steps:
     schedule: Any
     batches: Any
     validation_batches: "DataLoader"
-    layout: Layout
     loss_of: Objective
     tokenizer: Any
 
 
-def _prepare(accelerator: Accelerator, run: Run, layout: Layout) -> _Steps:
+def _prepare(accelerator: Accelerator, run: Run) -> _Steps:
     recipe, rows = run.recipe, run.training.rows
     model, tokenizer = initialize_model(
         recipe, (row[column] for row in rows.to_list() for column in VIEWS[recipe.data.view])
@@ -161,13 +156,13 @@ def _prepare(accelerator: Accelerator, run: Run, layout: Layout) -> _Steps:
     optimizer = adamw(model, recipe)
     labels = [example["labels"] for example in examples if example["labels"] != UNLABELLED]
     counts = np.bincount(labels, minlength=len(recipe.labels)).tolist()
-    steps = recipe.optimizer.epochs * layout.steps
+    steps = recipe.optimizer.epochs * math.ceil(len(rows) / recipe.optimizer.batch_size)
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.optimizer.warmup_ratio * steps), steps)
     model, optimizer, schedule, batches, validation_batches = accelerator.prepare(
         model, optimizer, schedule, batches, validation_batches
     )
     loss_of = objective(recipe, counts)
-    return _Steps(accelerator, model, optimizer, schedule, batches, validation_batches, layout, loss_of, tokenizer)
+    return _Steps(accelerator, model, optimizer, schedule, batches, validation_batches, loss_of, tokenizer)
 
 
 def _teacher_probabilities(accelerator: Accelerator, run: Run) -> np.ndarray:
@@ -205,12 +200,11 @@ def adamw(model: "PreTrainedModel", recipe: Recipe) -> torch.optim.AdamW:
 
 def _train(steps: _Steps, run: Run) -> Progress:
     """Trains, validates and saves the remaining epochs; returns the progress of the whole run."""
-    recipe, work, layout, accelerator = run.recipe, run.work, steps.layout, steps.accelerator
+    recipe, work, accelerator, in_epoch = run.recipe, run.work, steps.accelerator, len(steps.batches)
     progress, position = load_state(accelerator, work)
     bar = tqdm(
-        total=recipe.optimizer.epochs * layout.rows,
-        initial=len(progress.epochs) * layout.rows + min(position.steps * layout.batch_size, layout.rows),
-        desc=f"training {recipe.name}", unit="row", dynamic_ncols=True, mininterval=1,
+        total=recipe.optimizer.epochs * in_epoch, initial=len(progress.epochs) * in_epoch + position.steps,
+        desc=f"training {recipe.name}", unit="step", dynamic_ncols=True, mininterval=1,
     )  # fmt: skip
     with bar:
         while len(progress.epochs) < recipe.optimizer.epochs:
@@ -224,7 +218,7 @@ def _train(steps: _Steps, run: Run) -> Progress:
             if accelerator.is_main_process:
                 bar.write(_summary(epoch, recipe.optimizer.epochs, loss, scores))
             values = {f"validation/{name}": scores[name] for name in ("macro_f1", "accuracy")}
-            accelerator.log({"train/epoch_loss": loss, **values}, step=(epoch + 1) * layout.steps)
+            accelerator.log({"train/epoch_loss": loss, **values}, step=(epoch + 1) * in_epoch)
             if scores["macro_f1"] > progress.best_macro_f1 or recipe.optimizer.checkpoint == "last":
                 progress.best_macro_f1, progress.best_epoch = scores["macro_f1"], epoch + 1
                 if accelerator.is_main_process:
@@ -238,7 +232,7 @@ def _train(steps: _Steps, run: Run) -> Progress:
 
 def _one_epoch(steps: _Steps, run: Run, progress: Progress, position: Position, bar: tqdm) -> tuple[float, float]:
     """Trains on the rows of the next epoch after ``position``; returns the mean loss of a row and the seconds."""
-    accelerator, layout, epoch = steps.accelerator, steps.layout, len(progress.epochs)
+    accelerator, in_epoch, epoch = steps.accelerator, len(steps.batches), len(progress.epochs)
     steps.model.train()
     # The prepared loader counts epochs from 0, also after a resume, so it needs the number of the epoch; it passes the
     # number to the sampler, which the loader of skip_first_batches shares.
@@ -248,26 +242,26 @@ def _one_epoch(steps: _Steps, run: Run, progress: Progress, position: Position, 
     for batch in batches:
         ids, labels = batch.pop("id"), batch.pop("labels")
         step = 1 + position.steps  # of this epoch
-        rows = layout.own_rows(position.steps, len(labels))
-        loss = steps.loss_of(steps.model, batch, labels)[:rows].sum()
+        loss = steps.loss_of(steps.model, batch, labels).mean()
         value = loss.item()
         if not math.isfinite(value):
             raise InputError(
                 f"step {step} of epoch {epoch + 1}: the loss is {value} on the rows {ids.tolist()}; a lower "
                 "learning_rate may help"
             )
-        accelerator.backward(layout.scale(position.steps) * loss)
+        accelerator.backward(loss)
         accelerator.clip_grad_norm_(steps.model.parameters(), 1.0)
         steps.optimizer.step()
         steps.schedule.step()
         steps.optimizer.zero_grad()
-        bar.update(layout.real_rows(position.steps))
-        position = Position(step, position.loss + value, position.rows + rows, time.perf_counter() - before)
+        bar.update()
+        rows, seconds = position.rows + len(labels), time.perf_counter() - before
+        position = Position(step, position.loss + value * len(labels), rows, seconds)
         rate = steps.schedule.get_last_lr()[0]
-        bar.set_postfix(loss=f"{value / max(rows, 1):.3f}", lr=f"{rate:.1e}", refresh=False)
-        log_step(accelerator, epoch * layout.steps + step, value / max(rows, 1), rate)
+        bar.set_postfix(loss=f"{value:.3f}", lr=f"{rate:.1e}", refresh=False)
+        log_step(accelerator, epoch * in_epoch + step, value, rate)
         # The last step of an epoch is saved after validation.
-        if run.save_steps and step % run.save_steps == 0 and step < layout.steps:
+        if run.save_steps and step % run.save_steps == 0 and step < in_epoch:
             save_state(accelerator, run.work, progress, position)
     # Python floats, summed in the order of the processes: an interrupted epoch gives exactly the same mean.
     sums = gather_object([(position.loss, position.rows)])
@@ -302,14 +296,11 @@ def evaluate_epoch(
         **scores,
         "labels": list(recipe.labels),
         "per_class": {names[label]: values for label, values in scores["per_class"].items()},
-        "collapsed": len(set(predictions)) == 1,
     }
 
 
 def _summary(epoch: int, epochs: int, loss: float, scores: dict[str, Any]) -> str:
     line = f"epoch {epoch + 1}/{epochs}: loss {loss:.3f}, validation macro-F1 {100 * scores['macro_f1']:.1f}"
-    if scores["collapsed"]:
-        return f"{line} (the model predicts the same label for every row)"
     predicted = np.sum(scores["confusion_matrix"], axis=0)  # rows are references, columns are predictions
     missing = [label for label, count in zip(scores["labels"], predicted, strict=True) if not count]
     return f"{line} (never predicted: {', '.join(missing)})" if missing else line

@@ -50,7 +50,6 @@ class Run:
     Attributes:
         recipe, data, out, resume, save_steps, track, deterministic: see :func:`contradiction.runs.train`.
         logs: the folder for the files of a tracker, by default beside ``out``.
-        tracked_as: the name of the run in the tracker, by default the name of ``out``.
     """
 
     recipe: Recipe
@@ -61,7 +60,6 @@ class Run:
     track: str | None = None
     deterministic: bool = False
     logs: Path | None = None
-    tracked_as: str | None = None
 
     @property
     def work(self) -> Path:
@@ -69,6 +67,11 @@ class Run:
         if not self.out.name:
             raise InputError(f"{self.out}: names no new folder; name one inside it, for instance {self.out / 'run'}")
         return self.out.with_name(f"{self.out.name}.partial")
+
+    @property
+    def tracked(self) -> Path:
+        """The folder for the files of trackers, beside the model folder, all of which is published."""
+        return self.logs or self.out.with_name(f"{self.out.name}.tracking")
 
     @property
     def model(self) -> Path:

@@ -6,9 +6,9 @@ from pathlib import Path
 from tensorboardX.proto.event_pb2 import Event
 
 from contradiction.decision import Point, Rule
+from contradiction.runs import train_run
 from contradiction.training import record
 from contradiction.training.run import Run
-from contradiction.training.train import train_run
 
 # The size of an encoder with random weights that trains in seconds, and the same in a recipe without tables.
 TINY = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
