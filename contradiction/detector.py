@@ -15,7 +15,6 @@ from contradiction.candidates import check, rerank
 from contradiction.conversation import Messages, Turn, read_turns
 from contradiction.decision import NO_RULE
 from contradiction.errors import InputError, kind_of
-from contradiction.inference import chosen_precision
 from contradiction.inference.base import AUTO, OnBatch
 from contradiction.inputs.views import MAX_TURNS, TWO_TEXTS, VIEWS, WINDOWED, Row, check_rows
 from contradiction.io import manifest
@@ -24,7 +23,7 @@ from contradiction.io.hub import check_repo_id, model_name, push
 from contradiction.labels import CATEGORIES, WITHOUT_RULE
 from contradiction.methods.base import Classification, Classifier
 from contradiction.methods.checkpoint import CheckpointClassifier, save_view
-from contradiction.methods.loading import fetch, load_classifier, parts_of, save_rule
+from contradiction.methods.loading import chosen_precision, fetch, load_classifier, parts_of, save_rule
 from contradiction.monitor import Monitor
 from contradiction.paths import SHIPPED
 from contradiction.settings import Settings
@@ -70,7 +69,7 @@ class ContradictionDetector(BaseDetector):
             view: the utterances that it reads, for a checkpoint whose configuration does not say.
             device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
             precision: ``fp32``, ``bf16`` or ``fp16``, see :func:`contradiction.methods.loading.load_classifier`; by
-                default the fastest, see :func:`contradiction.inference.chosen_precision`.
+                default the fastest, see :func:`contradiction.methods.loading.chosen_precision`.
             backend: ``torch``, ``onnx``, ``openvino`` or ``auto``; see ``load_classifier``.
             revision: the branch, tag or commit of a model on the Hub.
             threshold: the probability from which a reply is called a contradiction, or ``"precision>=0.8"``.
@@ -86,7 +85,7 @@ class ContradictionDetector(BaseDetector):
                 setting is wrong.
         """
         settings = Settings(threshold, prior, categories, windowing, max_turns)  # before a large model is loaded
-        precision = chosen_precision(precision, backend, device)
+        precision = chosen_precision(name, precision, backend, device)
         classifier = load_classifier(
             name, view=view, device=device, precision=precision, backend=backend, revision=revision
         )

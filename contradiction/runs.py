@@ -301,11 +301,11 @@ def merged(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str 
             than ``data``; or ``out`` exists, or is inside the folder of a detector.
     """
     check_new(out, models)
-    rows = runs[0]["request"]["data"]
+    rows = runs[0]["request"].get("data")
     recipes = [record.recipe(run["request"]) for run in runs]
     config, bot = recipes[0].data.config, recipes[0].data.bot
     for model, run, recipe in zip(models, runs, recipes, strict=True):
-        if (run["request"]["data"], recipe.data.bot) != (rows, bot):
+        if (run["request"].get("data"), recipe.data.bot) != (rows, bot):
             raise InputError(f"{model} and {models[0]}: trained on different data")
     train, validation = (load_split(data, config, split) for split in ("train", "validation"))
     if fingerprint(train, validation) != rows:

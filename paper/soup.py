@@ -1,5 +1,6 @@
 """Averages the weights of runs: ``python -m paper.soup runs/one runs/other --out runs/mean``."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +12,9 @@ from contradiction.commands.common import DATA, DataOption
 from contradiction.decision import KEY
 from contradiction.errors import InputError
 from contradiction.io import manifest
-from contradiction.io.files import read_json, write_json
+from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS, load_weights
+from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.runs import merged
 from contradiction.training import record
 
@@ -44,11 +46,11 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
         manifest.check(folder)
     with merged(folders, runs, data, out) as folder:
         save_file(_mean_weights(folders), folder / WEIGHTS, metadata={"format": "pt"})
+        others = shutil.ignore_patterns("onnx", WEIGHTS, RECORD, manifest.NAME, "README.md")
+        shutil.copytree(folders[0], folder, dirs_exist_ok=True, ignore=others)
         config = read_json(folders[0] / "config.json") | {"dtype": "float32"}  # an exported model has float16
         config.pop(KEY, None)  # the mean gets a decision rule of its own
         write_json(folder / "config.json", config)
-        for file in folders[0].glob("*token*.json"):
-            (folder / file.name).write_bytes(file.read_bytes())
         _write_record(folder, runs)
     return out
 
@@ -73,7 +75,8 @@ def _soup_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
     if len(models) < 2 or len({model.resolve() for model in models}) < len(models):
         raise InputError("a soup needs at least two models, each named once")
     for model in models:
-        if not (model / WEIGHTS).is_file() or "epochs" not in record.read(model):
+        CheckpointClassifier.check_folder(model)
+        if not (model / WEIGHTS).is_file() or not {"epochs", "request"} <= record.read(model).keys():
             raise InputError(f"{model}: a soup needs single runs of one checkpoint, as `cdconv train` writes them")
     runs = [record.read(model) for model in models]
     backbones = [record.recipe(run["request"]).model.backbone for run in runs]
@@ -88,8 +91,8 @@ def _soup_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
 def _shape(model: Path) -> tuple[dict[str, Any], bytes, int | None]:
     """The configuration, the tokenizer, and the maximum number of tokens that a detector reads."""
     config = {key: value for key, value in read_json(model / "config.json").items() if key not in INCIDENTAL}
-    limit = read_json(model / "tokenizer_config.json").get("model_max_length")
-    return config, (model / TOKENIZER).read_bytes(), limit
+    limit, file = read_json(model / "tokenizer_config.json").get("model_max_length"), model / TOKENIZER
+    return config, file.read_bytes() if file.is_file() else b"", limit
 
 
 def _mean_weights(models: Sequence[Path]) -> dict[str, "torch.Tensor"]:
@@ -98,6 +101,8 @@ def _mean_weights(models: Sequence[Path]) -> dict[str, "torch.Tensor"]:
 
     first, *others = (load_weights(model / WEIGHTS) for model in models)
     mean = {}
+    if len({tuple(sorted((name, weight.shape) for name, weight in each.items())) for each in (first, *others)}) > 1:
+        raise InputError(f"{models[0]}: a soup needs weights of the same names and shapes; the others have other ones")
     for name, weight in first.items():
         average = torch.stack([weight.float(), *(weights[name].float() for weights in others)]).mean(dim=0)
         mean[name] = average if weight.is_floating_point() else weight

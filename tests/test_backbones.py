@@ -32,7 +32,7 @@ from contradiction.training.recipe import Recipe
 POSITIONS = 128
 
 
-def word_piece(texts, special, template=True, **kwargs):
+def word_piece(texts, special, **kwargs):
     """As in BERT: one piece per character."""
     characters = sorted(set("".join(texts)) - {" "})
     pieces = [*special.values(), *characters, *(f"##{character}" for character in characters)]
@@ -40,10 +40,10 @@ def word_piece(texts, special, template=True, **kwargs):
         models.WordPiece({piece: i for i, piece in enumerate(dict.fromkeys(pieces))}, unk_token=special["unk"])
     )
     made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-    return _tokenizer(made, special, template, **kwargs)
+    return _tokenizer(made, special, **kwargs)
 
 
-def byte_pairs(texts, special, template=True, **kwargs):
+def byte_pairs(texts, special, **kwargs):
     """As in RoBERTa and GPT-2: bytes, and the most frequent byte pairs."""
     splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
     words = [word for text in texts for word, _ in splitter.pre_tokenize_str(text)]
@@ -52,10 +52,10 @@ def byte_pairs(texts, special, template=True, **kwargs):
     pieces = [*special.values(), *sorted(splitter.alphabet()), *(a + b for a, b in merges)]
     made = Tokenizer(models.BPE({piece: i for i, piece in enumerate(dict.fromkeys(pieces))}, merges))
     made.pre_tokenizer = splitter
-    return _tokenizer(made, special, template, **kwargs)
+    return _tokenizer(made, special, **kwargs)
 
 
-def unigram(texts, special, template=True, **kwargs):
+def unigram(texts, special, **kwargs):
     """As in XLM-R and DeBERTa: characters and character pairs with log probabilities."""
     counts = Counter(
         piece
@@ -68,18 +68,17 @@ def unigram(texts, special, template=True, **kwargs):
         models.Unigram([*((token, 0.0) for token in special.values()), *scored], unk_id=list(special).index("unk"))
     )
     made.pre_tokenizer = pre_tokenizers.Metaspace()
-    return _tokenizer(made, special, template, **kwargs)
+    return _tokenizer(made, special, **kwargs)
 
 
-def _tokenizer(made, special, template, **kwargs):
-    if template:
-        first, last = special.get("cls") or special["bos"], special.get("sep") or special["eos"]
-        middle = [last, last] if first == "<s>" else [last]
-        made.post_processor = processors.TemplateProcessing(
-            single=[first, "$A", last],
-            pair=[first, "$A", *middle, "$B:1", f"{last}:1"],
-            special_tokens=[(token, made.token_to_id(token)) for token in (first, last)],
-        )
+def _tokenizer(made, special, **kwargs):
+    first, last = special["cls"], special["sep"]
+    middle = [last, last] if first == "<s>" else [last]
+    made.post_processor = processors.TemplateProcessing(
+        single=[first, "$A", last],
+        pair=[first, "$A", *middle, "$B:1", f"{last}:1"],
+        special_tokens=[(token, made.token_to_id(token)) for token in (first, last)],
+    )
     return PreTrainedTokenizerFast(
         tokenizer_object=made, **{f"{name}_token": token for name, token in special.items()}, **kwargs
     )
@@ -110,10 +109,6 @@ FAMILIES = {
     "albert": ("albert", {"embedding_size": 8}, unigram, BERT, TYPES),
     "distilbert": ("distilbert", {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}, word_piece, BERT, TYPES),
     "mpnet": ("mpnet", {}, word_piece, ROBERTA, {}),
-    "without a border": ("bert", {}, word_piece, BERT, TYPES | {"template": False}),
-    "without special tokens": ("bert", {}, word_piece, {"unk": "[UNK]"}, {"template": False}),
-    "without a mask": ("bert", {}, word_piece, BERT, {"model_input_names": ["input_ids"]}),
-    "gpt2": ("gpt2", {}, byte_pairs, {"eos": "<|endoftext|>"}, {"template": False}),
 }
 
 
@@ -219,7 +214,7 @@ def test_rows_longer_than_the_model_reads_can_be_trained_on(family, texts, sampl
     assert not detector(chat("你是几月份生的", "我是十二月生的", "你的生日是几月", "我的生日是十二月")).checked
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
+@pytest.mark.parametrize("family", ["bert", "roberta"])
 @pytest.mark.parametrize("classes", [("entailment", "neutral", "contradiction"), ("a", "b", "c", "d")])
 def test_a_head_for_other_labels_is_replaced_without_a_warning(family, classes, texts, tmp_path, caplog):
     folder = backbone(family, texts, tmp_path, classes)
@@ -231,10 +226,10 @@ def test_a_head_for_other_labels_is_replaced_without_a_warning(family, classes, 
     encoder, head = after.base_model_prefix, dict(before.named_parameters())
     for name, weights in after.named_parameters():
         same = weights.shape == head[name].shape and torch.equal(weights, head[name])
-        # The embedding of a token that the tokenizer lacked is new, and the bias of every head starts at zero.
-        if name.startswith(f"{encoder}.") and "wte" not in name:
+        # The bias of every head starts at zero.
+        if name.startswith(f"{encoder}."):
             assert same, name
-        elif weights.ndim > 1 and "wte" not in name:
+        elif weights.ndim > 1:
             assert not same, name
 
 
@@ -264,6 +259,15 @@ def test_a_layer_missing_from_the_checkpoint_is_reported_in_one_line(texts, tmp_
     assert message.endswith("bert.encoder.layer.1.output.LayerNorm.bias for one; they start at random")
 
 
+def test_a_tokenizer_that_puts_nothing_between_two_texts_is_rejected(texts, tmp_path):
+    folder = backbone("bert", texts, tmp_path)
+    plain = PreTrainedTokenizerFast.from_pretrained(folder)
+    plain.backend_tokenizer.post_processor = processors.Sequence([])
+    plain.save_pretrained(folder)
+    with pytest.raises(InputError, match="puts nothing between two texts; name an encoder"):
+        initialize_model(recipe(folder))
+
+
 @pytest.mark.parametrize(
     ("share", "change"),
     [
@@ -281,7 +285,7 @@ def test_a_checkpoint_without_the_encoder_raises_one_clear_error(share, change, 
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("family", ["bert", "albert", "distilbert", "modernbert", "deberta-v2", "gpt2"])
+@pytest.mark.parametrize("family", ["bert", "albert", "distilbert", "modernbert", "deberta-v2"])
 @pytest.mark.parametrize("rate", [0.0, 0.5])
 def test_the_dropout_of_a_recipe_replaces_all_dropouts_of_the_backbone(family, rate, texts, tmp_path):
     model, tokenizer = initialize_model(recipe(backbone(family, texts, tmp_path), dropout=rate))

@@ -244,6 +244,12 @@ def test_a_saved_detector_is_the_same_and_one_for_another_base_is_refused(detect
     with monkeypatch.context() as patch, pytest.raises(InputError, match="has 1 layers, not 2"):
         patch.setenv("CDCONV_BASE", str(base_model(tmp_path / "small", layers=1)))
         ContradictionDetector.from_pretrained(copy)
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="other: its weights are not those of .*base"):
+        patch.setenv("CDCONV_BASE", str(base_model(tmp_path / "other", seed=1)))
+        ContradictionDetector.from_pretrained(copy)
+    network = detector.classifier.network
+    step = max(map(abs, network.base_weights)) / 7
+    network.check_base([step * round(weight / step) for weight in network.base_weights])  # a copy in four bits
     write_json(copy / "decoder.json", {**read_json(copy / "decoder.json"), "rank": 2})
     (copy / "SHA256SUMS").unlink(missing_ok=True)
     with pytest.raises(InputError, match="does not fit"):

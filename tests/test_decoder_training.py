@@ -159,7 +159,8 @@ def test_a_recipe_trains_a_detector_with_a_rule_and_another_run_continues_from_i
     assert load_classifier(first).rule.threshold is not None
     trained = load_weights(first / "heads.safetensors")
     # A rate close to zero shows where the second run started.
-    again = train(recipe.with_changes(backbone=str(first), learning_rate=1e-12), sample_repo, tmp_path / "second")
+    further = recipe.with_changes(backbone=str(first), learning_rate=1e-12, train_fraction=1.0)
+    again = train(further, sample_repo, tmp_path / "second")
     assert read_json(again / "run.json")["ancestors"][0]["model"] == "first"
     for name, weight in load_weights(again / "heads.safetensors").items():
         torch.testing.assert_close(weight, trained[name], atol=1e-5, rtol=0)

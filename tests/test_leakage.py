@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,12 +104,9 @@ def test_a_model_folder_whose_record_is_something_else_counts_as_without_one(odd
     assert list(leakage.trainings({**odd, "ancestors": [3]})) == []
 
 
-@pytest.mark.parametrize("invalid", [{"train_fraction": "half"}, {"seed": "3"}, {"bot": []}])
-def test_an_invalid_value_does_not_hide_what_a_model_was_trained_on(invalid):
-    expected = leakage.Training(config="4-class", data_name="CDConv", seed=23)
-    ancestor = {"config": "4-class", "data_name": "CDConv", "seed": 23, **invalid}
-    default = {name: None for name in ("seed", "data_name") if name in invalid}
-    assert list(leakage.trainings({"ancestors": [ancestor]})) == [replace(expected, **default)]
+def test_an_invalid_value_does_not_hide_what_a_model_was_trained_on():
+    ancestor = {"config": "4-class", "data_name": [], "crossed": "yes"}
+    assert list(leakage.trainings({"ancestors": [ancestor]})) == [leakage.Training(config="4-class")]
 
 
 def test_a_figure_on_seen_rows_is_reported_marked_and_never_published(run, quick_model, sample_repo, tmp_path):
@@ -181,55 +177,37 @@ def start(quick_model, tmp_path):
     return copied
 
 
-@pytest.mark.parametrize(
-    ("read", "values", "is_allowed"),
-    [
-        ({"bot": "eva"}, {}, True),
-        ({"bot": "eva"}, {"bot": "eva"}, True),
-        ({"train_fraction": 0.5}, {"train_fraction": 0.5}, True),
-        ({"config": "nli", "view": "nli"}, {"bot": "eva", "train_fraction": 0.1}, True),
-        ({}, {"bot": "eva"}, False),
-        ({"bot": "plato", "config": "2-class"}, {"bot": "eva"}, False),
-        ({}, {"train_fraction": 0.1}, False),
-        ({"train_fraction": 0.5, "seed": 42}, {"train_fraction": 0.5}, False),
-    ],
-)
-def test_a_run_on_a_part_of_the_rows_rejects_a_start_or_teacher_that_has_read_another(
-    read, values, is_allowed, start, sample_repo
-):
-    name = start(**read)
-    starts = [("backbone", recipe("4-class", backbone=name))]
-    if read.get("config", "4-class") == "4-class":
-        starts.append(("teacher", recipe("4-class").with_changes(teachers=[name])))
-    for kind, first in starts:
-        if is_allowed:
-            run_request(first.with_changes(**values), sample_repo)
-            continue
-        with pytest.raises(InputError, match=f"^{kind} {name}: trained on .*another part of these rows"):
-            run_request(first.with_changes(**values), sample_repo)
+@pytest.mark.parametrize("part", [{"bot": "eva"}, {"train_fraction": 0.5}])
+def test_a_run_on_a_part_of_the_rows_rejects_a_start_or_teacher_that_has_read_them(part, start, sample_repo):
+    name = start(config="2-class")
+    for kind, first in (
+        ("backbone", recipe("4-class", backbone=name)),
+        ("teacher", recipe("4-class").with_changes(teachers=[name])),
+    ):
+        run_request(first, sample_repo)
+        with pytest.raises(InputError, match=f"^{kind} {name}: trained on 2-class, .*only a part of these rows"):
+            run_request(first.with_changes(**part), sample_repo)
+    run_request(recipe("4-class", backbone=start(config="nli", view="nli")).with_changes(**part), sample_repo)
 
 
 @pytest.mark.parametrize("table", ["bots", "learning-curve"])
 def test_a_table_on_parts_of_the_rows_is_rejected_before_its_first_cell(table, quick_model, sample_repo):
-    with pytest.raises(InputError, match=r"^backbone .*quick: trained on 4-class, and the recipe reads another part"):
+    with pytest.raises(InputError, match=r"^backbone .*quick: trained on 4-class, and the recipe reads only a part"):
         cells_of(table, data=sample_repo, methods=["flatten"], configs=["4-class"], backbone=str(quick_model))
     assert cells_of("table4", data=sample_repo, methods=["flatten"], configs=["4-class"], backbone=str(quick_model))
 
 
 def test_the_origin_of_a_start_is_recorded_and_checked(start, sample_repo, tmp_path):
-    part = {"train_fraction": 0.5}
-    first = recipe("4-class", backbone=start(**part)).with_changes(**part)
-    one = train(first, data=sample_repo, out=tmp_path / "one")
-    before = {"config": "4-class", "data_name": "CDConv sample", "model": "start", "bot": None, "train_fraction": 0.5,
-              "seed": 23, "crossed": False}  # fmt: skip
+    one = train(recipe("4-class", backbone=start()), data=sample_repo, out=tmp_path / "one")
+    before = {"config": "4-class", "data_name": "CDConv sample", "model": "start", "crossed": False}
     assert record.read(one)["ancestors"] == [before]
     # As if it were an NLI stage, which by itself is a valid start for either split.
     later = record.read(one)
-    later["request"] = with_options(later["request"], config="nli", view="nli", train_fraction=1.0)
+    later["request"] = with_options(later["request"], config="nli", view="nli")
     write_json(one / "run.json", later)
     with pytest.raises(InputError, match=r"backbone .*one: made from start, which was trained on 4-class, whose"):
         run_request(recipe(backbone=str(one)), sample_repo)
-    with pytest.raises(InputError, match=r"one: .*start, .*another part of these rows"):
+    with pytest.raises(InputError, match=r"one: .*start, .*only a part of these rows"):
         run_request(recipe("4-class", backbone=str(one)).with_changes(bot="plato"), sample_repo)
     write_json(one / "run.json", {**later, "ancestors": []})
     request = run_request(recipe(backbone=str(one)), sample_repo)

@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 from helpers.runs import train
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from contradiction.errors import InputError
 from contradiction.evaluation.model_card import model_card
@@ -78,7 +78,12 @@ def test_incompatible_runs_are_rejected(runs, mean, quick_model, sample_repo, ra
     write_json(
         shorter / "tokenizer_config.json", read_json(shorter / "tokenizer_config.json") | {"model_max_length": 64}
     )
+    cut = shutil.copytree(runs[1], tmp_path / "cut")
+    save_file({name: weight[:1] for name, weight in weights(cut).items()}, cut / "model.safetensors")
+    (cut / "SHA256SUMS").unlink()
     for models, message in (
+        ([runs[0], cut], "same names and shapes"),
+        ([runs[0], tmp_path], "no config.json"),
         ([*runs, runs[0]], "each named once"),
         ([runs[0], mean], "a soup needs single runs"),
         ([quick_model, runs[0]], "started from the same checkpoint"),

@@ -31,17 +31,16 @@ from contradiction.chats.names import USUAL, Speakers
 from contradiction.chats.writers import ResumableOutput, ShownOutput
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.inference import chosen_precision
 from contradiction.inference.base import AUTO, threads
 from contradiction.io.files import RECORD, sha256_of
-from contradiction.io.hub import fetch_file
-from contradiction.methods.loading import METHODS, find_model
+from contradiction.io.hub import revision
+from contradiction.methods.llm_judge import LLMJudge
+from contradiction.methods.loading import chosen_precision, find_model, method_of
 from contradiction.settings import Settings
 
 TRIES = 3  # attempts for a chunk whose worker process is killed each time
 # The types of files in a model folder that affect its verdicts; the card and the record of the training do not.
-WEIGHTS = (".bin", ".onnx", ".safetensors")
-MODEL_FILES = (*WEIGHTS, ".json", ".model", ".txt")
+MODEL_FILES = (".bin", ".onnx", ".safetensors", ".json", ".model", ".txt")
 
 Load = Callable[[], ContradictionDetector]
 
@@ -72,7 +71,7 @@ class Detection:
 
     def __post_init__(self) -> None:
         # Here, so that all processes use the same one, and a continued run notices another.
-        object.__setattr__(self, "precision", chosen_precision(self.precision, self.backend, self.device))
+        object.__setattr__(self, "precision", chosen_precision(self.model, self.precision, self.backend, self.device))
 
     def load(self, device: str | None = None) -> ContradictionDetector:
         """Loads the detector, by default on ``self.device``."""
@@ -83,12 +82,14 @@ class Detection:
     def request(self, source: Path | str | None, **options: Any) -> dict[str, Any]:
         """What affects the verdicts on a file, as JSON: the model, the input, the settings, and further options.
 
-        The model and the file, which may be no file or a digest, are identified by their content, not by their place.
+        A model folder and the file, which may be no file or a digest, are identified by their content, not by their
+        place; a model of the Hub by its commit.
         """
-        settings, files = Settings(**self.settings), _model_files(self.model)
-        computes = any(file.suffix in WEIGHTS for file in files)  # a language model behind an endpoint does not
+        settings, name = Settings(**self.settings), find_model(self.model)
+        method = method_of(name)
+        computes = method is not LLMJudge  # a language model behind an endpoint does not
         return {
-            "model": _digest(files),
+            "model": _digest(_model_files(Path(name))) if Path(name).is_dir() else revision(name, method.MARKER),
             "input": _digest([source]) if isinstance(source, Path) else source,
             "backend": self.backend if computes else None,
             "precision": self.precision if computes else None,
@@ -140,11 +141,7 @@ class Detection:
             yield judge_chunk(detector, entries, on_batch=on_chunk(entries) if on_chunk else None, **options)
 
 
-def _model_files(model: str) -> list[Path]:
-    # All files of a model that is loaded are in one folder, which may be in the cache.
-    found = find_model(model)
-    marker = next(filter(None, (fetch_file(found, method.MARKER) for method in METHODS)), None)
-    folder = marker.parent if marker else Path(found)
+def _model_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.suffix in MODEL_FILES and file.name != RECORD)
 
 

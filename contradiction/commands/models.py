@@ -77,8 +77,7 @@ def evaluate(
     from contradiction.detector import ContradictionDetector, check_rule
     from contradiction.evaluation.evaluate import evaluate as run
     from contradiction.evaluation.tables import evaluation_notes, evaluation_tables
-    from contradiction.inference import chosen_precision
-    from contradiction.methods.loading import load_classifier
+    from contradiction.methods.loading import chosen_precision, load_classifier
 
     if json:
         check_file(json)
@@ -86,7 +85,7 @@ def evaluate(
     if model != BASELINES:
         classifier = load_classifier(
             model, view=view, device=device, revision=revision, backend=backend,
-            precision=chosen_precision(precision, backend, device),
+            precision=chosen_precision(model, precision, backend, device),
         )  # fmt: skip
         check_rule(classifier)
         detector = ContradictionDetector(classifier)

@@ -86,12 +86,12 @@ def serve(
     import uvicorn
 
     from contradiction.detector import ContradictionDetector
-    from contradiction.inference import chosen_precision
+    from contradiction.methods.loading import chosen_precision
     from contradiction.serving.api import application
     from contradiction.serving.service import Service
 
     limit_threads(backend)
-    chosen = chosen_precision(precision, backend, device)
+    chosen = chosen_precision(model, precision, backend, device)
     say_precision(chosen, precision)
     detector = ContradictionDetector.from_pretrained(
         model, device=device, precision=chosen, backend=backend, **settings

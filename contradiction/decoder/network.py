@@ -1,7 +1,7 @@
 """The network: a causal language model with low-rank adapters, and heads on the state at the end of each message."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -29,6 +29,9 @@ NLI_LABELS = 3
 # times as much with a 1.5 B base.
 CHATS = 8
 BASE_VARIABLE = "CDCONV_BASE"
+SAMPLE = 64  # weights of its base that a detector remembers
+# The cosine of those weights with the same ones of a base. A copy rounded to four bits has 0.997, another model less.
+SAME_BASE = 0.98
 
 
 def base_of(name: str) -> str:
@@ -89,6 +92,8 @@ class Network(nn.Module):
         if linear != set(PROJECTIONS) or not hasattr(base, "norm"):
             raise InputError(f"{name}: its layers are not those of Qwen2 or Llama, which a causal detector adapts")
         self.shape = shape
+        some = base.layers[0].mlp.down_proj.weight.detach().float().flatten()
+        self.base_weights: list[float] = [round(value, 5) for value in some[:: len(some) // SAMPLE][:SAMPLE].tolist()]
         lora = LoraConfig(r=shape.rank, lora_alpha=2 * shape.rank, target_modules=list(PROJECTIONS))
         self.body: Any = get_peft_model(base, lora, autocast_adapter_dtype=False).to(dtype)
         size = config.hidden_size
@@ -126,6 +131,13 @@ class Network(nn.Module):
         if merged:
             network.body = network.body.merge_and_unload()
         return network.eval()
+
+    def check_base(self, weights: Sequence[float]) -> None:
+        """Raises InputError for ``base_weights`` of another base, which would give wrong answers with this adapter."""
+        given, own = torch.tensor(weights), torch.tensor(self.base_weights)
+        if given.shape != own.shape or torch.cosine_similarity(given, own, dim=0) < SAME_BASE:
+            base = self.shape.base
+            raise InputError(f"{base_of(base)}: its weights are not those of {base}; name that model")
 
     def save(self, folder: Path) -> None:
         """Writes the adapter as peft does, and the heads."""

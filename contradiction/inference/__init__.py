@@ -1,42 +1,21 @@
-"""Runs encoders: one interface (``base``), one file for each backend, and the choice of backend and precision.
+"""Runs encoders: one interface (``base``), one file for each backend, and the choice of the backend.
 
 To add a backend, write its file and import it here. A package of its own names its module in the group of entry points
 ``contradiction.backends``.
 """
 
-import os
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
 from contradiction.errors import InputError
-from contradiction.inference.base import AUTO, BACKENDS, Backend, check_backend, check_precision
+from contradiction.inference.base import AUTO, BACKENDS, Backend, check_backend
 from contradiction.inference.onnx_backend import OnnxBackend, OpenVinoBackend
-from contradiction.inference.torch_backend import TorchBackend, best_device, has_bf16
+from contradiction.inference.torch_backend import TorchBackend, best_device
 from contradiction.io.hub import fetch_file
 
 for plugin in entry_points(group="contradiction.backends"):
     plugin.load()
-
-PRECISION_VARIABLE = "CDCONV_PRECISION"  # the precision of detectors for which none is named
-
-
-def chosen_precision(precision: str, backend: str, device: str | None) -> str:
-    """A precision, where ``auto`` is the value of ``CDCONV_PRECISION``, or else the fastest that is close to fp32.
-
-    That is ``bf16`` for PyTorch on a CPU with the instructions (avx512_bf16 or amx_bf16), where it takes about half the
-    time and changes at most one label in 600, and ``fp32`` elsewhere. So it depends on the machine alone.
-    """
-    if precision != AUTO:
-        return precision
-    given = os.environ.get(PRECISION_VARIABLE, AUTO)
-    if given != AUTO:
-        return check_precision(given)
-    if backend != TorchBackend.NAME or find_spec("torch") is None or (device or best_device()) != "cpu":
-        return "fp32"
-    import torch
-
-    return "bf16" if torch.cpu.get_capabilities().get("architecture") == "x86_64" and has_bf16() else "fp32"
 
 
 def load_backend(name: str | Path, backend: str, *, device: str | None, precision: str) -> Backend:

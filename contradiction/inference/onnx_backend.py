@@ -12,16 +12,14 @@ import numpy as np
 from contradiction.errors import InputError, first_line
 from contradiction.inference.base import Backend, register, threads
 from contradiction.inference.torch_backend import PROBE, check_fast_enough
-from contradiction.io import manifest
 from contradiction.io.environment import check_installed
 from contradiction.io.hub import fetch_file
-from contradiction.io.pretrained import WEIGHTS, check_tokenizer, load_without_torch, loading
+from contradiction.io.pretrained import check_tokenizer, load_without_torch, loading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# What an exported file says about itself.
-MAX_LENGTH, MADE_FROM = "cdconv_max_length", "cdconv_weights_sha256"
+MAX_LENGTH = "cdconv_max_length"  # the key under which an exported file says how many tokens the model reads
 
 
 @dataclass(frozen=True)
@@ -73,16 +71,7 @@ class OnnxBackend(Backend):
 
     @classmethod
     def open(cls, file: Path, precision: str = "fp32") -> Session:
-        """Opens a file; raises InputError where it is damaged, or was made from other weights than those beside it."""
-        session = cls._open(file, precision)
-        weights = file.parent.parent / WEIGHTS
-        made_from = session.metadata.get(MADE_FROM)
-        if made_from and weights.is_file() and manifest.sha256(weights) != made_from:
-            raise InputError(f"{file}: was made from other weights than {weights}; export it again")
-        return session
-
-    @classmethod
-    def _open(cls, file: Path, precision: str) -> Session:
+        """Opens a file; raises InputError where it is damaged."""
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -113,7 +102,8 @@ class OpenVinoBackend(OnnxBackend):
     PRECISIONS = ("fp32", "bf16")
 
     @classmethod
-    def _open(cls, file: Path, precision: str) -> Session:
+    def open(cls, file: Path, precision: str = "fp32") -> Session:
+        """Opens a file; see :meth:`OnnxBackend.open`."""
         # Without the telemetry package, which would report the import over the network: None blocks its import.
         sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
         import openvino

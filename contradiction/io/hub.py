@@ -158,10 +158,10 @@ def _known_absent(repo: str, revision: str | None, file: str) -> bool:
         return False
 
 
-def revision(repo_id: str) -> str | None:
-    """The commit of a model repo, as the cache holds its configuration; None if it is unknown."""
+def revision(repo_id: str | Path, name: str = CONFIG) -> str | None:
+    """The commit of a model repo, as the cache holds a file of it; None if it is unknown."""
     try:
-        file = fetch_file(repo_id, CONFIG)
+        file = fetch_file(repo_id, name)
     except HubUnavailableError:
         return None
     # .../snapshots/COMMIT/config.json

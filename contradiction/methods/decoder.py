@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from contradiction.decoder.network import Network, Shape
     from contradiction.decoder.trees import ChatReader, Tree
 
-MAX_TOKENS = (
-    2048  # of a chat; earlier messages are left out. A reply has at most half of it, an earlier message a quarter.
-)
+# Of a chat; earlier messages are left out. A reply has at most half of it, an earlier message a quarter.
+MAX_TOKENS = 2048
+BASE_WEIGHTS = "base_weights"  # the key of some weights of the base in a description
 ROW = 512  # tokens of a row of chats; a longer chat has a row of its own
 
 
@@ -92,6 +92,8 @@ class DecoderClassifier(Classifier):
         device = device or best_device()
         check_fast_enough(precision, torch.device(device).type, str(folder))
         network = Network.load(folder, shape, dtype)
+        if BASE_WEIGHTS in description:
+            network.check_base(description[BASE_WEIGHTS])
         with loading(folder, f"{folder}: cannot run on the device {device!r}"):
             network.to(device)
         labels, rule = description["labels"], Rule.load(folder / cls.MARKER)

@@ -19,7 +19,7 @@ from contradiction.decoder.trees import fill_rows, pack
 from contradiction.errors import InputError
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION
 from contradiction.io import files
-from contradiction.methods.decoder import DecoderClassifier, load_reader, shape_of
+from contradiction.methods.decoder import BASE_WEIGHTS, DecoderClassifier, load_reader, shape_of
 from contradiction.training import decoder_examples as examples
 from contradiction.training.accelerators import deterministic, processes
 from contradiction.training.augmentation import labelled_rows
@@ -95,7 +95,8 @@ def _start(run: Run) -> tuple[Network, dict[str, Any]]:
         shape = Shape(base, layers, rank, len(recipe.labels))
         network = Network(shape, dtype)
     chinese_only = languages_read(recipe, run.data) == [CHINESE] and before.get(CHINESE_ONLY_KEY, True)
-    return network, {**asdict(shape), "labels": list(recipe.labels), CHINESE_ONLY_KEY: chinese_only}
+    own = {"labels": list(recipe.labels), BASE_WEIGHTS: network.base_weights, CHINESE_ONLY_KEY: chinese_only}
+    return network, {**asdict(shape), **own}
 
 
 def examples_of(run: Run, base: str) -> list[Example]:

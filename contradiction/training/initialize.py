@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.decision import KEY
 from contradiction.errors import InputError
-from contradiction.inputs.tokenization import first_position, max_positions
+from contradiction.inputs.tokenization import max_positions
 from contradiction.inputs.views import CHINESE_ONLY_KEY, OPENINGS_KEY, VIEW_KEY, normalize
 from contradiction.io.pretrained import (
     check_finite,
@@ -84,7 +84,7 @@ def _pretrained(backbone: str, recipe: Recipe) -> tuple["PreTrainedModel", "PreT
         model = _with_head_from_nli(model, recipe.labels)
     elif other_head and _head(model) - absent:
         model = _with_fresh_head(model)
-    _complete(tokenizer, model, backbone)
+    _fit_tokenizer(tokenizer, model, backbone)
     if recipe.model.freeze_embeddings:
         model.get_input_embeddings().requires_grad_(False)
     return model, tokenizer
@@ -173,40 +173,24 @@ def _with_fresh_head(model: "PreTrainedModel") -> "PreTrainedModel":
     return fresh
 
 
-def _complete(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel", backbone: str) -> None:
-    """Adds to a tokenizer, which saves it, what batches of text pairs need and some backbones lack.
+def _fit_tokenizer(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel", backbone: str) -> None:
+    """Lets a tokenizer, which saves it, give the inputs that the model reads.
 
-    These are a separator token between the two texts, a padding token, the attention mask, and token type ids only for
-    models with more than one type.
+    Raises:
+        InputError: it cannot pad, or puts nothing between two texts, like that of a language model.
     """
-    from tokenizers import processors
-
-    if tokenizer.sep_token is None:
-        tokenizer.add_special_tokens({"sep_token": tokenizer.eos_token or "[SEP]"})
-    if tokenizer.pad_token is None:
-        tokenizer.add_special_tokens({"pad_token": "[PAD]"})
-        if first_position(model) == 0:  # otherwise the position ids depend on it
-            model.config.pad_token_id = tokenizer.pad_token_id
+    of_pair, of_one = (tokenizer.num_special_tokens_to_add(pair=pair) for pair in (True, False))
+    if tokenizer.sep_token is None or tokenizer.pad_token is None or of_pair == of_one:
+        raise InputError(
+            f"backbone {backbone!r}: its tokenizer cannot pad, or puts nothing between two texts; name an encoder, or "
+            "set model.method to 'decoder'"
+        )
     if model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id
-    if len(tokenizer) > model.config.vocab_size:
-        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     # XLM-R, for instance, has an embedding for only one type.
     type_count = model.config.to_dict().get("type_vocab_size", 2)
-    types = type_count > 1 and "token_type_ids" in signature(model.forward).parameters
-    unused = {"attention_mask"} if types else {"attention_mask", "token_type_ids"}
-    inputs = [name for name in tokenizer.model_input_names if name not in unused]
-    tokenizer.model_input_names = [*inputs, "attention_mask"]
-    if tokenizer.num_special_tokens_to_add(pair=True) == tokenizer.num_special_tokens_to_add(pair=False):
-        if not tokenizer.is_fast:
-            raise InputError(f"backbone {backbone!r}: its tokenizer puts nothing between two texts, and is no fast one")
-        first, last = tokenizer.cls_token or tokenizer.bos_token, tokenizer.sep_token
-        single = [*([first] if first else []), "$A", last]
-        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
-            single=single,
-            pair=[*single, "$B:1", f"{last}:1"],
-            special_tokens=[(token, tokenizer.convert_tokens_to_ids(token)) for token in {first, last} if token],
-        )
+    if type_count < 2 or "token_type_ids" not in signature(model.forward).parameters:
+        tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name != "token_type_ids"]
 
 
 def _scratch(recipe: Recipe, texts: Iterable[str]) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:

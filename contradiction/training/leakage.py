@@ -3,7 +3,7 @@
 The official and the grouped split of CDConv divide the same rows: 60 % of the grouped test rows are training rows of
 the official split. So a model that was trained on one split has seen rows of every split of the other. Leakage is
 inherited from backbones and teachers. A recipe that leaves out a bot or a part of the rows therefore cannot use a model
-that was trained on them.
+that was trained on CDConv.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,23 +30,16 @@ class Training:
         config: the config of the data set.
         data_name: the name in the card of the data repo; None where it is not recorded.
         model: the name of the model; None for the model of the record itself.
-        bot: the bot whose replies were read; None for both.
-        train_fraction: the fraction of these rows.
-        seed: the seed with which the fraction was drawn; None where it is not recorded.
         crossed: whether the training split of the crossed chats was read too.
     """
 
     config: str
     data_name: str | None = None
     model: str | None = None
-    bot: str | None = None
-    train_fraction: float = 1.0
-    seed: int | None = None
     crossed: bool = False
 
 
-TYPES = {"config": str, "data_name": str, "model": str, "bot": str, "train_fraction": float, "seed": int,
-         "crossed": bool}  # fmt: skip
+TYPES = {"config": str, "data_name": str, "model": str, "crossed": bool}
 
 
 def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
@@ -75,28 +68,21 @@ def _roles(recipe: "Recipe") -> Iterator[tuple[str, str]]:
 def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Training]:
     """The training data of the model of a record, then of the models that it was made from; each once.
 
-    For a soup or an ensemble, it is the training data of the members, which may have read different fractions of the
-    rows. A record from the Hub may hold anything: entries without a config are skipped, and other invalid values count
-    as not recorded, so that they do not hide that the model was trained on the config.
+    For a soup or an ensemble, it is the training data of the members. A record from the Hub may hold anything: entries
+    without a config are skipped, and other invalid values count as not recorded.
     """
     request, entries = run.get("request"), _items(run.get("ancestors"))
     if isinstance(request, Mapping):
         recipes = (request.get("recipe"), *(recipe for kind in record.MERGED for recipe in _items(request.get(kind))))
+        options = [record.options_of(recipe, "data") | record.options_of(recipe, "augmentation") for recipe in recipes]
         own = {"data_name": request.get("data_name"), "model": model}
-        entries = [*({**_of_recipe(recipe), **own} for recipe in recipes), *entries]
+        entries = [*({**each, **own} for each in options), *entries]
     known = [
         {name: entry[name] for name, kind in TYPES.items() if isinstance(entry.get(name), kind)}
         for entry in entries
         if isinstance(entry, Mapping)
     ]
     yield from dict.fromkeys(Training(**values) for values in known if "config" in values)
-
-
-def _of_recipe(recipe: object) -> dict[str, Any]:
-    """The data options, the seed, and the use of crossed chats of a recorded recipe."""
-    seed = recipe.get("seed") if isinstance(recipe, Mapping) else None
-    crossed = record.options_of(recipe, "augmentation").get("crossed")
-    return {**record.options_of(recipe, "data"), "seed": seed, "crossed": crossed}
 
 
 def _items(value: object) -> list[Any]:
@@ -167,10 +153,10 @@ def check_sources(recipe: "Recipe", data_name: str, data: str | None = None) -> 
 
     Raises:
         InputError: one of them, or a model that it was made from, was trained on the other split of CDConv; or the
-            recipe reads the replies of one bot or a fraction of the rows, and the model was trained on another part; or
-            a teacher was trained on rows whose fingerprint is not ``data``.
+            recipe reads the replies of one bot or a fraction of the rows, and the model was trained on these rows; or a
+            teacher was trained on rows whose fingerprint is not ``data``.
     """
-    config, part = recipe.data.config, (recipe.data.bot, recipe.data.train_fraction)
+    config, whole = recipe.data.config, recipe.data.bot is None and recipe.data.train_fraction == 1
     for name, kind in _roles(recipe):
         run = record.of_model(name)
         if leak := exposure(run, config, "test", data_name):
@@ -180,14 +166,11 @@ def check_sources(recipe: "Recipe", data_name: str, data: str | None = None) -> 
             )
         if kind == "teacher" and data and run.get("request", {}).get("data", data) != data:
             raise InputError(f"teacher {name}: trained on other rows than the student's; train it on the same data")
-        for training in _of_these_rows(run, config, data_name) if part != (None, 1.0) else ():
-            # The seed draws the rows of a fraction.
-            same_rows = part[1] == 1 or training.seed == recipe.seed
-            if (training.bot, training.train_fraction) != part or not same_rows:
-                raise InputError(
-                    f"{kind} {name}: {_made_from(training)}trained on {training.config}, and the recipe reads another "
-                    "part of these rows; take one that was not trained on them"
-                )
+        if not whole and (training := next(_of_these_rows(run, config, data_name), None)):
+            raise InputError(
+                f"{kind} {name}: {_made_from(training)}trained on {training.config}, and the recipe reads only a part "
+                "of these rows; take one that was not trained on them"
+            )
 
 
 def _of_these_rows(run: Mapping[str, Any], config: str, data_name: str | None) -> Iterator[Training]:

@@ -114,10 +114,10 @@ def recipe(request: Mapping[str, Any]) -> Recipe:
     return validated(values, f"the recipe in the record of {values.get('name', 'a run')}")
 
 
-def options_of(recipe: object, table: str) -> Mapping[str, Any]:
+def options_of(recipe: object, table: str) -> dict[str, Any]:
     """A table of a recorded recipe, or an empty one: a record from the Hub may hold anything."""
     options = recipe.get(table) if isinstance(recipe, Mapping) else None
-    return options if isinstance(options, Mapping) else {}
+    return dict(options) if isinstance(options, Mapping) else {}
 
 
 def write(

@@ -15,13 +15,13 @@ from contradiction.labels import LABELS
 PAD = "<|endoftext|>"
 
 
-def base_model(folder, layers=3, size=32):
+def base_model(folder, layers=3, size=32, seed=0):
     """A folder with a random Qwen2 and its tokenizer."""
     vocabulary = {token: index for index, token in enumerate([*sorted(ByteLevel.alphabet()), PAD, START, END])}
     tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[], unk_token=PAD, pad_token=PAD, eos_token=END)
     tokenizer.add_special_tokens({"additional_special_tokens": [START, END]})
     tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     config = Qwen2Config(
         vocab_size=len(vocabulary), hidden_size=size, intermediate_size=64, num_hidden_layers=layers,
         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=4096, pad_token_id=vocabulary[PAD],
@@ -38,8 +38,7 @@ def detector_folder(folder, base, layers=2):
         if "lora_B" in name or name in ("score.weight", "query.weight", "key.weight"):
             torch.nn.init.normal_(weight, std=0.5)
     network.save(folder)
-    write_json(
-        folder / "decoder.json", {"base": str(base), "layers": layers, "rank": 4, "labels": list(LABELS["4-class"])}
-    )
+    shape = {"base": str(base), "layers": layers, "rank": 4, "labels": list(LABELS["4-class"])}
+    write_json(folder / "decoder.json", {**shape, "base_weights": network.base_weights})
     Rule(threshold=0.3).save(Path(folder) / "decoder.json")
     return network
