@@ -144,8 +144,8 @@ def test_two_processes_train_each_stage_also_after_they_were_killed(sample_repo,
     command = ["train", recipe, "--data", sample_repo, "--out", tmp_path / "two"]
     cut = processes.start_two(*command, "--save-steps", "2")
     work = tmp_path / "two.partial"
-    position = work / "model" / "intra-sentence.partial" / "state" / "position-1.json"
-    kept = processes.wait_for(position, *cut)
+    state = work / "model" / "intra-sentence.partial" / "state"
+    kept = processes.wait_for(state, *cut)
     for process in cut:
         process.kill()
     stderr = [process.communicate()[1] for process in cut]

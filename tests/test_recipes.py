@@ -57,9 +57,9 @@ def test_no_two_options_share_a_name():
         (GOOD + "[optimizer]\nepochs = true", "optimizer.epochs is True"),
         (GOOD + "[optimizer]\nlearning_rate = nan", "optimizer.learning_rate is nan"),
         (GOOD.replace("flatten", "layered"), "data.view is 'layered': allowed are"),
-        (GOOD.replace('view = "flatten"\n', ""), "data.view is missing"),
-        (GOOD + "[model.scratch]\nlayers = 2", "[model]: needs either"),
-        (DATA + "[model.scratch]\nheads = 3", "[model.scratch]: hidden_size 128"),
+        (GOOD.replace('view = "flatten"\n', ""), "any other needs a view"),
+        (GOOD + "[model.scratch]\nlayers = 2", "model: needs either"),
+        (DATA + "[model.scratch]\nheads = 3", "model.scratch: hidden_size 128"),
         (DATA + '[model]\nbackbone = "a/b"\nbase_model = "a folder"', "model.base_model is 'a folder'"),
         ("view = flatten", "not a TOML file"),
         (GOOD + 'method = "kernel"', "model.method is 'kernel': it should be 'checkpoint', 'hierarchical' or"),
@@ -180,7 +180,7 @@ def test_the_record_of_a_run_is_its_recipe_and_needs_the_paths_of_its_folders(fi
     [
         ("{", "not JSON"),
         ('{"epochs": []}', "not the record of a run"),
-        ('{"request": {"recipe": {"view": "flatten"}}}', "name is missing"),
+        ('{"request": {"recipe": {"view": "flatten"}}}', "name: Field required"),
         ('{"request": {"recipe": {}, "soup": [{}, {}]}}', "of several runs; train each of them"),
     ],
 )

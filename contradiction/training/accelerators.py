@@ -61,14 +61,12 @@ def deterministic(enabled: bool) -> Iterator[None]:
       with slower ones. An operation without a deterministic kernel stops the run.
     - Another number of processes changes the order of sums and the dropout masks, so the weights always differ.
     """
-    if not enabled:
-        yield
-        return
     import torch
 
     before = torch.are_deterministic_algorithms_enabled()
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it once, at its first use
-    torch.use_deterministic_algorithms(True)
+    if enabled:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it once, at its first use
+        torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:

@@ -1,6 +1,5 @@
 """What training starts from: a pre-trained encoder with a new head, or a small one with random weights."""
 
-import logging
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,8 +11,8 @@ from contradiction.errors import InputError
 from contradiction.inputs.tokenization import max_positions
 from contradiction.inputs.views import CHINESE_ONLY_KEY, OPENINGS_KEY, VIEW_KEY, normalize
 from contradiction.io.pretrained import (
-    check_finite,
     check_vocabulary,
+    check_weights,
     load_config,
     load_model,
     load_tokenizer,
@@ -33,8 +32,8 @@ def initialize_model(recipe: Recipe, texts: Iterable[str] = ()) -> tuple["PreTra
     Without a backbone, the tokenizer is made from ``texts``, the utterances of the training split.
 
     Raises:
-        InputError: the backbone cannot be loaded, its weights are damaged, or its checkpoint lacks more than half of
-            the encoder.
+        InputError: the backbone cannot be loaded, its weights are damaged, or its checkpoint lacks a weight of the
+            encoder.
     """
     if recipe.model.backbone:
         model, tokenizer = _pretrained(recipe.model.backbone, recipe)
@@ -76,10 +75,10 @@ def _pretrained(backbone: str, recipe: Recipe) -> tuple["PreTrainedModel", "PreT
         tokens = min(recipe.model.max_length, max_positions(model) or recipe.model.max_length)
         # The tokenizer saves these settings only where its constructor gets them.
         tokenizer = load_tokenizer(backbone, model_max_length=tokens, truncation_side="left")
-        check_finite(f"backbone {backbone!r}", model)
+        # Checkpoints of masked language models have no pooler, and training fits it with the head.
+        check_weights(f"backbone {backbone!r}", model, report, ["pooler", *(key.split(".")[0] for key in _head(model))])
         check_vocabulary(f"backbone {backbone!r}", model, tokenizer)
     absent = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
-    _check_encoder(model, absent, backbone)
     if recipe.model.nli_head:
         model = _with_head_from_nli(model, recipe.labels)
     elif other_head and _head(model) - absent:
@@ -88,25 +87,6 @@ def _pretrained(backbone: str, recipe: Recipe) -> tuple["PreTrainedModel", "PreT
     if recipe.model.freeze_embeddings:
         model.get_input_embeddings().requires_grad_(False)
     return model, tokenizer
-
-
-def _check_encoder(model: "PreTrainedModel", absent: set[str], backbone: str) -> None:
-    """Warns of encoder weights that start at random, because the checkpoint lacks them or has another shape.
-
-    The pooler does not count: checkpoints of masked language models have none, and training fits it with the head.
-
-    Raises:
-        InputError: they are more than half of the encoder's parameters.
-    """
-    sizes = {name: parameter.numel() for name, parameter in model.named_parameters() if "pooler" not in name.split(".")}
-    encoder = sizes.keys() - _head(model)
-    if at_random := sorted(encoder & absent):
-        fraction = sum(sizes[name] for name in at_random) / sum(sizes[name] for name in encoder)
-        lacks = f"lacks {len(at_random)} of the encoder's {len(encoder)} weights ({fraction:.0%} of its parameters)"
-        reason = f"backbone {backbone!r}: its checkpoint {lacks} or has them in another shape, {at_random[0]} for one"
-        if fraction > 0.5:
-            raise InputError(f"{reason}; it is not the encoder that its config.json describes")
-        logging.getLogger(__name__).warning("%s; they start at random", reason)
 
 
 def _set_labels(config: "PreTrainedConfig", labels: Sequence[str]) -> None:

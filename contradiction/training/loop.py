@@ -3,7 +3,7 @@
 import math
 import shutil
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,48 +59,47 @@ def train_checkpoint(run: Run) -> Trained:
         progress = _train(steps, run)
     model = accelerator.unwrap_model(steps.model)
     minutes = sum(epoch["seconds"] for epoch in progress.epochs) / 60
-    return Trained(model.num_parameters(), minutes, str(model.device), asdict(progress))
+    result = {key: getattr(progress, key) for key in ("epochs", "best_epoch", "best_macro_f1")}
+    return Trained(model.num_parameters(), minutes, str(model.device), result)
 
 
 @dataclass
 class Progress:
-    """The progress of a run: one entry for each epoch, and the best validation macro-F1 with its epoch (from 1)."""
+    """The progress of a run, as its state holds it.
+
+    Attributes:
+        epochs: one entry for each finished epoch.
+        best_epoch, best_macro_f1: the best validation macro-F1, with its epoch (from 1).
+        steps, loss, rows, seconds: of the unfinished epoch: its finished steps, the summed loss of their rows, the
+            number of these rows, and the time.
+    """
 
     epochs: list[dict[str, Any]] = field(default_factory=list)
     best_epoch: int = 0
     best_macro_f1: float = -1.0
-
-
-@dataclass(frozen=True)
-class Position:
-    """The position of a process inside an epoch: finished steps, the summed loss of its rows, their number, seconds."""
-
     steps: int = 0
     loss: float = 0.0
     rows: int = 0
     seconds: float = 0.0
 
 
-def save_state(accelerator: Accelerator, work: Path, progress: Progress, position: Position | None = None) -> None:
-    """Saves the training state under a temporary name, then renames it; between two epochs there is no position.
+def save_state(accelerator: Accelerator, work: Path, progress: Progress) -> None:
+    """Saves the training state under a temporary name, then renames it.
 
-    The folder ``state`` holds what accelerate saves (weights, optimizer, schedule, random states), ``progress.json``,
-    and, inside an epoch, a ``position-N.json`` for each process. A run goes on from it as if it had never stopped.
-
-    If the state cannot be written, the previous one stays.
+    The folder ``state`` holds what accelerate saves (weights, optimizer, schedule, random states) and
+    ``progress.json``. A run goes on from it as if it had never stopped. If it cannot be written, the old one stays.
     """
-    fresh, number = work / ".state.partial", accelerator.process_index
+    fresh = work / ".state.partial"
+    loss, rows = _over_processes(progress)
     with explain_write_errors(work):
         if accelerator.is_main_process:
             shutil.rmtree(fresh, ignore_errors=True)  # a killed process may have left it
         accelerator.wait_for_everyone()
         try:
             accelerator.save_state(str(fresh))
-            if position:
-                files.write_json(fresh / f"position-{number}.json", asdict(position))
             accelerator.wait_for_everyone()
             if accelerator.is_main_process:
-                values = {**asdict(progress), "processes": accelerator.num_processes}
+                values = {**asdict(progress), "loss": loss, "rows": rows, "processes": accelerator.num_processes}
                 files.write_json(fresh / "progress.json", values)
                 files.replace_folder(fresh, work / "state")
         except BaseException:
@@ -109,7 +108,13 @@ def save_state(accelerator: Accelerator, work: Path, progress: Progress, positio
     accelerator.wait_for_everyone()
 
 
-def load_state(accelerator: Accelerator, work: Path) -> tuple[Progress, Position]:
+def _over_processes(progress: Progress) -> tuple[float, int]:
+    """The summed loss of the unfinished epoch and the number of its rows over all processes, as Python numbers."""
+    losses, rows = zip(*gather_object([(progress.loss, progress.rows)]), strict=True)
+    return sum(losses), sum(rows)
+
+
+def load_state(accelerator: Accelerator, work: Path) -> Progress:
     """Loads the saved training state; without one, the run starts from the beginning.
 
     Raises:
@@ -117,13 +122,13 @@ def load_state(accelerator: Accelerator, work: Path) -> tuple[Progress, Position
     """
     state, number = work / "state", accelerator.num_processes
     if not state.is_dir():
-        return Progress(), Position()
+        return Progress()
     progress = files.read_json(state / "progress.json")
     if (processes := progress.pop("processes")) != number:
         raise InputError(f"{state}: saved by {processes} processes, and {number} cannot resume it; start {processes}")
     accelerator.load_state(str(state))
-    position = state / f"position-{accelerator.process_index}.json"
-    return Progress(**progress), Position(**files.read_json(position)) if position.is_file() else Position()
+    # The sums over all processes are those of the main process from here on.
+    return Progress(**progress if accelerator.is_main_process else {**progress, "loss": 0.0, "rows": 0})
 
 
 @dataclass
@@ -201,20 +206,20 @@ def adamw(model: "PreTrainedModel", recipe: Recipe) -> torch.optim.AdamW:
 def _train(steps: _Steps, run: Run) -> Progress:
     """Trains, validates and saves the remaining epochs; returns the progress of the whole run."""
     recipe, work, accelerator, in_epoch = run.recipe, run.work, steps.accelerator, len(steps.batches)
-    progress, position = load_state(accelerator, work)
+    progress = load_state(accelerator, work)
     bar = tqdm(
-        total=recipe.optimizer.epochs * in_epoch, initial=len(progress.epochs) * in_epoch + position.steps,
+        total=recipe.optimizer.epochs * in_epoch, initial=len(progress.epochs) * in_epoch + progress.steps,
         desc=f"training {recipe.name}", unit="step", dynamic_ncols=True, mininterval=1,
     )  # fmt: skip
     with bar:
         while len(progress.epochs) < recipe.optimizer.epochs:
             epoch = len(progress.epochs)
-            loss, seconds = _one_epoch(steps, run, progress, position, bar)
+            loss = _one_epoch(steps, run, progress, bar)
             # With few training rows, validation takes longer than the epoch, and the bar stands still.
             bar.set_description(f"validating {recipe.name}")
             scores = evaluate_epoch(accelerator, steps.model, steps.validation_batches, recipe)
             bar.set_description(f"training {recipe.name}", refresh=False)
-            progress.epochs.append({"train_loss": loss, "seconds": round(seconds, 1), "validation": scores})
+            progress.epochs.append({"train_loss": loss, "seconds": round(progress.seconds, 1), "validation": scores})
             if accelerator.is_main_process:
                 bar.write(_summary(epoch, recipe.optimizer.epochs, loss, scores))
             values = {f"validation/{name}": scores[name] for name in ("macro_f1", "accuracy")}
@@ -225,29 +230,28 @@ def _train(steps: _Steps, run: Run) -> Progress:
                     with explain_write_errors(work), files.new_folder(run.model) as folder, no_model_bars():
                         accelerator.unwrap_model(steps.model).save_pretrained(folder)
                         steps.tokenizer.save_pretrained(folder)
+            progress = replace(progress, steps=0, loss=0.0, rows=0, seconds=0.0)
             save_state(accelerator, work, progress)
-            position = Position()
     return progress
 
 
-def _one_epoch(steps: _Steps, run: Run, progress: Progress, position: Position, bar: tqdm) -> tuple[float, float]:
-    """Trains on the rows of the next epoch after ``position``; returns the mean loss of a row and the seconds."""
+def _one_epoch(steps: _Steps, run: Run, progress: Progress, bar: tqdm) -> float:
+    """Trains on the rest of the unfinished epoch; returns the mean loss of a row."""
     accelerator, in_epoch, epoch = steps.accelerator, len(steps.batches), len(progress.epochs)
     steps.model.train()
     # The prepared loader counts epochs from 0, also after a resume, so it needs the number of the epoch; it passes the
     # number to the sampler, which the loader of skip_first_batches shares.
     steps.batches.set_epoch(epoch)
-    batches = accelerator.skip_first_batches(steps.batches, position.steps) if position.steps else steps.batches
-    before = time.perf_counter() - position.seconds
+    batches = accelerator.skip_first_batches(steps.batches, progress.steps) if progress.steps else steps.batches
+    before = time.perf_counter() - progress.seconds
     for batch in batches:
         ids, labels = batch.pop("id"), batch.pop("labels")
-        step = 1 + position.steps  # of this epoch
         loss = steps.loss_of(steps.model, batch, labels).mean()
         value = loss.item()
         if not math.isfinite(value):
             raise InputError(
-                f"step {step} of epoch {epoch + 1}: the loss is {value} on the rows {ids.tolist()}; a lower "
-                "learning_rate may help"
+                f"step {progress.steps + 1} of epoch {epoch + 1}: the loss is {value} on the rows {ids.tolist()}; a "
+                "lower learning_rate may help"
             )
         accelerator.backward(loss)
         accelerator.clip_grad_norm_(steps.model.parameters(), 1.0)
@@ -255,17 +259,16 @@ def _one_epoch(steps: _Steps, run: Run, progress: Progress, position: Position, 
         steps.schedule.step()
         steps.optimizer.zero_grad()
         bar.update()
-        rows, seconds = position.rows + len(labels), time.perf_counter() - before
-        position = Position(step, position.loss + value * len(labels), rows, seconds)
+        progress.steps, progress.seconds = progress.steps + 1, time.perf_counter() - before
+        progress.loss, progress.rows = progress.loss + value * len(labels), progress.rows + len(labels)
         rate = steps.schedule.get_last_lr()[0]
         bar.set_postfix(loss=f"{value:.3f}", lr=f"{rate:.1e}", refresh=False)
-        log_step(accelerator, epoch * in_epoch + step, value, rate)
+        log_step(accelerator, epoch * in_epoch + progress.steps, value, rate)
         # The last step of an epoch is saved after validation.
-        if run.save_steps and step % run.save_steps == 0 and step < in_epoch:
-            save_state(accelerator, run.work, progress, position)
-    # Python floats, summed in the order of the processes: an interrupted epoch gives exactly the same mean.
-    sums = gather_object([(position.loss, position.rows)])
-    return sum(loss for loss, _ in sums) / sum(count for _, count in sums), position.seconds
+        if run.save_steps and progress.steps % run.save_steps == 0 and progress.steps < in_epoch:
+            save_state(accelerator, run.work, progress)
+    loss, rows = _over_processes(progress)
+    return loss / rows
 
 
 def log_step(accelerator: Accelerator, number: int, loss: float, rate: float) -> None:

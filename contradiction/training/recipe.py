@@ -59,16 +59,6 @@ class Recipe(Options):
     distillation: DistillationOptions = DistillationOptions()
     augmentation: AugmentationOptions = AugmentationOptions()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _hierarchical_needs_no_view(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping):
-            return values
-        data, model = values.get("data"), values.get("model")
-        if isinstance(data, Mapping) and isinstance(model, Mapping) and model.get("method") == "hierarchical":
-            return {**values, "data": {"view": HIERARCHICAL, **data}}
-        return values
-
     @model_validator(mode="after")
     def _options_fit_together(self) -> Self:
         if message := next(self._conflicts(), None):
@@ -217,14 +207,11 @@ def _describe(error: "ValidationError") -> str:
         table = key.rpartition(".")[0]
         known = TABLES[table].model_fields if table in TABLES else FULL_NAMES.values()
         return f"{key} is not an option; the options are {', '.join(known)}"
-    if first["type"] == "missing":
-        return f"{key} is missing"
     message = first["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
     if not key:
         return message
-    # An error of a whole table names its keys in the message.
-    is_table = key in TABLES or key == "model.scratch"
-    return f"[{key}]: {message}" if is_table else f"{key} is {first['input']!r}: {message}"
+    given = "" if isinstance(first["input"], Mapping) else f" is {first['input']!r}"
+    return f"{key}{given}: {message}"
 
 
 def recipe_files() -> dict[str, Path]:

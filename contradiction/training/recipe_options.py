@@ -44,7 +44,7 @@ class DataOptions(Options):
     """
 
     config: Annotated[str, one_of(CONFIGS)]
-    view: Annotated[str, one_of([*VIEWS, HIERARCHICAL])]
+    view: Annotated[str, one_of([*VIEWS, HIERARCHICAL])] = HIERARCHICAL
     target: Annotated[str, one_of(CATEGORIES)] | None = None
     bot: Annotated[str, one_of(BOTS)] | None = None
     train_fraction: float = Field(default=1.0, gt=0, le=1)
