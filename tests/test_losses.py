@@ -55,7 +55,10 @@ def test_a_row_with_several_allowed_labels_has_the_loss_of_their_sum(batch):
     logits, _ = batch
     allowed = torch.tensor([False, True, True, True]).expand(64, 4)
     expected = -logits.softmax(1)[:, 1:].sum(1).log()
-    assert torch.allclose(label_loss(recipe(), COUNTS)(logits, allowed), expected, atol=1e-6)
+    losses = objective(recipe(), COUNTS)(
+        lambda x: SimpleNamespace(logits=x), {"x": logits, ALLOWED: allowed}, torch.full((64,), -100)
+    )
+    assert torch.allclose(losses, expected, atol=1e-6)
 
 
 def test_a_row_without_labels_has_no_loss_and_no_gradient(batch):
@@ -91,15 +94,6 @@ def test_the_objective_adds_the_weighted_ranking_loss(batch):
     expected = plain + 0.5 * ranking_loss(logits, allowed, inputs[GROUP], CONTRADICTIONS)
     assert torch.allclose(ranked, expected)
     assert (ranked > plain).any()
-
-
-def test_allowed_labels_replace_the_targets(batch):
-    logits, targets = batch
-    allowed = torch.tensor([False, True, True, True]).expand(64, 4)
-    losses = objective(recipe(), COUNTS)(
-        lambda x: SimpleNamespace(logits=x), {"x": logits, ALLOWED: allowed}, torch.full_like(targets, -100)
-    )
-    assert torch.allclose(losses, label_loss(recipe(), COUNTS)(logits, allowed))
 
 
 # Batches: their order, and their distribution over processes.

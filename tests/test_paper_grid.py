@@ -14,7 +14,6 @@ from sklearn.metrics import f1_score
 from contradiction import paths
 from contradiction.data.splits import load_split, of_bot
 from contradiction.evaluation.evaluate import evaluate
-from contradiction.io.files import read_json
 from contradiction.labels import BOTS
 from paper.cells import cells_of
 from paper.grid import finished, zero_shot
@@ -162,15 +161,9 @@ def test_a_learning_curve_tests_adjacent_shares(grid, reproduce, options, tmp_pa
     out = shutil.copytree(grid, tmp_path / "curve")
     few = ["--seeds", "23", "--methods", "flatten", "--configs", "4-class", "--out", out]
     assert reproduce("learning-curve", *options, *few)[0] == 0
-    section = (out / "learning-curve.md").read_text(encoding="utf-8").split("## 4-class,")[1].split("## 2-class")[0]
-    for share, name in (("50 %", "-share0.5"), ("100 %", "")):
-        kept = evaluation(out, f"flatten-4-class-tiny{name}-seed23")
-        assert f"| flatten, {share} of the rows | {100 * kept['metrics']['macro_f1']:.1f} |" in section
-    tested = [line.split(" | ")[0] for line in section.splitlines() if " – " in line.split(" | ")[0]]
-    assert tested == [
-        f"| flatten, {more} % of the rows – flatten, {less} % of the rows"
-        for less, more in ((10, 25), (25, 50), (50, 100))
-    ]
+    page = (out / "learning-curve.md").read_text(encoding="utf-8")
+    for less, more in ((10, 25), (25, 50), (50, 100)):
+        assert f"| flatten, {more} % of the rows – flatten, {less} % of the rows |" in page
     assert (out / "learning-curve.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -178,9 +171,6 @@ def test_a_model_trained_on_one_bot_is_tested_on_each_bot(grid, reproduce, optio
     out = shutil.copytree(grid, tmp_path / "bots")
     few = ["--seeds", "23", "--methods", "flatten", "--configs", "4-class", "--out", out]
     assert reproduce("bots", *options, *few)[0] == 0
-    run = read_json(out / "models" / "flatten-4-class-tiny-eva-seed23" / "run.json")
-    checks = of_bot(load_split(sample_repo, "4-class", "validation"), "eva")
-    assert (run["request"]["recipe"]["data"]["bot"], run["epochs"][0]["validation"]["n"]) == ("eva", len(checks))
     page, rows = (out / "bots.md").read_text(encoding="utf-8"), load_split(sample_repo, "4-class", "test")
     for bot, other in (BOTS, BOTS[::-1]):
         tested = set(of_bot(rows, bot)["id"])

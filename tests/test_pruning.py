@@ -46,13 +46,8 @@ def unigram():
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
     names = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"}
-    return fast(made, names)
-
-
-def fast(made, names):
-    return PreTrainedTokenizerFast(
-        tokenizer_object=made, model_max_length=40, **{f"{name}_token": token for name, token in names.items()}
-    )
+    named = {f"{name}_token": token for name, token in names.items()}
+    return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=40, **named)
 
 
 def pieces_of(tokenizer, text):
@@ -60,7 +55,7 @@ def pieces_of(tokenizer, text):
     return tokenizer.convert_ids_to_tokens(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def write(folder, tokenizer, auto=AutoModel, dtype=torch.float32):
+def write(folder, tokenizer):
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
     config = AutoConfig.for_model(
         "xlm-roberta",
@@ -73,7 +68,7 @@ def write(folder, tokenizer, auto=AutoModel, dtype=torch.float32):
         **ids,
     )
     torch.manual_seed(1)
-    auto.from_config(config).to(dtype).save_pretrained(folder)
+    AutoModel.from_config(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
 
@@ -99,10 +94,6 @@ def test_the_vocabulary_is_smaller_and_special_tokens_keep_their_names_and_roles
     config = AutoConfig.from_pretrained(pair[1])
     assert config.vocab_size == len(after) == pair[2]["pieces"]["after"]
     assert config.pad_token_id == after.pad_token_id != after.unk_token_id
-    text = ("你养猫吗", "我养狗")
-    assert after.convert_ids_to_tokens(after(*text)["input_ids"]) == before.convert_ids_to_tokens(
-        before(*text)["input_ids"]
-    )
     assert after.mask_token_id in after(f"你{after.mask_token}")["input_ids"]
     assert (after.model_max_length, after.padding_side) == (40, "right")
 
@@ -130,7 +121,7 @@ def test_texts_of_any_corpus_keep_their_pieces(tmp_path_factory, data):
     assert [pieces_of(before, text) for text in corpus] == [pieces_of(after, text) for text in corpus]
 
 
-def test_the_most_frequent_pieces_remain(tmp_path):
+def test_the_most_frequent_pieces_remain_and_too_few_are_rejected(tmp_path):
     before = write(tmp_path / "in", unigram())
     corpus = [*["喝茶喝茶"] * 9, *CORPUS]
     all_of = prune(before, corpus, tmp_path / "all")["pieces"]["after"]
@@ -138,23 +129,13 @@ def test_the_most_frequent_pieces_remain(tmp_path):
     assert kept["pieces"]["after"] == all_of - 3
     tokenizers = [AutoTokenizer.from_pretrained(folder) for folder in (before, tmp_path / "kept")]
     assert pieces_of(tokenizers[0], "喝茶喝茶") == pieces_of(tokenizers[1], "喝茶喝茶")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_pieces": 3}, r"^--keep 3: .* already need \d+ pieces$"),
-        ({"corpus": []}, "^the corpus holds no text$"),
-        ({"backbone": "no/such"}, "^backbone 'no/such': no tokenizer that can be loaded"),
-        ({"out": "in"}, "exists already; remove it, or name another folder$"),
-    ],
-)
-def test_a_model_that_cannot_be_pruned_raises_one_clear_error(options, message, tmp_path):
-    given = {"backbone": "in", "corpus": CORPUS, "out": "out"} | options
-    folder = write(tmp_path / "in", unigram())
-    backbone = folder if given.pop("backbone") != "no/such" else "no/such"
-    with pytest.raises(InputError, match=message):
-        prune(backbone, given.pop("corpus"), tmp_path / given.pop("out"), **given)
+    for backbone, texts, options, message in (
+        (before, CORPUS, {"max_pieces": 3}, r"^--keep 3: .* already need \d+ pieces$"),
+        (before, [], {}, "^the corpus holds no text$"),
+        ("no/such", CORPUS, {}, "^backbone 'no/such': no tokenizer that can be loaded"),
+    ):
+        with pytest.raises(InputError, match=message):
+            prune(backbone, texts, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 
 
@@ -164,10 +145,6 @@ def test_a_corpus_is_text_or_json_lines_with_the_forms_that_a_detector_reads(tmp
     (tmp_path / "b.any").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8-sig")  # as some editors save it
     texts = list(read_texts([tmp_path / "a.txt", tmp_path / "b.any"]))
     assert texts == ["你養過貓嗎？", "你养过猫吗？", "{不是", "user", "甲", "乙\n丙", "乙，丙"]
-    (tmp_path / "c.txt").write_bytes("你好".encode("gbk"))
-    for name in ("c.txt", "missing.txt"):
-        with pytest.raises(InputError, match=f"{name}: "):
-            list(read_texts([tmp_path / name]))
 
 
 def test_the_script_prints_what_pruning_saved(run, tmp_path):

@@ -80,6 +80,9 @@ def test_a_second_evaluation_of_a_run_replaces_only_its_rows(one, tmp_path):
     assert by_run["any", "test"]["predictions"] == again["predictions"] != one["predictions"]
     assert by_run["other", "test"]["predictions"] == others[0]["predictions"]
     assert by_run["any", "validation"]["predictions"] == others[1]["predictions"]
+    write_json(tmp_path / "new.json", evaluation("new"))
+    (tmp_path / "notes.json").write_text("{}", encoding="utf-8")
+    assert {result["name"] for result in results.load(tmp_path)} == {"any", "other", "new"}, "files beside it count too"
 
 
 def test_another_run_of_the_same_name_is_rejected_and_nothing_is_written(one, tmp_path):
@@ -89,17 +92,6 @@ def test_another_run_of_the_same_name_is_rejected_and_nothing_is_written(one, tm
         with pytest.raises(InputError, match="another run named 'any'"):
             add([evaluation("new"), other], tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-
-
-def test_a_json_file_beside_the_kept_results_is_loaded_too(one, tmp_path):
-    add([one], tmp_path)
-    again = evaluation(seed=2)
-    write_json(tmp_path / "again.json", again)
-    write_json(tmp_path / "new.json", evaluation("new"))
-    (tmp_path / "notes.json").write_text("{}", encoding="utf-8")
-    by_name = {result["name"]: result for result in results.load(tmp_path)}
-    assert by_name.keys() == {"any", "new"}
-    assert by_name["any"]["predictions"] == again["predictions"]
 
 
 def test_only_the_requested_results_are_read(one, tmp_path):

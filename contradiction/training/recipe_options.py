@@ -37,7 +37,7 @@ class DataOptions(Options):
 
     Attributes:
         config: the config of the data set.
-        view: the utterances that are read, see ``contradiction.inputs.views``; not for the method hierarchical.
+        view: the utterances that are read, see ``contradiction.inputs.views``; the method hierarchical needs none.
         target: a category; the labels are then this category and all other rows.
         bot: ``eva`` or ``plato``: train and validate only on the rows of this bot.
         train_fraction: the fraction of the training rows, see :func:`contradiction.training.augmentation.fraction_of`.
