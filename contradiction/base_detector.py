@@ -203,17 +203,13 @@ class BaseDetector:
     def _decide(self, probabilities: Mapping[str, float], opening: bool) -> tuple[str, dict[str, float], float]:
         """The label, the probability of every label, and that of a contradiction of the chosen categories."""
         classifier, settings = self.classifier, self.settings
-        scores = settings.correct(classifier.scores(probabilities), self.task, classifier.rule)
+        scores = settings.correct(probabilities, self.task, classifier.rule)
         chosen = [name for name in classifier.contradictions if name not in CATEGORIES or name in settings.categories]
         others = {name: score for name, score in scores.items() if name not in classifier.contradictions}
         threshold = self._threshold
         if opening and settings.threshold is None:
             threshold = max(threshold, settings.at_prior(classifier.rule.opening, classifier.rule))
         counted = {name: scores[name] for name in chosen}
-        share = classifier.share_of(probabilities, chosen)
-        if share is not None and (part := sum(counted.values())):
-            total = sum(scores[name] for name in classifier.contradictions)
-            counted = {name: score * total * share / part for name, score in counted.items()}
         label = decide({**others, **counted}, threshold, chosen)
         return label, scores, min(sum(counted.values()), 1.0)
 
@@ -222,8 +218,7 @@ class BaseDetector:
         ranked: list[tuple[float, Clash | None]] = []
         for window, prediction in zip(case.windows, predictions, strict=True):
             history = self.classifier.history_probability(prediction.probabilities)
-            scores = self.classifier.scores(prediction.probabilities)
-            total = sum(scores[name] for name in self.classifier.contradictions)
+            total = sum(prediction.probabilities[name] for name in self.classifier.contradictions)
             # At the operator's prior, history keeps its part of the probability of any contradiction.
             score = history * self.settings.at_prior(total, self.classifier.rule) / total if total else history
             if prediction.evidence:  # which of the earlier replies is meant

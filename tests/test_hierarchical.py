@@ -1,7 +1,5 @@
 """The hierarchical method: three stages are trained, saved as one folder, and applied in order."""
 
-from copy import copy
-
 import pytest
 from helpers import processes
 from helpers.runs import TINY, TINY_TOML, train
@@ -10,7 +8,6 @@ from transformers import pipeline
 from contradiction import runs
 from contradiction.base_detector import Case
 from contradiction.conversation import Turn
-from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS, windows
@@ -46,29 +43,41 @@ def test_progress_counts_each_row_once_over_all_stages(folder):
     assert sum(progress[:3]) == 1
 
 
-@pytest.fixture(scope="module")
-def detector(folder):
-    return ContradictionDetector.from_pretrained(folder)
+class Stage:
+    """A stage that gives every row one probability."""
+
+    columns, chinese_only = VIEWS["history"], True
+
+    def __init__(self, task, probability):
+        self.task, self.probability = task, probability
+
+    def predict(self, rows, **options):
+        fired = self.task if self.probability > 0.5 else OTHER
+        return [Prediction({self.task: self.probability}, argmax=fired) for _ in rows]
 
 
-def plain(detector, *probabilities):
-    """The labels of one row by rule and argmax, of stages and a rule without calibration."""
-    classifier = copy(detector.classifier)
-    classifier.stages, classifier.rule = [copy(stage) for stage in classifier.stages], Rule()
-    for stage in classifier.stages:
-        stage.rule = Rule()
-    predictions = [Prediction(dict(zip(STAGES, probabilities, strict=True)))]
-    classifier.predict = lambda rows, **options: predictions
-    return classifier.classify([{}])[0]
+def plain(*probabilities):
+    """A hierarchical classifier without calibration whose stages give these probabilities."""
+    return HierarchicalClassifier([Stage(*each) for each in zip(STAGES, probabilities, strict=True)])
 
 
-def test_the_most_probable_stage_names_a_row_and_a_verdict_and_the_first_one_is_the_papers(detector):
-    probabilities = dict(zip(STAGES, (0.6, 0.1, 0.9), strict=True))
-    row = plain(detector, *probabilities.values())
+ROW = {"u1": "甲", "b1": "乙", "u2": "丙", "b2": "丁"}
+
+
+def test_the_most_probable_stage_names_a_row_and_a_verdict_and_the_first_one_is_the_papers():
+    classifier = plain(0.6, 0.1, 0.9)
+    [row] = classifier.classify([ROW])
     assert (row.label, row.argmax) == ("history", "intra-sentence")
     turns = [Turn(f"u{place}", f"b{place}", (2 * place,), (2 * place + 1,)) for place in range(2)]
     case = Case(turns, 1, windows(turns, 1))
-    assert detector.verdict(case, [Prediction(probabilities)]).kind == "history"
+    assert ContradictionDetector(classifier).verdict(case, classifier.predict([ROW])).kind == "history"
+
+
+def test_only_the_stage_of_the_reply_judges_an_opening():
+    [one] = plain(0.6, 0.8, 0.9).predict([{**ROW, "u1": "", "b1": ""}])
+    assert one.probabilities == pytest.approx(
+        {"non-contradiction": 0.4, "intra-sentence": 0.6, "role-confusion": 0, "history": 0}
+    )
 
 
 def test_stages_read_the_views_of_the_paper():
@@ -100,13 +109,12 @@ def test_the_folder_contains_a_plain_checkpoint_per_stage(folder):
         ((0.6, 0.99, 0.99), "intra-sentence"),
     ],
 )
-def test_the_first_stage_that_fires_is_the_argmax_of_the_paper(detector, probabilities, label):
-    assert plain(detector, *probabilities).argmax == label
+def test_the_first_stage_that_fires_is_the_argmax_of_the_paper(probabilities, label):
+    assert plain(*probabilities).classify([ROW])[0].argmax == label
 
 
-def test_categories_share_the_probability_in_proportion_to_their_stages(detector):
-    verdict = plain(detector, 0.2, 0.6, 0.2)
-    assert dict(verdict.scores) == pytest.approx(
+def test_categories_share_the_probability_in_proportion_to_their_stages():
+    assert plain(0.2, 0.6, 0.2).predict([ROW])[0].probabilities == pytest.approx(
         {"non-contradiction": 0.4, "intra-sentence": 0.12, "role-confusion": 0.36, "history": 0.12}
     )
 

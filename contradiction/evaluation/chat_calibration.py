@@ -107,12 +107,7 @@ def _combined(
         detector.combine(case, windows[start:end])
         for case, start, end in zip(cases, [0, *ends[:-1]], ends, strict=True)
     )
-    return np.array(
-        [
-            merge(detector.task, detector.classifier.scores(of_chat))[CONTRADICTION] if of_chat else 0.0
-            for of_chat in combined
-        ]
-    )
+    return np.array([merge(detector.task, of_chat)[CONTRADICTION] if of_chat else 0.0 for of_chat in combined])
 
 
 def _fit(

@@ -117,9 +117,7 @@ def contradiction_scores(
     """
     classifier.check_contradictions()
     predictions = classifier.predict(pairs, on_batch=on_batch) if pairs else []
-    return [
-        merge(classifier.task, classifier.scores(prediction.probabilities))[CONTRADICTION] for prediction in predictions
-    ]
+    return [merge(classifier.task, prediction.probabilities)[CONTRADICTION] for prediction in predictions]
 
 
 def _by_earlier_messages(

@@ -1,13 +1,12 @@
 """The interface of a method: rows of utterances in, probabilities and labels out."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from contradiction.decision import NO_RULE, TINY, Rule, decide
+from contradiction.decision import NO_RULE, Rule, decide
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import Row
@@ -19,9 +18,12 @@ from contradiction.labels import CONTRADICTIONS, HISTORY, INTRA, LABELS, ROLE, S
 class Prediction:
     """What a classifier predicts for one row."""
 
-    probabilities: Mapping[str, float]  # by label; of the hierarchical method by stage
+    probabilities: Mapping[str, float]  # of every label, by name
     truncation: str | None = None  # what was not read, in words; None if all was read
     evidence: Sequence[float] = ()  # how likely each earlier reply is the contradicted one, if the model says so
+    argmax: str = (
+        ""  # the label by the logits alone, as the paper decides: the most probable one, or the first stage that fires
+    )
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Classification:
     """The labels that a classifier gives to one row."""
 
     label: str  # by `contradiction.decision.decide`, as in a verdict on a chat of these utterances
-    argmax: str  # by the logits alone, as the paper decides: the most probable label, or the first stage that fires
+    argmax: str  # see :class:`Prediction`
     scores: Mapping[str, float]  # the probability of every label, by name
     truncation: str | None = None  # what was not read, in words; None if all was read
 
@@ -39,7 +41,7 @@ class Classifier(ABC):
 
     A subclass is a method. Its class attributes describe its folders. It is added to the list in
     ``contradiction.methods``. It implements :meth:`load` and :meth:`score`, which gives each label a logit. A method
-    without logits overrides :meth:`predict`, :meth:`fit_rule`, :meth:`argmax` and :meth:`scores` instead.
+    without logits overrides :meth:`predict` and :meth:`fit_rule` instead.
 
     Args:
         labels: the names of the labels in the order of the logits; those of a task or stage, in any order.
@@ -126,8 +128,8 @@ class Classifier(ABC):
         scores = self.score(rows, batch_size=batch_size, on_batch=on_batch)
         probabilities = self.rule.calibrate(scores.logits, self.labels).tolist()
         return [
-            Prediction(dict(zip(self.labels, values, strict=True)), truncation)
-            for values, truncation in zip(probabilities, scores.truncations, strict=True)
+            Prediction(dict(zip(self.labels, values, strict=True)), truncation, argmax=self.labels[best])
+            for values, truncation, best in zip(probabilities, scores.truncations, scores.logits.argmax(1), strict=True)
         ]
 
     def fit_rule(self, rows: Sequence[Row], labels: Sequence[str], *, on_batch: OnBatch | None = None) -> Rule:
@@ -160,12 +162,9 @@ class Classifier(ABC):
     ) -> list[Classification]:
         """Classifies rows by the model's own decision rule; see :meth:`predict` for the arguments."""
         classifications = []
-        for prediction in self.predict(rows, batch_size=batch_size, on_batch=on_batch):
-            scores = self.scores(prediction.probabilities)
-            label = decide(scores, self.rule.threshold, self.contradictions)
-            classifications.append(
-                Classification(label, self.argmax(prediction.probabilities), scores, prediction.truncation)
-            )
+        for one in self.predict(rows, batch_size=batch_size, on_batch=on_batch):
+            label = decide(one.probabilities, self.rule.threshold, self.contradictions)
+            classifications.append(Classification(label, one.argmax, one.probabilities, one.truncation))
         return classifications
 
     def usage(self) -> dict[str, Any] | None:
@@ -193,20 +192,6 @@ class Classifier(ABC):
                 f"{self.name}: its labels tell no contradictions from other replies ({', '.join(self.labels)}); take a "
                 "model of contradictions"
             )
-
-    def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
-        """The probability of every label."""
-        return dict(probabilities)
-
-    def share_of(self, probabilities: Mapping[str, float], categories: Sequence[str]) -> float | None:
-        """The part of the probability of a contradiction that some kinds have; None for that of their scores."""
-        return None
-
-    def argmax(self, probabilities: Mapping[str, float]) -> str:
-        """The label by the logits alone, without the decision rule."""
-        biases = self.rule.biases
-        logits = {name: math.log(max(probabilities[name], TINY)) - biases.get(name, 0.0) for name in self.labels}
-        return max(logits, key=logits.__getitem__)
 
     def history_probability(self, probabilities: Mapping[str, float]) -> float:
         """The probability that the earlier turn of a window is contradicted, or else of any contradiction."""

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,6 @@ from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row, is_opening, row_of
 from contradiction.labels import (
     CONTRADICTION,
-    HISTORY,
     INTRA,
     LABELS,
     NON_CONTRADICTION,
@@ -34,7 +33,8 @@ class HierarchicalClassifier(Classifier):
     """Classifiers of one category each, in the order in which they decide.
 
     The probability of a contradiction is that of the stage with the highest probability. The categories share it in
-    proportion to the probabilities of their stages. The paper decides otherwise, see :meth:`argmax`.
+    proportion to the probabilities of their stages. The paper decides otherwise: the first stage that fires names the
+    category (section 5.1).
 
     Args:
         stages: for each category a classifier that separates it from all other rows.
@@ -64,18 +64,32 @@ class HierarchicalClassifier(Classifier):
     def predict(
         self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
     ) -> list[Prediction]:
-        """Predicts the probabilities of rows by all stages; see :meth:`Classifier.predict`."""
+        """Predicts the probabilities of rows by all stages; see :meth:`Classifier.predict`.
+
+        Of a reply without an earlier reply, only the stage of the reply itself counts.
+        """
+        predictions = []
+        for row, by_stage in zip(rows, self._read(rows, batch_size, on_batch), strict=True):
+            read = {stage: each for stage, each in by_stage.items() if stage == INTRA or not is_opening(row)}
+            moved = {stage: self._moved(stage, each.probabilities[stage]) for stage, each in read.items()}
+            highest, total = max(moved.values()), sum(moved.values())
+            kinds = {stage: highest * moved.get(stage, 0.0) / total if total else 0.0 for stage in by_stage}
+            fired = next((stage for stage, each in by_stage.items() if each.argmax == stage), NON_CONTRADICTION)
+            truncation = next((each.truncation for each in by_stage.values() if each.truncation), None)
+            predictions.append(Prediction({NON_CONTRADICTION: 1 - highest, **kinds}, truncation, argmax=fired))
+        return predictions
+
+    def _read(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> list[dict[str, Prediction]]:
+        """The prediction of each stage for each row, by the name of the stage."""
         report = joint_progress(on_batch, len(rows), len(rows) * len(self.stages))
         by_stage = [stage.predict(rows, batch_size=batch_size, on_batch=report) for stage in self.stages]
-        predictions = []
-        for row in zip(*by_stage, strict=True):
-            probabilities = {
-                stage.task: self._moved(stage.task, prediction.probabilities[stage.task], 1)
-                for stage, prediction in zip(self.stages, row, strict=True)
-            }
-            truncation = next((prediction.truncation for prediction in row if prediction.truncation), None)
-            predictions.append(Prediction(probabilities, truncation))
-        return predictions
+        order = [stage.task for stage in self.stages]
+        return [dict(zip(order, predictions, strict=True)) for predictions in zip(*by_stage, strict=True)]
+
+    def _moved(self, stage: str, probability: float) -> float:
+        """The probability of a stage with the bias of the rule."""
+        weighted = probability * math.exp(self.rule.biases.get(stage, 0.0))
+        return weighted / (1 - probability + weighted)
 
     def fit_rule(self, rows: Sequence[Row], labels: Sequence[str], *, on_batch: OnBatch | None = None) -> Rule:
         """Chooses biases, threshold and curve; see :meth:`Classifier.fit_rule`."""
@@ -84,10 +98,8 @@ class HierarchicalClassifier(Classifier):
         from contradiction.methods import calibration
 
         order = [stage.task for stage in self.stages]
-        probabilities = [
-            [self._moved(stage, prediction.probabilities[stage], -1) for stage in order]
-            for prediction in self.predict(rows, on_batch=on_batch)
-        ]
+        read = self._read(rows, 32, on_batch)
+        probabilities = [[by_stage[stage].probabilities[stage] for stage in order] for by_stage in read]
         references = calibration.class_ids(labels, (NON_CONTRADICTION, *order), self.name)
         log_odds = logit(np.clip(probabilities, TINY, 1 - TINY))
         biases, threshold = calibration.fit_kinds(log_odds, references, np.max)
@@ -98,41 +110,6 @@ class HierarchicalClassifier(Classifier):
     def has_token_for(self, text: str) -> bool:
         """Whether the tokenizer, which is the same for all stages, has a token for any part of a text."""
         return self.stages[0].has_token_for(text)
-
-    def argmax(self, probabilities: Mapping[str, float]) -> str:
-        """The category of the first stage that fires by its logits alone (paper, section 5.1)."""
-        for stage in self.stages:
-            probability = self._moved(stage.task, probabilities[stage.task], -1)
-            both = {name: probability if name == stage.task else 1 - probability for name in stage.labels}
-            if stage.argmax(both) == stage.task:
-                return stage.task
-        return NON_CONTRADICTION
-
-    def _moved(self, stage: str, probability: float, sign: int) -> float:
-        """The probability of a stage with the bias of the rule, or (``sign`` -1) without it again."""
-        weighted = probability * math.exp(sign * self.rule.biases.get(stage, 0.0))
-        return weighted / (1 - probability + weighted)
-
-    def combine_windows(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
-        """The nearest window for the stages of the reply and of the speaker; the maximum over windows for history."""
-        return {**windows[-1], HISTORY: max(window[HISTORY] for window in windows)}
-
-    def opening_probabilities(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
-        """Only the stage of the reply counts."""
-        return {stage: value if stage == INTRA else 0.0 for stage, value in probabilities.items()}
-
-    def share_of(self, probabilities: Mapping[str, float], categories: Sequence[str]) -> float:
-        """The highest probability among the stages of the categories, as a part of the highest of all."""
-        highest = max(probabilities.values())
-        return max(probabilities[name] for name in categories) / highest if highest else 0.0
-
-    def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
-        """The probability of every label."""
-        highest, total = max(probabilities.values()), sum(probabilities.values())
-        return {
-            name: 1 - highest if name == NON_CONTRADICTION else highest * probabilities[name] / total if total else 0.0
-            for name in self.labels
-        }
 
 
 class _Composite(Classifier):
@@ -280,28 +257,34 @@ class CascadeClassifier(_Composite):
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The logarithms of the probabilities of rows; see :meth:`Classifier.score`."""
         predictions = self._predict_parts(rows, batch_size, on_batch)
-        table = [[prediction.probabilities[name] for name in self.labels] for prediction in predictions]
-        probabilities = np.array(table).reshape(len(rows), len(self.labels))
-        return Scores(np.log(np.maximum(probabilities, TINY)), [prediction.truncation for prediction in predictions])
+        return Scores(self._logits(predictions), [prediction.truncation for prediction in predictions])
 
     def predict(
         self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
     ) -> list[Prediction]:
         """Predicts probabilities, and which earlier reply is contradicted; see :meth:`Classifier.predict`."""
         predictions = self._predict_parts(rows, batch_size, on_batch)
-        table = np.array([[row.probabilities[name] for name in self.labels] for row in predictions])
-        logits = np.log(np.maximum(table.reshape(len(rows), len(self.labels)), TINY))
+        logits = self._logits(predictions)
         return [
-            replace(prediction, probabilities=dict(zip(self.labels, values, strict=True)))
-            for prediction, values in zip(predictions, self.rule.calibrate(logits, self.labels).tolist(), strict=True)
+            replace(prediction, probabilities=dict(zip(self.labels, values, strict=True)), argmax=self.labels[best])
+            for prediction, values, best in zip(
+                predictions, self.rule.calibrate(logits, self.labels).tolist(), logits.argmax(1), strict=True
+            )
         ]
+
+    def _logits(self, predictions: Sequence[Prediction]) -> np.ndarray:
+        table = [[prediction.probabilities[name] for name in self.labels] for prediction in predictions]
+        return np.log(np.maximum(np.reshape(table, (len(predictions), len(self.labels))), TINY))
 
     def _predict_parts(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> list[Prediction]:
         """The predictions of the detector, and those of the judge where the detector is unsure; by their own rules."""
         predictions = self._predict_part(self.detector, rows, batch_size)
-        probabilities = np.array([[row.probabilities[name] for name in self.labels] for row in predictions])
-        unjudged = [is_opening(row) and not self.detector.judges_openings for row in rows]
-        doubted = np.flatnonzero(self.in_doubt(probabilities) | np.array(unjudged, dtype=bool)).tolist()
+        doubted = [
+            index
+            for index, (row, prediction) in enumerate(zip(rows, predictions, strict=True))
+            if self.low <= merge(self.task, prediction.probabilities)[CONTRADICTION] <= self.high
+            or (is_opening(row) and not self.detector.judges_openings)
+        ]
         if on_batch and len(rows) > len(doubted):
             on_batch(len(rows) - len(doubted))
         if doubted:
@@ -310,24 +293,16 @@ class CascadeClassifier(_Composite):
                 predictions[index] = prediction
         return predictions
 
-    def in_doubt(self, probabilities: np.ndarray) -> np.ndarray:
-        """Whether the detector is unsure, shape (rows,), by its probabilities, shape (rows, labels)."""
-        scores = (dict(zip(self.labels, row, strict=True)) for row in probabilities.tolist())
-        contradiction = np.array([merge(self.task, row)[CONTRADICTION] for row in scores])
-        return (contradiction >= self.low) & (contradiction <= self.high)
-
     def _predict_part(
         self, part: Classifier, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None = None
     ) -> list[Prediction]:
-        """The calibrated predictions of a part, with the probability of every label."""
+        """The calibrated predictions of a part."""
         if self.reads_chats and not part.reads_chats:
             split = [_turns_of(row) for row in rows]
             single = [row for windows in split for row in windows]
             each = iter(part.predict(single, batch_size=batch_size, on_batch=on_batch))
-            predictions = [_combined(part, list(islice(each, len(windows)))) for windows in split]
-        else:
-            predictions = part.predict(rows, batch_size=batch_size, on_batch=on_batch)
-        return [replace(each, probabilities=part.scores(each.probabilities)) for each in predictions]
+            return [_combined(part, list(islice(each, len(windows)))) for windows in split]
+        return part.predict(rows, batch_size=batch_size, on_batch=on_batch)
 
 
 def _turns_of(row: Row) -> list[Row]:

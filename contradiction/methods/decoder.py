@@ -120,8 +120,8 @@ class DecoderClassifier(Classifier):
         logits, pointers, left_out = self._read(rows, batch_size, on_batch)
         table = self.rule.calibrate(logits, self.labels).tolist()
         return [
-            Prediction(dict(zip(self.labels, values, strict=True)), reason, pointer)
-            for values, reason, pointer in zip(table, left_out, pointers, strict=True)
+            Prediction(dict(zip(self.labels, values, strict=True)), reason, pointer, self.labels[best])
+            for values, reason, pointer, best in zip(table, left_out, pointers, logits.argmax(1), strict=True)
         ]
 
     def _read(

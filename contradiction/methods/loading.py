@@ -221,6 +221,5 @@ def _opening_threshold(classifier: Classifier, rows: Sequence[Row]) -> float:
     for prediction in classifier.predict(openings):
         if (probabilities := classifier.opening_probabilities(prediction.probabilities)) is None:
             return 0.0
-        scores = classifier.scores(probabilities)
-        found.append(sum(scores[name] for name in classifier.contradictions))
+        found.append(sum(probabilities[name] for name in classifier.contradictions))
     return round(float(np.quantile(found, 1 - OPENINGS_CALLED, method="higher")) + 1e-4, 4)
