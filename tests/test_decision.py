@@ -10,7 +10,7 @@ from helpers.runs import CURVE
 from scipy.special import expit, logit, softmax
 
 from contradiction.data.splits import load_split
-from contradiction.decision import KEY, Point, Rule, decide
+from contradiction.decision import Point, Rule, decide
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
@@ -22,8 +22,6 @@ from contradiction.labels import CATEGORIES, NON_CONTRADICTION, STAGES
 from contradiction.methods.calibration import curve_of, fit, fit_calibration, fit_kinds, fit_threshold, with_curve
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import fit_rule, load_rule, save_rule
-from contradiction.training.initialize import initialize_model
-from contradiction.training.recipe import Recipe
 
 
 def test_precision_at_a_prior_follows_bayes_rule():
@@ -40,13 +38,6 @@ def test_a_new_rule_is_in_the_manifest(tmp_path):
     save_rule(tmp_path, Rule(temperature=3.0))
     manifest.check(tmp_path)
     assert load_rule(tmp_path) == Rule(temperature=3.0)
-
-
-def test_a_model_started_from_a_detector_has_no_rule_until_one_is_fitted(quick_model):
-    assert load_rule(quick_model) != Rule()
-    recipe = Recipe.of(name="next", view="flatten", config="4-class", backbone=str(quick_model))
-    model, _ = initialize_model(recipe)
-    assert KEY not in model.config.to_dict()
 
 
 def test_the_facade_and_the_evaluation_apply_the_rule(calibrated, sample_repo):
@@ -95,9 +86,6 @@ def test_a_row_and_a_chat_of_its_utterances_are_decided_alike(detector, sample_r
 )
 def test_the_sum_of_the_kinds_decides_and_the_most_probable_kind_names(scores, threshold, label):
     assert decide(dict(zip(NAMES, scores, strict=True)), threshold, CATEGORIES) == label
-
-
-def test_labels_without_contradictions_are_decided_by_the_most_probable():
     assert decide({"unrelated": 0.2, "opinions": 0.5, "attributes": 0.3}, 0.1, ()) == "opinions"
 
 

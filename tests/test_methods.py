@@ -1,10 +1,10 @@
 """The registry of methods: a new method is one class that works with everything else."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 from helpers import processes
 from helpers.chats import chat
@@ -15,52 +15,27 @@ from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
-from contradiction.inference.base import Scores
-from contradiction.io.files import read_json, write_json
-from contradiction.labels import LABELS
-from contradiction.methods.base import Classifier
+from contradiction.methods import loading
 from contradiction.methods.loading import (
-    METHODS,
     fit_rule,
     load_classifier,
     load_rule,
     method_of,
     name_with_digest,
-    register,
     save_rule,
 )
 
-
-@pytest.fixture(scope="module", autouse=True)
-def overlap():
-    """A toy method: the more characters two replies share, the less likely they contradict each other."""
-
-    @register
-    class OverlapClassifier(Classifier):
-        MARKER = "overlap.json"
-
-        def __init__(self, slope, name="model", rule=None):
-            super().__init__(LABELS["2-class"], ("b1", "b2"), name, rule)
-            self.slope = slope
-
-        @classmethod
-        def load(cls, folder, **options):
-            file = Path(folder) / cls.MARKER
-            return cls(read_json(file)["slope"], str(folder), Rule.load(file))
-
-        def score(self, rows, *, batch_size=32, on_batch=None):
-            shared = [len({*row["b1"]} & {*row["b2"]}) for row in rows]
-            return Scores(self.slope * np.array([[count, -count] for count in shared]), [None] * len(rows))
-
-    yield OverlapClassifier
-    METHODS.remove(OverlapClassifier)
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "extending.md"
 
 
 @pytest.fixture
-def folder(overlap, tmp_path):
-    write_json(tmp_path / overlap.MARKER, {"slope": 0.5})
-    (tmp_path / "README.md").write_text("---\nlicense: mit\n---\n# Overlap\n", encoding="utf-8")
-    return tmp_path
+def folder(tmp_path, monkeypatch):
+    """The model folder of the method on the page about extending, with a card."""
+    monkeypatch.setattr(loading, "METHODS", [*loading.METHODS])
+    monkeypatch.chdir(tmp_path)
+    exec("".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[:2]), {})
+    (tmp_path / "negation" / "README.md").write_text("---\nlicense: mit\n---\n# Negation\n", encoding="utf-8")
+    return tmp_path / "negation"
 
 
 def test_a_new_method_can_be_calibrated_and_evaluated(folder, sample_repo):
@@ -72,13 +47,11 @@ def test_a_new_method_can_be_calibrated_and_evaluated(folder, sample_repo):
     assert len(result["predictions"]) == len(load_split(sample_repo, "2-class", "test"))
 
 
-def test_a_new_method_lists_the_files_of_its_folder(folder, overlap):
-    assert method_of(folder) is overlap
-    assert set(publishing.model(folder).files) == {"overlap.json", "README.md"}
-    overlap.FILES = ("words.txt",)
+def test_a_new_method_lists_the_files_of_its_folder(folder, monkeypatch):
+    assert set(publishing.model(folder).files) == {"negation.json", "README.md"}
+    monkeypatch.setattr(method_of(folder), "FILES", ("words.txt",))
     with pytest.raises(InputError, match=r"words\.txt"):
         publishing.model(folder)
-    overlap.FILES = ()
 
 
 def test_a_model_is_identified_by_its_folder_and_its_weights(random_model, tmp_path):

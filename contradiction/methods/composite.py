@@ -145,7 +145,7 @@ class EnsembleClassifier(_Composite):
     if there are any.
 
     Args:
-        members: two or more classifiers with the same labels.
+        members: classifiers with the same labels.
         name, rule: see :class:`Classifier`.
         calibrate: whether the members are calibrated first, so that an overconfident one does not outweigh the others.
     """
@@ -156,8 +156,6 @@ class EnsembleClassifier(_Composite):
     def __init__(
         self, members: Sequence[Classifier], name: str = "model", rule: Rule | None = None, calibrate: bool = True
     ) -> None:
-        if len(members) < 2:
-            raise InputError(f"{name}: an ensemble needs at least two members")
         super().__init__(members, name, rule)
         self.members, self._calibrate = tuple(members), calibrate
         self.chinese_only = any(member.chinese_only for member in members)
