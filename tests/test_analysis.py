@@ -11,7 +11,7 @@ from contradiction.evaluation import figures
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import write_json
 from experiments import analysis_plots, analyze
-from experiments.analyze import ALL, ScoredRows, analyse, slices
+from experiments.analyze import ALL, ScoredRows, slices
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -38,14 +38,6 @@ def test_a_slice_is_scored_on_its_own_rows():
     assert by_name["plato"]["macro_f1"] == 0
     assert by_name[ALL]["macro_f1"] == pytest.approx((2 * 1 / (3 + 2) + 2 * 2 / (3 + 4)) / 2)
     assert by_name["eva"]["low"] <= by_name["eva"]["macro_f1"] <= by_name["eva"]["high"]
-
-
-@pytest.mark.parametrize("probabilities", ["perfect", "constant"])
-def test_extreme_detectors_are_drawn_too(kept, sample_repo, probabilities):
-    rows = np.eye(4)[kept["references"]] if probabilities == "perfect" else np.full((len(kept["ids"]), 4), 0.25)
-    analysis = analyse({**kept, "probabilities": rows.tolist()}, sample_repo)
-    for draw in analysis_plots.PLOTS.values():
-        assert analysis_plots.png(draw, analysis, analysis_plots.PALETTES["light"]).startswith(b"\x89PNG")
 
 
 def test_the_script_writes_what_the_page_of_the_space_reads(run, kept, sample_repo, tmp_path):

@@ -10,7 +10,6 @@ from contradiction import paths
 from contradiction.evaluation import results
 from contradiction.evaluation.figures import holm
 from contradiction.io.files import write_json
-from contradiction.labels import merge_id
 from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import compare
 from paper import paired_tests
@@ -77,8 +76,6 @@ def evaluations():
     ("tests", "p"),
     [
         ([(0.02, 0.04)], 0.04),
-        ([(-0.02, 0.04)], 0.04),
-        ([(0.0, 1.0)], 1.0),
         # One-sided 0.005, 0.01, 0.02, 0.4: the third times K / k = 4 / 3, doubled.
         ([(0.1, 0.01), (0.1, 0.02), (0.1, 0.04), (0.1, 0.8)], 2 * 4 / 3 * 0.02),
         # Significance in both directions cancels out.
@@ -110,15 +107,6 @@ def test_only_runs_with_the_same_seed_and_rows_are_compared(monkeypatch):
     assert (test.name, test.against, test.seeds) == ("ours", "theirs", 1)
     assert test.difference == pytest.approx(1 - 1 / 3)
     assert test.p_value == pytest.approx(2 / (paired_tests.FINE + 1)), "a low p-value is measured again"
-
-
-def test_a_decision_rule_is_used_only_on_request():
-    kept = make("any", 0.0, plain=0.9)
-    for rule, labels in ((False, kept["argmax"]["predictions"]), (True, kept["predictions"])):
-        one, two = paired_tests.run_of(kept, rule=rule), paired_tests.merged_run_of(kept, rule=rule)
-        assert one.predictions == labels
-        assert two.predictions == [merge_id("4-class", label) for label in labels]
-    assert one.metrics["accuracy"] == two.metrics["accuracy"] == 1
 
 
 def test_comparisons_are_the_paired_bootstrap_of_the_metric_with_a_correction_for_their_number(evaluations):

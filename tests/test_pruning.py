@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from contradiction.errors import InputError
-from experiments.prune_vocabulary import main, prune, read_texts
+from experiments.prune_vocabulary import prune, read_texts
 
 LETTERS = "你我他养猫狗吃饭喝茶abcde"
 OTHERS = "いろはжщ"  # other languages, which pruning must remove
@@ -145,12 +145,3 @@ def test_a_corpus_is_text_or_json_lines_with_the_forms_that_a_detector_reads(tmp
     (tmp_path / "b.any").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8-sig")  # as some editors save it
     texts = list(read_texts([tmp_path / "a.txt", tmp_path / "b.any"]))
     assert texts == ["你養過貓嗎？", "你养过猫吗？", "{不是", "user", "甲", "乙\n丙", "乙，丙"]
-
-
-def test_the_script_prints_what_pruning_saved(run, tmp_path):
-    before = write(tmp_path / "in", unigram())
-    (tmp_path / "corpus.txt").write_text("\n".join(CORPUS), encoding="utf-8")
-    code, out, _ = run(before, "--corpus", tmp_path / "corpus.txt", "--out", tmp_path / "out", script=main)
-    record = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
-    assert code == 0 and record["backbone"] == "in"
-    assert f"pieces {record['pieces']['before']} {record['pieces']['after']}" in " ".join(out.split())

@@ -91,10 +91,3 @@ def grid(options, tmp_path_factory):
     command = ["table4", "--seeds", "23,42", "--out", out, *options]
     assert not script(reproduce)([*map(str, command)], standalone_mode=False)
     return out
-
-
-@pytest.fixture(scope="session")
-def cells(encoders, sample_repo):
-    from paper.cells import cells_of
-
-    return cells_of("table4", data=sample_repo, seeds=(23, 42), backbone=str(encoders / "tiny"), values=VALUES)
