@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.decision import Rule
-from contradiction.decoder.trees import CHAT_TEMPLATE, END
 from contradiction.errors import InputError
 from contradiction.inference.onnx_backend import MAX_LENGTH, OnnxBackend, OpenVinoBackend
+from contradiction.inputs.trees import CHAT_TEMPLATE, END
 from contradiction.inputs.views import Row
 from contradiction.io import manifest
 from contradiction.io.environment import check_installed

@@ -14,11 +14,11 @@ from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
 from contradiction.decision import softmax
-from contradiction.decoder import network as decoder_network
-from contradiction.decoder.trees import Tree, fill_rows, pack
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.export import export
+from contradiction.inference import network as decoder_network
+from contradiction.inputs.trees import Tree, fill_rows, pack
 from contradiction.io.files import read_json, write_json
 from contradiction.methods import decoder
 from contradiction.methods.composite import CascadeClassifier

@@ -8,10 +8,10 @@ from helpers.runs import train
 
 import contradiction
 from contradiction.data.corpora.crossed import FOLDERS, Pair, Quadruple, read_batch
-from contradiction.decoder.network import Network, Shape
-from contradiction.decoder.trees import ChatReader, pack
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inference.network import Network, Shape
+from contradiction.inputs.trees import ChatReader, pack
 from contradiction.io.files import read_json
 from contradiction.io.pretrained import load_tokenizer, load_weights
 from contradiction.methods.loading import load_classifier

@@ -21,8 +21,8 @@ from contradiction.methods.base import Classifier, Prediction
 from contradiction.methods.loading import register
 
 if TYPE_CHECKING:
-    from contradiction.decoder.network import Network, Shape
-    from contradiction.decoder.trees import ChatReader, Tree
+    from contradiction.inference.network import Network, Shape
+    from contradiction.inputs.trees import ChatReader, Tree
 
 # Of a chat; earlier messages are left out. A reply has at most half of it, an earlier message a quarter.
 MAX_TOKENS = 2048
@@ -64,7 +64,7 @@ class DecoderClassifier(Classifier):
         rule: Rule | None = None,
     ) -> None:  # fmt: skip
         super().__init__(labels, CONVERSATION, name, rule)
-        from contradiction.decoder.network import Memory
+        from contradiction.inference.network import Memory
 
         self.network, self.reader, self.memory = network, reader, Memory(network)
 
@@ -75,13 +75,13 @@ class DecoderClassifier(Classifier):
     ) -> Self:  # fmt: skip
         """Loads the base model, merges the adapter, and loads the heads and the decision rule.
 
-        :func:`contradiction.decoder.network.base_of` says where the base comes from.
+        :func:`contradiction.inference.network.base_of` says where the base comes from.
         """
         if backend not in ("torch", "auto"):
             raise InputError(f"{folder}: a causal detector runs with the backend torch, not {backend}")
         import torch
 
-        from contradiction.decoder.network import Network
+        from contradiction.inference.network import Network
         from contradiction.inference.torch_backend import best_device, check_fast_enough
 
         folder = Path(folder)
@@ -130,8 +130,8 @@ class DecoderClassifier(Classifier):
         """The logits of rows, the probability of each earlier reply to be contradicted, and what was not read."""
         import torch
 
-        from contradiction.decoder.network import point
-        from contradiction.decoder.trees import fill_rows, pack
+        from contradiction.inference.network import point
+        from contradiction.inputs.trees import fill_rows, pack
 
         check_batch_size(batch_size)
         trees, placed = self._plant(rows)
@@ -175,7 +175,7 @@ class DecoderClassifier(Classifier):
 
     def _plant(self, rows: Sequence[Row]) -> "tuple[list[Tree], list[Placed]]":
         """Trees of the rows, and where each row is; a row joins the tree of the row before it if both begin alike."""
-        from contradiction.decoder.trees import Tree
+        from contradiction.inputs.trees import Tree
 
         trees: list[Tree] = []
         placed: list[Placed] = []
@@ -225,8 +225,8 @@ def _left_out(sizes: Sequence[int]) -> int:
 
 def load_reader(base: str) -> "ChatReader":
     """The reader of the chats of a base model."""
-    from contradiction.decoder.network import base_of
-    from contradiction.decoder.trees import ChatReader
+    from contradiction.inference.network import base_of
+    from contradiction.inputs.trees import ChatReader
 
     base = base_of(base)
     with loading(base, f"{base}: its tokenizer cannot be loaded"):
@@ -235,7 +235,7 @@ def load_reader(base: str) -> "ChatReader":
 
 def shape_of(description: dict[str, Any], folder: Path) -> "Shape":
     """The shape in the description of a model folder."""
-    from contradiction.decoder.network import Shape
+    from contradiction.inference.network import Shape
 
     labels = description.get("labels")
     if not isinstance(labels, list) or HISTORY not in labels or not isinstance(description.get("base"), str):

@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from contradiction.conversation import ASSISTANT, alternating
 from contradiction.data.corpora.crossed import Pair, Quadruple
-from contradiction.decoder.network import Network, point
-from contradiction.decoder.trees import ChatReader, Tree
+from contradiction.inference.network import Network, point
+from contradiction.inputs.trees import ChatReader, Tree
 from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction
 

@@ -14,9 +14,9 @@ from tqdm.auto import tqdm
 
 from contradiction.data.corpora.crossed import read_batch
 from contradiction.data.splits import CHINESE, labelled, load_split
-from contradiction.decoder.network import Network, Shape
-from contradiction.decoder.trees import fill_rows, pack
 from contradiction.errors import InputError
+from contradiction.inference.network import Network, Shape
+from contradiction.inputs.trees import fill_rows, pack
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION
 from contradiction.io import files
 from contradiction.methods.decoder import BASE_WEIGHTS, DecoderClassifier, load_reader, shape_of

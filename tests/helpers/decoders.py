@@ -7,8 +7,8 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers import Qwen2Config, Qwen2Model, Qwen2Tokenizer
 
 from contradiction.decision import Rule
-from contradiction.decoder.network import Network, Shape
-from contradiction.decoder.trees import END, START
+from contradiction.inference.network import Network, Shape
+from contradiction.inputs.trees import END, START
 from contradiction.io.files import write_json
 from contradiction.labels import LABELS
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import nn
 
-from contradiction.decoder.trees import Packed, Tree, pack
 from contradiction.errors import InputError
+from contradiction.inputs.trees import Packed, Tree, pack
 from contradiction.io.environment import check_installed
 from contradiction.io.hub import CONFIG
 from contradiction.io.pretrained import AGAIN, check_weights, load_config, load_model, load_weights, loading

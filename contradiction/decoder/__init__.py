@@ -1,1 +1,0 @@
-"""A causal language model that reads a chat once and judges every reply at its end."""
