@@ -1,5 +1,7 @@
 """Runs encoders: one interface (``base``), one file for each backend, and the choice of the backend.
 
+``network`` is the network of a causal detector.
+
 To add a backend, write its file and import it here. A package of its own names its module in the group of entry points
 ``contradiction.backends``.
 """

@@ -1,1 +1,1 @@
-"""From a chat to model inputs: views, windows, tokenization."""
+"""From a chat to model inputs: views, windows, tokenization, trees."""
