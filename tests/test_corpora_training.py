@@ -72,11 +72,6 @@ def test_a_whole_chat_holds_the_speakers_and_all_messages(repos):
     )
 
 
-def choice(fraction=1.0):
-    given = {"config": "chat-response", "view": "chat", "choice": True, "checkpoint": "last", "scratch": TINY}
-    return Recipe.of(name="c", train_fraction=fraction, **given)
-
-
 def test_the_choice_loss_is_the_cross_entropy_over_the_replies_of_each_chat():
     draw = torch.Generator().manual_seed(0)
     logits, rights = torch.randn(12, 2, generator=draw), [2, 0, 3]
@@ -91,16 +86,13 @@ def test_the_choice_loss_is_the_cross_entropy_over_the_replies_of_each_chat():
     assert shuffled.mean() == pytest.approx(expected.item(), abs=1e-6)
 
 
-def test_replies_to_one_chat_form_a_group_that_a_fraction_never_splits(repos):
+def test_replies_to_one_chat_form_a_group(repos):
     rows = load_dataset(str(repos / "mutual"), "chat-response", split="train")
-    whole, half = (training_rows(rows, choice(fraction)).rows for fraction in (1.0, 0.5))
-    assert (len(whole), len(half)) == (192, 96)
-    for rows_of in (whole, half):
-        groups = {}
-        for group, source in zip(rows_of["group"], rows_of["source"], strict=True):
-            groups.setdefault(group, []).append(source)
-        assert all(len(sources) == 4 and len(set(sources)) == 1 for sources in groups.values())
-    assert set(half["id"]) <= set(whole["id"])
+    made = training_rows(rows, tiny("mutual-choice")).rows
+    groups = {}
+    for group, source in zip(made["group"], made["source"], strict=True):
+        groups.setdefault(group, []).append(source)
+    assert all(len(sources) == 4 and len(set(sources)) == 1 for sources in groups.values())
 
 
 def test_the_transfer_table_saves_its_cells_and_runs(larger, sample_repo, random_model, tmp_path, monkeypatch, capsys):

@@ -53,8 +53,7 @@ class TrainingRows:
 
 def labelled_rows(rows: "Dataset", recipe: Recipe) -> "Dataset":
     """The fraction of the rows of its bot that a recipe uses."""
-    fraction = items_of if recipe.loss.choice else fraction_of
-    return fraction(of_bot(rows, recipe.data.bot), recipe.data.train_fraction, recipe.seed)
+    return fraction_of(of_bot(rows, recipe.data.bot), recipe.data.train_fraction, recipe.seed)
 
 
 def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
@@ -112,17 +111,6 @@ def fraction_of(rows: "Dataset", fraction: float, seed: int) -> "Dataset":
         members = order[labels[order] == label]
         chosen.append(members[: max(1, round(fraction * len(members)))])
     return rows.select(np.sort(np.concatenate(chosen)))
-
-
-def items_of(rows: "Dataset", fraction: float, seed: int) -> "Dataset":
-    """The rows of a random fraction of the items, which the column ``source`` names, in the original order.
-
-    Samples with the same seed are nested, see :func:`fraction_of`.
-    """
-    items = list(dict.fromkeys(rows["source"][:]))
-    order = np.random.default_rng(seed).permutation(len(items))
-    kept = {items[index] for index in order[: max(1, round(fraction * len(items)))]}
-    return rows.select([row for row, item in enumerate(rows["source"][:]) if item in kept])
 
 
 def context_negative_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":

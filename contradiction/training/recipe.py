@@ -97,6 +97,7 @@ class Recipe(Options):
              "needs the labels of 2-class or 4-class"),
             (task not in CONTRADICTIONS, ("model.nli_head", "loss.ranking"), "needs labels of contradictions"),
             (task != "response", ("loss.choice",), "needs the labels of response"),
+            (self.loss.choice, ("data.train_fraction",), "would split the replies that loss.choice compares"),
             (self.loss.choice, ("loss.class_weights", "loss.logit_adjustment", *TEACHERS),
              "has no effect with loss.choice, which is the whole loss"),
             (self.data.target, ("distillation.ngram_teacher_weight",), "needs all labels, without data.target"),
