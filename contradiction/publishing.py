@@ -48,47 +48,37 @@ def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None
     for name in filter(None, (repo_id, dataset)):
         check_repo_id(name)
     folder = _existing(folder)
-    parts = parts_of(folder)
-    for part in parts:
+    for part in parts_of(folder):
         method_of(part).check_folder(part)
-    card, files = _card(folder, ModelCard, "`cdconv card` writes it"), _files(folder)
+    card = _card(folder, ModelCard, "`cdconv card` writes it")
+    # The Hub shows the card of the whole model alone.
+    files = {name: file for name, file in _files(folder).items() if not name.endswith(f"/{CARD}")}
     if repo_id:
-        for part in parts[1:]:
-            if (part / CARD).is_file():
-                place = part.relative_to(folder).as_posix()
-                part_card = _on_the_hub(_card(part, ModelCard), repo_id, dataset, place)
-                files[f"{place}/{CARD}"] = str(part_card).encode()
         card = _on_the_hub(card, repo_id, dataset)
         files[CARD] = str(card).encode()
     return Upload("model", files, card, f"{folder.resolve().name}: checkpoint and card")
 
 
-def _on_the_hub(card: "RepoCard", repo_id: str, dataset: str | None, place: str = "") -> "RepoCard":
+def _on_the_hub(card: "RepoCard", repo_id: str, dataset: str | None) -> "RepoCard":
     """A model card with names that can be found from anywhere instead of local folders."""
     title = re.search(r"^# (.+)$", card.text, flags=re.MULTILINE)
     if title:  # the local name of the model
-        card.text = code_on_the_hub(card.text, title[1].strip(), repo_id, place)
+        card.text = code_on_the_hub(card.text, title[1].strip(), repo_id)
     card.data["datasets"] = [dataset] if dataset else None
     for result in card.data.get("eval_results") or []:
         result.dataset_type = dataset or result.dataset_type
     return card
 
 
-def code_on_the_hub(card: str, name: str, repo_id: str, place: str = "") -> str:
+def code_on_the_hub(card: str, name: str, repo_id: str) -> str:
     """The text of a card with the Hub id in its Python code instead of the folder name.
 
-    Args:
-        card: the text.
-        name: the name of the folder; code that loads another model stays.
-        repo_id: the repo to which the folder is pushed.
-        place: the folder of the card in the repo, for instance ``history``. Libraries cannot load a model from a folder
-            of a repo, so the code fetches the repo first.
+    Libraries cannot load a model from a folder of a repo, such as a stage, so the code fetches the repo first.
     """
     loading_call = re.compile(rf'(model=|from_pretrained\()"{re.escape(name)}(/[^"]*)?"')
 
     def on_the_hub(match: re.Match[str]) -> str:
-        inner = "/".join(filter(None, (place, (match[2] or "").strip("/"))))
-        return f'{match[1]}snapshot_download("{repo_id}") + "/{inner}"' if inner else f'{match[1]}"{repo_id}"'
+        return f'{match[1]}snapshot_download("{repo_id}") + "{match[2]}"' if match[2] else f'{match[1]}"{repo_id}"'
 
     def block(match: re.Match[str]) -> str:
         code = loading_call.sub(on_the_hub, match[2])

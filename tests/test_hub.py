@@ -53,7 +53,6 @@ def hierarchy(quick_model, tmp_path_factory):
         write_json(place / RECORD, {**own, "request": changed_request})
         save_rule(place, Rule())
         write_manifests(place)
-        model_card(place).save(place / "README.md")
     (folder / "stages.json").write_text(json.dumps({"stages": list(STAGES)}), encoding="utf-8")
     stages = {stage: record.read(folder / stage) for stage in STAGES}
     values = {"request": with_options(request, method="hierarchical"), "minutes": 1, "parameters": 1, "hardware": "CPU"}
@@ -160,8 +159,7 @@ print(json.dumps(None))""")
 
 
 def test_the_code_on_a_pushed_card_runs_from_the_hub_alone_and_prints_what_the_card_says(client, published):
-    cards = [("user/tiny", "README.md"), ("user/stages", "README.md"), ("user/stages", "history/README.md")]
-    texts = [published.repos["model", id].files[name].decode() for id, name in cards]
+    texts = [published.repos["model", id].files["README.md"].decode() for id in ("user/tiny", "user/stages")]
     blocks = [block for text in texts for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)]
     comments = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in blocks]
     outputs = client(f"""
@@ -172,7 +170,7 @@ with contextlib.redirect_stdout(printed):
         exec(block, {{}})
 print(json.dumps(printed.getvalue().splitlines()))""")
     assert outputs == comments
-    assert len(comments) == 6
+    assert len(comments) == 4
 
 
 LOADED = """
