@@ -165,7 +165,6 @@ def test_code_for_the_hub_names_the_repo_and_leaves_other_models_alone():
         'from_pretrained("yours")',
     ]
     assert code_on_the_hub(card, "mine", "you/name").endswith('```\nmodel="mine"\n')
-    assert 'model=snapshot_download("you/name") + "/role"' in code_on_the_hub(card, "mine", "you/name", "role")
 
 
 # A model card names the Hub id that a local backbone was made from. The id does not make two runs different.

@@ -53,8 +53,10 @@ def fit_kinds(
     """Fits biases of the kinds of contradictions, and the threshold that goes with them.
 
     The differences between the biases, and the threshold, are chosen for the sum of the macro-F1 of all labels and that
-    of contradiction or not: by the most probable label alone, rare kinds would hardly be named. Biases and threshold
-    are then moved together until the probability of a contradiction is calibrated, so no label changes.
+    of contradiction or not: by the most probable label alone, rare kinds would hardly be named. They are the mean of
+    the best ones on each of some resamples of the rows (bagging, Breiman, 1996): those that are best on all rows fit
+    the few rows of a rare class too closely. Biases and threshold are then moved together until the probability of a
+    contradiction is calibrated, so no label changes.
 
     Args:
         log_odds: of each kind, shape (rows, kinds).
@@ -69,7 +71,10 @@ def fit_kinds(
         moved = log_odds + offsets[:, np.newaxis, 1:]
         return np.where(total(moved, axis=-1) >= 0, moved.argmax(-1) + 1, 0)
 
-    offsets = np.array(fit_offsets(decide, references, 1 + log_odds.shape[1])[1:])
+    generator, rows = np.random.default_rng(0), len(references)
+    resamples = [generator.integers(0, rows, rows) for _ in range(RESAMPLES)]
+    best = [_best_offsets(decide, references, 1 + log_odds.shape[1], resample) for resample in resamples]
+    offsets = np.mean(best, axis=0).round(2)[1:]
     odds, signs = total(log_odds + offsets, axis=1), np.where(references > 0, -1, 1)
     loss = minimize_scalar(lambda shift: np.logaddexp(0, signs * (odds + shift)).mean(), bounds=(-4, 4))
     return offsets + loss.x, round(float(expit(loss.x)), 4)
@@ -93,23 +98,13 @@ def fit_calibration(logits: np.ndarray, references: np.ndarray) -> tuple[float, 
     return float(np.exp(solution[0])), np.append(0, solution[1:])
 
 
-def fit_offsets(decide: Callable[[np.ndarray], np.ndarray], references: np.ndarray, classes: int) -> list[float]:
-    """Fits offsets for a good macro-F1 of all labels and of contradiction or not; the first class has 0.
-
-    The offsets are the mean of the best ones on each of some resamples of the rows (bagging, Breiman, 1996). Those that
-    are best on all rows fit the few rows of a rare class too closely, and are worse than none on other rows. ``decide``
-    is a function from offsets, shape (candidates, classes), to predicted class ids, shape (candidates, rows).
-    """
-    generator = np.random.default_rng(0)
-    resamples = [generator.integers(0, len(references), len(references)) for _ in range(RESAMPLES)]
-    offsets = np.mean([_best_offsets(decide, references, classes, rows) for rows in resamples], axis=0)
-    return offsets.round(2).tolist()
-
-
 def _best_offsets(
     decide: Callable[[np.ndarray], np.ndarray], references: np.ndarray, classes: int, rows: np.ndarray
 ) -> np.ndarray:
-    """The best offsets on some rows, by coordinate ascent."""
+    """The best offsets on some rows, by coordinate ascent; the first class has 0.
+
+    ``decide`` is a function from offsets, shape (candidates, classes), to class ids, shape (candidates, rows).
+    """
     offsets = np.zeros(classes)
     best = _both_macro_f1(decide(offsets[np.newaxis])[:, rows], references[rows], classes)[0]
     for _ in range(ROUNDS):
