@@ -139,7 +139,7 @@ class BaseDetector:
             return Verdict(None, None, {}, checked=False, reason=case.reason, reply=reply)
         if all(prediction.truncation == NO_ANSWER for prediction in predictions):
             return Verdict(None, None, {}, checked=False, reason=NO_ANSWER, reply=reply)
-        by_window = [prediction.probabilities for prediction in predictions]
+        by_window = [prediction.scores for prediction in predictions]
         opening = is_opening(case.windows[-1].row)
         combined = self.combine(case, by_window)
         if combined is None:
@@ -217,8 +217,8 @@ class BaseDetector:
         """The earlier replies, the most likely contradicted one first; None for windows that were truncated."""
         ranked: list[tuple[float, Clash | None]] = []
         for window, prediction in zip(case.windows, predictions, strict=True):
-            history = self.classifier.history_probability(prediction.probabilities)
-            total = sum(prediction.probabilities[name] for name in self.classifier.contradictions)
+            history = self.classifier.history_probability(prediction.scores)
+            total = sum(prediction.scores[name] for name in self.classifier.contradictions)
             # At the operator's prior, history keeps its part of the probability of any contradiction.
             score = history * self.settings.at_prior(total, self.classifier.rule) / total if total else history
             if prediction.evidence:  # which of the earlier replies is meant

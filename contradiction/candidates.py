@@ -159,11 +159,11 @@ def _check_compares_replies(detector: BaseDetector) -> None:
 
 def _history_only(prediction: Prediction) -> Prediction:
     """The same prediction with all other contradictions counted as none; unchanged if the labels have no categories."""
-    probabilities = prediction.probabilities
+    probabilities = prediction.scores
     if HISTORY not in probabilities:
         return prediction
     history = probabilities[HISTORY]
     changed: Mapping[str, float] = {
         name: history if name == HISTORY else 0.0 if name in CATEGORIES else 1 - history for name in probabilities
     }
-    return replace(prediction, probabilities=changed)
+    return replace(prediction, scores=changed)

@@ -21,7 +21,7 @@ from contradiction.io import manifest
 from contradiction.io.files import check_new, new_folder
 from contradiction.io.hub import check_repo_id, model_name, push
 from contradiction.labels import CATEGORIES, WITHOUT_RULE
-from contradiction.methods.base import Classification, Classifier
+from contradiction.methods.base import Classifier, Prediction
 from contradiction.methods.checkpoint import CheckpointClassifier, save_view
 from contradiction.methods.loading import chosen_precision, fetch, load_classifier, parts_of, save_rule
 from contradiction.monitor import Monitor
@@ -190,7 +190,7 @@ class ContradictionDetector(BaseDetector):
 
     def classify(
         self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
-    ) -> list[Classification]:
+    ) -> list[Prediction]:
         """Classifies rows of the data set by the decision rule alone; the settings do not apply.
 
         Raises:

@@ -179,7 +179,7 @@ def _leave_one_out(text: str, options: Sequence[Clause]) -> list[str]:
 
 def _history_probabilities(detector: BaseDetector, rows: Sequence[Row]) -> list[float]:
     predictions = detector.classifier.predict(rows)
-    return [detector.classifier.history_probability(prediction.probabilities) for prediction in predictions]
+    return [detector.classifier.history_probability(prediction.scores) for prediction in predictions]
 
 
 def _span(messages: Messages, turn: Turn, clause: Clause) -> Span:

@@ -22,8 +22,8 @@ def test_a_long_chat_is_combined_from_its_windows(detector, long_chat):
     turns = read_turns(long_chat)
     place = len(turns) - 1
     read = detector.classifier.predict([window.row for window in windows(turns, place)])
-    history = [prediction.probabilities[HISTORY] for prediction in read]
-    nearest = read[-1].probabilities
+    history = [prediction.scores[HISTORY] for prediction in read]
+    nearest = read[-1].scores
     verdict = detector(long_chat)
     assert verdict.scores[HISTORY] == pytest.approx(max(history), abs=1e-6)
     assert max(history) > history[-1] + 0.01, "otherwise the maximum equals the nearest window"
@@ -41,10 +41,10 @@ def test_evidence_is_the_most_probable_window_followed_by_others_above_the_thres
     assert verdict.label == HISTORY
     turns = read_turns(long_chat)
     read = detector.classifier.predict([window.row for window in windows(turns, len(turns) - 1)])
-    order = sorted(range(len(read)), key=lambda number: -read[number].probabilities[HISTORY])
+    order = sorted(range(len(read)), key=lambda number: -read[number].scores[HISTORY])
     assert verdict.evidence == turns[order[0]].reply_messages
     assert [other.messages for other in verdict.further] == [turns[number].reply_messages for number in order[1:]]
-    floor = read[order[2]].probabilities[HISTORY] - 1e-6
+    floor = read[order[2]].scores[HISTORY] - 1e-6
     assert len(detector.with_settings(threshold=floor, categories=[HISTORY])(long_chat).further) == 2
 
 
@@ -101,7 +101,7 @@ def test_no_other_reply_replaces_a_truncated_one(detector, filler, last, cut_is_
     messages = chat(filler * 80, "养了一只橘猫", "你好", "你好呀", "它叫什么名字？", last)
     first, second = detector.classifier.predict([window.row for window in windows(read_turns(messages), 2)])
     assert first.truncation and not second.truncation
-    assert (first.probabilities[HISTORY] > second.probabilities[HISTORY]) == cut_is_surest
+    assert (first.scores[HISTORY] > second.scores[HISTORY]) == cut_is_surest
     calls = detector.with_settings(threshold=0.0, categories=[HISTORY])
     assert calls(messages).evidence == (() if cut_is_surest else (3,))
     reverse = [*messages[2:4], *messages[:2], *messages[4:]]

@@ -115,9 +115,7 @@ FACTS = ("我养了一只橘猫", "我天天喝茶", "我住在北京", "我是�
 def history(judge, question, reply):
     """P(history) of the reply against each fact, straight from the classifier."""
     rows = [{"u1": INTRODUCTION, "b1": fact, "u2": question, "b2": reply} for fact in FACTS]
-    return [
-        judge.classifier.history_probability(prediction.probabilities) for prediction in judge.classifier.predict(rows)
-    ]
+    return [judge.classifier.history_probability(prediction.scores) for prediction in judge.classifier.predict(rows)]
 
 
 @pytest.mark.parametrize("kind", ["detector", "two_class", "hierarchical"])
@@ -155,7 +153,7 @@ def test_a_contradiction_within_the_reply_does_not_contradict_a_fact(detector, r
     verdicts = [detector.check(FACTS[:1], reply) for reply in replies]
     assert {verdict.label for verdict in verdicts} <= {NON_CONTRADICTION, HISTORY}
     rows = [{"u1": INTRODUCTION, "b1": FACTS[0], "u2": "", "b2": reply} for reply in replies]
-    read = [prediction.probabilities for prediction in detector.classifier.predict(rows)]
+    read = [prediction.scores for prediction in detector.classifier.predict(rows)]
     assert any(max(probabilities, key=probabilities.get) == INTRA for probabilities in read), (
         "otherwise the test could not fail"
     )

@@ -47,11 +47,11 @@ def test_with_a_calibrated_head_transformers_gives_the_calibrated_probabilities(
     id2label = dict(reversed(config["id2label"].items()))  # the ids count, not the order of the file
     write_json(model / "config.json", config | {"id2label": id2label})
     save_rule(model, rule)
-    before = [prediction.probabilities for prediction in CheckpointClassifier.load(model).predict(sample_rows)]
+    before = [prediction.scores for prediction in CheckpointClassifier.load(model).predict(sample_rows)]
     out = export(model, tmp_path / "out", calibrate_head=True)
     classifier = CheckpointClassifier.load(out)
     assert classifier.rule == replace(rule, temperature=1.0, biases={})
-    assert [prediction.probabilities for prediction in classifier.predict(sample_rows)] == [
+    assert [prediction.scores for prediction in classifier.predict(sample_rows)] == [
         pytest.approx(probabilities, abs=2e-3) for probabilities in before
     ]
     classify = pipeline("text-classification", model=str(out), top_k=None, dtype=torch.float32)

@@ -78,7 +78,7 @@ def test_the_most_probable_stage_names_a_row_and_a_verdict_and_the_first_one_is_
 
 def test_only_the_stage_of_the_reply_judges_an_opening():
     [one] = plain(0.6, 0.8, 0.9).predict([{**ROW, "u1": "", "b1": ""}])
-    assert one.probabilities == pytest.approx(
+    assert one.scores == pytest.approx(
         {"non-contradiction": 0.4, "intra-sentence": 0.6, "role-confusion": 0, "history": 0}
     )
 
@@ -117,7 +117,7 @@ def test_the_first_stage_that_fires_is_the_argmax_of_the_paper(probabilities, la
 
 
 def test_categories_share_the_probability_in_proportion_to_their_stages():
-    assert plain(0.2, 0.6, 0.2).predict([ROW])[0].probabilities == pytest.approx(
+    assert plain(0.2, 0.6, 0.2).predict([ROW])[0].scores == pytest.approx(
         {"non-contradiction": 0.4, "intra-sentence": 0.12, "role-confusion": 0.36, "history": 0.12}
     )
 

@@ -55,7 +55,7 @@ def ticket(seconds=30.0, cost=1_000_000):
 def ask(predictions, texts, own_ticket):
     rows = [text if isinstance(text, dict) else {"b2": text} for text in texts]
     with serving(own_ticket):
-        return [prediction.probabilities["none"] for prediction in predictions(rows)]
+        return [prediction.scores["none"] for prediction in predictions(rows)]
 
 
 def wait_for(condition):

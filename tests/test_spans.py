@@ -30,7 +30,7 @@ def text_at(messages, span):
 
 def history_probability(detector, *rows):
     return [
-        detector.classifier.history_probability(prediction.probabilities)
+        detector.classifier.history_probability(prediction.scores)
         for prediction in detector.classifier.predict(
             [dict(zip(("u1", "b1", "u2", "b2"), row, strict=True)) for row in rows]
         )

@@ -88,7 +88,7 @@ def _probabilities(detector: BaseDetector, cases: Sequence[Case], on_batch: OnBa
     rows = [window.row for case in cases for window in case.windows]
     ends = np.cumsum([len(case.windows) for case in cases])
     if not classifier.LOGITS:  # its probabilities follow from the rules of its stages
-        windows = [prediction.probabilities for prediction in classifier.predict(rows, on_batch=on_batch)]
+        windows = [prediction.scores for prediction in classifier.predict(rows, on_batch=on_batch)]
         fixed = _combined(detector, cases, windows, ends)
         return lambda rule: fixed
     logits = classifier.score(rows, on_batch=on_batch).logits

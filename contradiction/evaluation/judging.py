@@ -29,7 +29,7 @@ from contradiction.labels import (
     merge,
     merge_label,
 )
-from contradiction.methods.base import Classification, Classifier
+from contradiction.methods.base import Classifier, Prediction
 from contradiction.methods.ngrams import LinearModel
 from contradiction.verdict import NO_ANSWER, Verdict
 
@@ -92,7 +92,7 @@ def judge(
     return [_of_classified(row, detector.task, merged) for row in classified], [row.argmax for row in classified]
 
 
-def _of_classified(row: Classification, task: str, merged: bool) -> Verdict:
+def _of_classified(row: Prediction, task: str, merged: bool) -> Verdict:
     label = merge_label(row.label) if merged else row.label
     scores = merge(task, row.scores) if merged else row.scores
     probability = merge(task, row.scores)[CONTRADICTION] if task in CONTRADICTIONS else None
@@ -117,7 +117,7 @@ def contradiction_scores(
     """
     classifier.check_contradictions()
     predictions = classifier.predict(pairs, on_batch=on_batch) if pairs else []
-    return [merge(classifier.task, prediction.probabilities)[CONTRADICTION] for prediction in predictions]
+    return [merge(classifier.task, prediction.scores)[CONTRADICTION] for prediction in predictions]
 
 
 def _by_earlier_messages(

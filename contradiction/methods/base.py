@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -18,22 +18,11 @@ from contradiction.labels import CONTRADICTIONS, HISTORY, INTRA, LABELS, ROLE, S
 class Prediction:
     """What a classifier predicts for one row."""
 
-    probabilities: Mapping[str, float]  # of every label, by name
-    truncation: str | None = None  # what was not read, in words; None if all was read
-    evidence: Sequence[float] = ()  # how likely each earlier reply is the contradicted one, if the model says so
-    argmax: str = (
-        ""  # the label by the logits alone, as the paper decides: the most probable one, or the first stage that fires
-    )
-
-
-@dataclass(frozen=True)
-class Classification:
-    """The labels that a classifier gives to one row."""
-
-    label: str  # by `contradiction.decision.decide`, as in a verdict on a chat of these utterances
-    argmax: str  # see :class:`Prediction`
     scores: Mapping[str, float]  # the probability of every label, by name
     truncation: str | None = None  # what was not read, in words; None if all was read
+    evidence: Sequence[float] = ()  # how likely each earlier reply is the contradicted one, if the model says so
+    argmax: str = ""  # the most probable label by the logits alone, or as in the paper the first stage that fires
+    label: str = ""  # by `contradiction.decision.decide`, as in a verdict on a chat of these utterances; see `classify`
 
 
 class Classifier(ABC):
@@ -159,13 +148,10 @@ class Classifier(ABC):
 
     def classify(
         self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
-    ) -> list[Classification]:
-        """Classifies rows by the model's own decision rule; see :meth:`predict` for the arguments."""
-        classifications = []
-        for one in self.predict(rows, batch_size=batch_size, on_batch=on_batch):
-            label = decide(one.probabilities, self.rule.threshold, self.contradictions)
-            classifications.append(Classification(label, one.argmax, one.probabilities, one.truncation))
-        return classifications
+    ) -> list[Prediction]:
+        """Predicts rows, with a label by the model's own decision rule; see :meth:`predict` for the arguments."""
+        predictions = self.predict(rows, batch_size=batch_size, on_batch=on_batch)
+        return [replace(one, label=decide(one.scores, self.rule.threshold, self.contradictions)) for one in predictions]
 
     def usage(self) -> dict[str, Any] | None:
         """The requests to an endpoint and their cost; None for a model that runs on this machine."""

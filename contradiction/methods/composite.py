@@ -71,7 +71,7 @@ class HierarchicalClassifier(Classifier):
         predictions = []
         for row, by_stage in zip(rows, self._read(rows, batch_size, on_batch), strict=True):
             read = {stage: each for stage, each in by_stage.items() if stage == INTRA or not is_opening(row)}
-            moved = {stage: self._moved(stage, each.probabilities[stage]) for stage, each in read.items()}
+            moved = {stage: self._moved(stage, each.scores[stage]) for stage, each in read.items()}
             highest, total = max(moved.values()), sum(moved.values())
             kinds = {stage: highest * moved.get(stage, 0.0) / total if total else 0.0 for stage in by_stage}
             fired = next((stage for stage, each in by_stage.items() if each.argmax == stage), NON_CONTRADICTION)
@@ -99,7 +99,7 @@ class HierarchicalClassifier(Classifier):
 
         order = [stage.task for stage in self.stages]
         read = self._read(rows, 32, on_batch)
-        probabilities = [[by_stage[stage].probabilities[stage] for stage in order] for by_stage in read]
+        probabilities = [[by_stage[stage].scores[stage] for stage in order] for by_stage in read]
         references = calibration.class_ids(labels, (NON_CONTRADICTION, *order), self.name)
         log_odds = logit(np.clip(probabilities, TINY, 1 - TINY))
         biases, threshold = calibration.fit_kinds(log_odds, references, np.max)
@@ -264,14 +264,14 @@ class CascadeClassifier(_Composite):
         predictions = self._predict_parts(rows, batch_size, on_batch)
         logits = self._logits(predictions)
         return [
-            replace(prediction, probabilities=dict(zip(self.labels, values, strict=True)), argmax=self.labels[best])
+            replace(prediction, scores=dict(zip(self.labels, values, strict=True)), argmax=self.labels[best])
             for prediction, values, best in zip(
                 predictions, self.rule.calibrate(logits, self.labels).tolist(), logits.argmax(1), strict=True
             )
         ]
 
     def _logits(self, predictions: Sequence[Prediction]) -> np.ndarray:
-        table = [[prediction.probabilities[name] for name in self.labels] for prediction in predictions]
+        table = [[prediction.scores[name] for name in self.labels] for prediction in predictions]
         return np.log(np.maximum(np.reshape(table, (len(predictions), len(self.labels))), TINY))
 
     def _predict_parts(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> list[Prediction]:
@@ -280,7 +280,7 @@ class CascadeClassifier(_Composite):
         doubted = [
             index
             for index, (row, prediction) in enumerate(zip(rows, predictions, strict=True))
-            if self.low <= merge(self.task, prediction.probabilities)[CONTRADICTION] <= self.high
+            if self.low <= merge(self.task, prediction.scores)[CONTRADICTION] <= self.high
             or (is_opening(row) and not self.detector.judges_openings)
         ]
         if on_batch and len(rows) > len(doubted):
@@ -313,9 +313,9 @@ def _turns_of(row: Row) -> list[Row]:
 
 def _combined(part: Classifier, predictions: Sequence[Prediction]) -> Prediction:
     """One prediction from those for each earlier turn."""
-    combined = part.combine_windows([prediction.probabilities for prediction in predictions])
+    combined = part.combine_windows([prediction.scores for prediction in predictions])
     truncation = next((prediction.truncation for prediction in predictions if prediction.truncation), None)
-    history = [0.0 if each.truncation else part.history_probability(each.probabilities) for each in predictions]
+    history = [0.0 if each.truncation else part.history_probability(each.scores) for each in predictions]
     highest = max(history)
     return Prediction(combined, truncation, tuple(value / highest if highest else 0.0 for value in history))
 

@@ -219,7 +219,7 @@ def _opening_threshold(classifier: Classifier, rows: Sequence[Row]) -> float:
     openings = [row_of("", "", *pair) for pair in dict.fromkeys((row["u1"], row["b1"]) for row in rows)]
     found = []
     for prediction in classifier.predict(openings):
-        if (probabilities := classifier.opening_probabilities(prediction.probabilities)) is None:
+        if (probabilities := classifier.opening_probabilities(prediction.scores)) is None:
             return 0.0
         found.append(sum(probabilities[name] for name in classifier.contradictions))
     return round(float(np.quantile(found, 1 - OPENINGS_CALLED, method="higher")) + 1e-4, 4)
