@@ -32,6 +32,8 @@ class Scores:
 
     logits: np.ndarray  # shape (inputs, classes)
     truncations: list[str | None]  # for each input what was cut, in words, or None
+    # For each input how likely each earlier reply is the contradicted one; empty if the model does not say so.
+    evidence: Sequence[Sequence[float]] = ()
 
 
 class Backend(ABC):

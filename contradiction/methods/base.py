@@ -116,9 +116,11 @@ class Classifier(ABC):
         """
         scores = self.score(rows, batch_size=batch_size, on_batch=on_batch)
         probabilities = self.rule.calibrate(scores.logits, self.labels).tolist()
+        best = [self.labels[index] for index in scores.logits.argmax(1)]
+        evidence = scores.evidence or [()] * len(best)
         return [
-            Prediction(dict(zip(self.labels, values, strict=True)), truncation, argmax=self.labels[best])
-            for values, truncation, best in zip(probabilities, scores.truncations, scores.logits.argmax(1), strict=True)
+            Prediction(dict(zip(self.labels, values, strict=True)), *others)
+            for values, *others in zip(probabilities, scores.truncations, evidence, best, strict=True)
         ]
 
     def fit_rule(self, rows: Sequence[Row], labels: Sequence[str], *, on_batch: OnBatch | None = None) -> Rule:

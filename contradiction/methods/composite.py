@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -255,24 +254,10 @@ class CascadeClassifier(_Composite):
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The logarithms of the probabilities of rows; see :meth:`Classifier.score`."""
         predictions = self._predict_parts(rows, batch_size, on_batch)
-        return Scores(self._logits(predictions), [prediction.truncation for prediction in predictions])
-
-    def predict(
-        self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
-    ) -> list[Prediction]:
-        """Predicts probabilities, and which earlier reply is contradicted; see :meth:`Classifier.predict`."""
-        predictions = self._predict_parts(rows, batch_size, on_batch)
-        logits = self._logits(predictions)
-        return [
-            replace(prediction, scores=dict(zip(self.labels, values, strict=True)), argmax=self.labels[best])
-            for prediction, values, best in zip(
-                predictions, self.rule.calibrate(logits, self.labels).tolist(), logits.argmax(1), strict=True
-            )
-        ]
-
-    def _logits(self, predictions: Sequence[Prediction]) -> np.ndarray:
         table = [[prediction.scores[name] for name in self.labels] for prediction in predictions]
-        return np.log(np.maximum(np.reshape(table, (len(predictions), len(self.labels))), TINY))
+        logits = np.log(np.maximum(np.reshape(table, (len(rows), len(self.labels))), TINY))
+        truncations = [prediction.truncation for prediction in predictions]
+        return Scores(logits, truncations, [prediction.evidence for prediction in predictions])
 
     def _predict_parts(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> list[Prediction]:
         """The predictions of the detector, and those of the judge where the detector is unsure; by their own rules."""

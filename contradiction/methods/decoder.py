@@ -17,7 +17,7 @@ from contradiction.inputs.tokenization import has_known_token
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION, Row, messages_of, normalize
 from contradiction.io.pretrained import check_vocabulary, load_tokenizer, loading
 from contradiction.labels import HISTORY
-from contradiction.methods.base import Classifier, Prediction
+from contradiction.methods.base import Classifier
 from contradiction.methods.loading import register
 
 if TYPE_CHECKING:
@@ -109,25 +109,7 @@ class DecoderClassifier(Classifier):
         return has_known_token(self.reader.tokenizer, normalize(text))
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
-        """The logits of rows, and what was left out; see :meth:`Classifier.score`."""
-        logits, _, left_out = self._read(rows, batch_size, on_batch)
-        return Scores(logits, left_out)
-
-    def predict(
-        self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
-    ) -> list[Prediction]:
-        """Predicts probabilities, and which earlier reply is contradicted; see :meth:`Classifier.predict`."""
-        logits, pointers, left_out = self._read(rows, batch_size, on_batch)
-        table = self.rule.calibrate(logits, self.labels).tolist()
-        return [
-            Prediction(dict(zip(self.labels, values, strict=True)), reason, pointer, self.labels[best])
-            for values, reason, pointer, best in zip(table, left_out, pointers, logits.argmax(1), strict=True)
-        ]
-
-    def _read(
-        self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None
-    ) -> tuple[np.ndarray, list[tuple[float, ...]], list[str | None]]:
-        """The logits of rows, the probability of each earlier reply to be contradicted, and what was not read."""
+        """The logits of rows, what was not read, and what the pointer names; see :meth:`Classifier.score`."""
         import torch
 
         from contradiction.inference.network import point
@@ -171,7 +153,7 @@ class DecoderClassifier(Classifier):
         reasons = [
             place.unread and f"{place.unread} read: the model reads at most {MAX_TOKENS} tokens" for place in placed
         ]
-        return logits, pointers, reasons
+        return Scores(logits, reasons, pointers)
 
     def _plant(self, rows: Sequence[Row]) -> "tuple[list[Tree], list[Placed]]":
         """Trees of the rows, and where each row is; a row joins the tree of the row before it if both begin alike."""
