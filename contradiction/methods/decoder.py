@@ -14,6 +14,7 @@ from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import TOKENS, OnBatch, Scores, check_batch_size
 from contradiction.inputs.tokenization import has_known_token
+from contradiction.inputs.trees import ChatReader, Tree, fill_rows, pack
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION, Row, messages_of, normalize
 from contradiction.io.pretrained import check_vocabulary, load_tokenizer, loading
 from contradiction.labels import HISTORY
@@ -22,7 +23,6 @@ from contradiction.methods.loading import register
 
 if TYPE_CHECKING:
     from contradiction.inference.network import Network, Shape
-    from contradiction.inputs.trees import ChatReader, Tree
 
 # Of a chat; earlier messages are left out. A reply has at most half of it, an earlier message a quarter.
 MAX_TOKENS = 2048
@@ -60,7 +60,7 @@ class DecoderClassifier(Classifier):
     reads_chats = True
 
     def __init__(
-        self, network: "Network", reader: "ChatReader", labels: Sequence[str], name: str = "model",
+        self, network: "Network", reader: ChatReader, labels: Sequence[str], name: str = "model",
         rule: Rule | None = None,
     ) -> None:  # fmt: skip
         super().__init__(labels, CONVERSATION, name, rule)
@@ -113,7 +113,6 @@ class DecoderClassifier(Classifier):
         import torch
 
         from contradiction.inference.network import point
-        from contradiction.inputs.trees import fill_rows, pack
 
         check_batch_size(batch_size)
         trees, placed = self._plant(rows)
@@ -155,10 +154,8 @@ class DecoderClassifier(Classifier):
         ]
         return Scores(logits, reasons, pointers)
 
-    def _plant(self, rows: Sequence[Row]) -> "tuple[list[Tree], list[Placed]]":
+    def _plant(self, rows: Sequence[Row]) -> tuple[list[Tree], list[Placed]]:
         """Trees of the rows, and where each row is; a row joins the tree of the row before it if both begin alike."""
-        from contradiction.inputs.trees import Tree
-
         trees: list[Tree] = []
         placed: list[Placed] = []
         beginning: list[int] | None = None
@@ -205,10 +202,9 @@ def _left_out(sizes: Sequence[int]) -> int:
     return stepped if ends[-2] - ends[stepped - 1] >= step // 2 else fewest
 
 
-def load_reader(base: str) -> "ChatReader":
+def load_reader(base: str) -> ChatReader:
     """The reader of the chats of a base model."""
     from contradiction.inference.network import base_of
-    from contradiction.inputs.trees import ChatReader
 
     base = base_of(base)
     with loading(base, f"{base}: its tokenizer cannot be loaded"):
