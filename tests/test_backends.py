@@ -87,18 +87,12 @@ def test_an_exported_file_runs_without_torch(exported, backend, absent):
 
 
 @pytest.mark.skipif(find_spec("openvino") is None, reason="needs OpenVINO")
-def test_openvino_is_compared_by_its_own_output(exported, rows, tmp_path, monkeypatch):
-    from contradiction.inference.onnx_backend import OpenVinoBackend
-
+def test_openvino_is_compared_by_its_own_output(exported, rows, tmp_path):
     folder = shutil.copytree(exported, tmp_path / "model")
     [compared] = export_onnx(folder, "openvino", rows)
     assert "openvino_telemetry.main" not in sys.modules, "it would send telemetry"
     assert (compared.file, compared.agreement) == (folder / FILE, 1)
     assert 0 < compared.gap < 1e-4
-    real = OpenVinoBackend.forward
-    monkeypatch.setattr(OpenVinoBackend, "forward", lambda *given: 0 * real(*given) + [0, 0, 0, 9])
-    with pytest.raises(InputError, match="not kept, .*98% of the labels"):
-        export_onnx(folder, "openvino", rows)
 
 
 def test_the_files_are_in_the_manifest_and_a_changed_file_is_rejected(exported, tmp_path):

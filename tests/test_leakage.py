@@ -94,14 +94,17 @@ def test_a_data_set_without_a_name_could_be_any_data_set(quick_model, unnamed, s
         run_request(recipe(backbone=str(quick_model)), unnamed)
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [{"request": []}, {"request": {"recipe": "x"}}, {"soup": 3}, {"ensemble": [3]}, {"soup": [{"request": None}]}],
-)
-def test_a_model_folder_whose_record_is_something_else_counts_as_without_one(odd, tmp_path):
-    write_json(tmp_path / "run.json", odd)
-    assert record.read(tmp_path) == record.of_model(tmp_path) == {}
-    assert list(leakage.trainings({**odd, "ancestors": [3]})) == []
+def test_a_model_folder_whose_record_is_something_else_counts_as_without_one(tmp_path):
+    for odd in (
+        {"request": []},
+        {"request": {"recipe": "x"}},
+        {"soup": 3},
+        {"ensemble": [3]},
+        {"soup": [{"request": None}]},
+    ):
+        write_json(tmp_path / "run.json", odd)
+        assert record.read(tmp_path) == record.of_model(tmp_path) == {}
+        assert list(leakage.trainings({**odd, "ancestors": [3]})) == []
 
 
 def test_an_invalid_value_does_not_hide_what_a_model_was_trained_on():

@@ -267,8 +267,8 @@ def _one_epoch(steps: _Steps, run: Run, progress: Progress, bar: tqdm) -> float:
         # The last step of an epoch is saved after validation.
         if run.save_steps and progress.steps % run.save_steps == 0 and progress.steps < in_epoch:
             save_state(accelerator, run.work, progress)
-    loss, rows = _over_processes(progress)
-    return loss / rows
+    total, rows = _over_processes(progress)
+    return total / rows
 
 
 def log_step(accelerator: Accelerator, number: int, loss: float, rate: float) -> None:

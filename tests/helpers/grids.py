@@ -1,14 +1,14 @@
 """A grid of tiny encoders, trained once per process, and readers of its folder."""
 
+import shutil
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from contradiction.io.files import read_json
+from contradiction.io.files import read_json, write_json
 
-# The size of the tiny encoder, and the recipe values of all cells.
-SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
+# The recipe values of all cells.
 VALUES = {"epochs": 1, "learning_rate": 0.01, "class_weights": "balanced"}
 
 
@@ -39,32 +39,14 @@ SET = [word for key, value in VALUES.items() for word in ("--set", f"{key}={valu
 
 
 @pytest.fixture(scope="session")
-def encoders(sample_rows, tmp_path_factory):
+def encoders(encoder, random_model, tmp_path_factory):
     """A folder with a tiny encoder without a head and a tiny NLI checkpoint with labels in capitals."""
-    import torch
-
-    from contradiction.inputs.views import CONVERSATION
-    from contradiction.training.initialize import initialize_model
-    from contradiction.training.recipe import Recipe
-
     parent = tmp_path_factory.mktemp("encoders")
-    texts = [row[column] for row in sample_rows for column in CONVERSATION]
-    torch.manual_seed(0)
-    model, tokenizer = initialize_model(Recipe.of(name="tiny", view="nli", config="nli", scratch=SIZE), texts)
-    for parameter in model.parameters():  # larger and centred, so that random weights distinguish inputs
-        parameter.data.mul_(4)
-    with torch.no_grad():
-        batch = tokenizer(texts[:200], padding=True, return_tensors="pt")
-        model.classifier.bias -= model.eval()(**batch).logits.mean(0)
-        for parameter in model.classifier.parameters():
-            parameter.mul_(20)
-    model.config.id2label = dict(enumerate(("CONTRADICTION", "NEUTRAL", "ENTAILMENT")))
-    model.config.label2id = {label: number for number, label in model.config.id2label.items()}
-    model.save_pretrained(parent / "tiny-nli")
-    model.config.num_labels = 2  # as in an encoder that was never fine-tuned: LABEL_0, LABEL_1
-    model.bert.save_pretrained(parent / "tiny")
-    for name in ("tiny", "tiny-nli"):
-        tokenizer.save_pretrained(parent / name)
+    shutil.copytree(encoder, parent / "tiny")
+    config = shutil.copytree(random_model("nli"), parent / "tiny-nli") / "config.json"
+    labels = {number: label.upper() for number, label in read_json(config)["id2label"].items()}
+    by_label = {label: int(number) for number, label in labels.items()}
+    write_json(config, {**read_json(config), "id2label": labels, "label2id": by_label})
     return parent
 
 
