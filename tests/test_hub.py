@@ -173,6 +173,18 @@ print(json.dumps(printed.getvalue().splitlines()))""")
     assert len(comments) == 4
 
 
+def test_a_run_of_a_detector_of_the_hub_is_known_by_its_commit_also_before_the_download(client, published):
+    requests = client("""
+import json
+from contradiction.chats.detection import Detection
+detection = Detection("user/tiny")
+before = detection.request(None)
+detection.load()
+print(json.dumps([before, detection.request(None)]))""")
+    assert requests[0] == requests[1]
+    assert requests[0]["model"] == published.repos["model", "user/tiny"].commits[-1].sha
+
+
 LOADED = """
 import json
 from contradiction import ContradictionDetector
