@@ -77,14 +77,7 @@ class Recipe(Options):
             yield "method 'decoder' needs data.view 'flatten' and model.backbone"
         if self.loss.choice and self.optimizer.checkpoint == "best":
             yield 'loss.choice compares replies, and macro-F1 judges each alone; set optimizer.checkpoint to "last"'
-        given = self.changed()
-        for name, why in self._without_effect():
-            if name in given:
-                yield f"{name} {why}"
-
-    def _without_effect(self) -> Iterator[tuple[str, str]]:
-        """The options that do nothing beside the other options, each with the reason."""
-        task, method, teachers = task_of(self.data.config), self.model.method, self.distillation.has_teachers
+        task, teachers, given = task_of(config), self.distillation.has_teachers, self.changed()
         for applies, names, why in (
             (self.data.view in TWO_TEXTS, FOR_CONVERSATIONS, "is for conversations, and the view reads two texts"),
             (method == "hierarchical", ("data.target", *TEACHERS, "augmentation.context_negatives",
@@ -109,7 +102,7 @@ class Recipe(Options):
             (not self.model.backbone, ("model.base_model", "model.nli_head"), "has no effect without model.backbone"),
         ):  # fmt: skip
             if applies:
-                yield from ((name, why) for name in names)
+                yield from (f"{name} {why}" for name in names if name in given)
 
     def changed(self) -> set[str]:
         """The full names of the options that do not have their default."""
