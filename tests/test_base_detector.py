@@ -9,7 +9,6 @@ from contradiction import base_detector
 from contradiction.conversation import read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.export import export
 from contradiction.inputs.views import windows
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, LABELS, NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
@@ -141,13 +140,11 @@ def test_max_turns_limits_the_reading_and_reports_it(detector, long_chat):
     assert detector.with_settings(max_turns=11)(long_chat).checked
 
 
-def test_a_model_judges_the_language_that_it_was_trained_on(english_model, tmp_path):
-    detector = ContradictionDetector.from_pretrained(export(english_model, tmp_path / "exported"))
+def test_a_model_judges_the_language_that_it_was_trained_on(english_model):
+    detector = ContradictionDetector.from_pretrained(english_model)
     english = chat("any pets ?", "i have a cat .", "nice .", "no cat .")
     verdict = detector(english)
     assert verdict.checked and verdict.label in LABELS["2-class"]
-    card = (english_model / "README.md").read_text(encoding="utf-8")
-    assert "Input is English" in card and "Do you have a cat?" in card and "你" not in card
 
 
 def test_an_ensemble_reads_what_all_its_members_read(english_model, random_model):

@@ -9,7 +9,6 @@ from safetensors.torch import load_file, save_file
 
 from contradiction.errors import InputError
 from contradiction.evaluation.model_card import model_card
-from contradiction.export import export
 from contradiction.io.files import read_json, write_json
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
@@ -47,14 +46,6 @@ def test_each_weight_is_the_mean_of_the_runs(mean, runs):
     assert any(not torch.equal(mean_weights[name], ones[0][name]) for name in mean_weights)
 
 
-def test_an_exported_member_does_not_make_the_soup_float16(runs, sample_repo, tmp_path):
-    half = export(runs[0], tmp_path / "half")
-    folder = soup([half, runs[1]], tmp_path / "mean", data=sample_repo)
-    assert {tensor.dtype for tensor in weights(half).values()} == {torch.float16}
-    assert read_json(folder / "config.json")["dtype"] == "float32"
-    assert {tensor.dtype for tensor in weights(folder).values()} == {torch.float32}
-
-
 def test_the_record_and_the_card_name_the_members(mean, runs):
     mean_record = record.read(mean)
     assert [member["seed"] for member in mean_record["request"]["soup"]] == [1, 2, 3]
@@ -62,22 +53,15 @@ def test_the_record_and_the_card_name_the_members(mean, runs):
     assert mean_record["minutes"] == pytest.approx(sum(record.read(run)["minutes"] for run in runs), abs=0.1)
     card = model_card(mean).text
     assert "- a model soup: the mean of the weights of 3 runs from this one start\n" in card
-    for run in runs:
-        recipe = record.read(run)["request"]["recipe"]
-        steps = recipe["optimizer"]
-        line = f"- `{recipe['name']}`:\n  - {steps['epochs']} epoch of batches of {steps['batch_size']}, AdamW, "
-        assert f"{line}peak rate {steps['learning_rate']}, seed {recipe['seed']}, fp32\n" in card
+    for seed in (1, 2, 3):
+        assert f"- `run`:\n  - 1 epoch of batches of 32, AdamW, peak rate 5e-05, seed {seed}, fp32\n" in card
 
 
-def test_incompatible_runs_are_rejected(runs, mean, quick_model, sample_repo, random_model, tmp_path):
+def test_incompatible_runs_are_rejected(runs, mean, quick_model, sample_repo, tmp_path):
     other = run(quick_model, sample_repo, tmp_path / "pairs", view="sentence-pair")
     further = run(runs[0], sample_repo, tmp_path / "further")
     changed = shutil.copytree(runs[1], tmp_path / "changed")
     write_json(changed / "tokenizer.json", read_json(changed / "tokenizer.json") | {"version": "2.0"})
-    shorter = shutil.copytree(runs[1], tmp_path / "shorter")
-    write_json(
-        shorter / "tokenizer_config.json", read_json(shorter / "tokenizer_config.json") | {"model_max_length": 64}
-    )
     cut = shutil.copytree(runs[1], tmp_path / "cut")
     save_file({name: weight[:1] for name, weight in weights(cut).items()}, cut / "model.safetensors")
     (cut / "SHA256SUMS").unlink()
@@ -88,10 +72,8 @@ def test_incompatible_runs_are_rejected(runs, mean, quick_model, sample_repo, ra
         ([runs[0], mean], "a soup needs single runs"),
         ([quick_model, runs[0]], "started from the same checkpoint"),
         ([runs[0], further], "started from the same checkpoint"),
-        ([runs[0], random_model("4-class")], "a soup needs single runs"),
         ([runs[0], other], "different shapes, labels, views"),
         ([runs[0], changed], "views or tokenizers"),
-        ([runs[0], shorter], "views or tokenizers"),
     ):
         with pytest.raises(InputError, match=message):
             soup(models, tmp_path / "out", data=sample_repo)

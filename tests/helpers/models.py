@@ -34,33 +34,17 @@ def quick_model(sample_repo, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def english_model(tmp_path_factory) -> Path:
-    """A tiny 2-class model folder named `english`, trained on English chats in CDConv's format. Copy it first."""
-    from datasets import ClassLabel, Dataset, Features, Value
-    from helpers.runs import train
-    from huggingface_hub import DatasetCardData
+    """The folder of a tiny random 2-class model named `english`, which does not judge Chinese alone."""
+    from contradiction.inputs.views import CHINESE_ONLY_KEY
+    from contradiction.io.files import read_json, write_json
 
-    from contradiction.data.splits import SPLITS, write_repo
-    from contradiction.evaluation.model_card import write_cards
-    from contradiction.inputs.views import CONVERSATION
-    from contradiction.labels import LABELS
-    from contradiction.training.recipe import Recipe
-
-    names = dict.fromkeys(CONVERSATION, Value("string"))
-    features = Features(id=Value("int32"), **names, label=ClassLabel(names=list(LABELS["2-class"])))
-    chats = [
-        {"id": number, "u1": "any pets ?", "b1": f"i have a {animal} .", "u2": "nice .", "b2": reply, "label": label}
-        for number, animal in enumerate(("cat", "dog", "horse", "fish"))
-        for label, reply in enumerate((f"the {animal} is old .", "no house , no tea ."))
+    rows = [
+        {"u1": "any pets ?", "b1": f"i have a {animal} .", "u2": "nice .", "b2": f"the {animal} is old , no house ."}
+        for animal in ("cat", "dog", "horse", "fish") * 9
     ]
-    rows = Dataset.from_list(chats, features=features)
-    folder = tmp_path_factory.mktemp("english")
-    card = DatasetCardData(pretty_name="English chats", language=["en-GB"])
-    write_repo(folder / "data", {"2-class": dict.fromkeys(SPLITS, rows)}, card, "")
-    size = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 300}
-    recipe = Recipe.of(name="english", view="flatten", config="2-class", scratch=size, epochs=1)
-    model = train(recipe, data=folder / "data", out=folder / "english")
-    write_cards(model)
-    return model
+    folder = _random_model("2-class", rows, tmp_path_factory.mktemp("models") / "english")
+    write_json(folder / "config.json", {**read_json(folder / "config.json"), CHINESE_ONLY_KEY: False})
+    return folder
 
 
 @pytest.fixture(scope="session")
