@@ -14,20 +14,18 @@ from functools import partial
 import pytest
 from helpers.hub_client import NO_WAITING, environment, new_python, push, python, run
 from helpers.hub_server import Commit, Hub, Repo
-from helpers.runs import with_options
+from helpers.runs import TINY, train
 from huggingface_hub import constants
-from transformers import BertForSequenceClassification
 
 from contradiction import paths, publishing
-from contradiction.decision import Rule
-from contradiction.evaluation.model_card import model_card
+from contradiction.evaluation.model_card import write_cards
 from contradiction.export import export_onnx
 from contradiction.io import hub as hub_module
 from contradiction.io import manifest
-from contradiction.io.files import RECORD, write_json
-from contradiction.labels import LABELS, STAGES
-from contradiction.methods.loading import load_rule, save_rule, write_manifests
-from contradiction.training import record
+from contradiction.io.files import RECORD
+from contradiction.labels import LABELS
+from contradiction.methods.loading import load_rule
+from contradiction.training.recipe import Recipe
 
 REPOS = {
     ("dataset", "user/cdconv"): "datasets/user/cdconv",
@@ -39,25 +37,11 @@ REPOS = {
 
 
 @pytest.fixture(scope="module")
-def hierarchy(quick_model, tmp_path_factory):
-    """A hierarchical model whose stages are the tiny model with other labels."""
-    folder = tmp_path_factory.mktemp("models") / "hierarchy"
-    for stage, labels in STAGES.items():
-        place = shutil.copytree(quick_model, folder / stage)
-        stand_in = BertForSequenceClassification.from_pretrained(place, num_labels=2, ignore_mismatched_sizes=True)
-        stand_in.config.id2label = dict(enumerate(labels))
-        stand_in.save_pretrained(place)
-        own = record.read(place)
-        request = own["request"]
-        changed_request = with_options(request, target=stage, view=stage, name=stage)
-        write_json(place / RECORD, {**own, "request": changed_request})
-        save_rule(place, Rule())
-        write_manifests(place)
-    (folder / "stages.json").write_text(json.dumps({"stages": list(STAGES)}), encoding="utf-8")
-    stages = {stage: record.read(folder / stage) for stage in STAGES}
-    values = {"request": with_options(request, method="hierarchical"), "minutes": 1, "parameters": 1, "hardware": "CPU"}
-    record.write(folder, result={"stages": stages, "base_model": own.get("base_model")}, **values)
-    model_card(folder).save(folder / "README.md")
+def hierarchy(sample_repo, tmp_path_factory):
+    """A hierarchical model with its card."""
+    recipe = Recipe.of(name="hierarchy", method="hierarchical", config="4-class", scratch=TINY, epochs=1)
+    folder = train(recipe, data=sample_repo, out=tmp_path_factory.mktemp("models") / "hierarchy")
+    write_cards(folder)
     return folder
 
 
