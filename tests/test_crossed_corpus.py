@@ -114,13 +114,3 @@ def test_a_corpus_that_overlaps_or_repeats_itself_fails(tmp_path):
         "the same, the batch with the highest",
         "near-duplicate items across splits",
     }
-
-
-def test_a_second_annotation_is_compared_with_the_labels_and_a_reply_in_cdconv_is_found(tmp_path):
-    folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
-                   b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
-    reading = folder / crossed_gates.READINGS
-    reading.write_text("id,contradiction\nb1-000-aa,0\nb1-000-ab,1\nb1-000-bb,0\nb1-000-ba,0\n", encoding="utf-8")
-    checks = crossed_gates.check(folder, [{"b1": "没养，租房不让0", "b2": "给猫剪指甲0"}])
-    assert not next(check for check in checks if "CDConv" in check.name).passed
-    assert not next(check for check in checks if "3 of 4 agree" in check.value).passed

@@ -113,11 +113,3 @@ def test_a_card_names_the_rule_and_lists_the_settings(run, quick_model, sample_r
     card = (model / "README.md").read_text(encoding="utf-8")
     assert "earlier decision rule" in card
     assert "precision>=0.5 |" not in card
-
-
-def test_the_wilson_interval_follows_the_formula():
-    z, n, share = 1.959963984540054, 10, 0.8
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    assert wilson(8, 10) == pytest.approx((middle - half, middle + half))
-    assert wilson(0, 0) == (0, 1)
