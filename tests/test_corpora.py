@@ -27,7 +27,6 @@ def test_every_corpus_has_the_metadata_that_a_user_needs():
         assert corpus.configs and all(config.shape in (PAIRS, CHATS, WHOLE) for config in corpus.configs)
         assert all(re.fullmatch("[0-9a-f]{64}", checksum) for checksum in corpus.checksums.values())
         assert corpus.checksums or corpus.bundled
-    assert set(pairs.EXCHANGED.items()) == set(known["cmnli"].checksums.items())
     for name in crossed.FOLDERS:
         counts = {split: len(read_split(known[name], None, None, split).rows) for split in SPLITS}
         assert known[name].size == ", ".join(f"{split} {count:,}" for split, count in counts.items())

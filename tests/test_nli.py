@@ -68,7 +68,9 @@ def test_quotes_and_line_separators_are_text_and_windows_line_ends_are_line_ends
 
 def test_swapped_labels_of_a_known_file_are_corrected(tmp_path, monkeypatch):
     path = cmnli(tmp_path / "dev.json")
-    monkeypatch.setattr(pairs, "EXCHANGED", {path.name: hashlib.sha256(path.read_bytes()).hexdigest()})
+    sums = tmp_path / "SHA256SUMS"
+    sums.write_text(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  cmnli/{path.name}\n", encoding="utf-8")
+    monkeypatch.setattr(corpora, "SUMS", sums)
     other = {"entailment": "neutral", "neutral": "entailment", "contradiction": "contradiction"}
     right = [(a, b, other[label]) for a, b, label in PAIRS]
     notes = Counter()
