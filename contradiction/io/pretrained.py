@@ -1,6 +1,6 @@
 """Loads models and tokenizers with transformers, without their code, without pickles and without random weights."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,11 +115,16 @@ def weight_errors(name: str | Path) -> Iterator[None]:
         ) from error
 
 
-def check_weights(name: str, model: "PreTrainedModel", report: dict[str, Any]) -> None:
-    """Raises InputError if a weight is missing, unknown or not finite, by the report of :func:`load_model`."""
-    if missing := sorted([*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])]):
+def check_weights(name: str, model: "PreTrainedModel", report: dict[str, Any], optional: Iterable[str] = ()) -> None:
+    """Raises InputError if a weight of a model is missing, unknown or not finite, by the report of :func:`load_model`.
+
+    A checkpoint may lack the ``optional`` parts of a model, and may then have other weights in addition.
+    """
+    left_out = set(optional)
+    absent = [*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])]
+    if missing := sorted(key for key in absent if not left_out & set(key.split("."))):
         raise InputError(f"{name}: its checkpoint lacks {len(missing)} weights, for instance {missing[0]}; {AGAIN}")
-    if unknown := sorted(report["unexpected_keys"]):
+    if not left_out and (unknown := sorted(report["unexpected_keys"])):
         raise InputError(
             f"{name}: its checkpoint has {len(unknown)} weights that its {CONFIG} knows nothing of, for instance "
             f"{unknown[0]}; take the weights and the configuration of one model"
