@@ -132,29 +132,6 @@ def test_a_higher_threshold_calls_no_more_and_a_lower_prior_raises_no_probabilit
         assert all(after <= before + 1e-9 for before, after in zip(higher, lower, strict=True))
 
 
-@pytest.mark.parametrize("task", ["2-class", "4-class"])
-@settings(max_examples=3, **many)
-@given(seed=seeds)
-def test_more_turns_never_make_a_contradiction_less_likely(calibrated, task, seed):
-    draw = random.Random(seed)
-    chats = [
-        [
-            {"role": ("user", "assistant")[index % 2], "content": f"{draw.choice(PLAIN[:4])}{draw.choice(PLAIN[:4])}"}
-            for index in range(draw.choice((8, 10, 12)))
-        ]
-        for _ in range(20)
-    ]
-    before = None
-    for bound in (1, 2, 4, None):
-        verdicts = judge(calibrated[task].with_settings(max_turns=bound), chats)
-        if before:
-            for fewer, more in zip(before, verdicts, strict=True):
-                assert more.scores[NON_CONTRADICTION] <= fewer.scores[NON_CONTRADICTION] + 1e-6
-                assert more.checked or not fewer.checked
-        before = verdicts
-    assert all(verdict.checked for verdict in before)
-
-
 @settings(max_examples=6, **many)
 @given(seeds, texts)
 def test_one_earlier_turn_is_read_the_same_in_windows_and_as_a_whole(detector, seed, drawn):

@@ -16,7 +16,6 @@ from helpers.chats import CHAT, chat
 from starlette.testclient import TestClient
 
 from contradiction import conversation
-from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inputs.views import MAX_TURNS
 from contradiction.labels import HISTORY
@@ -27,11 +26,6 @@ from contradiction.serving.predictions import BusyError, JoinedPredictions, TooL
 from contradiction.serving.service import ENDPOINTS, VERDICT, Service
 from contradiction.settings import Limits
 from contradiction.verdict import Verdict
-
-
-@pytest.fixture(scope="module")
-def detector(random_model):
-    return ContradictionDetector.from_pretrained(random_model("4-class"))
 
 
 @pytest.fixture(scope="module")

@@ -172,7 +172,7 @@ def csv_rows(lines: Iterable[bytes], where: str, format: str) -> Iterator[Cells]
         except StopIteration:
             return
         except csv.Error as error:
-            unclosed = len(row) > 1 or single > 0 or "unexpected end" in str(error)
+            unclosed = len(row) > 1 or not str(error) or "unexpected end" in str(error)
             cells = InputError(NOT_CLOSED if unclosed else f"not a row of cells ({error})")
             single = max(single, len(row) - 1)
             again.extendleft(reversed(row[1:]))

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from contradiction.chats.chunks import Tally, judge_chunk, split_chunks
 from contradiction.chats.detection import Detection
 from contradiction.chats.readers import open_parquet
-from contradiction.chats.writers import check_same_request
+from contradiction.chats.writers import continues
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError, first_line
 from contradiction.io.environment import check_installed, usable_cores
-from contradiction.io.files import locked, new_file, read_json, write_json
+from contradiction.io.files import locked, new_file, write_json
 from contradiction.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[Non
     local = {"num_cpus": cpus or usable_cores(), "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     try:
         ray.init(**({"address": address} if address else local), logging_level=logging.ERROR, log_to_driver=False)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except Exception as error:  # Ray has no class of its own for what can fail here, for instance on a busy machine
         where = f"--address {address}" if address else "Ray on this machine"
         raise InputError(f"{where}: cannot be reached ({first_line(error)})") from None
     try:
@@ -161,7 +161,7 @@ def judge_folder(
     gpu = detection.device == "cuda"
     detection = replace(detection, model=model, device="cuda" if gpu else "cpu")
     with locked(out):
-        _check_out(out, request, resume)
+        continues(out, out / REQUEST, lambda: request, resume)
         todo = [part for part in parts if not (out / part.output).is_file()]
         if todo:
             replace(detection, device="cpu").load().check_judges_replies()  # before a file is written and Ray starts
@@ -177,16 +177,6 @@ def judge_folder(
         for leftover in out.glob(".*.partial"):  # by workers that were killed
             leftover.unlink()
         return _count(out, parts)
-
-
-def _check_out(out: Path, request: Mapping[str, Any], resume: bool) -> None:
-    """Raises InputError if ``out`` holds something else than an unfinished run of the same request."""
-    record = out / REQUEST
-    if resume and record.is_file():
-        check_same_request(out, read_json(record), request)
-    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
-        problem = f"no {REQUEST} is in it" if resume else "it exists already; --resume continues it"
-        raise InputError(f"{out}: {problem}; another name starts a new one")
 
 
 def _pool_size(parts: int, workers: int | None, gpu: bool) -> int:

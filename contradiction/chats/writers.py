@@ -27,12 +27,24 @@ def rejected_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.rejected.jsonl")
 
 
-def check_same_request(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raises InputError if the verdicts in ``path`` were made with another request."""
-    if name := next((name for name in now if before.get(name) != now[name]), None):
-        raise InputError(
-            f"{path}: was made with another {name}; --resume continues only the same run, another name starts a new one"
-        )
+def continues(path: Path, record: Path, request: Callable[[], Mapping[str, Any]], resume: bool) -> bool:
+    """Whether a run goes on with the verdicts in ``path``; ``record`` holds the request that they were made with.
+
+    Raises:
+        InputError: another request made them, or ``path`` holds anything and ``resume`` is false.
+    """
+    if resume and record.is_file():
+        before, now = read_json(record), request()
+        if name := next((name for name in now if before.get(name) != now[name]), None):
+            raise InputError(
+                f"{path}: was made with another {name}; --resume continues only the same run, another name starts a "
+                "new one"
+            )
+        return True
+    if path.exists() and (any(path.iterdir()) if path.is_dir() else path.stat().st_size):
+        problem = f"there is no {record.name}" if resume else "it exists already; --resume continues it"
+        raise InputError(f"{path}: {problem}; another name starts a new one")
+    return False
 
 
 class ShownOutput:
@@ -152,13 +164,7 @@ class ResumableOutput:
             raise InputError(f"--out {path}: no file can be written in {folder}; name another folder")
         with ExitStack() as stack:
             stack.enter_context(locked(path))
-            record = record_path(path)
-            self._continues = resume and record.exists()
-            if self._continues:
-                check_same_request(path, read_json(record), request())
-            elif path.exists() and path.stat().st_size:
-                problem = f"no {record.name} is beside it" if resume else "it exists already; --resume continues it"
-                raise InputError(f"{path}: {problem}; another name starts a new one")
+            self._continues = continues(path, record_path(path), request, resume)
             self._release = stack.pop_all().close
         finalize(self, self._release)  # if an error ends the run before its last chunk
 

@@ -1,4 +1,4 @@
-"""Predictions that concurrent requests share: joined into forward passes, remembered, and in turns."""
+"""Predictions for concurrent requests: joined into forward passes and remembered. Requests take turns."""
 
 import logging
 import math
