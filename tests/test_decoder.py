@@ -21,7 +21,7 @@ from contradiction.inference import network as decoder_network
 from contradiction.inputs.trees import Tree, fill_rows, pack
 from contradiction.io.files import read_json, write_json
 from contradiction.methods import decoder
-from contradiction.methods.composite import CascadeClassifier
+from contradiction.methods.composite import CascadeClassifier, EnsembleClassifier
 from contradiction.methods.loading import load_classifier
 
 TEXTS = ["你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀", "那你养狗吗", "也没有", "周末干嘛", "在家睡觉"]
@@ -207,6 +207,20 @@ def test_a_cascade_asks_a_causal_judge_once_about_the_whole_chat(detector, calib
         verdict, alone = never(beginning), expected(beginning)
         assert verdict.scores == pytest.approx(alone.scores, abs=1e-5)
         assert (verdict.label, verdict.evidence) == (alone.label, alone.evidence)
+
+
+def test_an_ensemble_reads_the_whole_chat_with_a_causal_member_and_turn_by_turn_with_the_other(detector, calibrated):
+    messages, encoder = chat(*TEXTS), load_classifier(calibrated[0])
+    both = ContradictionDetector(EnsembleClassifier([encoder, detector.classifier]))
+    verdict, alone = both(messages), [ContradictionDetector(encoder)(messages).scores, detector(messages).scores]
+    logs = [[np.log(scores[label]) for label in both.labels] for scores in alone]
+    expected = softmax(np.mean(logs, axis=0)).tolist()
+    assert verdict.scores == pytest.approx(dict(zip(both.labels, expected, strict=True)), abs=1e-4)
+    only = {"threshold": 0.0, "categories": ["history"]}
+    assert both.with_settings(**only)(messages).evidence == detector.with_settings(**only)(messages).evidence != ()
+    counts: list[int] = []
+    both.scan(messages, on_batch=counts.append)
+    assert sum(counts) == len(TEXTS) // 2
 
 
 def test_a_message_cannot_forge_the_mark_of_a_speaker(detector):

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from contradiction.decision import KEY, TINY, Rule
+from contradiction.decision import KEY, NO_RULE, TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row, is_opening, row_of
@@ -132,6 +132,20 @@ class _Composite(Classifier):
         rules = {part.name: load_rule(part).without_curve() for part in cls.parts(folder)}
         return [json.dumps([description, rules], sort_keys=True).encode()]
 
+    def _predict_part(
+        self, part: Classifier, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None = None
+    ) -> list[Prediction]:
+        """The calibrated predictions of a part; a model of two turns reads a chat turn by turn."""
+        if self.reads_chats and not part.reads_chats:
+            split = [_turns_of(row) for row in rows]
+            single = [row for windows in split for row in windows]
+            report = on_batch if len(single) == len(rows) else None  # which counts rows, not turns
+            each = iter(part.predict(single, batch_size=batch_size, on_batch=report))
+            if on_batch and not report:
+                on_batch(len(rows))
+            return [_combined(part, list(islice(each, len(windows)))) for windows in split]
+        return part.predict(rows, batch_size=batch_size, on_batch=on_batch)
+
 
 @register
 class EnsembleClassifier(_Composite):
@@ -146,26 +160,29 @@ class EnsembleClassifier(_Composite):
     Args:
         members: classifiers with the same labels.
         name, rule: see :class:`Classifier`.
-        calibrate: whether the members are calibrated first, so that an overconfident one does not outweigh the others.
     """
 
     MARKER = "ensemble.json"
     PARTS = "members"
 
-    def __init__(
-        self, members: Sequence[Classifier], name: str = "model", rule: Rule | None = None, calibrate: bool = True
-    ) -> None:
+    def __init__(self, members: Sequence[Classifier], name: str = "model", rule: Rule | None = None) -> None:
         super().__init__(members, name, rule)
-        self.members, self._calibrate = tuple(members), calibrate
+        self.members = tuple(members)
         self.chinese_only = any(member.chinese_only for member in members)
+        self.reads_chats = any(member.reads_chats for member in members)
 
     @classmethod
     def load(cls, folder: str | Path, **options: Any) -> Self:
-        """Loads the members that ``ensemble.json`` names; see :meth:`Classifier.load`."""
+        """Loads the members that ``ensemble.json`` names, without their rules unless it says that they are calibrated.
+
+        See :meth:`Classifier.load`.
+        """
         folder = Path(folder)
         members = [load_classifier(part, **options) for part in cls.parts(folder)]
-        calibrate = bool(cls.describe(folder).get("calibrated"))
-        return cls(members, str(folder), Rule.load(folder / cls.MARKER), calibrate)
+        if not cls.describe(folder).get("calibrated"):
+            for member in members:
+                member.rule = NO_RULE
+        return cls(members, str(folder), Rule.load(folder / cls.MARKER))
 
     @property
     def judges_openings(self) -> bool:
@@ -185,15 +202,17 @@ class EnsembleClassifier(_Composite):
         report = joint_progress(on_batch, len(rows), sum(map(len, rows_of)))
         sums, counts = np.zeros((len(rows), len(self.labels))), np.zeros((len(rows), 1))
         truncations: list[str | None] = [None] * len(rows)
+        evidence: list[Sequence[float]] = [()] * len(rows)
         for member, indices in zip(self.members, rows_of, strict=True):
-            scores = member.score([rows[index] for index in indices], batch_size=batch_size, on_batch=report)
-            order = [member.labels.index(label) for label in self.labels]
-            rule = member.rule if self._calibrate else Rule()
-            sums[indices] += np.log(rule.calibrate(scores.logits, member.labels)[:, order])
-            counts[indices] += 1
-            for index, truncation in zip(indices, scores.truncations, strict=True):
-                truncations[index] = truncations[index] or truncation
-        return Scores(sums / counts, truncations)
+            predictions = self._predict_part(member, [rows[index] for index in indices], batch_size, report)
+            for index, prediction in zip(indices, predictions, strict=True):
+                sums[index] += np.log([max(prediction.scores[name], TINY) for name in self.labels])
+                counts[index] += 1
+                truncations[index] = truncations[index] or prediction.truncation
+                # A model that reads the whole chat knows best which message is contradicted.
+                if member.reads_chats or not evidence[index]:
+                    evidence[index] = prediction.evidence
+        return Scores(sums / counts, truncations, evidence)
 
 
 @register
@@ -275,17 +294,6 @@ class CascadeClassifier(_Composite):
             for index, prediction in zip(doubted, judged, strict=True):
                 predictions[index] = prediction
         return predictions
-
-    def _predict_part(
-        self, part: Classifier, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None = None
-    ) -> list[Prediction]:
-        """The calibrated predictions of a part."""
-        if self.reads_chats and not part.reads_chats:
-            split = [_turns_of(row) for row in rows]
-            single = [row for windows in split for row in windows]
-            each = iter(part.predict(single, batch_size=batch_size, on_batch=on_batch))
-            return [_combined(part, list(islice(each, len(windows)))) for windows in split]
-        return part.predict(rows, batch_size=batch_size, on_batch=on_batch)
 
 
 def _turns_of(row: Row) -> list[Row]:
