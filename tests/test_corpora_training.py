@@ -1,14 +1,12 @@
 """The recipe of each corpus trains a tiny encoder on a small copy of its format, and the model is scored on it."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
 from datasets import load_dataset
 
 import contradiction
-from contradiction.conversation import is_chinese
 from contradiction.data import corpora
 from contradiction.data.corpora import data_repo
 from contradiction.labels import LABELS
@@ -94,26 +92,3 @@ def test_replies_to_one_chat_form_a_group(repos):
     for group, source in zip(made["group"], made["source"], strict=True):
         groups.setdefault(group, []).append(source)
     assert all(len(sources) == 4 and len(set(sources)) == 1 for sources in groups.values())
-
-
-def test_the_transfer_table_saves_its_cells_and_runs(larger, sample_repo, random_model, tmp_path, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "experiments"))
-    import transfer
-
-    monkeypatch.setattr(transfer, "RESAMPLES", 20)
-    out = tmp_path / "transfer"
-    monkeypatch.setattr(
-        "sys.argv",
-        ["transfer", "--backbone", str(random_model("nli")), "--data", str(sample_repo), "--corpora", str(larger),
-         "--out", str(out), "--only", "ocnli", transfer.MIXED, "--rows", "40", "--test-rows", "40", "--epochs", "1",
-         "--precision", "fp32"],
-    )  # fmt: skip
-    transfer.main()
-    table = capsys.readouterr().out
-    cells = json.loads((out / "cells.json").read_text(encoding="utf-8"))
-    assert len(cells) == 3 * len(transfer.SOURCES) and all(0 <= cell["auc"] <= 1 for cell in cells.values())
-    mixed = load_dataset(str(out / "data" / "all-of-them"), "chat-2-class", split="train")
-    assert any(is_chinese(chat) for chat in mixed["chat"]) and any(chat.isascii() for chat in mixed["chat"])
-    monkeypatch.setattr(transfer, "cell", lambda *_: pytest.fail("a finished cell is scored again"))
-    transfer.main()
-    assert table.endswith(capsys.readouterr().out)

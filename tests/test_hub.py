@@ -106,27 +106,6 @@ print(json.dumps({
     assert result["streamed"] == list(load_dataset(str(sample_repo), "persona", split="test"))
 
 
-def test_pipeline_and_detector_give_the_same_scores_from_the_hub_as_from_the_folder(client, quick_model):
-    scores = client(f"""
-import json
-from transformers import pipeline
-from contradiction import ContradictionDetector
-texts = ["你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀"]
-chat = [{{"role": ("user", "assistant")[i % 2], "content": text}} for i, text in enumerate(texts)]
-scores, verdicts = [], []
-for name in ("user/tiny", {str(quick_model)!r}):
-    classify = pipeline("text-classification", model=name, top_k=None)
-    before = classify.tokenizer.sep_token.join(texts[:3])
-    scores.append(classify([{{"text": before, "text_pair": texts[3]}}], truncation=True))
-    detector = ContradictionDetector.from_pretrained(name)
-    verdict = detector(chat)
-    verdicts.append([verdict.label, verdict.scores, detector.classifier.rule.biases])
-print(json.dumps([scores, verdicts]))""")
-    [[[pushed], [local]], [pushed_verdict, local_verdict]] = scores
-    assert pushed == local
-    assert pushed_verdict == local_verdict
-
-
 def test_a_detector_of_the_hub_is_saved_completely(client, published, tmp_path):
     client("""
 import json

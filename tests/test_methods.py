@@ -26,6 +26,7 @@ from contradiction.methods.loading import (
 )
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "extending.md"
+CODE = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def folder(tmp_path, monkeypatch):
     """The model folder of the method on the page about extending, with a card."""
     monkeypatch.setattr(loading, "METHODS", [*loading.METHODS])
     monkeypatch.chdir(tmp_path)
-    exec("".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[:2]), {})
+    exec("".join(CODE[:2]), {})
     (tmp_path / "negation" / "README.md").write_text("---\nlicense: mit\n---\n# Negation\n", encoding="utf-8")
     return tmp_path / "negation"
 
@@ -64,42 +65,26 @@ def test_a_model_is_identified_by_its_folder_and_its_weights(random_model, tmp_p
 
 
 PLUGIN = """
-import numpy as np
-from contradiction.inference.base import Backend, Scores
-from contradiction.inference.base import register as register_backend
-from contradiction.labels import LABELS
-from contradiction.methods.loading import register
-from contradiction.methods.base import Classifier
+from contradiction.inference import base
 
-@register_backend
-class NoBackend(Backend):
+@base.register
+class NoBackend(base.Backend):
     NAME = "plugged-in"
-
-@register
-class AlwaysClassifier(Classifier):
-    MARKER = "always.json"
-
-    @classmethod
-    def load(cls, folder, **options):
-        return cls(LABELS["2-class"], ("b1", "b2"), str(folder))
-
-    def score(self, rows, *, batch_size=32, on_batch=None):
-        return Scores(np.array([[-3.0, 3.0]] * len(rows)), [None] * len(rows))
 """
 
 
 def test_a_package_adds_a_method_and_a_backend_by_entry_points(tmp_path, sample_repo):
-    package, folder = tmp_path / "site", tmp_path / "always"
+    package, folder = tmp_path / "site", tmp_path / "negation"
     info = package / "plugin-1.dist-info"
     info.mkdir(parents=True)
     folder.mkdir()
-    (package / "plugin_always.py").write_text(PLUGIN, encoding="utf-8")
+    (package / "plugin_negation.py").write_text(CODE[0] + PLUGIN, encoding="utf-8")
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1\n", encoding="utf-8")
     groups = ("[contradiction.methods]", "[contradiction.backends]")
-    points = [f"{group}\nalways = plugin_always" for group in groups]
+    points = [f"{group}\nnegation = plugin_negation" for group in groups]
     (info / "entry_points.txt").write_text("\n".join(points), encoding="utf-8")
-    (folder / "always.json").write_text("{}", encoding="utf-8")
-    messages = json.dumps(chat("你养猫吗？", "养了", "叫什么？", "小白"), ensure_ascii=False)
+    (folder / "negation.json").write_text('{"words": ["没"]}', encoding="utf-8")
+    messages = json.dumps(chat("你养猫吗？", "养了", "叫什么？", "没养过"), ensure_ascii=False)
     command = ("detect", "--model", folder, "--text", messages)
     options = {"before": f"import sys; sys.path.insert(0, {str(package)!r})\n", "new_imports": True}
     done = processes.cdconv(*command, **options)

@@ -19,7 +19,7 @@ from contradiction.errors import InputError
 from contradiction.training import accelerators
 from contradiction.training import loop as training
 from contradiction.training import run as run_module
-from contradiction.training.recipe import Recipe, load_recipe
+from contradiction.training.recipe import Recipe
 from contradiction.training.run import load_splits
 
 QUICK = Recipe.of(
@@ -127,31 +127,6 @@ def test_a_missing_column_raises_one_clear_error(view, missing, sample_repo, tmp
     recipe = QUICK.with_changes(view=view, method="hierarchical" if view == "hierarchical" else None)
     with pytest.raises(InputError, match=f"recipe quick needs the column '{missing}', and the train split has only "):
         load_splits(recipe, tmp_path / "own")
-
-
-def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):
-    # Without dropout, whose masks differ between processes, the loss curves must agree whatever else a step does.
-    recipe = tmp_path / "quick.toml"
-    recipe.write_text(
-        'view = "flatten"\nconfig = "4-class"\nepochs = 2\nbatch_size = 48\nlearning_rate = 3e-3\ndropout = 0.0\n'
-        + TINY_TOML,
-        encoding="utf-8",
-    )
-    one = train(load_recipe(recipe), data=sample_repo, out=tmp_path / "one", track="tensorboard")
-    command = ["train", recipe, "--data", sample_repo, "--out", tmp_path / "two", "--track", "tensorboard"]
-    both = processes.start_two(*command)
-    outputs = [process.communicate(timeout=600) for process in both]
-    assert [process.returncode for process in both] == [0, 0], outputs
-    out = "".join(out for out, _ in outputs)
-    assert out.count("epoch 1/2") == out.count("trained; next") == 1, "only one process prints"
-    assert [record(folder)["processes"] for folder in (one, tmp_path / "two")] == [1, 2]
-    single, double = (record(folder)["epochs"] for folder in (one, tmp_path / "two"))
-    for alone, together in zip(single, double, strict=True):
-        assert together["train_loss"] == pytest.approx(alone["train_loss"], abs=1e-5)
-        assert together["validation"]["n"] == alone["validation"]["n"]
-        assert together["validation"]["macro_f1"] == pytest.approx(alone["validation"]["macro_f1"], abs=0.02)
-    tracked = [scalars(tmp_path / f"{name}.tracking")["train/epoch_loss"] for name in ("one", "two")]
-    assert [value for _, value in tracked[1]] == pytest.approx([value for _, value in tracked[0]], abs=1e-5)
 
 
 def test_a_backbone_is_recorded_by_its_content_not_its_path(finished, sample_repo, tmp_path):
