@@ -1,6 +1,5 @@
 """The command line starts quickly, and reports a user error in one line with exit code 2."""
 
-import json
 import os
 import shutil
 import socket
@@ -12,12 +11,10 @@ from importlib.metadata import version
 import pytest
 from helpers import processes
 from helpers.chats import line
-from helpers.runs import train
 
 from contradiction.commands.common import show
 from contradiction.io.hub import model_name
 from contradiction.io.tables import Table
-from contradiction.training.recipe import Recipe
 
 
 @pytest.fixture(scope="module")
@@ -77,17 +74,8 @@ def test_a_model_is_named_after_the_current_folder(run, model, tmp_path, monkeyp
     assert model_name("hub/models--user--stages/snapshots/0123") == "user/stages"
 
 
-def test_an_nli_model_needs_a_view_to_judge_conversations(run, sample_repo, tmp_path):
-    from contradiction.data import nli
-
-    for name in ("train", "dev"):
-        pairs = [(name, "他在吃东西", "entailment"), (name, "他在睡觉", "contradiction")]
-        rows = [{"sentence1": a, "sentence2": b, "label": label} for a, b, label in pairs]
-        (tmp_path / f"{name}.json").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    nli.build([tmp_path / "train.json"], [tmp_path / "dev.json"], tmp_path / "nli")
-    scratch = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 200}
-    recipe = Recipe.of(name="stage", view="nli", config="nli", scratch=scratch, epochs=1)
-    stage = train(recipe, data=tmp_path / "nli", out=tmp_path / "stage")
+def test_an_nli_model_needs_a_view_to_judge_conversations(run, random_model, sample_repo):
+    stage = random_model("nli")
     arguments = ("evaluate", stage, "--data", sample_repo, "--config", "2-class")
     code, _, err = run(*arguments)
     assert (code, "needs the column 'premise'" in err) == (2, True)

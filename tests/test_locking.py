@@ -9,11 +9,9 @@ import pytest
 from helpers import processes
 from helpers.runs import TINY_TOML, train
 
-from contradiction import cli
 from contradiction.errors import InputError
 from contradiction.io.files import LockedError, locked
 from contradiction.training.recipe import load_recipe
-from paper import reproduce as reproduce_module
 
 TOML = '{}\nconfig = "4-class"\nepochs = {}\nbatch_size = 16\nlearning_rate = 3e-3\n' + TINY_TOML
 METHODS = {"flatten": 'view = "flatten"', "hierarchical": 'method = "hierarchical"'}
@@ -129,22 +127,17 @@ def test_two_grids_in_one_folder_train_each_cell_once_and_the_last_writes_the_fu
 
 
 def test_a_cell_locked_by_another_process_is_skipped_and_the_rest_runs(
-    encoder, lock_holder, sample_repo, tmp_path, monkeypatch, capsys
+    encoder, lock_holder, sample_repo, tmp_path, reproduce
 ):
     out = tmp_path / "out"
     options = grid(encoder, sample_repo, out)
-    monkeypatch.setattr(sys, "argv", ["cdconv", *map(str, options)])
     holder = lock_holder(out / "sentence-pair-4-class-encoder-seed1")
-    with pytest.raises(SystemExit) as exit:
-        cli.main(cli.script(reproduce_module.reproduce))
-    assert not exit.value.code
-    assert "sentence-pair-4-class-encoder-seed1: skipped, another process works on it\n" in capsys.readouterr().err
+    code, _, err = reproduce(*options)
+    assert code == 0 and "sentence-pair-4-class-encoder-seed1: skipped, another process works on it\n" in err
     assert [path.name for path in out.glob("*seed*.test.json")] == ["flatten-4-class-encoder-seed1.test.json"]
     assert "Missing: sentence-pair-4-class-encoder-seed1." in (out / "table4.md").read_text(encoding="utf-8")
     kill(holder)
-    with pytest.raises(SystemExit):
-        cli.main(cli.script(reproduce_module.reproduce))
-    assert "cell 1 of 1: sentence-pair" in capsys.readouterr().err
+    assert "cell 1 of 1: sentence-pair" in reproduce(*options)[2]
     assert "Missing" not in (out / "table4.md").read_text(encoding="utf-8")
     assert not list(out.rglob("*.lock"))
 

@@ -5,12 +5,10 @@ import contextlib
 import io
 import re
 import shutil
-import sys
 
-import pytest
 from helpers.runs import train, with_options
 
-from contradiction import cli, paths
+from contradiction import paths
 from contradiction.evaluation import model_card, results
 from contradiction.io.files import RECORD, write_json
 from contradiction.publishing import code_on_the_hub
@@ -88,16 +86,12 @@ def test_a_card_shows_only_what_can_be_loaded(quick_model, tmp_path):
     assert "ContradictionDetector(" not in text and "from_pretrained" not in text.split("## Use")[1]
 
 
-def test_the_command_on_a_card_reproduces_the_training(quick_model, sample_repo, tmp_path, monkeypatch):
+def test_the_command_on_a_card_reproduces_the_training(run, quick_model, sample_repo, tmp_path, monkeypatch):
     card = (quick_model / "README.md").read_text(encoding="utf-8")
     [command] = re.findall(r"`cdconv (train run\.json[^`]*)`", card)
     out = tmp_path / "again"
     monkeypatch.chdir(quick_model)
-    arguments = [*command.split(), "--data", str(sample_repo), "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", ["cdconv", *arguments])
-    with pytest.raises(SystemExit) as done:
-        cli.main()
-    assert not done.value.code
+    assert run(*command.split(), "--data", sample_repo, "--out", out)[0] == 0
     assert record.read(out)["request"] == record.read(quick_model)["request"]
     assert (out / "model.safetensors").read_bytes() == (quick_model / "model.safetensors").read_bytes()
 

@@ -5,9 +5,8 @@ import os
 import signal
 import threading
 import time
-import urllib.error
-import urllib.request
 
+import httpx
 import pytest
 from helpers.chats import chat
 from helpers.processes import free_port, start_cdconv, wait_for
@@ -195,23 +194,11 @@ def test_a_file_of_labels_that_cannot_be_opened_makes_the_page_send_the_label_ag
     assert web.post("/api/label", json=label).json() == {"saved": True}
 
 
-class Client:
-    """A person with a browser."""
-
-    def __init__(self, port):
-        self.url = f"http://127.0.0.1:{port}/"
-
-    def ask(self, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.read() if path == "" else json.load(answer)
-
-    def is_answered(self):
-        try:
-            return self.ask("")
-        except (urllib.error.URLError, OSError):
-            return b""
+def page_of(client):
+    try:
+        return client.get("/").text
+    except httpx.TransportError:
+        return ""
 
 
 @pytest.fixture
@@ -226,20 +213,20 @@ def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tm
     port = free_port()
     command = ["review", chat_file, "--port", port]
     process = start_cdconv(*command)
-    assert wait_for(Client(port).is_answered, process), process.communicate()
-    page = Client(port).ask("")
-    assert b"guidelines" not in page[:100] and "历史矛盾".encode() in page
+    client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False)
+    assert wait_for(lambda: page_of(client), process), process.communicate()
+    assert "历史矛盾" in page_of(client)
     acknowledged = []
 
     def annotate(name):
-        client = Client(port)
         try:
-            person = client.ask("api/join", {"name": name})["person"]
-            while item := client.ask(f"api/next?person={person}")["item"]:
-                client.ask("api/label", {"person": person, "item": item["id"], "label": HISTORY, "evidence": 1})
+            person = client.post("/api/join", json={"name": name}).json()["person"]
+            while item := client.get(f"/api/next?person={person}").json()["item"]:
+                label = {"person": person, "item": item["id"], "label": HISTORY, "evidence": 1}
+                client.post("/api/label", json=label).raise_for_status()
                 acknowledged.append((item["id"], person))
                 time.sleep(0.02)
-        except (OSError, json.JSONDecodeError, ValueError):  # it was killed
+        except (httpx.HTTPError, ValueError):  # it was killed
             pass
 
     threads = [threading.Thread(target=annotate, args=(name,)) for name in ("Anna", "Ben")]
@@ -257,10 +244,9 @@ def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tm
     # The next start continues where the first ended.
     process = start_cdconv(*command)
     try:
-        client = Client(port)
-        assert wait_for(client.is_answered, process), process.communicate()
-        assert client.ask("api/join", {"name": "Anna"})["person"] in (1, 2)
-        done = {person: client.ask(f"api/next?person={person}")["done"] for person in (1, 2)}
+        assert wait_for(lambda: page_of(client), process), process.communicate()
+        assert client.post("/api/join", json={"name": "Anna"}).json()["person"] in (1, 2)
+        done = {person: client.get(f"/api/next?person={person}").json()["done"] for person in (1, 2)}
         assert done == {person: sum(who == person for _, who in kept) for person in (1, 2)}
         code, _, err = run("review", chat_file, "--port", free_port())
         assert code == 2 and "another process" in err

@@ -109,16 +109,11 @@ ROWS = {"train": 48, "validation": 16}
 ANIMALS = ("cat", "dog", "horse", "fish")
 
 
-def turn(agent, text):
-    return {"agent_id": agent, "text": text}
-
-
 def dialogue(number):
     clash, animal = number % 2, ANIMALS[number % 4]
     last = f"i never had a {animal}" if clash else f"my {animal} is old"
     turns = [turn(0, f"i have a {animal}"), turn(1, "nice"), turn(0, "it barks"), turn(1, "oh"), turn(0, last)]
-    return {"record_id": str(number), "turns": turns, "is_contradiction": bool(clash),
-            "aggregated_contradiction_indices": [0, 4] if clash else []}  # fmt: skip
+    return release(str(number), turns, bool(clash), [0, 4] if clash else [])
 
 
 def item(number):

@@ -15,8 +15,7 @@ import tempfile
 import time
 import traceback
 from functools import cache
-from multiprocessing import forkserver, reduction
-from multiprocessing.connection import arbitrary_address
+from multiprocessing import reduction
 from multiprocessing.forkserver import ForkServer
 from pathlib import Path
 from unittest.mock import patch
@@ -210,35 +209,10 @@ def connection(imports=HUB):
             Face.
     """
     server = ForkServer()
-    if imports is None:
-        server.set_forkserver_preload([*LIBRARIES])
-    else:
-        _fork_server(server, SHARED[imports])
+    server.set_forkserver_preload([*LIBRARIES, *(COMMANDS if imports else ())])
+    with patch.dict(os.environ, SHARED.get(imports, os.environ), clear=True):
+        server.ensure_running()
     return "multiprocessing.forkserver.connect_to_new_process", server.connect_to_new_process
-
-
-def _fork_server(server, env):
-    """Starts a server of processes that have imported `COMMANDS` too. It is itself forked from the other server."""
-    address = arbitrary_address("AF_UNIX")
-    reader, writer = os.pipe()  # the server ends when the last process that holds the writer has ended
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
-        listener.listen()
-        descriptors = _Descriptor(listener.fileno()), _Descriptor(reader)
-        process = multiprocessing.get_context("forkserver").Process(
-            target=_serve, args=(*descriptors, env), daemon=True
-        )
-        with patch(*connection(None)):
-            process.start()
-    os.close(reader)
-    server._forkserver_address, server._forkserver_alive_fd = address, writer
-    server.ensure_running = lambda: None
-
-
-def _serve(listener, alive, env):
-    os.environ.clear()
-    os.environ.update(env)
-    forkserver.main(listener, alive, COMMANDS)
 
 
 def _execute(code, cwd, env, streams):
