@@ -16,7 +16,6 @@ from contradiction.io.files import write_json
 from contradiction.training import leakage, record
 from contradiction.training.recipe import Recipe
 from contradiction.training.run import open_run, provenance, run_request
-from paper.cells import cells_of
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 HUB_ID = "user/seen"
@@ -191,13 +190,6 @@ def test_a_run_on_a_part_of_the_rows_rejects_a_start_or_teacher_that_has_read_th
         with pytest.raises(InputError, match=f"^{kind} {name}: trained on 2-class, .*only a part of these rows"):
             run_request(first.with_changes(**part), sample_repo)
     run_request(recipe("4-class", backbone=start(config="nli", view="nli")).with_changes(**part), sample_repo)
-
-
-@pytest.mark.parametrize("table", ["bots", "learning-curve"])
-def test_a_table_on_parts_of_the_rows_is_rejected_before_its_first_cell(table, quick_model, sample_repo):
-    with pytest.raises(InputError, match=r"^backbone .*quick: trained on 4-class, and the recipe reads only a part"):
-        cells_of(table, data=sample_repo, methods=["flatten"], configs=["4-class"], backbone=str(quick_model))
-    assert cells_of("table4", data=sample_repo, methods=["flatten"], configs=["4-class"], backbone=str(quick_model))
 
 
 def test_the_origin_of_a_start_is_recorded_and_checked(start, sample_repo, tmp_path):

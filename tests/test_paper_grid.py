@@ -5,7 +5,6 @@ import signal
 import statistics
 
 import numpy as np
-import pytest
 from helpers import processes
 from helpers.grids import evaluation, markdown_row, predictions, times
 from numpy.testing import assert_allclose
@@ -29,22 +28,6 @@ def test_the_saved_runs_of_the_papers_grid_are_recognised(release_repo):
     assert not finished(
         cells_of("table4", methods=["sentence-pair"], seeds=[23], values=other, **options), paths.RESULTS
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["table4", "--set", "epochs"], "'epochs': must be key=value"),
-        (["table4", "--set", "seed=3"], "the grid itself sets seed"),
-        (["table4", "--methods", "hierarchical", "--configs", "2-class"], "no cell is left"),
-    ],
-)
-def test_a_user_error_prints_one_line_and_leaves_nothing(reproduce, options, tmp_path, arguments, message):
-    out = tmp_path / "out"
-    code, _, err = reproduce(*options, "--out", out, *arguments)
-    assert (code, err.count("\n")) == (2, 1)
-    assert message in err
-    assert not out.exists()
 
 
 def test_a_second_run_trains_nothing_and_writes_the_same_table(grid, reproduce, options, tmp_path):

@@ -143,27 +143,6 @@ def folder(evaluations, tmp_path):
     return tmp_path / "saved"
 
 
-def percent(metrics):
-    low, high = metrics["interval"]["macro_f1"]
-    return f"{100 * metrics['macro_f1']:.1f} ({100 * low:.1f}–{100 * high:.1f})"
-
-
-def test_the_page_has_the_scores_of_each_detector_on_the_same_rows_the_best_first(folder, evaluations):
-    page = results_page(folder)
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "–" in line]
-    names = [row[0] for row in rows]
-    assert "on-other-rows" not in names and "Grouped split" not in page
-    better = next(result for result in evaluations if result["name"] == "better")
-    scores = (better["metrics"], better["metrics"]["two_class"])
-    assert rows[names.index("better")] == ["better", "29 M", *map(percent, scores), "66.3 (63.5–68.8)"]
-    two = next(result for result in evaluations if result["name"] == "two-labels")
-    assert rows[names.index("two-labels")][2:4] == ["", percent(two["metrics"])]
-    ngrams = [result for result in evaluations if result["name"] == NGRAMS]
-    assert rows[names.index(NGRAMS)][2:4] == [percent(result["metrics"]) for result in ngrams]
-    ranked = [float(row[2].split()[0]) for row in rows if row[2]]
-    assert ranked == sorted(ranked, reverse=True)
-
-
 def test_the_script_adds_evaluations_and_writes_the_page_and_the_comparisons(run, folder, tmp_path):
     out = tmp_path / "kept"
     code, _, err = run(folder, "--folder", out, script=script.results)

@@ -129,13 +129,8 @@ def test_the_most_frequent_pieces_remain_and_too_few_are_rejected(tmp_path):
     assert kept["pieces"]["after"] == all_of - 3
     tokenizers = [AutoTokenizer.from_pretrained(folder) for folder in (before, tmp_path / "kept")]
     assert pieces_of(tokenizers[0], "喝茶喝茶") == pieces_of(tokenizers[1], "喝茶喝茶")
-    for backbone, texts, options, message in (
-        (before, CORPUS, {"max_pieces": 3}, r"^--keep 3: .* already need \d+ pieces$"),
-        (before, [], {}, "^the corpus holds no text$"),
-        ("no/such", CORPUS, {}, "^backbone 'no/such': no tokenizer that can be loaded"),
-    ):
-        with pytest.raises(InputError, match=message):
-            prune(backbone, texts, tmp_path / "out", **options)
+    with pytest.raises(InputError, match=r"^--keep 3: .* already need \d+ pieces$"):
+        prune(before, CORPUS, tmp_path / "out", max_pieces=3)
     assert not (tmp_path / "out").exists()
 
 

@@ -1,7 +1,5 @@
 """The kept results: what is added can be loaded, a name means one run, and every file is complete or the old one."""
 
-import csv
-import json
 import random
 import re
 
@@ -46,23 +44,6 @@ def test_added_evaluations_load_with_probabilities_in_four_digits(one, tmp_path)
     [loaded] = results.load(tmp_path)
     assert without_probabilities(loaded) == without_probabilities(one)
     assert loaded["probabilities"] == np.round(one["probabilities"], 4).tolist()
-
-
-def test_result_files_are_readable_by_everyone(one, tmp_path):
-    import pyarrow.parquet as pq
-
-    add([one], tmp_path)
-    with (tmp_path / "metrics.csv").open(encoding="utf-8", newline="") as lines:
-        [row] = csv.DictReader(lines)
-    assert (row["name"], row["n"], row["seed"], row["leakage"]) == ("any", "40", "23", "")
-    assert float(row["macro_f1"]) == one["metrics"]["macro_f1"]
-    assert float(row["argmax_merged_macro_f1_low"]) == one["argmax"]["metrics"]["two_class"]["interval"]["macro_f1"][0]
-    [line] = map(json.loads, (tmp_path / "runs.jsonl").read_text(encoding="utf-8").splitlines())
-    assert line == {"name": "any", "run": one["run"]}
-    table = pq.read_table(tmp_path / PARQUET).to_pydict()
-    names = ("non-contradiction", "intra-sentence", "role-confusion", "history")
-    assert list(table) == ["run", "id", "reference", "prediction", "argmax", *names]
-    assert table["prediction"] == [names[label] for label in one["predictions"]]
 
 
 def test_a_second_evaluation_of_a_run_replaces_only_its_rows(one, tmp_path):

@@ -51,15 +51,10 @@ def test_the_record_and_the_card_name_the_members(mean, runs):
     assert [member["seed"] for member in mean_record["request"]["soup"]] == [1, 2, 3]
     assert mean_record["soup"] == [record.read(run) for run in runs]
     assert mean_record["minutes"] == pytest.approx(sum(record.read(run)["minutes"] for run in runs), abs=0.1)
-    card = model_card(mean).text
-    assert "- a model soup: the mean of the weights of 3 runs from this one start\n" in card
-    for seed in (1, 2, 3):
-        assert f"- `run`:\n  - 1 epoch of batches of 32, AdamW, peak rate 5e-05, seed {seed}, fp32\n" in card
+    assert "- a model soup: the mean of the weights of 3 runs from this one start\n" in model_card(mean).text
 
 
 def test_incompatible_runs_are_rejected(runs, mean, quick_model, sample_repo, tmp_path):
-    other = run(quick_model, sample_repo, tmp_path / "pairs", view="sentence-pair")
-    further = run(runs[0], sample_repo, tmp_path / "further")
     changed = shutil.copytree(runs[1], tmp_path / "changed")
     write_json(changed / "tokenizer.json", read_json(changed / "tokenizer.json") | {"version": "2.0"})
     cut = shutil.copytree(runs[1], tmp_path / "cut")
@@ -71,8 +66,6 @@ def test_incompatible_runs_are_rejected(runs, mean, quick_model, sample_repo, tm
         ([*runs, runs[0]], "each named once"),
         ([runs[0], mean], "a soup needs single runs"),
         ([quick_model, runs[0]], "started from the same checkpoint"),
-        ([runs[0], further], "started from the same checkpoint"),
-        ([runs[0], other], "different shapes, labels, views"),
         ([runs[0], changed], "views or tokenizers"),
     ):
         with pytest.raises(InputError, match=message):
