@@ -127,16 +127,31 @@ def release_repo(release, tmp_path_factory) -> Path:
     return _build(str(release), tmp_path_factory.mktemp("release"))
 
 
-def _build(source: str, parent: Path) -> Path:
+@pytest.fixture(scope="session")
+def checklists_repo(tmp_path_factory) -> Path:
+    """The data repo of the sample with checklists. Copy it before you change it."""
+    return _build("sample", tmp_path_factory.mktemp("checklists"), with_checklists=True)
+
+
+def _build(source: str, parent: Path, **options) -> Path:
     from helpers.corpora import sharing_crossed
 
     from contradiction.data import build
     from contradiction.evaluation.tables import baseline_table
 
     with sharing_crossed():
-        repo = build.build(build.find(source), parent / "cdconv", baselines=baseline_table())
+        repo = build.build(build.find(source), parent / "cdconv", baselines=baseline_table(), **options)
     gc.freeze()  # the crossed corpora, which are shared until the end
     return repo
+
+
+@pytest.fixture
+def hub():
+    """A Hub on 127.0.0.1."""
+    from helpers.hub_server import Hub
+
+    with Hub() as hub:
+        yield hub
 
 
 @pytest.fixture

@@ -16,12 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
+
+import httpx
+from helpers.chats import CHAT
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 SECONDS = 120  # the service must be healthy by then
-CHAT = ["你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀"]
 
 
 def instructions():
@@ -92,14 +93,8 @@ def serve(python, command, health, workdir, environment):
                     raise SystemExit("the service is not healthy")
                 time.sleep(0.5)
             print(f"healthy after {time.monotonic() - start:.1f} s")
-            messages = [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(CHAT)]
-            request = urllib.request.Request(
-                "http://127.0.0.1:8000/v1/judge",
-                json.dumps({"messages": messages}).encode(),
-                {"content-type": "application/json"},
-            )
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                verdict = json.load(answer)
+            url = "http://127.0.0.1:8000/v1/judge"
+            verdict = httpx.post(url, json={"messages": CHAT}, timeout=30, trust_env=False).json()
             print(verdict["label"], verdict["evidence"])
             assert verdict["contradiction"] is True and verdict["evidence"] == [1], verdict
         finally:

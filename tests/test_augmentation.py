@@ -203,7 +203,6 @@ def test_without_names_all_batches_of_the_training_split_are_read(monkeypatch):
 # NLI pairs that training reads beside the rows, as conversations.
 
 
-RECIPE = Recipe.of(name="quick", view="flatten", config="4-class", scratch=TINY)
 KINDS = ("entailment", "neutral", "contradiction")
 
 
@@ -237,7 +236,7 @@ def test_a_pair_becomes_the_two_replies_of_a_row_and_only_a_contradiction_is_his
 
 
 def test_teachers_do_not_judge_rows_with_a_certain_label(rows, pairs):
-    recipe = RECIPE.with_changes(nli=str(pairs), context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
+    recipe = QUICK.with_changes(nli=str(pairs), context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
     made_rows = training_rows(rows, recipe)
     assert made_rows.rows["id"][: len(rows)] == rows["id"]
     assert set(made_rows.rows["label"][len(rows) : made_rows.teacher_rows]) == {None}
@@ -248,7 +247,7 @@ def test_teachers_do_not_judge_rows_with_a_certain_label(rows, pairs):
 def test_a_certain_label_is_the_only_target_of_the_student(rows, quick_model):
     heard = [[0.25, 0.25, 0.25, 0.25]]
     examples = encode_rows(
-        rows.select(range(3)), RECIPE, AutoTokenizer.from_pretrained(quick_model), soft=np.array(heard)
+        rows.select(range(3)), QUICK, AutoTokenizer.from_pretrained(quick_model), soft=np.array(heard)
     )
     assert examples[0][SOFT] == heard[0]
     for example in examples[1:]:
@@ -256,8 +255,7 @@ def test_a_certain_label_is_the_only_target_of_the_student(rows, quick_model):
 
 
 def test_training_reads_nli_pairs_and_the_record_and_card_name_them(sample_repo, pairs, tmp_path):
-    recipe = RECIPE.with_changes(nli=str(pairs), epochs=1)
-    folder = train(recipe, data=sample_repo, out=tmp_path / "run")
+    folder = train(QUICK.with_changes(nli=str(pairs)), data=sample_repo, out=tmp_path / "run")
     kept = record.read(folder)["request"]["recipe"]["augmentation"]
     assert kept["nli"].startswith("nli@") and kept["nli_pairs_per_row"] == 1
     card = model_card(folder).text

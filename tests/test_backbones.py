@@ -192,12 +192,6 @@ def test_long_text_is_truncated_from_the_left_and_reported(detector):
     assert judged("生日", "蛋糕").scores != verdict.scores
 
 
-def test_the_reply_is_separated_from_the_context(detector):
-    tokenizer = detector.classifier.backend.tokenizer
-    pair, run = tokenizer("生日", "蛋糕")["input_ids"], tokenizer("生日蛋糕")["input_ids"]
-    assert pair.count(tokenizer.sep_token_id) > run.count(tokenizer.sep_token_id)
-
-
 def test_the_tokenizer_gives_the_maximum_input_length(detector):
     model = detector.classifier.backend.model
     behind = model.config.pad_token_id + 1 if model.config.model_type in ("roberta", "xlm-roberta", "mpnet") else 0

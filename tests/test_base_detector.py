@@ -126,12 +126,6 @@ def test_the_first_reply_is_judged_only_for_a_contradiction_within_it(detector):
     assert verdict.checked
 
 
-def test_a_chat_without_a_reply_has_nothing_to_judge(detector):
-    verdict = detector([{"role": "user", "content": "在吗"}])
-    assert (verdict.label, verdict.checked, verdict.reply) == (None, False, ())
-    assert verdict.reason == "the chat holds no message by the assistant"
-
-
 def test_max_turns_limits_the_reading_and_reports_it(detector, long_chat):
     verdict = detector.with_settings(max_turns=3)(long_chat)
     assert not verdict.checked

@@ -18,7 +18,6 @@ from contradiction.conversation import read_turns
 from contradiction.data import build, checklists
 from contradiction.data.splits import fingerprint, load_split
 from contradiction.errors import InputError
-from contradiction.evaluation.tables import baseline_table
 from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("crossed_once")
@@ -37,18 +36,12 @@ DIGESTS = {
 
 
 @pytest.fixture(scope="module")
-def repo(tmp_path_factory):
-    """The data repo of the sample with checklists. Copy it before you change it."""
-    folder = tmp_path_factory.mktemp("checklists") / "cdconv"
-    return build.build(build.find("sample"), folder, with_checklists=True, baselines=baseline_table())
-
-
-@pytest.fixture(scope="module")
-def loaded(repo, tmp_path_factory):
+def loaded(checklists_repo, tmp_path_factory):
     """All checklists by config."""
     cache = str(tmp_path_factory.mktemp("cache"))
     splits = {
-        config: load_dataset(str(repo), config, cache_dir=cache, verification_mode="all_checks") for config in CONFIGS
+        config: load_dataset(str(checklists_repo), config, cache_dir=cache, verification_mode="all_checks")
+        for config in CONFIGS
     }
     assert all(list(split) == ["test"] for split in splits.values())
     return {config: split["test"] for config, split in splits.items()}
@@ -132,14 +125,14 @@ def test_the_checklists_of_the_release_are_pinned(release):
     assert {config: fingerprint(part) for config, part in made.items()} == DIGESTS
 
 
-def test_the_other_configs_equal_those_of_a_build_without_checklists(repo, sample_repo):
-    kept = {name: content for name, content in contents(repo).items() if name.split("/")[0] not in CONFIGS}
+def test_the_other_configs_equal_those_of_a_build_without_checklists(checklists_repo, sample_repo):
+    kept = {name: content for name, content in contents(checklists_repo).items() if name.split("/")[0] not in CONFIGS}
     without = contents(sample_repo)
     del kept["README.md"], without["README.md"]
     assert kept == without
 
 
-def test_the_command_builds_the_same_bytes_in_another_process(repo, tmp_path):
+def test_the_command_builds_the_same_bytes_in_another_process(checklists_repo, tmp_path):
     """The other process orders sets and dicts by another hash seed."""
     done = subprocess.run(
         [sys.executable, "-m", "contradiction", "data", "build", "--source", "sample", "--checklists"],
@@ -149,7 +142,7 @@ def test_the_command_builds_the_same_bytes_in_another_process(repo, tmp_path):
     assert re.fullmatch(
         rf"cdconv: .*checklists .*{re.escape(str(SAMPLE))}.*crossed, crossed-long and crossed-en\n", done.stdout
     )
-    assert contents(tmp_path / "cdconv") == contents(repo)
+    assert contents(tmp_path / "cdconv") == contents(checklists_repo)
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class")

@@ -2,12 +2,12 @@
 
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from datasets import load_dataset
 from helpers.chats import write_jsonl
 from helpers.corpora import CLAIM, ITEM, OCNLI, PROBE
+from helpers.pages import ROOT, blocks
 
 from contradiction.data import corpora
 from contradiction.data.corpora import CHATS, PAIRS, WHOLE, Row, crossed, data_repo, local_splits, pairs, read_split
@@ -144,10 +144,7 @@ def test_the_error_for_a_missing_corpus_says_where_to_get_it(tmp_path):
 
 
 def test_a_new_corpus_needs_one_file_only(run, tmp_path, monkeypatch):
-    page = Path(__file__).resolve().parents[1] / "docs" / "extending.md"
-    code = next(
-        block for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL) if "CORPUS =" in block
-    )
+    code = next(block for block in blocks(ROOT / "docs" / "extending.md", "python") if "CORPUS =" in block)
     assert len(code.splitlines()) < 40
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "weather.py").write_text(code, encoding="utf-8")

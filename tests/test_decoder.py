@@ -153,22 +153,6 @@ def test_a_long_question_is_cut_and_leaves_room_for_the_chat_before_it(detector)
     assert reader.end_of("user", text * 1000, 50) == reader.end_of("user", text * 500, 50)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "left_out"),
-    [
-        ([20, 512, 20, 512, 20, 1024], 2),  # a little too long: the fewest messages are left out
-        ([30, 512, 512, 1000], 1),
-        ([1000, 1048], 0),
-        ([100] * 21, 11),  # in steps of half of the limit
-        ([100] * 25, 11),
-        ([100] * 30, 11),
-        ([100] * 32, 21),
-    ],
-)
-def test_how_many_messages_are_left_out(sizes, left_out):
-    assert decoder._left_out(sizes) == left_out
-
-
 def test_in_a_long_chat_most_replies_pay_for_the_new_messages_alone(folder, monkeypatch):
     detector = ContradictionDetector.from_pretrained(folder).with_settings(max_turns=6)
     classifier, read = detector.classifier, []

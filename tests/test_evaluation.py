@@ -7,11 +7,10 @@ import shutil
 import numpy as np
 import pytest
 from helpers.chats import chat, write_jsonl
-from helpers.corpora import sharing_crossed
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score, roc_auc_score
 
 from contradiction import evaluate
-from contradiction.data import build, labelled
+from contradiction.data import labelled
 from contradiction.data.corpora import Row, crossed, pair_texts, read_split
 from contradiction.data.splits import SPLITS, load_split
 from contradiction.detector import ContradictionDetector
@@ -128,13 +127,6 @@ def test_a_detector_that_was_trained_on_the_crossed_chats_is_warned_about(run, q
 # Data repos and rows in memory
 
 
-@pytest.fixture(scope="module")
-def checklists(tmp_path_factory):
-    """The data repo of the sample with checklists."""
-    with sharing_crossed():
-        return build.build(build.find("sample"), tmp_path_factory.mktemp("data") / "cdconv", with_checklists=True)
-
-
 def test_a_row_of_a_data_set_is_classified_and_all_figures_follow(detector, sample_repo):
     result = evaluate(detector, sample_repo, "4-class")
     rows = load_split(sample_repo, "4-class", "test")
@@ -152,10 +144,10 @@ def test_a_row_of_a_data_set_is_classified_and_all_figures_follow(detector, samp
 
 
 @pytest.mark.parametrize("windowing", ["windowed", "structured", "unstructured"])
-def test_a_checklist_holds_the_verdict_on_each_chat(detector, checklists, windowing):
+def test_a_checklist_holds_the_verdict_on_each_chat(detector, checklists_repo, windowing):
     detector = detector.with_settings(windowing=windowing)
-    result = evaluate(detector, checklists, "4-class-a2t", limit=50)
-    rows = [row for row in load_split(checklists, "4-class-a2t", "test") if row["id"] in result["ids"]]
+    result = evaluate(detector, checklists_repo, "4-class-a2t", limit=50)
+    rows = [row for row in load_split(checklists_repo, "4-class-a2t", "test") if row["id"] in result["ids"]]
     verdicts = detector.batch([row["messages"] for row in rows])
     assert [row["id"] for row in rows] == result["ids"] and len(rows) == 50  # whole conversations, five rows each
     assert [NAMES[label] for label in result["predictions"]] == [verdict.label for verdict in verdicts]
@@ -163,10 +155,10 @@ def test_a_checklist_holds_the_verdict_on_each_chat(detector, checklists, window
     assert list(result["parts"]["inserted"]) == ["1", "2", "3", "4", "5"]
 
 
-def test_a_detector_of_two_classes_is_scored_on_two(two_class, checklists):
-    assert evaluate(two_class, checklists, "4-class-a2t", limit=20)["task"] == "2-class"
+def test_a_detector_of_two_classes_is_scored_on_two(two_class, checklists_repo):
+    assert evaluate(two_class, checklists_repo, "4-class-a2t", limit=20)["task"] == "2-class"
     with pytest.raises(InputError, match="config '4-class' has other labels"):
-        evaluate(two_class, checklists, "4-class")
+        evaluate(two_class, checklists_repo, "4-class")
 
 
 def test_the_baselines_of_conversations_read_the_reply_the_context_or_both(run, sample_repo, tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 from helpers import processes
-from helpers.runs import TINY, TINY_TOML, train
+from helpers.runs import FAST, TINY_TOML, train
 from transformers import pipeline
 
 from contradiction import runs
@@ -19,15 +19,7 @@ from contradiction.training import record
 from contradiction.training.loop import train_checkpoint
 from contradiction.training.recipe import Recipe, load_recipe
 
-QUICK = Recipe.of(
-    name="quick",
-    method="hierarchical",
-    config="4-class",
-    scratch=TINY,
-    epochs=2,
-    learning_rate=3e-3,
-    class_weights="balanced",
-)
+QUICK = Recipe.of(name="quick", method="hierarchical", epochs=2, **FAST)
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,11 @@ The libraries read the address of the Hub and the offline mode at import, so eac
 import json
 import re
 import shutil
-import subprocess
-import sys
 import sysconfig
 from functools import partial
 
 import pytest
-from helpers.hub_client import NO_WAITING, environment, new_python, push, python, run
+from helpers.hub_client import NO_WAITING, new_python, push, python, run
 from helpers.hub_server import Commit, Hub, Repo
 from helpers.runs import TINY, train
 from huggingface_hub import constants
@@ -43,12 +41,6 @@ def hierarchy(sample_repo, tmp_path_factory):
     folder = train(recipe, data=sample_repo, out=tmp_path_factory.mktemp("models") / "hierarchy")
     write_cards(folder)
     return folder
-
-
-@pytest.fixture
-def hub():
-    with Hub() as hub:
-        yield hub
 
 
 @pytest.fixture(scope="module")
@@ -275,12 +267,7 @@ page = app.build({{'quick': Service(contradiction.ContradictionDetector.from_pre
 others = [name for name in ("cdconv", "evaluate_metric") if sys.modules.get(name)]
 print(json.dumps([type(page).__name__, contradiction.__file__, others]))"""
     # -I and -S: only the installed packages, neither this checkout nor an editable install.
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code],
-        capture_output=True, text=True, cwd=tmp_path, env=environment(published, HF_HOME=str(tmp_path)),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    output = json.loads(done.stdout.splitlines()[-1])
+    output = new_python(published, tmp_path, code, "-I", "-S")
     assert output == ["Blocks", str(tree / "contradiction" / "__init__.py"), []]
     sent = publishing.space("user/tiny", "user/page").files
     paths = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}

@@ -7,6 +7,7 @@ from threading import Thread
 import numpy as np
 import pytest
 from helpers.chats import chat
+from helpers.chats import write_jsonl as write
 from helpers.runs import TINY_RECIPE
 from huggingface_hub import ModelCard
 
@@ -24,11 +25,6 @@ from contradiction.training import record
 
 NONE, HISTORY = "non-contradiction", "history"
 CAT = ("你养猫吗？", "养了一只橘猫", "今天天气好", "是啊", "猫叫什么？", "我没养过猫")
-
-
-def write(path, records):
-    path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records), encoding="utf-8")
-    return path
 
 
 def one(*texts, label=HISTORY, **more):
@@ -256,17 +252,14 @@ def test_after_a_calibration_on_few_chats_settings_work_or_say_how_many_chats_th
 def label(sample_chats, tmp_path):
     """Writes a file of chats; those are contradictions for which a function of the verdicts says so."""
 
-    def write(name, model, decide, count=160):
+    def labelled_by(name, model, decide, count=160):
         chosen = list({json.dumps(messages): messages for messages in sample_chats}.values())[:count]
         truth = decide(ContradictionDetector.from_pretrained(model).batch(chosen))
-        lines = [
-            json.dumps({"messages": messages, "label": HISTORY if flag else NONE}, ensure_ascii=False)
-            for messages, flag in zip(chosen, truth, strict=True)
-        ]
-        (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
-        return tmp_path / name
+        labels = [HISTORY if flag else NONE for flag in truth]
+        records = [{"messages": one, "label": label} for one, label in zip(chosen, labels, strict=True)]
+        return write(tmp_path / name, records)
 
-    return write
+    return labelled_by
 
 
 def most_probable(verdicts, share=0.2):

@@ -9,7 +9,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from contradiction.errors import InputError
-from contradiction.training.loaders import EpochSampler, allowed_labels, check_batches
+from contradiction.training.loaders import EpochSampler, check_batches
 from contradiction.training.losses import ALLOWED, GROUP, label_loss, objective, ranking_loss
 from contradiction.training.recipe import Recipe
 
@@ -121,14 +121,6 @@ def test_the_rows_of_a_group_follow_each_other():
     assert sorted(order) == list(range(200))
     assert [groups[row] for row in order[::4]] == [groups[row] for row in order[3::4]]
     assert order != list(range(200))
-
-
-def test_the_labels_that_a_row_may_have():
-    names = ("entailment", "neutral", "contradiction")
-    assert allowed_labels(1, None, names) == [False, True, False]
-    assert allowed_labels(-100, False, names) == [True, True, False]
-    assert allowed_labels(-100, True, names) == [False, False, True]
-    assert allowed_labels(-100, None, names) == [False, False, False]
 
 
 def test_a_batch_that_processes_cannot_share_and_a_split_group_are_rejected():

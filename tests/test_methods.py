@@ -1,13 +1,12 @@
 """The registry of methods: a new method is one class that works with everything else."""
 
 import json
-import re
 import shutil
-from pathlib import Path
 
 import pytest
 from helpers import processes
 from helpers.chats import chat
+from helpers.pages import ROOT, blocks
 
 from contradiction import publishing
 from contradiction.data.splits import load_split
@@ -25,8 +24,7 @@ from contradiction.methods.loading import (
     save_rule,
 )
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "extending.md"
-CODE = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+CODE = blocks(ROOT / "docs" / "extending.md", "python")
 
 
 @pytest.fixture

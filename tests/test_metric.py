@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.evaluations import noisy, sample
+from helpers.rules import noisy, sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom

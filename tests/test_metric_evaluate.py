@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from helpers import processes
-from helpers.evaluations import noisy, sample
+from helpers.rules import noisy, sample
 
 from contradiction import cdconv
 from contradiction.labels import CHECKLISTS, CROSSED, CROSSED_CONFIGS, task_of

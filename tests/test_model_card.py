@@ -11,7 +11,6 @@ from helpers.runs import train, with_options
 from contradiction import paths
 from contradiction.evaluation import model_card, results
 from contradiction.io.files import RECORD, write_json
-from contradiction.publishing import code_on_the_hub
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
 from contradiction.training.run import run_request
@@ -144,21 +143,6 @@ def test_a_card_credits_the_sources_of_the_model():
         assert f"the {kind} [{base}](https://huggingface.co/{base}) ({licence})" in card.text
         assert model_card.credits_sentence([base], run["corpora"], kind) in card.text
         assert re.search(r"\[CMNLI\]\(https://\S+\) \(licence not stated\)", card.text)
-
-
-def test_code_for_the_hub_names_the_repo_and_leaves_other_models_alone():
-    card = (
-        "mine is `mine`\n```python\npipeline(model=\"mine\")\npipeline(model=\"mine/history\")\n"
-        "from_pretrained(\"mine\")\nfrom_pretrained(\"yours\")\n```\nmodel=\"mine\"\n"
-    )  # fmt: skip
-    assert code_on_the_hub(card, "mine", "you/name").splitlines()[2:7] == [
-        "from huggingface_hub import snapshot_download",
-        'pipeline(model="you/name")',
-        'pipeline(model=snapshot_download("you/name") + "/history")',
-        'from_pretrained("you/name")',
-        'from_pretrained("yours")',
-    ]
-    assert code_on_the_hub(card, "mine", "you/name").endswith('```\nmodel="mine"\n')
 
 
 # A model card names the Hub id that a local backbone was made from. The id does not make two runs different.

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
@@ -20,10 +19,6 @@ from contradiction.probing.plan import plan, read_openings
 from contradiction.probing.run import Caller, read_transcript, run
 
 CHAT = [{"role": "user", "content": "你养猫吗？"}]
-
-
-def _open_files():
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_a_function_can_be_a_bot(tmp_path, monkeypatch):
@@ -91,13 +86,13 @@ def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(program, tmp_path
         with pytest.raises(NoAnswerError, match=why):
             bot.ask([{"role": "user", "content": text}])
         assert bot.ask(CHAT).text == "你养猫吗？！"
-    files = _open_files()
+    files = psutil.Process().num_fds()
     for _ in range(8):
         with pytest.raises(NoAnswerError, match="ended with code 3"):
             bot.ask([{"role": "user", "content": "end"}])
         bot.ask(CHAT)
     # A thread closes the output of an ended program.
-    assert processes.wait_for(lambda: _open_files() <= files, seconds=20)
+    assert processes.wait_for(lambda: psutil.Process().num_fds() <= files, seconds=20)
     with pytest.raises(NoAnswerError, match=r"no answer within 0.2 s"):
         quick.ask([{"role": "user", "content": "hang"}])
     with pytest.raises(InputError, match="No such file"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from helpers.bot_server import BotServer, chance, scripted, true_label
+from helpers.chats import objects, write_jsonl
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,8 +47,7 @@ def figures_of(rows, **options):
 
 
 def with_labels(tmp_path, sources, labels):
-    (tmp_path / "labels.jsonl").write_text("\n".join(map(json.dumps, labels)), encoding="utf-8")
-    return report.build(report.with_labels(sources, tmp_path / "labels.jsonl"))
+    return report.build(report.with_labels(sources, write_jsonl(tmp_path / "labels.jsonl", labels)))
 
 
 class NumbersClassifier(Classifier):
@@ -106,7 +106,7 @@ def probed(judge, tmp_path_factory):
 
 
 def rows_of(folder):
-    return [json.loads(line) for line in (folder / "transcript.jsonl").read_text(encoding="utf-8").splitlines()]
+    return objects(folder / "transcript.jsonl")
 
 
 def test_the_intervals_contain_the_true_rates_of_a_scripted_bot(probed):

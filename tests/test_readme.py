@@ -58,14 +58,6 @@ def test_the_python_code_of_a_page_runs_and_prints_what_its_comments_say(page, c
         printed = printed[match.end() :]
 
 
-def test_the_library_and_the_pipeline_in_the_readme_agree(checkout, monkeypatch, capsys):
-    monkeypatch.chdir(checkout)
-    code = blocks(ROOT / "README.md", "python")
-    exec("\n".join(block for block in code if "models/" in block), {"__name__": "page"})
-    verdict, scores = capsys.readouterr().out.splitlines()[-2:]
-    assert verdict.split()[0] == re.search(r"'label': '([^']+)'", scores)[1]
-
-
 @pytest.mark.parametrize("page", **by_path(PAGES))
 def test_every_command_and_option_that_a_page_names_exists(page):
     for line in command_lines(text_of(page)):

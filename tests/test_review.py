@@ -9,7 +9,7 @@ import time
 import httpx
 import pytest
 from helpers.chats import chat
-from helpers.processes import free_port, start_cdconv, wait_for
+from helpers.processes import free_port, is_answered, start_cdconv, wait_for
 from starlette.testclient import TestClient
 
 from contradiction.errors import InputError
@@ -194,13 +194,6 @@ def test_a_file_of_labels_that_cannot_be_opened_makes_the_page_send_the_label_ag
     assert web.post("/api/label", json=label).json() == {"saved": True}
 
 
-def page_of(client):
-    try:
-        return client.get("/").text
-    except httpx.TransportError:
-        return ""
-
-
 @pytest.fixture
 def chat_file(tmp_path):
     file = tmp_path / "chats.jsonl"
@@ -214,8 +207,8 @@ def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tm
     command = ["review", chat_file, "--port", port]
     process = start_cdconv(*command)
     client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False)
-    assert wait_for(lambda: page_of(client), process), process.communicate()
-    assert "历史矛盾" in page_of(client)
+    assert wait_for(lambda: is_answered(str(client.base_url)), process), process.communicate()
+    assert "历史矛盾" in client.get("/").text
     acknowledged = []
 
     def annotate(name):
@@ -244,7 +237,7 @@ def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tm
     # The next start continues where the first ended.
     process = start_cdconv(*command)
     try:
-        assert wait_for(lambda: page_of(client), process), process.communicate()
+        assert wait_for(lambda: is_answered(str(client.base_url)), process), process.communicate()
         assert client.post("/api/join", json={"name": "Anna"}).json()["person"] in (1, 2)
         done = {person: client.get(f"/api/next?person={person}").json()["done"] for person in (1, 2)}
         assert done == {person: sum(who == person for _, who in kept) for person in (1, 2)}

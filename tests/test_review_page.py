@@ -3,9 +3,9 @@
 import json
 import threading
 from contextlib import contextmanager
-from urllib.parse import urlsplit
 
 import pytest
+from helpers.browser import serious_violations
 from helpers.chats import chat
 
 from contradiction import guidelines
@@ -43,15 +43,9 @@ def store(tmp_path):
     return store
 
 
-def test_two_people_and_a_third_label_by_the_keyboard(store, chromium):
-    hosts, complaints = set(), []
-
+def test_two_people_and_a_third_label_by_the_keyboard(store, open_tab):
     def join(name, **options):
-        tab = chromium.new_context(**options).new_page()
-        tab.set_default_timeout(60_000)
-        tab.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
-        tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab = open_tab(**options)
         tab.goto(url)
         tab.get_by_role("textbox").fill(name)
         tab.keyboard.press("Enter")
@@ -88,12 +82,7 @@ def test_two_people_and_a_third_label_by_the_keyboard(store, chromium):
 
         ben = join("Ben", locale="zh-CN", color_scheme="dark")
         assert ben.locator("aside dd").all_inner_texts() == [*guidelines.MEANINGS["zh"].values()]
-        axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-        for tab in (anna, ben):
-            violations = axe.Axe().run(tab).response["violations"]
-            assert [
-                (one["id"], one["nodes"][0]["target"]) for one in violations if one["impact"] in ("serious", "critical")
-            ] == []
+        assert serious_violations(anna) == serious_violations(ben) == []
         press(ben, "1", done="1 / 4")
         press(ben, "3", done="2 / 4")
         press(ben, "4", "1", done="3 / 4")
@@ -111,7 +100,6 @@ def test_two_people_and_a_third_label_by_the_keyboard(store, chromium):
         "c0": ("non-contradiction", None), "c1": ("role-confusion", None), "long": ("history", 1),
         "attack": ("non-contradiction", None),
     }  # fmt: skip
-    assert hosts == {"127.0.0.1"} and complaints == []
 
 
 def test_a_label_that_the_server_did_not_accept_is_sent_again(store, chromium):

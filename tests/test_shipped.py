@@ -31,6 +31,7 @@ def test_the_shipped_folder_is_small_and_complete():
 
 def test_the_pipeline_gives_the_calibrated_probabilities_of_the_facade(detector):
     classify = pipeline("text-classification", model=SHIPPED, top_k=None)
+    assert classify.model.dtype == torch.float32, "without being told"
     texts = dict(zip(("u1", "b1", "u2", "b2"), TEXTS, strict=True))
     probabilities = {
         classification["label"]: classification["score"]
@@ -46,10 +47,6 @@ def test_a_detector_of_the_repository_has_its_name_in_every_folder(detector, tmp
         assert ContradictionDetector.from_pretrained(*names).name == detector.name
     with pytest.raises(InputError, match=f"^models/e5-small: no such folder in {tmp_path}"):
         ContradictionDetector.from_pretrained("models/e5-small")
-
-
-def test_a_pipeline_computes_in_float32_without_being_told():
-    assert pipeline("text-classification", model=SHIPPED).model.dtype == torch.float32
 
 
 @pytest.mark.parametrize(

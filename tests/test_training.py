@@ -8,7 +8,7 @@ import pytest
 import torch
 from datasets import load_dataset
 from helpers import processes
-from helpers.runs import TINY, TINY_TOML, scalars, train
+from helpers.runs import FAST, TINY, TINY_TOML, scalars, train
 from huggingface_hub import DatasetCardData
 from safetensors.numpy import load_file
 from transformers import AutoModelForSequenceClassification, BertConfig
@@ -20,21 +20,10 @@ from contradiction.training import accelerators
 from contradiction.training import loop as training
 from contradiction.training import run as run_module
 from contradiction.training.recipe import Recipe
+from contradiction.training.record import read as record
 from contradiction.training.run import load_splits
 
-QUICK = Recipe.of(
-    name="quick",
-    view="flatten",
-    config="4-class",
-    scratch=TINY,
-    epochs=3,
-    learning_rate=3e-3,
-    class_weights="balanced",
-)
-
-
-def record(folder):
-    return json.loads((folder / "run.json").read_text(encoding="utf-8"))
+QUICK = Recipe.of(name="quick", view="flatten", epochs=3, **FAST)
 
 
 @pytest.fixture(scope="module")
@@ -223,11 +212,9 @@ TRACKED = QUICK.with_changes(epochs=2, learning_rate=5e-5, batch_size=16)
 
 
 def test_the_tracker_file_contains_the_curves_of_a_run(sample_repo, tmp_path):
-    from contradiction.training import record
-
     out = train(TRACKED, data=sample_repo, out=tmp_path / "run", track="tensorboard")
     curves = scalars(tmp_path / "run.tracking")
-    epochs = record.read(out)["epochs"]
+    epochs = record(out)["epochs"]
     steps = 18  # per epoch: 288 rows in batches of 16
     for tag, values in (
         ("train/epoch_loss", [epoch["train_loss"] for epoch in epochs]),

@@ -4,17 +4,11 @@ import shutil
 
 import pytest
 from helpers.hub_client import NO_WAITING, push, python
-from helpers.hub_server import TOKEN, Commit, Hub
+from helpers.hub_server import TOKEN, Commit
 
 from contradiction import publishing
 
 REPO = "user/evaluate_metric"
-
-
-@pytest.fixture
-def hub():
-    with Hub() as hub:
-        yield hub
 
 
 def assert_refused(answer, *said):

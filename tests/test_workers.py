@@ -3,9 +3,9 @@
 import os
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 from queue import Queue
 
+import psutil
 import pytest
 from helpers import processes
 from helpers.chats import line
@@ -77,28 +77,16 @@ def test_a_run_killed_with_its_workers_resumes_to_the_bytes_of_one_process(
     arguments = ("detect", file, *exported_model, "--out", cut)
     process = processes.start_cdconv(*arguments, "--workers", "2", before=SMALL_CHUNKS)
     processes.wait_for(lambda: cut.exists() and cut.stat().st_size >= 1000, process)
-    workers = children(process._process.pid)
+    children = psutil.Process(process._process.pid).children()
+    workers = [child for child in children if any("spawn_main" in word for word in child.cmdline())]
     process.kill()
     process.wait()
     assert 0 < cut.stat().st_size < whole.stat().st_size
     assert len(workers) == 2
-    assert processes.wait_for(lambda: not any(map(running, workers))), "they end with their parent"
+    assert not psutil.wait_procs(workers, timeout=300)[1], "they end with their parent"
     code, _, err = run(*arguments, "--resume")
     assert kept(cut) == kept(whole)
     assert (code, err.splitlines()[-1].split(", ")[0]) == (1, "cdconv: 150 chats")
-
-
-def children(pid):
-    """The worker processes of a process."""
-    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
-    return [int(child) for child in pids if running(child)]
-
-
-def running(pid):
-    try:
-        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except FileNotFoundError:
-        return False
 
 
 def test_the_thread_count_respects_affinity_quota_and_omp_num_threads(monkeypatch, tmp_path):

@@ -26,6 +26,7 @@ def objects(path):
 def write_jsonl(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
 
 
 def write_csv(path, header, rows, encoding="utf-8", **dialect):

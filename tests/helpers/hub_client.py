@@ -33,10 +33,12 @@ def python(hub, home, code, **variables):
     return json.loads(run(hub, home, code, **variables).stdout.splitlines()[-1])
 
 
-def new_python(hub, home, code):
+def new_python(hub, home, code, *options):
     """Like `python`, in a new interpreter: a fork does not always find a module that a library has just written."""
     env = environment(hub, HF_HOME=str(home))
-    done = subprocess.run([sys.executable, "-c", code], cwd=home, env=env, capture_output=True, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, *options, "-c", code], cwd=home, env=env, capture_output=True, encoding="utf-8"
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

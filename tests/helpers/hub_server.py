@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 import re
+import secrets
 import threading
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,11 +29,7 @@ REPO = r"(?P<id>[^/]+/[^/]+)"
 class Commit:
     title: str
     files: dict[str, bytes]
-    sha: str = ""
-
-    def __post_init__(self):
-        names = json.dumps([self.title, {name: etag(name, content) for name, content in self.files.items()}])
-        self.sha = hashlib.sha1(names.encode()).hexdigest()
+    sha: str = field(default_factory=lambda: secrets.token_hex(20))
 
 
 @dataclass

@@ -15,18 +15,12 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def quick_model(sample_repo, tmp_path_factory) -> Path:
     """A tiny 4-class model folder named `quick`, trained for one epoch on the sample. Copy it before you change it."""
-    from helpers.runs import train
+    from helpers.runs import TINY, train
 
     from contradiction.evaluation.model_card import write_cards
     from contradiction.training.recipe import Recipe
 
-    recipe = Recipe.of(
-        name="quick",
-        view="flatten",
-        config="4-class",
-        scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
-        epochs=1,
-    )
+    recipe = Recipe.of(name="quick", view="flatten", config="4-class", scratch=TINY, epochs=1)
     folder = train(recipe, data=sample_repo, out=tmp_path_factory.mktemp("models") / "quick")
     write_cards(folder)
     return folder
@@ -51,13 +45,13 @@ def english_model(tmp_path_factory) -> Path:
 def encoder(sample_rows, tmp_path_factory) -> Path:
     """A folder named `encoder` that holds a tiny encoder with random weights and no head."""
     import torch
+    from helpers.runs import TINY
 
     from contradiction.inputs.views import CONVERSATION
     from contradiction.training.initialize import initialize_model
     from contradiction.training.recipe import Recipe
 
-    size = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
-    recipe = Recipe.of(name="tiny", view="flatten", config="4-class", scratch=size)
+    recipe = Recipe.of(name="tiny", view="flatten", config="4-class", scratch=TINY)
     torch.manual_seed(0)
     model, tokenizer = initialize_model(recipe, [row[name] for row in sample_rows for name in CONVERSATION])
     for parameter in model.parameters():  # larger, so that random weights distinguish inputs

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import traceback
+import urllib.request
 from functools import cache
 from multiprocessing import reduction
 from multiprocessing.forkserver import ForkServer
@@ -181,6 +182,14 @@ def wait_for(condition, *running: Process, seconds=300) -> bool:
     while not (held := holds()) and all(process.poll() is None for process in running) and time.monotonic() < until:
         time.sleep(0.002)
     return bool(held or holds())
+
+
+def is_answered(url) -> bool:
+    try:
+        urllib.request.urlopen(url, timeout=5).close()
+    except OSError:
+        return False
+    return True
 
 
 def read_at_import(env) -> frozenset:

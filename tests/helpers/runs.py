@@ -12,6 +12,7 @@ from contradiction.training.run import Run
 
 # The size of an encoder with random weights that trains in seconds, and the same in a recipe without tables.
 TINY = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
+FAST = {"config": "4-class", "scratch": TINY, "learning_rate": 3e-3, "class_weights": "balanced"}
 TINY_TOML = "[scratch]\n" + "".join(f"{name} = {size}\n" for name, size in TINY.items())
 
 # A recipe of such an encoder, which reads the whole conversation, one epoch.

@@ -6,12 +6,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from bots import chatbot
 from helpers import processes
 from helpers.chat_server import KEY
 from helpers.chats import chat as messages
 from helpers.processes import free_port
-from serving import served
+from serving import chatbot, served
 
 from contradiction import ContradictionDetector
 from contradiction.commands import serve

@@ -1,16 +1,14 @@
-"""Pages as real processes on 127.0.0.1, and the chats of the sample that tests send to them."""
+"""Pages and a chatbot as real servers on 127.0.0.1, and the chats of the sample that tests send to them."""
 
 import asyncio
 import json
 import os
 import signal
-import time
-import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from helpers import processes
+from helpers.chat_server import ChatServer, answer_with
 
 from contradiction.paths import CHECKOUT, SAMPLE
 
@@ -20,6 +18,19 @@ ROWS = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlin
 CHATS = [tuple(row[column] for column in COLUMNS) for row in ROWS]
 ENVIRONMENT = os.environ | {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1"}
 
+REPLY = "养了一只橘猫"
+HUGE, MARKUP = "x" * 300_000, "<img src=x onerror=\"alert('owned')\">你好"
+FAULTS = {
+    "status": "500", "redirect": "302", "hang": "hang", "drip": "drip", "broken": "broken",
+    "half": b'{"choices": [{"message": {"content": "\\ud800"}}]}',
+    **{name: answer_with({"content": text}) for name, text in (("silent", " "), ("huge", HUGE), ("markup", MARKUP))},
+}  # fmt: skip
+
+
+def chatbot():
+    """The last user message selects how it answers or fails."""
+    return ChatServer(lambda body: REPLY, lambda number, body: FAULTS.get(body["messages"][-1]["content"]))
+
 
 @contextmanager
 def served(code, port, log: Path, **environment):
@@ -27,16 +38,7 @@ def served(code, port, log: Path, **environment):
     url = f"http://127.0.0.1:{port}/"
     process = processes.start(code, cwd=ROOT, env=ENVIRONMENT | environment, output=log)
     try:
-        until = time.monotonic() + 300  # the machine may be busy
-        while time.monotonic() < until:
-            assert process.poll() is None, log.read_text(encoding="utf-8")
-            try:
-                urllib.request.urlopen(url, timeout=5).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            pytest.fail(f"no answer from {url}:\n{log.read_text(encoding='utf-8')}")
+        assert processes.wait_for(lambda: processes.is_answered(url), process), log.read_text(encoding="utf-8")
         yield url
     finally:
         process.send_signal(signal.SIGTERM)

@@ -5,55 +5,18 @@ import json
 import shlex
 import urllib.request
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
-from bots import REPLY
+from helpers.browser import serious_violations
 from helpers.chats import chat as messages
 from helpers.processes import free_port, wait_for
-from serving import CHATS, served
+from serving import CHATS, REPLY, served
 
 from contradiction.labels import LABELS
 
 pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")]
 WORDS = ("Contradiction", "No contradiction")
 ATTACK = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>"
-
-
-@pytest.fixture
-def open_tab(chromium):
-    """Opens tabs. By the end of the test they must not have contacted another host or logged errors."""
-    contexts, hosts, complaints = [], set(), []
-
-    def open_one(**options):
-        context = chromium.new_context(viewport={"width": 1280, "height": 900}, **options)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(60_000)
-        tab.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
-        tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        return tab
-
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert hosts - {None} == {"127.0.0.1"}  # None: data: URLs
-    assert complaints == []
-
-
-def serious_violations(tab):
-    """The serious accessibility violations that axe-core finds on the page."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    violations = Axe().run(tab).response["violations"]
-    return [
-        (violation["id"], node["target"])
-        for violation in violations
-        if violation["impact"] in ("serious", "critical")
-        for node in violation["nodes"]
-    ]
 
 
 def address(url, texts):

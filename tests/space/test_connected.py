@@ -2,11 +2,10 @@
 
 import httpx
 import pytest
-from bots import REPLY
 from helpers.chat_server import KEY
 from helpers.chats import chat as messages
 from helpers.processes import free_port, wait_for
-from serving import CHATS
+from serving import CHATS, REPLY
 
 from contradiction.errors import InputError
 

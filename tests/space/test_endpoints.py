@@ -1,12 +1,10 @@
 """The demo page as a real process with an API client, and the requirements of its start."""
 
-import json
 import socket
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 
+import httpx
 import pytest
 from helpers.chats import chat as messages
 from helpers.processes import free_port, wait_for
@@ -54,45 +52,29 @@ def test_a_malformed_chat_raises_one_clear_error(client, log, chat, message):
     assert "Traceback" not in log.read_text(encoding="utf-8")
 
 
-def test_a_large_upload_is_rejected_and_responses_carry_a_policy(url):
-    with urllib.request.urlopen(url, timeout=60) as answer:
-        policy, kind = answer.headers["content-security-policy"], answer.headers["x-content-type-options"]
-        assert b"defineProperty(navigator" in answer.read()
-    assert "default-src 'self'" in policy
-    assert kind == "nosniff"
-    body = (
-        b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.jsonl"\r\n\r\n'
-        + b"x" * 7_000_000
-        + b"\r\n--x--\r\n"
-    )
-    headers = {"content-type": "multipart/form-data; boundary=x"}
-    with pytest.raises((urllib.error.HTTPError, ConnectionError, urllib.error.URLError)) as error:
-        urllib.request.urlopen(urllib.request.Request(f"{url}gradio_api/upload", body, headers), timeout=60)
-    if isinstance(error.value, urllib.error.HTTPError):
-        assert error.value.code == 413
-        assert "at most 6,000,000 bytes" in json.load(error.value)["error"]
-
-
 def upload(url, name, content):
-    import httpx
+    return httpx.post(f"{url}gradio_api/upload", files={"files": (name, content)}, timeout=60)
 
-    answer = httpx.post(f"{url}gradio_api/upload", files={"files": (name, content)}, timeout=60)
-    assert answer.status_code == 200
-    return Path(answer.json()[0])
+
+def test_a_large_upload_is_rejected_and_the_page_patches_the_navigator(url):
+    assert "defineProperty(navigator" in httpx.get(url, timeout=60).text
+    try:
+        answer = upload(url, "a.jsonl", b"x" * 7_000_000)
+    except httpx.TransportError:  # the server may close the connection before it has read all
+        return
+    assert (answer.status_code, "at most 6,000,000 bytes" in answer.json()["error"]) == (413, True)
 
 
 def test_an_uploaded_file_is_deleted_whatever_its_name(connected):
     from gradio.utils import get_upload_folder
 
     names = ("chats.jsonl", "../../up.jsonl", "<img src=x>.jsonl", "x" * 300 + ".jsonl")
-    paths = [upload(connected, name, b"{}") for name in names]
+    paths = [Path(upload(connected, name, b"{}").json()[0]) for name in names]
     assert all(path.is_relative_to(get_upload_folder()) for path in paths)
     assert wait_for(lambda: not any(path.exists() for path in paths), seconds=120)
 
 
 def test_no_server_file_can_be_read(connected):
-    import httpx
-
     with httpx.Client(base_url=connected, timeout=60) as web:
         runs = [
             dependency
@@ -129,8 +111,6 @@ def test_uploads_are_rejected_with_a_reason_while_other_files_fill_the_space(app
     "path", ["", "config", "docs", "v1/nowhere", "gradio_api/info", "analysis/plots/confusion.png"]
 )
 def test_every_response_of_the_page_carries_the_policy(connected, path):
-    import httpx
-
     headers = httpx.get(f"{connected}{path}", timeout=60).headers
     assert "default-src 'self'" in headers["content-security-policy"]
     assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")

@@ -1,8 +1,8 @@
 """Every interface gives the same verdict on the same chats."""
 
 import json
-import urllib.request
 
+import httpx
 import pytest
 from helpers.chats import chat as messages
 from serving import CHATS, call_tool
@@ -56,13 +56,9 @@ def by_command_line(detector, url, client, detect, chat):
 
 
 def by_rest(detector, url, client, detect, chat):
-    def post(path):
-        body = json.dumps({"messages": chat}).encode()
-        request = urllib.request.Request(f"{url}v1/{path}", body, {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
-
-    return rounded(post("judge")), rounded(post("scan")["verdicts"])
+    with httpx.Client(base_url=url, timeout=60) as web:
+        last, every = (web.post(f"v1/{name}", json={"messages": chat}).json() for name in ("judge", "scan"))
+    return rounded(last), rounded(every["verdicts"])
 
 
 def by_functions_of_the_page(detector, url, client, detect, chat):
