@@ -179,22 +179,35 @@ def start(quick_model, tmp_path):
     return copied
 
 
-@pytest.mark.parametrize("part", [{"bot": "eva"}, {"train_fraction": 0.5}])
-def test_a_run_on_a_part_of_the_rows_rejects_a_start_or_teacher_that_has_read_them(part, start, sample_repo):
-    name = start(config="2-class")
-    for kind, first in (
-        ("backbone", recipe("4-class", backbone=name)),
-        ("teacher", recipe("4-class").with_changes(teachers=[name])),
-    ):
-        run_request(first, sample_repo)
-        with pytest.raises(InputError, match=f"^{kind} {name}: trained on 2-class, .*only a part of these rows"):
-            run_request(first.with_changes(**part), sample_repo)
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        ({"bot": "eva"}, {"bot": "plato"}),
+        ({"bot": "eva"}, {}),
+        ({"train_fraction": 0.5}, {"train_fraction": 0.5, "seed": 42}),
+        ({"train_fraction": 0.5}, {}),
+    ],
+)
+def test_a_run_on_a_part_of_the_rows_rejects_a_start_or_teacher_that_has_read_another(part, other, start, sample_repo):
+    for read, is_allowed in ((other, False), (part, True)):
+        name = start(config="2-class", **read)
+        for kind, first in (
+            ("backbone", recipe("4-class", backbone=name)),
+            ("teacher", recipe("4-class").with_changes(teachers=[name])),
+        ):
+            run_request(first, sample_repo)
+            if is_allowed:
+                run_request(first.with_changes(**part), sample_repo)
+                continue
+            with pytest.raises(InputError, match=f"^{kind} {name}: trained on 2-class, .*another part of these rows"):
+                run_request(first.with_changes(**part), sample_repo)
     run_request(recipe("4-class", backbone=start(config="nli", view="nli")).with_changes(**part), sample_repo)
 
 
 def test_the_origin_of_a_start_is_recorded_and_checked(start, sample_repo, tmp_path):
     one = train(recipe("4-class", backbone=start()), data=sample_repo, out=tmp_path / "one")
-    before = {"config": "4-class", "data_name": "CDConv sample", "model": "start", "crossed": False}
+    before = {"config": "4-class", "data_name": "CDConv sample", "model": "start", "crossed": False, "bot": None,
+              "train_fraction": 1.0, "seed": 23}  # fmt: skip
     assert record.read(one)["ancestors"] == [before]
     # As if it were an NLI stage, which by itself is a valid start for either split.
     later = record.read(one)
@@ -202,7 +215,7 @@ def test_the_origin_of_a_start_is_recorded_and_checked(start, sample_repo, tmp_p
     write_json(one / "run.json", later)
     with pytest.raises(InputError, match=r"backbone .*one: made from start, which was trained on 4-class, whose"):
         run_request(recipe(backbone=str(one)), sample_repo)
-    with pytest.raises(InputError, match=r"one: .*start, .*only a part of these rows"):
+    with pytest.raises(InputError, match=r"one: .*start, .*another part of these rows"):
         run_request(recipe("4-class", backbone=str(one)).with_changes(bot="plato"), sample_repo)
     write_json(one / "run.json", {**later, "ancestors": []})
     request = run_request(recipe(backbone=str(one)), sample_repo)

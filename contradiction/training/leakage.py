@@ -3,7 +3,7 @@
 The official and the grouped split of CDConv divide the same rows: 60 % of the grouped test rows are training rows of
 the official split. So a model that was trained on one split has seen rows of every split of the other. Leakage is
 inherited from backbones and teachers. A recipe that leaves out a bot or a part of the rows therefore cannot use a model
-that was trained on CDConv.
+that was trained on them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,15 +31,26 @@ class Training:
         data_name: the name in the card of the data repo; None where it is not recorded.
         model: the name of the model; None for the model of the record itself.
         crossed: whether the training split of the crossed chats was read too.
+        bot, train_fraction, seed: the part of the rows that was read, as in the recipe; the seed draws the fraction.
     """
 
     config: str
     data_name: str | None = None
     model: str | None = None
     crossed: bool = False
+    bot: str | None = None
+    train_fraction: float = 1.0
+    seed: int | None = None
+
+    @property
+    def part(self) -> tuple[str | None, float, int | None]:
+        """What tells one part of the rows from another."""
+        return self.bot, self.train_fraction, None if self.train_fraction == 1 else self.seed
 
 
-TYPES = {"config": str, "data_name": str, "model": str, "crossed": bool}
+TYPES = {
+    "config": str, "data_name": str, "model": str, "crossed": bool, "bot": str, "train_fraction": float, "seed": int,
+}  # fmt: skip
 
 
 def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
@@ -74,15 +85,20 @@ def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Trai
     request, entries = run.get("request"), _items(run.get("ancestors"))
     if isinstance(request, Mapping):
         recipes = (request.get("recipe"), *(recipe for kind in record.MERGED for recipe in _items(request.get(kind))))
-        options = [record.options_of(recipe, "data") | record.options_of(recipe, "augmentation") for recipe in recipes]
         own = {"data_name": request.get("data_name"), "model": model}
-        entries = [*({**each, **own} for each in options), *entries]
+        entries = [*(_options(recipe) | own for recipe in recipes), *entries]
     known = [
         {name: entry[name] for name, kind in TYPES.items() if isinstance(entry.get(name), kind)}
         for entry in entries
         if isinstance(entry, Mapping)
     ]
     yield from dict.fromkeys(Training(**values) for values in known if "config" in values)
+
+
+def _options(recipe: object) -> dict[str, Any]:
+    """The options of a recorded recipe that say which rows it reads."""
+    seed = {"seed": recipe.get("seed")} if isinstance(recipe, Mapping) else {}
+    return record.options_of(recipe, "data") | record.options_of(recipe, "augmentation") | seed
 
 
 def _items(value: object) -> list[Any]:
@@ -153,10 +169,11 @@ def check_sources(recipe: "Recipe", data_name: str, data: str | None = None) -> 
 
     Raises:
         InputError: one of them, or a model that it was made from, was trained on the other split of CDConv; or the
-            recipe reads the replies of one bot or a fraction of the rows, and the model was trained on these rows; or a
-            teacher was trained on rows whose fingerprint is not ``data``.
+            recipe reads the replies of one bot or a fraction of the rows, and the model was trained on another part; or
+            a teacher was trained on rows whose fingerprint is not ``data``.
     """
-    config, whole = recipe.data.config, recipe.data.bot is None and recipe.data.train_fraction == 1
+    config = recipe.data.config
+    part = Training(config, bot=recipe.data.bot, train_fraction=recipe.data.train_fraction, seed=recipe.seed).part
     for name, kind in _roles(recipe):
         run = record.of_model(name)
         if leak := exposure(run, config, "test", data_name):
@@ -166,9 +183,10 @@ def check_sources(recipe: "Recipe", data_name: str, data: str | None = None) -> 
             )
         if kind == "teacher" and data and run.get("request", {}).get("data", data) != data:
             raise InputError(f"teacher {name}: trained on other rows than the student's; train it on the same data")
-        if not whole and (training := next(_of_these_rows(run, config, data_name), None)):
+        others = (training for training in _of_these_rows(run, config, data_name) if training.part != part)
+        if part != (None, 1.0, None) and (training := next(others, None)):
             raise InputError(
-                f"{kind} {name}: {_made_from(training)}trained on {training.config}, and the recipe reads only a part "
+                f"{kind} {name}: {_made_from(training)}trained on {training.config}, and the recipe reads another part "
                 "of these rows; take one that was not trained on them"
             )
 
