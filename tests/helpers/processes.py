@@ -16,7 +16,7 @@ import time
 import traceback
 import urllib.request
 from functools import cache
-from multiprocessing import reduction
+from multiprocessing.connection import Connection
 from multiprocessing.forkserver import ForkServer
 from pathlib import Path
 from unittest.mock import patch
@@ -42,20 +42,6 @@ detection.get_context = lambda _: get_context("forkserver")
 """
 
 
-class _Descriptor:
-    """The descriptor of an open file, which the new process receives as its own."""
-
-    def __init__(self, number):
-        self._number = number
-
-    def __reduce__(self):
-        return _detached, (reduction.DupFd(self._number),)
-
-
-def _detached(sent):
-    return sent.detach()
-
-
 class Process:
     """A running process, with the methods of `subprocess.Popen` that the tests use."""
 
@@ -68,19 +54,20 @@ class Process:
         if isinstance(stdin, str):
             Path(streams[0]).write_text(stdin, encoding="utf-8")
         else:
-            streams[0] = _Descriptor(stdin)
-        ends = {name: os.pipe() for name in pipes}
-        for name, (reader, writer) in ends.items():
+            streams[0] = Connection(os.dup(stdin))
+        for name in pipes:
+            reader, writer = os.pipe()
             own, given = (writer, reader) if name == "stdin" else (reader, writer)
             setattr(self, name, os.fdopen(own, "wb" if name == "stdin" else "rb"))
-            streams[STREAMS.index(name)] = _Descriptor(given)
+            streams[STREAMS.index(name)] = Connection(given)  # a descriptor that can be sent to a process
         context = multiprocessing.get_context("forkserver")
         self._process = context.Process(target=_execute, args=(code, str(cwd), dict(env), streams))
         imports = None if new_imports else read_at_import(env)
         with patch(*connection(imports if imports in SHARED else None)):
             self._process.start()
-        for name, (reader, writer) in ends.items():
-            os.close(reader if name == "stdin" else writer)
+        for stream in streams:
+            if isinstance(stream, Connection):
+                stream.close()
 
     def __enter__(self):
         return self
@@ -229,9 +216,10 @@ def _execute(code, cwd, env, streams):
     tempfile.tempdir = None  # these may have looked it up
     written = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     for number, (stream, flags) in enumerate(zip(streams, (os.O_RDONLY, written, written), strict=True)):
-        opened = stream if isinstance(stream, int) else os.open(stream, flags)
-        os.dup2(opened, number)
-        os.close(opened)
+        if isinstance(stream, str):
+            stream = Connection(os.open(stream, flags))
+        os.dup2(stream.fileno(), number)
+        stream.close()
     # As an interpreter opens them. Those of the server know what its own files can do, such as seeking.
     encoding = env.get("PYTHONIOENCODING", "utf-8")
     sys.stdin = open(0, encoding=encoding, closefd=False)
