@@ -203,7 +203,22 @@ def test_unlabelled_pairs_are_excluded_too(copies, tmp_path, monkeypatch):
     for number, exclude in enumerate(("cmnli", test, f"{tmp_path / 'repo'}:nli")):
         train, dev = copies / "cnli" / "train.txt", copies / "xnli" / "dev.tsv"
         assert nli.build([train], [dev], tmp_path / str(number), exclude=[exclude]).excluded == 1
-    assert nli.read("cmnli", "test") == nli.read(f"{tmp_path / 'repo'}:nli", "test") == nli.read(test) == []
+    assert nli.read("cmnli", "test") == nli.read(f"{tmp_path / 'repo'}:nli", "test") == []
+
+
+def test_a_label_under_another_name_is_an_error_and_rows_of_a_repo_in_other_languages_are_left_out(tmp_path):
+    def repo(name, rows):
+        Dataset.from_list(rows).to_parquet(tmp_path / name / "train.parquet")
+        (tmp_path / name / "README.md").touch()
+        return str(tmp_path / name)
+
+    row = {"premise": "甲", "hypothesis": "乙", "target": "neutral"}
+    bad = write_jsonl(tmp_path / "bad.jsonl", [row])
+    for corpus, place in ((bad, "bad.jsonl:1"), (repo("bad", [row]), "bad:row 1")):
+        with pytest.raises(InputError, match=f"{place}: has premise, hypothesis, target; the label must be in label"):
+            nli.read(corpus)
+    rows = [{"premise": f"他{name}", "hypothesis": "乙", "label": "neutral", "language": name} for name in ("zh", "bg")]
+    assert nli.read(repo("xnli", rows)) == [("他zh", "乙", "neutral")]
 
 
 def test_pairs_are_found_by_the_name_of_their_corpus(copies, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ pair is like any other, and all other pairs are only known not to contradict.
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from contradiction.conversation import is_chinese
 from contradiction.data import corpora
 from contradiction.data.corpora import PAIRS, Corpus, Split, local_splits, read_file, read_split, without_notes
 from contradiction.data.corpora.dialogues import DECODE
-from contradiction.data.corpora.pairs import CMNLI, CNLI, LANGUAGE, NO_CONSENSUS, pair_of
+from contradiction.data.corpora.pairs import CMNLI, CNLI, LANGUAGE, NO_CONSENSUS, OTHER_LANGUAGE, pair_of, pair_reader
 from contradiction.data.splits import load_rows, write_repo
 from contradiction.errors import InputError
 from contradiction.io.files import check_new, read_text
@@ -51,31 +51,37 @@ def read(corpus: str | Path, split: str = "train", notes: Counter[str] | None = 
         notes: counts how damaged lines were handled.
 
     Returns:
-        Premise, hypothesis and label name of each row in Chinese, or of DECODE; rows without a label are left out.
+        Premise, hypothesis and label name of each row in Chinese, or of DECODE. Rows with an empty label are left out,
+        as are those of a corpus by name whose labels are not published.
 
     Raises:
         InputError: there is no such file or repo, or a row is not in one of these formats; the message names the place.
     """
-    pairs = _read(corpus, split, Counter() if notes is None else notes)
+    pairs = _read(corpus, split, Counter() if notes is None else notes, needs_label=True)
     return [(premise, hypothesis, label) for premise, hypothesis, label in pairs if label is not None]
 
 
-def _read(corpus: str | Path, split: str, notes: Counter[str]) -> list[MaybeLabelled]:
+def _read(corpus: str | Path, split: str, notes: Counter[str], *, needs_label: bool = False) -> list[MaybeLabelled]:
     """The pairs of a corpus, also those whose label is not published; see :func:`read`."""
+    pairs: list[MaybeLabelled]
     if (parts := _by_name(str(corpus), split)) is not None:
         for part in parts:
             notes.update(part.notes)
-        rows = [row for part in parts for row in part.rows]
+        pairs = [(row.premise, row.hypothesis, row.label) for part in parts for row in part.rows]
     elif _is_file(corpus):
         path = Path(corpus)
         known = _format_of(path)
         [config] = [config for config in known.configs if config.shape == PAIRS]
-        rows = [*without_notes(read_file(path, config, known.title), notes)]
+        if known is CMNLI and needs_label:
+            config = replace(config, read=pair_reader(needs_label=True))
+        rows = without_notes(read_file(path, config, known.title), notes)
+        pairs = [(row.premise, row.hypothesis, row.label) for row in rows]
     else:
-        return [pair_of(row, where) for where, row in _repo_rows(str(corpus), split)]
-    if not rows:
+        repo_rows = _repo_rows(str(corpus), split, notes)
+        pairs = [pair_of(row, where, needs_label=needs_label) for where, row in repo_rows]
+    if not pairs:
         raise InputError(f"{corpus}: no row is a pair in Chinese, or of DECODE")
-    return [(row.premise, row.hypothesis, row.label) for row in rows]
+    return pairs
 
 
 def _format_of(path: Path) -> Corpus:
@@ -116,8 +122,8 @@ def _is_file(corpus: str | Path) -> bool:
     return path.is_file()
 
 
-def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each row with its place; the label is its name."""
+def _repo_rows(corpus: str, split: str, notes: Counter[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each row in Chinese with its place; the label is its name."""
     from datasets import ClassLabel
 
     drive, name = os.path.splitdrive(corpus)  # the colon of a drive of Windows separates nothing
@@ -126,6 +132,9 @@ def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]
     rows = load_rows(drive + name, config or None, named or split)
     label = rows.features.get("label")
     for number, row in enumerate(rows, start=1):
+        if row.get("language", LANGUAGE) != LANGUAGE:
+            notes[OTHER_LANGUAGE] += 1
+            continue
         if isinstance(label, ClassLabel):
             known = row["label"] is not None and row["label"] >= 0
             row["label"] = label.int2str(row["label"]) if known else NO_CONSENSUS
