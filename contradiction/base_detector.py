@@ -209,9 +209,12 @@ class BaseDetector:
         threshold = self._threshold
         if opening and settings.threshold is None:
             threshold = max(threshold, settings.at_prior(classifier.rule.opening, classifier.rule))
+        probability = classifier.probability_of(scores, chosen)
         counted = {name: scores[name] for name in chosen}
+        if total := sum(counted.values()):
+            counted = {name: score * (probability / total) for name, score in counted.items()}
         label = decide({**others, **counted}, threshold, chosen)
-        return label, scores, min(sum(counted.values()), 1.0)
+        return label, scores, min(probability, 1.0)
 
     def _clashes(self, case: Case, predictions: Sequence[Prediction]) -> list[Clash | None]:
         """The earlier replies, the most likely contradicted one first; None for windows that were truncated."""

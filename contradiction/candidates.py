@@ -143,7 +143,7 @@ def check(detector: BaseDetector, facts: Sequence[str], reply: str, question: st
     # Structured, because pairs show which fact is contradicted, also if the labels have no categories.
     detector = detector.with_settings(windowing=STRUCTURED, max_turns=None)
     predictions = detector.classifier.predict([window.row for window in case.windows])
-    verdict = detector.verdict(case, [_history_only(prediction) for prediction in predictions])
+    verdict = detector.verdict(case, [_history_only(detector, prediction) for prediction in predictions])
     return verdict.unsure() if is_blank(question) else verdict
 
 
@@ -157,12 +157,12 @@ def _check_compares_replies(detector: BaseDetector) -> None:
         raise InputError(f"categories must include {HISTORY}, the category of a reply that contradicts a fact")
 
 
-def _history_only(prediction: Prediction) -> Prediction:
+def _history_only(detector: BaseDetector, prediction: Prediction) -> Prediction:
     """The same prediction with all other contradictions counted as none; unchanged if the labels have no categories."""
     probabilities = prediction.scores
     if HISTORY not in probabilities:
         return prediction
-    history = probabilities[HISTORY]
+    history = detector.classifier.history_probability(probabilities)
     changed: Mapping[str, float] = {
         name: history if name == HISTORY else 0.0 if name in CATEGORIES else 1 - history for name in probabilities
     }

@@ -68,6 +68,20 @@ def test_the_most_probable_stage_names_a_row_and_a_verdict_and_the_first_one_is_
     assert ContradictionDetector(classifier).verdict(case, classifier.predict([ROW])).kind == "history"
 
 
+def test_windows_categories_and_facts_are_judged_by_the_most_probable_stage():
+    def detector(history, intra=0.1):
+        return ContradictionDetector(plain(intra, 0.1, history))
+
+    turns = [Turn(f"u{place}", f"b{place}", (2 * place,), (2 * place + 1,)) for place in range(3)]
+    far, near = (detector(history).classifier.predict([ROW])[0] for history in (0.95, 0.1))
+    verdict = detector(0.1).verdict(Case(turns, 2, windows(turns, 2)), [far, near])
+    assert (verdict.label, verdict.evidence, verdict.probability) == ("history", (1,), pytest.approx(0.95))
+    only = detector(0.7, intra=0.6).with_settings(categories=("history",), threshold=0.5)
+    verdict = only.verdict(Case(turns[:2], 1, windows(turns, 1)), only.classifier.predict([ROW]))
+    assert (verdict.label, verdict.probability) == ("history", pytest.approx(0.7))
+    assert detector(0.95).check(["我养猫。"], "我没有猫。", "你养猫吗？").probability == pytest.approx(0.95)
+
+
 def test_only_the_stage_of_the_reply_judges_an_opening():
     [one] = plain(0.6, 0.8, 0.9).predict([{**ROW, "u1": "", "b1": ""}])
     assert one.scores == pytest.approx(

@@ -181,9 +181,13 @@ class Classifier(ABC):
                 "model of contradictions"
             )
 
+    def probability_of(self, scores: Mapping[str, float], kinds: Sequence[str]) -> float:
+        """The probability of a contradiction of some kinds, which are labels."""
+        return sum(scores[kind] for kind in kinds)
+
     def history_probability(self, probabilities: Mapping[str, float]) -> float:
         """The probability that the earlier turn of a window is contradicted, or else of any contradiction."""
-        return sum(probabilities[name] for name in ((HISTORY,) if HISTORY in probabilities else self.contradictions))
+        return self.probability_of(probabilities, (HISTORY,) if HISTORY in probabilities else self.contradictions)
 
     def combine_windows(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
         """The probabilities of a reply from those of its windows, the nearest last.

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +15,7 @@ from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row, is_opening, row_of
 from contradiction.labels import (
     CONTRADICTION,
+    HISTORY,
     INTRA,
     LABELS,
     NON_CONTRADICTION,
@@ -71,11 +72,9 @@ class HierarchicalClassifier(Classifier):
         for row, by_stage in zip(rows, self._read(rows, batch_size, on_batch), strict=True):
             read = {stage: each for stage, each in by_stage.items() if stage == INTRA or not is_opening(row)}
             moved = {stage: self._moved(stage, each.scores[stage]) for stage, each in read.items()}
-            highest, total = max(moved.values()), sum(moved.values())
-            kinds = {stage: highest * moved.get(stage, 0.0) / total if total else 0.0 for stage in by_stage}
             fired = next((stage for stage, each in by_stage.items() if each.argmax == stage), NON_CONTRADICTION)
             truncation = next((each.truncation for each in by_stage.values() if each.truncation), None)
-            predictions.append(Prediction({NON_CONTRADICTION: 1 - highest, **kinds}, truncation, argmax=fired))
+            predictions.append(Prediction(_shared({**dict.fromkeys(by_stage, 0.0), **moved}), truncation, argmax=fired))
         return predictions
 
     def _read(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> list[dict[str, Prediction]]:
@@ -106,9 +105,26 @@ class HierarchicalClassifier(Classifier):
         highest = expit(log_odds + biases).max(axis=1)
         return calibration.with_curve(rule, highest, [is_contradiction(name) for name in labels], threshold)
 
+    def probability_of(self, scores: Mapping[str, float], kinds: Sequence[str]) -> float:
+        """The highest probability among the stages of some kinds."""
+        shares = [scores[kind] for kind in STAGES]
+        return sum(shares) * (max(scores[kind] for kind in kinds) / max(shares)) if any(shares) else 0.0
+
+    def combine_windows(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+        """The nearest window for the stages of the reply and of the speaker; the maximum over windows for history."""
+        nearest = {kind: self.probability_of(windows[-1], (kind,)) for kind in STAGES}
+        return _shared({**nearest, HISTORY: max(self.history_probability(window) for window in windows)})
+
     def has_token_for(self, text: str) -> bool:
         """Whether the tokenizer, which is the same for all stages, has a token for any part of a text."""
         return self.stages[0].has_token_for(text)
+
+
+def _shared(stages: Mapping[str, float]) -> dict[str, float]:
+    """The probability of every label, from those of the stages."""
+    highest, total = max(stages.values()), sum(stages.values())
+    kinds = {stage: highest * value / total if total else 0.0 for stage, value in stages.items()}
+    return {NON_CONTRADICTION: 1 - highest, **kinds}
 
 
 class _Composite(Classifier):
