@@ -18,12 +18,13 @@ import typer
 from contradiction import cdconv, cli
 from contradiction.commands.common import show
 from contradiction.commands.data import SourceOption, find
+from contradiction.conversation import ASSISTANT, USER
 from contradiction.data.build import crossed_table
 from contradiction.data.corpora import Row
-from contradiction.data.corpora.crossed import FOLDER, FOLDERS, Item, Pair, Quadruple, read_all
+from contradiction.data.corpora.crossed import FOLDER, FOLDERS, PHENOMENA, Item, Pair, Quadruple, read_all
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, percent
-from contradiction.labels import NON_CONTRADICTION
+from contradiction.labels import CATEGORIES, HISTORY, NON_CONTRADICTION
 from contradiction.methods.ngrams import vectorizer
 
 if TYPE_CHECKING:
@@ -49,10 +50,14 @@ def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] 
     """Runs every check of the corpus; without rows of CDConv, near-duplicates in it are not looked for.
 
     Raises:
-        InputError: a batch is not valid, fewer than two hold quadruples, or the second reading is not valid.
+        InputError: a batch or an item is not valid, fewer than two batches hold quadruples, or the second reading is
+            not valid.
     """
     splits = read_all(folder)
     items = [item for split in splits.values() for item in split]
+    for item in items:
+        if problem := _problem(item):
+            raise InputError(f"{folder}: item {item.id!r}: {problem}")
     quadruples = [item for item in items if isinstance(item, Quadruple)]
     if len(filled := {quadruple.batch for quadruple in quadruples}) < 2:
         raise InputError(
@@ -76,6 +81,30 @@ def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] 
     if (Path(folder) / READINGS).is_file():
         checks.append(_second_reading(Path(folder) / READINGS, items))
     return checks
+
+
+def _problem(item: Item) -> str:
+    """What is not in the form that :mod:`contradiction.data.corpora.crossed` documents; empty if all is."""
+    if item.phenomenon not in PHENOMENA or item.label not in CATEGORIES:
+        return f"there is no phenomenon {item.phenomenon!r}, or no label {item.label!r}"
+    try:
+        for row in item.judged():
+            roles = [message["role"] for message in row.messages]
+            if roles != [USER, *[ASSISTANT, USER] * (len(roles) // 2)]:
+                return "a chat alternates user and assistant, and begins and ends with the user"
+            texts = (item.id, item.batch, row.reply, *(message["content"] for message in row.messages))
+            if not all(isinstance(text, str) and text.strip() for text in texts):
+                return "each reply and message must be a text, and not empty"
+        if isinstance(item, Pair):
+            fits = all(clause in item.bad for clause in item.clauses) and len(item.clauses) == 2
+            return "" if fits else "clauses must be two parts of 'bad'"
+        if len(item.a) != len(item.b) or item.a[item.evidence] == item.b[item.evidence] or item.evidence < 0:
+            return "the chats must be equally long, and differ in the message of evidence"
+        if item.label == HISTORY and item.a[item.evidence]["role"] != ASSISTANT:
+            return "the evidence of a contradiction of the history is a message of the assistant"
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        return f"not of the documented form ({error})"
+    return ""
 
 
 def check_table(checks: Iterable[Check], name: str) -> Table:

@@ -8,7 +8,7 @@ from helpers.corpora import READ_ALL
 from contradiction.data.corpora import crossed
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.labels import CATEGORIES, HISTORY, INTRA, NON_CONTRADICTION
+from contradiction.labels import INTRA, NON_CONTRADICTION
 from experiments import crossed_gates
 
 ASK, ASK_AGAIN = {"role": "user", "content": "你养宠物吗"}, {"role": "user", "content": "周末一般干嘛"}
@@ -56,23 +56,7 @@ def test_every_chat_and_every_reply_occurs_once_with_each_label(published):
                 assert len({chat for chat, _ in sides}) == len({reply for _, reply in sides}) == 2
 
 
-def test_every_item_has_the_form_that_is_documented(published):
-    for item in (item for items in published.values() for item in items):
-        assert item.phenomenon in crossed.PHENOMENA and item.label in CATEGORIES
-        for row in item.judged():
-            roles = [message["role"] for message in row.messages]
-            assert roles == ["user", *["assistant", "user"] * (len(roles) // 2)]
-            assert all(text.strip() for text in (row.reply, *(message["content"] for message in row.messages)))
-        if item.label == INTRA:
-            assert all(clause in item.bad for clause in item.clauses) and len(item.clauses) == 2
-        else:
-            assert len(item.a) == len(item.b) and item.a[item.evidence] != item.b[item.evidence]
-            assert item.label != HISTORY or item.a[item.evidence]["role"] == "assistant"
-
-
-def test_ids_are_unique_and_every_batch_is_in_one_split(published, corpus):
-    folder = crossed.FOLDERS[corpus]
-    assert crossed.batches(folder).keys() == {file.stem for file in folder.glob("*.jsonl")}
+def test_ids_are_unique_and_every_batch_is_in_one_split(published):
     assert set(published) == {"train", "validation", "test"}
     splits = {(item.batch, split) for split, items in published.items() for item in items}
     assert len({batch for batch, _ in splits}) == len(splits)
@@ -100,6 +84,33 @@ def test_the_error_names_the_place_of_a_bad_line(tmp_path, line):
     (tmp_path / "it" / "batches.csv").write_text("batch,file\nb1,b1.jsonl\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"batches\.csv: cannot be read"):
         crossed.read("train", tmp_path / "it")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"evidence": 9}, "list index out of range"),
+        ({"evidence": "1"}, "list indices must be integers"),
+        ({"evidence": -2}, "differ in the message of evidence"),
+        ({"evidence": 2}, "differ in the message of evidence"),
+        ({"a": "hello"}, "not of the documented form"),
+        ({"a": [ASK, ASK, ASK_AGAIN]}, "a chat alternates"),
+        ({"reply_a": None}, "must be a text"),
+        ({"label": "histroy"}, "no label 'histroy'"),
+        ({"phenomenon": "magic"}, "no phenomenon 'magic'"),
+        ({"clauses": ["养了"]}, "not of the documented form"),
+    ],
+)
+def test_an_item_of_another_form_is_one_line(tmp_path, changes, message):
+    folder = write(tmp_path / "it", {"train": ["b1", "b2"]}, b1=[quadruple(0)], b2=[quadruple(1, "b2", **changes)])
+    with pytest.raises(InputError, match=f"it: item 'b2-001': .*{message}"):
+        crossed_gates.check(folder)
+
+
+@pytest.mark.parametrize("splits", [{"train": ["b1", "b2"]}, {"train": []}, {"train": ["b1", "b1"]}, {"trian": ["b1"]}])
+def test_each_file_is_one_batch_of_a_split(tmp_path, splits):
+    with pytest.raises(InputError, match=r"batches\.csv: must list .* look at b"):
+        crossed.batches(write(tmp_path / "it", splits, b1=[quadruple(0)]))
 
 
 def test_a_corpus_that_overlaps_or_repeats_itself_fails(tmp_path):

@@ -13,6 +13,7 @@ the longer reply, and in half it shares more characters with the bot's first rep
 
 import csv
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,13 +138,25 @@ class Batch:
 
 
 def batches(folder: str | Path = FOLDER) -> dict[str, Batch]:
-    """The batches of a folder by name, in the order of ``batches.csv``; raises InputError if it cannot be read."""
+    """The batches of a folder by name, in the order of ``batches.csv``.
+
+    Raises:
+        InputError: the list cannot be read, or does not name each file of the folder once, with a split.
+    """
     path = Path(folder) / BATCHES_FILE
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            return {row["batch"]: Batch(row.pop("batch"), **row) for row in csv.DictReader(stream)}
+            rows = [Batch(row.pop("batch"), **row) for row in csv.DictReader(stream)]
     except (OSError, ValueError, csv.Error, KeyError, TypeError) as error:
         raise InputError(f"{path}: cannot be read ({error!r}); it lists batch, split, style and brief") from None
+    listed = Counter(f"{row.name}" if row.split in SPLITS else f"{row.name} ({row.split})" for row in rows)
+    files = Counter(file.stem for file in path.parent.glob("*.jsonl"))
+    if wrong := sorted({*(listed - files), *(files - listed)}):
+        raise InputError(
+            f"{path}: must list each .jsonl file of the folder once, with one of the splits {', '.join(SPLITS)}; look "
+            f"at {', '.join(wrong)}"
+        )
+    return {row.name: row for row in rows}
 
 
 def read(split: str, folder: str | Path = FOLDER) -> list[Item]:
