@@ -234,7 +234,7 @@ def test_the_errors_at_the_default_threshold_match_the_saved_results():
     others = [row for row in rows if row["reference"] == NON_CONTRADICTION]
     alarms = [row for row in others if row["prediction"] != NON_CONTRADICTION]
     page = " ".join(text_of(ROOT / "docs" / "operators.md").split())
-    assert f"raises a false alarm on {percent(len(alarms) / len(others))} % of the other replies." in page
+    assert f"raises a false alarm on {percent(len(alarms) / len(others))} % of the consistent replies." in page
     assert len(rows) == 2332
 
     _, kinds = next(table for table in tables(text_of(ROOT / "docs" / "operators.md")) if table[0][0] == "kind")
