@@ -296,8 +296,8 @@ def _next(entries: Iterator[Entry], most: int) -> tuple[list[Entry], InputError 
 
 
 def _judge(service: Service, detector: ContradictionDetector, entry: Entry, key: str) -> JudgedChunk | Exception:
-    """The verdicts on one chat, or why there are none; passes are shared with the other chats."""
-    ticket = Ticket(time.monotonic() + SECONDS, COST_FACTOR * service.limits.cost)
+    """The verdicts on one chat, or why there are none; all chats of files are those of one caller."""
+    ticket = Ticket(time.monotonic() + SECONDS, COST_FACTOR * service.limits.cost, "files")
     try:
         judged = service.answer(lambda: judge_chunk(detector, [entry], key, scan=True), ticket)
     except (InputError, ServiceError) as error:

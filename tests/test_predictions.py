@@ -31,7 +31,7 @@ class Panic(BaseException):
 class Slow:
     """Predicts once it is released, and remembers its batches."""
 
-    columns, reads_chats = ("b2",), False
+    columns, reads_chats, reads_turns = ("b2",), False, True
 
     def __init__(self, released=False):
         self.batches, self.go = [], threading.Event()
@@ -48,8 +48,8 @@ class Slow:
         return [Prediction({"none": float(len(row["b2"]))}) for row in rows]
 
 
-def ticket(seconds=30.0, cost=1_000_000):
-    return Ticket(until=time.monotonic() + seconds, cost=cost)
+def ticket(seconds=30.0, cost=1_000_000, caller=""):
+    return Ticket(until=time.monotonic() + seconds, cost=cost, caller=caller)
 
 
 def ask(predictions, texts, own_ticket):
@@ -90,6 +90,22 @@ def test_a_light_request_does_not_wait_for_heavy_ones():
     assert len(slow.batches) >= 3000 // 64
 
 
+@pytest.mark.parametrize(("requests", "rows"), [(150, 1), (16, 100)])
+def test_a_caller_with_many_requests_delays_no_other(requests, rows):
+    with occupied(requests + 2) as (slow, predictions, pool):
+        many = [
+            pool.submit(ask, predictions, [f"many-{number}-{n}" for n in range(rows)], ticket(caller="one"))
+            for number in range(requests)
+        ]
+        wait_for(lambda: predictions.waiting == requests * rows)
+        other = pool.submit(ask, predictions, [f"other-{n}" for n in range(29)], ticket(caller="other"))
+        wait_for(lambda: predictions.waiting == requests * rows + 29)
+        slow.go.set()
+        assert all(len(answer.result()) == rows for answer in many) and len(other.result()) == 29
+    last = max(number for number, texts in enumerate(slow.batches) if any(text.startswith("other") for text in texts))
+    assert last <= 2
+
+
 def test_an_abandoned_request_is_not_computed():
     abandoned, late = ticket(), ticket()
     with occupied() as (slow, predictions, pool):
@@ -107,16 +123,22 @@ def test_an_abandoned_request_is_not_computed():
 
 
 def test_a_failed_request_does_not_fail_others_in_its_pass():
-    with occupied() as (slow, predictions, pool):
+    leaving = ticket()
+    with occupied(4) as (slow, predictions, pool):
+        predict = predictions._predict
+        predictions._predict = lambda rows: setattr(leaving, "cancelled", True) or predict(rows)
         bad = pool.submit(ask, predictions, ["bad", "well"], ticket())
         good = pool.submit(ask, predictions, ["good", "well"], ticket())
-        wait_for(lambda: predictions.waiting == 4)
+        left = pool.submit(ask, predictions, ["left"], leaving)
+        wait_for(lambda: predictions.waiting == 5)
         slow.go.set()
         assert good.result() == [4.0, 4.0]
+        assert isinstance(left.exception(), CallerGoneError)
         with pytest.raises(FailedError) as failed:
             bad.result()
         assert isinstance(failed.value.__cause__, ValueError)
-    assert slow.batches[1] == ["bad", "well", "good"]  # they share a pass
+    assert slow.batches[1] == ["bad", "well", "good", "left"]  # they share a pass
+    assert ["left"] not in slow.batches
 
 
 def test_a_tokenizer_panic_ends_one_request_and_not_the_service():
@@ -171,7 +193,7 @@ def test_the_cache_is_bounded():
 
 def test_a_detector_of_whole_chats_reads_each_message_once_and_one_chat_in_a_pass():
     slow = Slow()
-    slow.columns, slow.reads_chats = CONVERSATION, True
+    slow.columns, slow.reads_chats, slow.reads_turns = CONVERSATION, True, False
     predictions = JoinedPredictions(slow)
     texts = [f"{n:02}" for n in range(80)]
     rows = [row_of(tuple(texts[: n - 3]), *texts[n - 3 : n]) for n in range(4, 81, 2)]
@@ -185,3 +207,9 @@ def test_a_detector_of_whole_chats_reads_each_message_once_and_one_chat_in_a_pas
         assert len(first.result()) == len(rows) and other.result() == [5.0]
     assert own_ticket.spent == 2 * len(texts)
     assert [len(batch) for batch in slow.batches] == [16, 16, 1, 7]
+    slow.reads_turns = True  # a member of an ensemble reads each pair of a reply and an earlier turn
+    with pytest.raises(TooLongError):
+        ask(JoinedPredictions(slow), rows, ticket(cost=2 * len(texts)))
+    own_ticket = ticket()
+    ask(JoinedPredictions(slow), rows, own_ticket)
+    assert own_ticket.spent == 8 * sum(range(1, 40))

@@ -213,7 +213,7 @@ def test_the_api_description_covers_every_path_and_field_and_loads_nothing_exter
 class Broken:
     error: Exception
     columns: tuple[str, ...] = ("b2",)
-    reads_chats = False
+    reads_chats, reads_turns = False, True
 
     def predict(self, rows, **_):
         raise self.error

@@ -49,6 +49,7 @@ class Classifier(ABC):
     LOGITS: ClassVar[bool] = True  # whether `score` gives each label a logit
 
     reads_chats: bool = False  # whether a whole chat is read at once, and not a window for each earlier turn
+    reads_turns: bool = True  # whether it, or a part of it, reads a reply with each earlier turn apart
     chinese_only: bool = True  # whether it was trained on Chinese alone, so that verdicts on other languages say so
     needs_rule: bool = False  # whether the model was saved with a rule, so that without one it is damaged
 

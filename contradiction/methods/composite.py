@@ -140,6 +140,7 @@ class _Composite(Classifier):
                 )
         # The columns of the first part where they are not those of a conversation: premise and hypothesis.
         super().__init__(first.labels, _joint_columns(parts) or first.columns, name, rule)
+        self.reads_turns = any(part.reads_turns for part in parts)
 
     @classmethod
     def identity(cls, folder: Path) -> list[bytes]:
@@ -153,7 +154,7 @@ class _Composite(Classifier):
     ) -> list[Prediction]:
         """The calibrated predictions of a part; a model of two turns reads a chat turn by turn."""
         if self.reads_chats and not part.reads_chats:
-            split = [_turns_of(row) for row in rows]
+            split = [turns_of(row) for row in rows]
             single = [row for windows in split for row in windows]
             report = on_batch if len(single) == len(rows) else None  # which counts rows, not turns
             each = iter(part.predict(single, batch_size=batch_size, on_batch=report))
@@ -312,7 +313,7 @@ class CascadeClassifier(_Composite):
         return predictions
 
 
-def _turns_of(row: Row) -> list[Row]:
+def turns_of(row: Row) -> list[Row]:
     """The rows of two turns of a row of many: each earlier turn with the last one."""
     u1, b1, u2, b2 = (row[column] for column in CONVERSATION)
     earlier = [*([u1] if isinstance(u1, str) else u1), b1]

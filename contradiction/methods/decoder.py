@@ -57,7 +57,7 @@ class DecoderClassifier(Classifier):
 
     MARKER = "decoder.json"
     FILES = ("adapter_config.json", "adapter_model.safetensors", "heads.safetensors")
-    reads_chats = True
+    reads_chats, reads_turns = True, False
 
     def __init__(
         self, network: "Network", reader: ChatReader, labels: Sequence[str], name: str = "model",

@@ -1,4 +1,4 @@
-"""Predictions for concurrent requests: joined into forward passes and remembered. Requests take turns."""
+"""Predictions for concurrent requests: joined into forward passes and remembered. Callers take turns."""
 
 import logging
 import math
@@ -10,14 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import chain
 
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import Row
 from contradiction.methods.base import Classifier, Prediction
+from contradiction.methods.composite import turns_of
 from contradiction.settings import LONGEST_ROW
 
-SLICE = 16  # rows of a request before the next one's turn in a forward pass: a light request overtakes a heavy one
+SLICE = 16  # rows of a request before the next caller's turn in a pass: a light request overtakes a heavy one
 BATCH = 64  # rows of all requests in a forward pass
 LOG = logging.getLogger(__name__)
 # The hash of the texts of a row, of 64 bits and another one in each process. The rows themselves may be long, and many
@@ -69,12 +71,14 @@ class Ticket:
     Attributes:
         until: the time by the monotonic clock at which its answer is too late.
         cost: the maximum number of characters that may be read for it, see :class:`contradiction.settings.Limits`.
+        caller: whose request it is; callers take turns, whatever number of requests each has.
         cancelled: whether nobody waits for its answer any more.
         spent: the characters that were read for it, without those of rows whose prediction was known.
     """
 
     until: float
     cost: int
+    caller: str = ""
     cancelled: bool = False
     spent: int = 0
 
@@ -110,8 +114,8 @@ class _Job:
 class JoinedPredictions:
     """Replaces ``predict`` of a classifier.
 
-    One thread runs the classifier. It takes some rows of each request in turn. So many light requests share a forward
-    pass, and a heavy one delays the others only a little.
+    One thread runs the classifier. It takes some rows of each caller in turn, and of a caller some of each request. So
+    many light requests share a forward pass, and neither a heavy one nor many of one caller delay the others for long.
 
     Args:
         classifier: the classifier.
@@ -125,10 +129,10 @@ class JoinedPredictions:
 
     def __init__(self, classifier: Classifier, remembered: int = 20_000, waiting: int = 50_000) -> None:
         self._predict, self._columns = classifier.predict, classifier.columns
-        self._reads_chats = classifier.reads_chats
+        self._reads_chats, self._reads_turns = classifier.reads_chats, classifier.reads_turns
         self._remembered, self._most = remembered, waiting
         self._known: OrderedDict[Key, Prediction] = OrderedDict()
-        self._jobs: deque[_Job] = deque()  # that have rows which wait; who waited longest for a turn is first
+        self._jobs: list[_Job] = []  # that have rows which wait; who waited longest for a turn is first
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
         self.rows = self.passes = self.repeated = 0
@@ -175,10 +179,12 @@ class JoinedPredictions:
     def _charge(self, ticket: Ticket, rows: Iterable[Row]) -> None:
         """Counts the characters of rows; raises TooLongError if there are too many for one request."""
         read: set[str] = set()
+        if self._reads_chats and self._reads_turns:  # a part of two turns reads a chat turn by turn
+            rows = chain.from_iterable(map(turns_of, rows))
         for row in rows:
             texts = {text for name in self._columns for text in _texts(row[name])}
             ticket.spent += min(sum(map(len, texts - read)), LONGEST_ROW)
-            if self._reads_chats:  # the rows of a chat share what was said before
+            if not self._reads_turns:  # the rows of a chat share what was said before
                 read |= texts
         if ticket.spent > ticket.cost:
             raise TooLongError(
@@ -202,18 +208,19 @@ class JoinedPredictions:
                 self._answer(taken)
 
     def _take(self) -> list[tuple[_Job, Key, Row]]:
-        """The rows of the next forward pass: some of each request in turn, those that waited longest first."""
+        """The rows of the next forward pass: some of each caller in turn, those that waited longest first."""
         for job in [*self._jobs]:
             if error := job.ticket.ended():
                 self._end(job, error)
         taken: list[tuple[_Job, Key, Row]] = []
         # A detector that reads whole chats goes on from one that it has read, if it reads no other in the same pass.
         while self._jobs and len(taken) < BATCH and not (taken and self._reads_chats):
-            turn = self._jobs.popleft()
+            turn = self._jobs.pop(0)
             for _ in range(min(len(turn.rows), SLICE, BATCH - len(taken))):
                 taken.append((turn, *turn.rows.popleft()))
             if turn.rows:
                 self._jobs.append(turn)
+            self._jobs.sort(key=lambda job: job.ticket.caller == turn.ticket.caller)  # the others come before
         return taken
 
     def _answer(self, taken: list[tuple[_Job, Key, Row]]) -> None:
@@ -228,7 +235,11 @@ class JoinedPredictions:
                 LOG.error("a prediction failed", exc_info=error)
                 return self._end(jobs[0], failed)
             for job in jobs:
-                self._answer([part for part in taken if part[0] is job])
+                # Where the model is a service that does not answer, the callers stop waiting one after another.
+                if ended := job.ticket.ended():
+                    self._end(job, ended)
+                else:
+                    self._answer([part for part in taken if part[0] is job])
 
     def _end(self, job: _Job, error: Exception) -> None:
         with self._change:

@@ -81,15 +81,15 @@ class Service:
         classifier.name = Path(detector.name).name
         classifier.__dict__["predict"] = self.predictions
         self.detector = ContradictionDetector(classifier, detector.settings)
-        # The threads wait for the one that predicts, which takes rows of each request in turn.
+        # The threads wait for the one that predicts, which takes rows of each caller in turn.
         self.pool = ThreadPoolExecutor(self.limits.requests, "requests")
         self.verdicts: Counter[tuple[str, str]] = Counter()
         self.places = Places(self.limits.requests, self.limits.per_caller)
         self._lock = Lock()
 
-    def ticket(self) -> Ticket:
+    def ticket(self, caller: str = "") -> Ticket:
         """A ticket for one request, which starts now."""
-        return Ticket(time.monotonic() + self.limits.seconds, self.limits.cost)
+        return Ticket(time.monotonic() + self.limits.seconds, self.limits.cost, caller)
 
     def judge(self, messages: Messages, **settings: Any) -> Record:
         """The verdict on the last reply of a chat, as a record; settings as of ``Settings``."""
@@ -159,7 +159,7 @@ class Service:
 
         ``gone`` says whether the caller has gone, which ends the request.
         """
-        ticket = self.ticket()
+        ticket = self.ticket(caller)
         with self.places.taken(caller):
             work = asyncio.get_running_loop().run_in_executor(self.pool, self.answer, call, ticket)
             try:
