@@ -57,6 +57,8 @@ BAD = {
     b"{": "not JSON (Expecting property name enclosed in double quotes, column 2)",
     b'{"text": "", "lang": "zh"}': "an object with the keys: text, lang; a chat must be",
     b"{}": "an object with the keys: none",
+    b'{"messages": [], "reply": "a", "reply": "b"}': "an object has the key 'reply' twice",
+    json.dumps({"messages": '[{"content": "a", "content": "b"}]'}).encode(): "an object has the key 'content' twice",
     b'{"messages": [{"role": "user", "content": 3}]}': "content is a number",
     b'{"conversations": [{"from": "narrator", "value": ""}]}': "messages[0]: from 'narrator' is no known speaker",
     '{"id": "\u554a\xff"}'.encode("gb18030"): "not in UTF-8 (from byte 8 on)",

@@ -146,7 +146,8 @@ def test_a_pipe_in_another_encoding_is_read_and_a_wrong_encoding_is_named(detect
     assert (code, answers[1]["id"]) == (0, "啊")
     code, answers, err = detect("--encoding", "ascii", stdin=b"{}\n\n" + content)
     assert (code, answers) == (2, [])
-    assert err[-1] == "cdconv: <stdin>: not in ascii; --encoding names another one"
+    assert err[-1] == "cdconv: <stdin>:3: not in ascii; --encoding names another one"
+    assert "<stdin>:1: not in utf-16; " in detect("--encoding", "utf-16", stdin=content)[2][-1]  # no mark
 
 
 def test_an_unknown_encoding_and_a_file_that_needs_one_are_errors_of_one_line(detect, tmp_path):
@@ -163,7 +164,7 @@ def test_an_unknown_encoding_and_a_file_that_needs_one_are_errors_of_one_line(de
 
 def test_a_wrong_encoding_of_a_file_shows_before_anything_is_judged(tmp_path):
     (tmp_path / "a.jsonl").write_bytes((json.dumps({"messages": CHAT}) + "\n").encode() * 9 + b"\xff\xff")
-    with pytest.raises(InputError, match=r"a.jsonl: not in gb18030"):
+    with pytest.raises(InputError, match=r"a.jsonl:10: not in gb18030"):
         readers.open_file(tmp_path / "a.jsonl", None, "gb18030")
 
 

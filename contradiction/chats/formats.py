@@ -8,7 +8,7 @@ import json
 import re
 import zipfile
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
@@ -68,11 +68,15 @@ def _parts(stream: Any, where: str) -> Iterator[bytes]:
 
 
 def _converted(parts: Iterable[bytes], where: str, encoding: str) -> Iterator[bytes]:
+    line = 1
     try:
         for text in codecs.iterdecode(parts, encoding):
+            line += text.count("\n")
             yield text.encode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        raise InputError(f"{where}: not in {encoding}; --encoding names another one") from None
+    except UnicodeError as error:  # UTF-16 without a byte order mark is no UnicodeDecodeError
+        if isinstance(error, UnicodeDecodeError):
+            line += error.object[: error.start].decode(encoding, "replace").count("\n")
+        raise InputError(f"{where}:{line}: not in {encoding}; --encoding names another one") from None
 
 
 def file_blocks(path: Path, encoding: str | None = None) -> Iterator[bytes]:
@@ -111,9 +115,10 @@ JSON = re.compile(r"\[\s*[{\[\]]|\{\s*[\"'}]")
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Parses JSON; raises InputError if it is not valid."""
+    """Parses JSON; raises InputError if it is not valid, or if an object has a key twice."""
     try:
-        return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
+        text = text if isinstance(text, str) else text.decode("utf-8-sig")
+        return json.loads(text, object_pairs_hook=_object)
     except UnicodeDecodeError as error:
         raise InputError(f"not in UTF-8 (from byte {error.start} on); --encoding gb18030 reads that encoding") from None
     except json.JSONDecodeError as error:
@@ -123,12 +128,23 @@ def parse_json(text: bytes | str) -> Any:
         raise InputError(f"not JSON ({error})") from None
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; of a key that occurs twice, Python would keep the last value and drop the other one unseen."""
+    if len(values := dict(pairs)) < len(pairs):
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"an object has the key {twice[:60]!r} twice")
+    return values
+
+
 def parsed(value: Any) -> Any:
     """The value of a cell that holds JSON, or what Python prints of a list of messages; any other value unchanged."""
     if not isinstance(value, str) or not JSON.match(text := value.lstrip()):
         return value
-    with suppress(InputError):
+    try:
         return parse_json(text)
+    except InputError as error:
+        if str(error).endswith(" twice)"):  # Python's own reading would drop a value too
+            raise
     with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
         if isinstance(printed := ast.literal_eval(text), list | dict):
             return printed
