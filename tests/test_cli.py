@@ -12,7 +12,7 @@ import pytest
 from helpers import processes
 from helpers.chats import line
 
-from contradiction.commands.common import show
+from contradiction.commands.common import counting, show
 from contradiction.io.hub import model_name
 from contradiction.io.tables import Table
 
@@ -72,6 +72,14 @@ def test_a_model_is_named_after_the_current_folder(run, model, tmp_path, monkeyp
     assert "\n# mine\n" in (tmp_path / "mine" / "README.md").read_text(encoding="utf-8")
     assert model_name(".") == "mine"
     assert model_name("hub/models--user--stages/snapshots/0123") == "user/stages"
+    assert model_name("snapshots/mine") == "snapshots/mine"
+
+
+def test_progress_shows_a_file_name_with_braces(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with counting("a{b}.jsonl", 2) as bar:
+        bar.advance(1)
+    assert "a{b}.jsonl" in capsys.readouterr().err
 
 
 def test_an_nli_model_needs_a_view_to_judge_conversations(run, random_model, sample_repo):

@@ -160,7 +160,7 @@ class Bar:
     """What ``counting`` yields: the progress of a command, with the callbacks that the library calls."""
 
     def __init__(self, progress: "Progress", title: str, total: float | None, lines: bool) -> None:
-        self._progress, self._task = progress, progress.add_task("", total=total)
+        self._progress, self._task = progress, progress.add_task(title, total=total)
         self._title, self._lines, self._printed = title, lines, time.monotonic()
 
     def start(self, total: float) -> None:
@@ -198,7 +198,7 @@ def counting(title: str, total: float | None = None, *, in_bytes: bool = False, 
 
     console = Console(stderr=True)
     with Progress(
-        TextColumn(title, markup=False),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn() if in_bytes else MofNCompleteColumn(),
         TimeRemainingColumn(),

@@ -1,5 +1,6 @@
 """Files of repos on the Hugging Face Hub: read, also where it cannot be reached, and sent."""
 
+import re
 import sys
 import threading
 import time
@@ -42,32 +43,45 @@ def split_revision(name: str | Path) -> tuple[str, str | None]:
 
 def model_name(model: str) -> str:
     """The name of a model in results: the name of a folder, or a Hub id."""
-    folder = Path(model)
-    if folder.parent.name == "snapshots":  # a model of the Hub in the cache: .../models--OWNER--NAME/snapshots/COMMIT
-        return folder.parents[1].name.removeprefix("models--").replace("--", "/", 1)
-    return folder.resolve().name if folder.is_dir() else model
+    folder = Path(model).resolve()
+    if cached := re.fullmatch(r".*/models--([^/]+)/snapshots/[^/]+", folder.as_posix()):  # in the cache of the Hub
+        return cached[1].replace("--", "/", 1)
+    return folder.name if folder.is_dir() else model
+
+
+_offline_blocks = 0  # how many blocks of `quick_hub` need the offline mode now; threads share the mode
+_lock = threading.Lock()
 
 
 @contextmanager
 def quick_hub() -> Iterator[None]:
     """Runs the block in the offline mode of the libraries if the Hub does not answer within ``TIMEOUT`` seconds.
 
-    Otherwise each of them would try again for minutes.
+    Otherwise each of them would try again for minutes. Blocks of several threads can overlap.
     """
     from huggingface_hub import constants
 
-    if constants.HF_HUB_OFFLINE or _answers(constants.ENDPOINT, int(time.monotonic() // FRESH)):
-        yield
-        return
-    # `datasets` keeps a copy of the setting from the moment that it is imported.
-    settings: list[Any] = [constants, *filter(None, [sys.modules.get("datasets.config")])]
+    with _lock:
+        usual = constants.HF_HUB_OFFLINE or _answers(constants.ENDPOINT, int(time.monotonic() // FRESH))
+        if needed := bool(_offline_blocks) or not usual:
+            _count_offline(1)
     try:
-        for module in settings:
-            module.HF_HUB_OFFLINE = True
         yield
     finally:
-        for module in settings:
-            module.HF_HUB_OFFLINE = False
+        if needed:
+            with _lock:
+                _count_offline(-1)
+
+
+def _count_offline(blocks: int) -> None:
+    global _offline_blocks
+    from huggingface_hub import constants
+
+    _offline_blocks += blocks
+    # `datasets` keeps a copy of the setting from the moment that it is imported.
+    settings: list[Any] = [constants, *filter(None, [sys.modules.get("datasets.config")])]
+    for module in settings:
+        module.HF_HUB_OFFLINE = _offline_blocks > 0
 
 
 @lru_cache(maxsize=1)
