@@ -59,9 +59,14 @@ def test_misuse_prints_one_line(detect, arguments, message):
     assert message in err[0]
 
 
-def test_verdicts_are_not_written_into_the_input_folder(detect, folder):
-    code, _, [message] = detect(folder, "--engine", "ray", "--out", folder / "verdicts")
-    assert (code, f"lies in {folder}; name a folder outside" in message) == (2, True)
+def test_verdicts_are_not_written_into_the_input_folder_or_a_file(detect, folder, tmp_path):
+    (tmp_path / "file").touch()
+    for out, reason in (
+        (folder / "verdicts", f"lies in {folder}; name a folder outside"),
+        (tmp_path / "file", "is a file; --engine ray writes a folder"),
+    ):
+        code, _, [message] = detect(folder, "--engine", "ray", "--out", out)
+        assert (code, f"--out {out}: {reason}" in message) == (2, True)
     assert not (folder / "verdicts").exists()
 
 

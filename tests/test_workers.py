@@ -1,6 +1,7 @@
 """`cdconv detect --workers` gives the bytes of a single process, whatever is killed."""
 
 import os
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context
 from queue import Queue
@@ -56,6 +57,9 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost_duplicated_or_reordered
         assert list(judged) == []
         assert list(workers.judge(todo[:1])) == expected[:1]
         ended = [*workers._pool._processes.values()]
+    workers._pool._broken = "killed"
+    with pytest.raises(BrokenProcessPool):  # and no new processes
+        workers._submit(todo[0])
     assert results == expected
     assert len(restarts) == 1 and restarts[0].startswith("a worker process was killed; others go on with line ")
     assert not any(process.is_alive() for process in ended)

@@ -174,6 +174,7 @@ class Workers:
         self._count, self._key, self._on_note, self._scan = count, key, on_note, options.get("scan", False)
         self._begin = max(1, threads() // count), load, {"key": key, **options}
         self._lock = Lock()  # one thread reads chunks, another one waits for results
+        self._closed = False
         self._pool = self._start()
         try:
             for loaded in [self._pool.submit(_judge, []) for _ in range(count)]:
@@ -192,6 +193,8 @@ class Workers:
 
     def close(self) -> None:
         """Ends the processes, also in the middle of a chunk."""
+        with self._lock:
+            self._closed = True
         processes = [*(self._pool._processes or {}).values()]
         self._pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
@@ -243,6 +246,8 @@ class Workers:
             try:
                 return self._pool.submit(_judge, entries)
             except BrokenProcessPool:
+                if self._closed:
+                    raise
                 self._on_note(f"a worker process was killed; others go on with {self._key} {entries[0].number}")
                 self._pool = self._start()
                 return self._pool.submit(_judge, entries)

@@ -152,6 +152,8 @@ def judge_folder(
         InputError: Ray is not installed, there is no such cluster or GPU, ``out`` belongs to another run or lies in the
             folder, or a part cannot be judged.
     """
+    if out.is_file():
+        raise InputError(f"--out {out}: is a file; --engine ray writes a folder")
     if out.resolve().is_relative_to(folder.resolve()):  # a continued run would take it for input
         raise InputError(f"--out {out}: lies in {folder}; name a folder outside of it")
     parts = parts_of(folder)
