@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, NoReturn, Self
 
+from pydantic import NonNegativeInt, TypeAdapter, ValidationError
+
 from contradiction.base_detector import BaseDetector
 from contradiction.conversation import ASSISTANT, Turn, add_message, read_message
 from contradiction.errors import InputError
@@ -24,8 +26,8 @@ class _State:
     version: Literal[1]
     model: str
     max_turns: int
-    messages: int
-    dropped: int
+    messages: NonNegativeInt
+    dropped: NonNegativeInt
     turns: tuple[Turn, ...]
 
 
@@ -112,8 +114,6 @@ class Monitor:
         Raises:
             InputError: the text is not a saved monitor, or has another version or model.
         """
-        from pydantic import TypeAdapter, ValidationError
-
         try:
             state = TypeAdapter(_State).validate_json(text, strict=True)
         except ValidationError as error:

@@ -111,7 +111,7 @@ def test_a_monitor_is_saved_as_json_and_cannot_be_pickled(detector, tmp_path):
         with pytest.raises(InputError, match=f"^{re.escape(str(place))}: no saved monitor can be read there"):
             Monitor.load(detector, place)
     half = monitor.to_json()[:-9].encode()
-    others = (json.dumps({**json.loads(monitor.to_json()), **change}) for change in ({"version": 2}, {"turns": "甲"}))
+    others = (json.dumps({**json.loads(monitor.to_json()), **change}) for change in ({"version": 2}, {"messages": -5}))
     for content in (half, b'{"messages": []}', b"null", b"[" * 200_000, b"\xff\xfe", *map(str.encode, others)):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"chat\.json: .*(saved monitor|utf-8)"):
