@@ -278,6 +278,14 @@ def test_a_split_without_labels_is_one_clear_error(own, splits, quick_model, run
     assert code == 2 and "no row of the training split" in err.splitlines()[-1]
 
 
+def test_a_report_counts_rows_without_a_label_as_not_judged(own, splits, tmp_path, run):
+    code, _, err = run("probe", "report", own(train=without_labels(splits["train"])), "--out", tmp_path / "report")
+    assert code == 0, err
+    bots = json.loads((tmp_path / "report" / "report.json").read_text(encoding="utf-8"))["bots"]
+    rows = splits["train"]
+    assert sum(bot["not_judged"] for bot in bots) == len(rows) - len(labelled(without_labels(rows)))
+
+
 def test_a_model_card_reports_no_scores_on_other_data_as_those_of_cdconv(own, quick_model, tmp_path, run):
     model = shutil.copytree(quick_model, tmp_path / "model")
     code, _, err = run("evaluate", model, "--data", own(), "--json", tmp_path / "own.json")

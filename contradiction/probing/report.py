@@ -70,17 +70,18 @@ def read(path: str | Path) -> list[Source]:
 def _read_data(path: Path) -> list[Source]:
     from datasets import ClassLabel, concatenate_datasets
 
-    from contradiction.data.splits import SPLITS, load_labelled_split
+    from contradiction.data.splits import SPLITS, load_split
 
     if not (path / "README.md").is_file():
         raise InputError(f"{path}: neither the folder of a run of `cdconv probe run`, nor a data repo")
-    data = concatenate_datasets([load_labelled_split(path, "4-class", split) for split in SPLITS])
+    data = concatenate_datasets([load_split(path, "4-class", split) for split in SPLITS])
     rows = data.to_list()
     for column in ("label", "trigger", "bot"):
         feature = data.features.get(column)
         if not isinstance(feature, ClassLabel):
             raise InputError(f"{path}: has no column of class labels {column!r}, as CDConv has it")
-        rows = [{**row, column: feature.names[row[column]]} for row in rows]
+        names = [*feature.names, None]  # a row without a label has -1 or null
+        rows = [{**row, column: names[-1 if row[column] is None else row[column]]} for row in rows]
     return [
         Source(bot, [{**row, "truth": row["label"]} for row in rows if row["bot"] == bot])
         for bot in data.features["bot"].names
