@@ -103,6 +103,8 @@ def _check_complete(result: Mapping[str, Any]) -> None:
     if config not in (*CONFIGS, *CHECKLISTS) or split not in SPLITS:
         raise InputError(f"{name}: there is no {split!r} split of a config {config!r}")
     results.check_values(name, result)
+    if wrong := [value for value in result["ids"] if not isinstance(value, int) or not 0 <= value < 2**31]:
+        raise InputError(f"{name}: id {wrong[0]!r} is not a whole number from 0 to {2**31 - 1}")
     if argmax := result.get("argmax"):
         if not isinstance(argmax, Mapping):
             raise InputError(f"{name}: argmax is {argmax!r}; it must be an object with metrics and predictions")

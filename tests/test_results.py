@@ -56,7 +56,7 @@ def test_a_second_evaluation_of_a_run_replaces_only_its_rows(one, tmp_path):
     assert by_run["any", "test"]["predictions"] == again["predictions"] != one["predictions"]
     assert by_run["other", "test"]["predictions"] == others[0]["predictions"]
     assert by_run["any", "validation"]["predictions"] == others[1]["predictions"]
-    write_json(tmp_path / "new.json", evaluation("new"))
+    write_json(tmp_path / "new.json", {**evaluation("new"), "ids": list(map(str, range(40)))})  # of an own data repo
     (tmp_path / "notes.json").write_text("{}", encoding="utf-8")
     assert {result["name"] for result in results.load(tmp_path)} == {"any", "other", "new"}, "files beside it count too"
 
@@ -87,7 +87,10 @@ def test_only_the_requested_results_are_read(one, tmp_path):
     ("damage", "message"),
     [
         (lambda folder: (folder / PARQUET).unlink(), "4-class.test.parquet: there is no such"),
+        (lambda folder: (folder / PARQUET).write_bytes(b"x" * 99), "not a Parquet file"),
         (lambda folder: edit(folder, ",config,", ",kind of,"), "metrics.csv: has no column 'config'"),
+        (lambda folder: edit(folder, '""temperature""', "temperature"), "metrics.csv: the row of 'any'"),
+        (lambda folder: edit(folder, ",0.", ",much"), "metrics.csv: accuracy of 'any' is not that of its predictions"),
     ],
 )
 def test_a_one_line_error_names_a_damaged_file(one, tmp_path, damage, message):
@@ -104,6 +107,17 @@ def edit(folder, old, new):
     file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
 
 
+def test_a_write_that_was_interrupted_is_noticed_and_adding_again_repairs_it(one, tmp_path, monkeypatch):
+    add([one], tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(saved_results, "write_text", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        add([evaluation(seed=2)], tmp_path)
+    with pytest.raises(InputError, match="is not that of its predictions in .*; add it again"):
+        results.load(tmp_path)
+    add([one], tmp_path)
+    assert results.load(tmp_path)[0]["predictions"] == one["predictions"]
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -111,6 +125,10 @@ def edit(folder, old, new):
         ({"ids": [], "references": [], "predictions": [], "probabilities": []}, "are empty"),
         ({"argmax": {"predictions": [0]}}, "lengths differ"),
         ({"predictions": [*REFERENCES[1:], 4]}, "predictions[39] is 4"),
+        ({"predictions": ["history"] * 40}, "predictions must be a list of class ids"),
+        ({"ids": [*range(39), 2**40]}, "id 1099511627776 is not a whole number"),
+        ({"ids": list(map(str, range(40)))}, "id '0' is not a whole number"),
+        ({"probabilities": [[10**400, 0, 0, 0]] * 40}, "too large"),
         ({"probabilities": [[0.1, 0.2, 0.3, float("nan")]] * 40}, "must have 4 numbers from 0 to 1"),
         ({"metrics": {"accuracy": float("nan"), "macro_f1": 0.1}}, "accuracy is nan, but"),
     ],

@@ -11,6 +11,7 @@ Scores are always computed from the predictions.
 
 import csv
 import json
+import math
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,7 +60,7 @@ def load(
     missing folder has no evaluations. A JSON file replaces the saved evaluation of the same name, config and split.
 
     Raises:
-        InputError: a file is damaged, or a JSON file has other rows.
+        InputError: a file is damaged, scores are not those of the predictions, or a JSON file has other rows.
     """
     filters = {"config": config, "split": split, "kind": kind, "data": data}
 
@@ -172,16 +173,22 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
 
 
 def check_values(place: str | Path, evaluation: Mapping[str, Any]) -> None:
-    """Raises InputError unless an evaluation has as many ids, labels and probabilities, each in its range."""
+    """Raises InputError unless an evaluation has as many ids, labels and probabilities, each in its range.
+
+    The ids of a data repo may be texts.
+    """
     ids, config = evaluation["ids"], str(evaluation["config"])
     labels = LABELS.get(task_of(config), ())
+    for key, types in (("ids", (int, str)), ("references", (int,)), ("predictions", (int,))):
+        if not isinstance(evaluation[key], list) or not all(type(value) in types for value in evaluation[key]):
+            raise InputError(f"{place}: {key} must be a list of {'ids' if key == 'ids' else 'class ids'}")
     try:
         rows = measure(config, evaluation["references"], evaluation["predictions"], bootstrap=0)["n"]
         probabilities = np.array(evaluation.get("probabilities", np.zeros((rows, len(labels)))), dtype=float)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{place}: {error}") from None
-    if not isinstance(ids, list) or len(ids) != rows or not all(type(value) is int for value in ids):
-        raise InputError(f"{place}: ids must be a list with a whole number for each of {rows} rows")
+    if len(ids) != rows:
+        raise InputError(f"{place}: has {len(ids)} ids for {rows} rows")
     if probabilities.shape != (rows, len(labels)) or not ((probabilities >= 0) & (probabilities <= 1)).all():  # no NaN
         raise InputError(f"{place}: probabilities must have {len(labels)} numbers from 0 to 1 for each of {rows} rows")
 
@@ -260,9 +267,8 @@ def _evaluation(row: Row, runs: Mapping[str, Any], table: "pa.Table") -> dict[st
     import pyarrow.compute as pc
 
     labels = LABELS[task_of(row["config"])]
-    rows = of_run(table, row["name"])
+    rows, file = of_run(table, row["name"]), predictions_file(row["config"], row["split"])
     if not rows.num_rows:
-        file = predictions_file(row["config"], row["split"])
         raise InputError(f"{METRICS}: {row['name']!r} has no predictions in {file}; add it again")
     result = entries(row, runs) | {"ids": rows["id"].to_pylist()}
     for key, column in (("references", "reference"), ("predictions", "prediction"), ("argmax", "argmax")):
@@ -270,4 +276,17 @@ def _evaluation(row: Row, runs: Mapping[str, Any], table: "pa.Table") -> dict[st
     if not rows[labels[0]].null_count:
         columns = [rows[label].to_numpy().astype(float) for label in labels]
         result["probabilities"] = np.round(np.column_stack(columns), DIGITS).tolist()
-    return evaluation(**result)
+    result = evaluation(**result)
+    for key in ("accuracy", "macro_f1"):  # they differ where the three files were not all written
+        if not math.isclose(_number(row.get(key)), result["metrics"][key]):
+            raise InputError(
+                f"{METRICS}: {key} of {row['name']!r} is not that of its predictions in {file}; add it again"
+            )
+    return result
+
+
+def _number(cell: str | None) -> float:
+    try:
+        return float(cell or "nan")
+    except ValueError:
+        return math.nan
