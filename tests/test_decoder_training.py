@@ -149,7 +149,9 @@ def recipe(base):
     )  # fmt: skip
 
 
-def test_a_recipe_trains_a_detector_with_a_rule_and_another_run_continues_from_it(recipe, sample_repo, tmp_path):
+def test_a_recipe_trains_a_detector_with_a_rule_and_another_run_continues_from_it(
+    recipe, sample_repo, tmp_path, monkeypatch
+):
     first = contradiction.train(recipe, sample_repo, tmp_path / "first")
     card = (first / "README.md").read_text(encoding="utf-8")
     assert "low-rank adapters of rank 4 on the first 2 layers" in card and "`transformers` alone cannot load it" in card
@@ -160,6 +162,9 @@ def test_a_recipe_trains_a_detector_with_a_rule_and_another_run_continues_from_i
     trained = load_weights(first / "heads.safetensors")
     # A rate close to zero shows where the second run started.
     further = recipe.with_changes(backbone=str(first), learning_rate=1e-12, train_fraction=1.0)
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="other: its weights are not those of .*base"):
+        patch.setenv("CDCONV_BASE", str(base_model(tmp_path / "other", seed=1)))
+        train(further, sample_repo, tmp_path / "on-another-base")
     again = train(further, sample_repo, tmp_path / "second")
     assert read_json(again / "run.json")["ancestors"][0]["model"] == "first"
     for name, weight in load_weights(again / "heads.safetensors").items():

@@ -43,7 +43,7 @@ def train_decoder(run: Run) -> Trained:
 
     Raises:
         InputError: there are several processes, the recipe asks for fp16 or a tracker, the backbone is no chat model or
-            has other adapters, no row has a label, or the disk is full.
+            has another base or other adapters, no row has a label, or the disk is full.
     """
     recipe = run.recipe
     for asked, what in (
@@ -89,6 +89,8 @@ def _start(run: Run) -> tuple[Network, dict[str, Any]]:
                 "model.num_layers to these"
             )
         network = Network.load(backbone, shape, dtype, merged=False)
+        if BASE_WEIGHTS in before:
+            network.check_base(before[BASE_WEIGHTS])
     else:
         # The detector names its base, which must be found from any directory.
         base = str(backbone.resolve()) if backbone.is_dir() else str(recipe.model.backbone)
