@@ -11,7 +11,7 @@ import numpy as np
 
 from contradiction.decision import Rule
 from contradiction.errors import InputError
-from contradiction.inference.onnx_backend import MAX_LENGTH, OnnxBackend, OpenVinoBackend
+from contradiction.inference.onnx_backend import MADE_FROM, MAX_LENGTH, OnnxBackend, OpenVinoBackend
 from contradiction.inputs.trees import CHAT_TEMPLATE, END
 from contradiction.inputs.views import Row
 from contradiction.io import manifest
@@ -166,7 +166,7 @@ def _export(folder: Path, kind: type[OnnxBackend], rows: Sequence[Row]) -> Compa
     torch_backend: Any = exact.backend
     file = folder / kind.FILE
     with new_file(file) as partial:
-        _trace(torch_backend, partial)
+        _trace(torch_backend, partial, folder / WEIGHTS)
         made = kind(kind.open(partial), torch_backend.config, torch_backend.tokenizer)
         both = [each.classify(rows) for each in (exact, CheckpointClassifier(made, exact.view, exact.name, exact.rule))]
         gaps = [abs(one.scores[name] - two.scores[name]) for one, two in zip(*both, strict=True) for name in one.scores]
@@ -180,8 +180,8 @@ def _export(folder: Path, kind: type[OnnxBackend], rows: Sequence[Row]) -> Compa
     return compared
 
 
-def _trace(backend: "TorchBackend", file: Path) -> None:
-    """Writes a checkpoint as ONNX in float32."""
+def _trace(backend: "TorchBackend", file: Path, weights: Path) -> None:
+    """Writes a checkpoint as ONNX in float32, with the checksum of the weights that it was made from."""
     import onnx
     import torch
 
@@ -212,5 +212,6 @@ def _trace(backend: "TorchBackend", file: Path) -> None:
             dynamo=False,  # the newer exporter takes ten times as long, and gives the same logits
         )
     graph = onnx.load(file)
-    graph.metadata_props.add(key=MAX_LENGTH, value=str(backend.max_length))
+    for key, value in ((MAX_LENGTH, str(backend.max_length)), (MADE_FROM, manifest.sha256(weights))):
+        graph.metadata_props.add(key=key, value=value)
     onnx.save(graph, file)

@@ -12,14 +12,16 @@ import numpy as np
 from contradiction.errors import InputError, first_line
 from contradiction.inference.base import Backend, register, threads
 from contradiction.inference.torch_backend import PROBE, check_fast_enough
+from contradiction.io import manifest
 from contradiction.io.environment import check_installed
 from contradiction.io.hub import fetch_file
-from contradiction.io.pretrained import check_tokenizer, load_without_torch, loading
+from contradiction.io.pretrained import WEIGHTS, check_tokenizer, load_without_torch, loading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-MAX_LENGTH = "cdconv_max_length"  # the key under which an exported file says how many tokens the model reads
+# What an exported file says about itself: how many tokens the model reads, and of which weights it is.
+MAX_LENGTH, MADE_FROM = "cdconv_max_length", "cdconv_weights_sha256"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,9 @@ class OnnxBackend(Backend):
             config, tokenizer = load_without_torch(name)
             check_tokenizer(str(name), tokenizer, config.get("vocab_size"))
             session = cls.open(file, precision)
+            weights, made_from = file.parent.parent / WEIGHTS, session.metadata.get(MADE_FROM)
+            if made_from and weights.is_file() and manifest.sha256(weights) != made_from:
+                raise InputError(f"{file}: was made from other weights than {weights}; export it again")
             loaded = cls(session, {**config, "id2label": config.get("id2label") or {}}, tokenizer)
             loaded.score(PROBE)
         return loaded
