@@ -95,7 +95,9 @@ def test_openvino_is_compared_by_its_own_output(exported, rows, tmp_path):
     assert 0 < compared.gap < 1e-4
 
 
-def test_the_files_are_in_the_manifest_and_a_changed_file_is_rejected(exported, tmp_path):
+def test_the_files_are_in_the_manifest_and_a_changed_file_or_one_of_other_weights_is_rejected(
+    exported, random_model, tmp_path
+):
     folder = shutil.copytree(exported, tmp_path / "model")
     assert f"  {FILE}\n" in (folder / manifest.NAME).read_text(encoding="utf-8")
     (folder / FILE).write_bytes(b"no model")
@@ -104,14 +106,18 @@ def test_the_files_are_in_the_manifest_and_a_changed_file_is_rejected(exported, 
     (folder / manifest.NAME).unlink()
     with pytest.raises(InputError, match="model.onnx: ONNX Runtime cannot read it"):
         ContradictionDetector.from_pretrained(folder, backend="onnx")
+    other = shutil.copytree(random_model("4-class"), tmp_path / "other")
+    shutil.copytree(exported / "onnx", other / "onnx")
+    with pytest.raises(InputError, match="was made from other weights.*export it again"):
+        ContradictionDetector.from_pretrained(other, backend="onnx")
 
 
 def test_a_file_that_loses_too_much_accuracy_is_not_saved(quick_model, rows, tmp_path, monkeypatch):
     folder = shutil.copytree(quick_model, tmp_path / "model")
     trace = exporting._trace
 
-    def damaged(backend, file):
-        trace(backend, file)
+    def damaged(backend, file, weights):
+        trace(backend, file, weights)
         graph = onnx.load(file)
         [bias] = [tensor for tensor in graph.graph.initializer if tensor.name.endswith("classifier.bias")]
         bias.raw_data = np.array([0, 0, 0, 9], np.float32).tobytes()  # every reply becomes `history`
@@ -222,15 +228,18 @@ def test_the_default_precision_is_the_fastest_of_the_cpu(monkeypatch, cpu, backe
 
 
 @pytest.mark.parametrize(
-    ("marker", "capable", "chosen"),
-    [("decoder.json", True, "bf16"), ("decoder.json", False, "fp32"), ("config.json", True, "fp32")],
+    ("marker", "device", "chosen"),
+    [("decoder.json", "cuda:1", "bf16"), ("decoder.json", "cuda:0", "fp32"), ("config.json", "cuda:1", "fp32")],
 )
-def test_on_a_gpu_a_causal_detector_computes_in_bf16(marker, capable, chosen, monkeypatch, tmp_path):
+def test_a_causal_detector_or_part_computes_in_bf16_on_a_gpu_that_can(marker, device, chosen, monkeypatch, tmp_path):
     monkeypatch.delenv("CDCONV_PRECISION")
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda: capable)
-    (tmp_path / marker).write_text("{}", encoding="utf-8")
-    assert chosen_precision(tmp_path, "auto", "torch", None) == chosen
+    monkeypatch.setattr("contradiction.methods.loading.check_device", lambda device: None)
+    monkeypatch.setattr("torch.cuda.get_device_capability", {"cuda:0": (7, 5), "cuda:1": (9, 0)}.__getitem__)
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / marker).write_text("{}", encoding="utf-8")
+    (tmp_path / "ensemble.json").write_text('{"members": ["part"]}', encoding="utf-8")
+    for model in (tmp_path, tmp_path / "part"):
+        assert chosen_precision(model, "auto", "torch", device) == chosen
 
 
 def test_the_commands_say_once_that_they_compute_in_bf16(run, quick_model, monkeypatch):

@@ -41,8 +41,8 @@ PrecisionOption = Annotated[
     typer.Option(
         envvar="CDCONV_PRECISION",
         metavar="<auto|fp32|bf16|fp16>",
-        help="auto: bf16 on a CPU with instructions for it, otherwise fp32. bf16 takes half the time and changes few "
-        "labels. fp16 needs a GPU.",
+        help="auto: bf16 on a CPU with instructions for it, and for a causal detector also on a GPU with them, "
+        "otherwise fp32. bf16 takes half the time and changes few labels. fp16 needs a GPU.",
     ),
 ]
 DeviceOption = Annotated[

@@ -62,7 +62,7 @@ def evaluate(
     view: ViewOption = None,
     revision: RevisionOption = None,
     precision: Annotated[
-        str, typer.Option(metavar="<auto|fp32|bf16|fp16>", help="auto: the fastest on this CPU; fp32 is exact.")
+        str, typer.Option(metavar="<auto|fp32|bf16|fp16>", help="auto: as in `cdconv detect`; fp32 is exact.")
     ] = "fp32",
     backend: BackendOption = "torch",
     device: DeviceOption = None,

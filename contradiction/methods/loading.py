@@ -81,8 +81,8 @@ def chosen_precision(name: str | Path, precision: str, backend: str, device: str
     """The precision for a model, where ``auto`` is the value of ``CDCONV_PRECISION``, or else the fastest near fp32.
 
     With PyTorch, that is ``bf16`` on a CPU with the instructions (avx512_bf16 or amx_bf16), where it takes about half
-    the time and changes at most one label of an encoder in 600. On a GPU it is ``bf16`` for a causal detector alone: an
-    encoder is fast enough. It is ``fp32`` elsewhere.
+    the time and changes at most one label of an encoder in 600. On a GPU with them it
+    is ``bf16`` for a causal detector, or a model with one, alone: an encoder is fast enough. It is ``fp32`` elsewhere.
     """
     if precision != AUTO:
         return precision
@@ -93,10 +93,17 @@ def chosen_precision(name: str | Path, precision: str, backend: str, device: str
         return "fp32"
     import torch
 
-    if (device or best_device()) == "cpu":
+    device = device or best_device()
+    if device == "cpu":
         fast = torch.cpu.get_capabilities().get("architecture") == "x86_64" and has_bf16()
     else:
-        fast = method_of(find_model(name)).reads_chats and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+        check_device(device)
+        # Older GPUs only emulate bf16.
+        fast = torch.device(device).type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+        if fast:
+            model = find_model(name)
+            parts = parts_of(fetch(model)) if method_of(model).PARTS else [model]
+            fast = any(method_of(part).reads_chats for part in parts)
     return "bf16" if fast else "fp32"
 
 
