@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value, load_dataset
 from helpers.chats import write_jsonl
+from helpers.runs import TINY_TOML
 
 from contradiction.data import corpora, nli
 from contradiction.data.corpora import data_repo, pairs
@@ -179,6 +180,14 @@ def test_a_training_repo_accepts_cnli_and_two_way_pairs(copies, tmp_path):
     nli.build(train[:1], dev[:1], tmp_path / "three")
     three = load_dataset(str(tmp_path / "three"), "nli", split="train")
     assert three.column_names == ["id", "premise", "hypothesis", "label"]  # unchanged if all labels are known
+
+
+def test_the_command_after_a_training_on_pairs_scores_their_validation_split(copies, tmp_path, run):
+    nli.build([copies / "cnli" / "train.txt"], [copies / "xnli" / "dev.tsv"], tmp_path / "nli")
+    (tmp_path / "stage.toml").write_text(f'config = "nli"\nview = "nli"\nepochs = 1\n{TINY_TOML}', encoding="utf-8")
+    code, out, err = run("train", tmp_path / "stage.toml", "--data", tmp_path / "nli", "--out", tmp_path / "stage")
+    assert code == 0, err
+    assert run(*out.split("next: cdconv ")[1].split())[0] == 0
 
 
 def test_pairs_of_an_evaluation_set_are_excluded_whatever_their_punctuation(copies, tmp_path, run):

@@ -66,6 +66,8 @@ def train(
 ) -> None:
     """Trains a detector and saves the checkpoint with the best validation score. The test split is not read."""
     from contradiction.data import labelled
+    from contradiction.evaluation.evaluate import trained_config
+    from contradiction.labels import has_two_texts
     from contradiction.runs import train
     from contradiction.training.accelerators import processes
 
@@ -81,7 +83,9 @@ def train(
         backbone=backbone, teachers=teacher or None, nli=nli, seed=seed, precision=precision,
     )  # fmt: skip
     if processes().is_main_process:
-        typer.echo(f"{folder}: trained; next: cdconv evaluate {folder}{data_option(data)}")
+        # Data sets of pairs, such as that of an NLI stage, may have no test split.
+        split = " --split validation" if has_two_texts(trained_config(folder) or "") else ""
+        typer.echo(f"{folder}: trained; next: cdconv evaluate {folder}{data_option(data)}{split}")
 
 
 def ensemble(
