@@ -177,7 +177,8 @@ def _train_stages(run: Run) -> Trained:
     """
     for stage in run.recipe.stages():
         view = stage.data.view
-        train_run(replace(run, recipe=stage, out=run.model / view, resume=True, logs=run.tracked / view))
+        logs = run.tracked / f"{run.out.name}-{view}"
+        train_run(replace(run, recipe=stage, out=run.model / view, resume=True, logs=logs))
     runs = {stage: record.read(run.model / stage) for stage in STAGES}
     if processes().is_main_process:
         write_json(run.model / HierarchicalClassifier.MARKER, {"stages": list(STAGES)})

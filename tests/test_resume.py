@@ -103,7 +103,9 @@ def test_files_left_by_a_kill_at_the_very_end_are_removed(recipe, whole, sample_
     assert not left.exists()
 
 
-def test_a_state_cannot_be_resumed_with_another_number_of_processes(recipe, sample_repo, tmp_path, monkeypatch):
+def test_a_state_of_another_number_of_processes_or_an_earlier_version_cannot_be_resumed(
+    recipe, sample_repo, tmp_path, monkeypatch
+):
     monkeypatch.setattr(training, "evaluate_epoch", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         train(load_recipe(recipe), data=sample_repo, out=tmp_path / "run", save_steps=5)
@@ -112,6 +114,11 @@ def test_a_state_cannot_be_resumed_with_another_number_of_processes(recipe, samp
     assert values["processes"] == 1
     progress.write_text(json.dumps({**values, "processes": 2}), encoding="utf-8")
     with pytest.raises(InputError, match="saved by 2 processes, .*1 "):
+        train(load_recipe(recipe), data=sample_repo, out=tmp_path / "run", resume=True)
+    # As an earlier version wrote it.
+    progress.with_name("position-0.json").write_text(json.dumps({"steps": values.pop("steps")}), encoding="utf-8")
+    progress.write_text(json.dumps(values), encoding="utf-8")
+    with pytest.raises(InputError, match="an earlier version saved it inside an epoch"):
         train(load_recipe(recipe), data=sample_repo, out=tmp_path / "run", resume=True)
 
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,9 +20,10 @@ from contradiction.errors import InputError
 from contradiction.training import accelerators
 from contradiction.training import loop as training
 from contradiction.training import run as run_module
+from contradiction.training.accelerators import tracking
 from contradiction.training.recipe import Recipe
 from contradiction.training.record import read as record
-from contradiction.training.run import load_splits
+from contradiction.training.run import Run, load_splits
 
 QUICK = Recipe.of(name="quick", view="flatten", epochs=3, **FAST)
 
@@ -230,6 +232,17 @@ def test_the_tracker_file_contains_the_curves_of_a_run(sample_repo, tmp_path):
     expected = [5e-5 * min(step / 4, (36 - step) / 32) for step in range(1, 37)]
     assert [value for _, value in curves["train/learning_rate"]] == pytest.approx(expected, rel=1e-4, abs=1e-12)
     assert not list(out.rglob("events.*")), "the model folder is published unchanged"
+
+
+def test_a_run_is_named_as_its_folder_and_a_resumed_run_continues_its_curve(tmp_path):
+    opened = []
+    accelerator = SimpleNamespace(log_with=["trackio"], trackers=[])
+    accelerator.init_trackers = lambda *_, init_kwargs, **options: opened.append(init_kwargs["trackio"])
+    run = Run(TRACKED, "data", tmp_path / "run.2")
+    for _ in range(2):
+        with tracking(accelerator, run):
+            (run.work / "state").mkdir(parents=True, exist_ok=True)
+    assert opened == [{"name": "run.2", "resume": "never"}, {"name": "run.2", "resume": "allow"}]
 
 
 def test_a_tracker_that_does_not_start_prints_one_clear_line(sample_repo, tmp_path):

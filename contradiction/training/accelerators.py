@@ -15,6 +15,7 @@ from contradiction.inference.torch_backend import has_bf16
 
 if TYPE_CHECKING:
     from contradiction.training.recipe import Recipe
+    from contradiction.training.run import Run
 
 # How long a process waits for the main process, which computes the teachers' probabilities and chooses the decision
 # rule. The default is half an hour, on GPUs ten minutes.
@@ -81,20 +82,23 @@ def check_tracker(name: str) -> None:
 
 
 @contextmanager
-def tracking(accelerator: Accelerator, recipe: "Recipe") -> Iterator[None]:
+def tracking(accelerator: Accelerator, run: "Run") -> Iterator[None]:
     """Starts the trackers of an accelerator, and closes them when the block ends, also after an error.
+
+    A run is named as its folder. The curves of a resumed run continue, where the tracker can.
 
     Raises:
         InputError: a tracker cannot be started, for instance without a login.
     """
     if accelerator.log_with:
         # TensorBoard accepts no lists, no tables and no None.
-        config = {
-            name: value if isinstance(value, int | float) else str(value) for name, value in recipe.options().items()
-        }
-        named = dict.fromkeys(("trackio", "wandb"), {"name": f"{recipe.name}-seed{recipe.seed}"})
+        values = run.recipe.options().items()
+        config = {name: value if isinstance(value, int | float) else str(value) for name, value in values}
+        named = {"name": run.tracked.name.removesuffix(".tracking")}
+        resume = "allow" if (run.work / "state").is_dir() else "never"
+        options = {"wandb": named, "trackio": {**named, "resume": resume}}
         try:
-            accelerator.init_trackers("cdconv", config=config, init_kwargs=named)
+            accelerator.init_trackers("cdconv", config=config, init_kwargs=options)
         except Exception as error:  # each tracker raises errors of its own
             raise InputError(f"--track {accelerator.log_with[0]}: cannot be started ({first_line(error)})") from error
     try:

@@ -53,7 +53,7 @@ def train_checkpoint(run: Run) -> Trained:
     )
     groups = training.rows[GROUP] if recipe.loss.choice else ()
     check_batches(recipe.optimizer.batch_size, accelerator.num_processes, groups)
-    with only_deterministic(run.deterministic), tracking(accelerator, recipe):
+    with only_deterministic(run.deterministic), tracking(accelerator, run):
         set_seed(recipe.seed)
         steps = _prepare(accelerator, run)
         progress = _train(steps, run)
@@ -118,7 +118,7 @@ def load_state(accelerator: Accelerator, work: Path) -> Progress:
     """Loads the saved training state; without one, the run starts from the beginning.
 
     Raises:
-        InputError: another number of processes saved the state; their random states and rows do not fit.
+        InputError: another number of processes, or an earlier version inside an epoch, saved the state.
     """
     state, number = work / "state", accelerator.num_processes
     if not state.is_dir():
@@ -126,6 +126,8 @@ def load_state(accelerator: Accelerator, work: Path) -> Progress:
     progress = files.read_json(state / "progress.json")
     if (processes := progress.pop("processes")) != number:
         raise InputError(f"{state}: saved by {processes} processes, and {number} cannot resume it; start {processes}")
+    if "steps" not in progress and any(state.glob("position-*.json")):
+        raise InputError(f"{state}: an earlier version saved it inside an epoch; remove it to start from the beginning")
     accelerator.load_state(str(state))
     # The sums over all processes are those of the main process from here on.
     return Progress(**progress if accelerator.is_main_process else {**progress, "loss": 0.0, "rows": 0})
@@ -279,7 +281,7 @@ def log_step(accelerator: Accelerator, number: int, loss: float, rate: float) ->
 def evaluate_epoch(
     accelerator: Accelerator, model: "PreTrainedModel", batches: "DataLoader", recipe: Recipe
 ) -> dict[str, Any]:
-    """The scores on the validation split, and whether the model predicts the same class for all rows."""
+    """The scores on the validation split."""
     model.eval()
     predictions: list[int] = []
     references: list[int] = []
