@@ -48,7 +48,7 @@ class Stage:
 
     def predict(self, rows, **options):
         fired = self.task if self.probability > 0.5 else OTHER
-        return [Prediction({self.task: self.probability}, argmax=fired) for _ in rows]
+        return [Prediction({self.task: self.probability}, fired) for _ in rows]
 
 
 def plain(*probabilities):

@@ -45,7 +45,7 @@ class Slow:
             raise ValueError("bad")
         if any(row["b2"] == "panic" for row in rows):
             raise Panic
-        return [Prediction({"none": float(len(row["b2"]))}) for row in rows]
+        return [Prediction({"none": float(len(row["b2"]))}, "none") for row in rows]
 
 
 def ticket(seconds=30.0, cost=1_000_000, caller=""):

@@ -19,9 +19,9 @@ class Prediction:
     """What a classifier predicts for one row."""
 
     scores: Mapping[str, float]  # the probability of every label, by name
+    argmax: str  # the most probable label by the logits alone, or as in the paper the first stage that fires
     truncation: str | None = None  # what was not read, in words; None if all was read
     evidence: Sequence[float] = ()  # how likely each earlier reply is the contradicted one, if the model says so
-    argmax: str = ""  # the most probable label by the logits alone, or as in the paper the first stage that fires
     label: str = ""  # by `contradiction.decision.decide`, as in a verdict on a chat of these utterances; see `classify`
 
 
@@ -120,8 +120,8 @@ class Classifier(ABC):
         best = [self.labels[index] for index in scores.logits.argmax(1)]
         evidence = scores.evidence or [()] * len(best)
         return [
-            Prediction(dict(zip(self.labels, values, strict=True)), *others)
-            for values, *others in zip(probabilities, scores.truncations, evidence, best, strict=True)
+            Prediction(dict(zip(self.labels, values, strict=True)), argmax=label, truncation=reason, evidence=shares)
+            for values, label, reason, shares in zip(probabilities, best, scores.truncations, evidence, strict=True)
         ]
 
     def fit_rule(self, rows: Sequence[Row], labels: Sequence[str], *, on_batch: OnBatch | None = None) -> Rule:

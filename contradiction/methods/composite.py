@@ -74,7 +74,7 @@ class HierarchicalClassifier(Classifier):
             moved = {stage: self._moved(stage, each.scores[stage]) for stage, each in read.items()}
             fired = next((stage for stage, each in by_stage.items() if each.argmax == stage), NON_CONTRADICTION)
             truncation = next((each.truncation for each in by_stage.values() if each.truncation), None)
-            predictions.append(Prediction(_shared({**dict.fromkeys(by_stage, 0.0), **moved}), truncation, argmax=fired))
+            predictions.append(Prediction(_shared({**dict.fromkeys(by_stage, 0.0), **moved}), fired, truncation))
         return predictions
 
     def _read(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> list[dict[str, Prediction]]:
@@ -327,7 +327,8 @@ def _combined(part: Classifier, predictions: Sequence[Prediction]) -> Prediction
     truncation = next((prediction.truncation for prediction in predictions if prediction.truncation), None)
     history = [0.0 if each.truncation else part.history_probability(each.scores) for each in predictions]
     highest = max(history)
-    return Prediction(combined, truncation, tuple(value / highest if highest else 0.0 for value in history))
+    best = max(combined, key=combined.__getitem__)
+    return Prediction(combined, best, truncation, tuple(value / highest if highest else 0.0 for value in history))
 
 
 def _joint_columns(classifiers: Iterable[Classifier]) -> tuple[str, ...]:

@@ -183,7 +183,7 @@ class LLMJudge(Classifier):
         """
         none = {name: float(name == NON_CONTRADICTION) for name in self.labels}
         predictions = super().predict(rows, batch_size=batch_size, on_batch=on_batch)
-        unanswered = Prediction(none, NO_ANSWER, argmax=NON_CONTRADICTION)
+        unanswered = Prediction(none, NON_CONTRADICTION, NO_ANSWER)
         return [unanswered if one.truncation == NO_ANSWER else one for one in predictions]
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
