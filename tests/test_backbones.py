@@ -96,7 +96,7 @@ SIZES = {
 }
 FOUR = LABELS["4-class"]
 
-# Name -> the model type, its configuration besides the sizes, its tokenizer, and what the tokenizer lacks.
+# Name -> the model type, its configuration besides the sizes, its tokenizer with special tokens and other options.
 TYPES = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
 FAMILIES = {
     "bert": ("bert", {}, word_piece, BERT, TYPES),

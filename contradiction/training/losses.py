@@ -186,7 +186,7 @@ def _detector_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     for name in recipe.distillation.teachers:
         teacher = load_classifier(name, precision=recipe.precision)
         if not teacher.LOGITS:
-            raise InputError(f"teacher {name}: hierarchical; a teacher gives each label a probability")
+            raise InputError(f"teacher {name}: hierarchical, so it has no logits for a student to learn from")
         if set(teacher.labels) != set(recipe.labels):
             raise InputError(
                 f"teacher {name}: predicts {', '.join(teacher.labels)}; the student learns {', '.join(recipe.labels)}"
