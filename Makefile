@@ -24,14 +24,17 @@ lock: .venv-audit/.ready
 	.venv-audit/bin/uv pip compile requirements.txt -o requirements.lock --quiet --generate-hashes --no-annotate --universal \
 		--python-version 3.11 --no-emit-package torch --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-# The main job: data set, detector, evaluation, page. OPEN=0 stops before the page. TRAIN=1 trains a small encoder from scratch
-# instead of using the shipped detector, which only shows the steps. BACKBONE=ENCODER fine-tunes this encoder instead.
-DEMO = $(if $(TRAIN)$(BACKBONE),runs/demo-$$data,models/$(SHIPPED))
+# The main job: data set, detector, evaluation, page. OPEN=0 stops before the page. The detector is the shipped one.
+# TRAIN=1 trains a small encoder from scratch instead, to show the steps, and BACKBONE=ENCODER fine-tunes this encoder. The
+# first command fails if the page could not open after hours of training.
+TRAINED = $(if $(BACKBONE),$(subst /,-,$(BACKBONE)),$(if $(TRAIN),tiny))
+DEMO = $(if $(TRAINED),runs/demo-$(TRAINED)-$$data,models/$(SHIPPED))
 demo: setup
+	$(if $(filter 0,$(OPEN)),,$(BIN)/python -c "import socket; socket.create_server(('127.0.0.1', 7860)).close()")
 	data=cdconv; $(BIN)/cdconv data build || { test -z "$$CDCONV_FILE" && data=cdconv-sample && \
 		$(BIN)/cdconv data build --source sample --out $$data; } && \
-	$(if $(BACKBONE),$(BIN)/cdconv train flatten-4-class --backbone $(BACKBONE) --data $$data --out $(DEMO) --resume &&) \
-	$(if $(BACKBONE),,$(if $(TRAIN),$(BIN)/cdconv train tiny --data $$data --out $(DEMO) --resume &&)) \
+	$(if $(TRAINED),$(BIN)/cdconv train $(if $(BACKBONE),flatten-4-class --backbone $(BACKBONE),tiny) --data $$data \
+		--out $(DEMO) --resume &&) \
 	$(BIN)/cdconv evaluate $(DEMO) --data $$data --split test \
 	$(if $(filter 0,$(OPEN)),,&& $(BIN)/cdconv space --model $(DEMO))
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -93,6 +94,23 @@ def test_every_link_file_and_make_target_of_a_page_exists(page):
             assert (ROOT / path).exists(), path
         for target in re.findall(r"(?:`|^)make ([a-z-]+)", text, flags=re.MULTILINE):
             assert re.search(rf"^{target}:", text_of(ROOT / "Makefile"), flags=re.MULTILINE), target
+
+
+@pytest.mark.parametrize(
+    ("options", "trained", "model"),
+    [
+        (["OPEN=1"], [], f"models/{SHIPPED.name}"),
+        (["TRAIN=1", "OPEN=0"], ["train tiny"], "runs/demo-tiny-$data"),
+        (["BACKBONE=a/b"], ["train flatten-4-class --backbone a/b"], "runs/demo-a-b-$data"),
+    ],
+)
+def test_make_demo_trains_evaluates_and_opens_the_same_model(options, trained, model):
+    printed = subprocess.run(["make", "-n", "demo", *options], cwd=ROOT, capture_output=True, text=True, check=True)
+    commands = re.findall(r"/cdconv ((?:train|evaluate|space) [^&\n]*[^&\s])", printed.stdout.replace("\\\n", ""))
+    opened = [] if "OPEN=0" in options else [f"space --model {model}"]
+    trained = [f"{command} --data $data --out {model} --resume" for command in trained]
+    assert commands == [*trained, f"evaluate {model} --data $data --split test", *opened]
+    assert ("7860" in printed.stdout) == bool(opened)
 
 
 def toml(value):
