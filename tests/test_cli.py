@@ -1,5 +1,6 @@
 """The command line starts quickly, and reports a user error in one line with exit code 2."""
 
+import json
 import os
 import shutil
 import socket
@@ -12,7 +13,7 @@ import pytest
 from helpers import processes
 from helpers.chats import line
 
-from contradiction.commands.common import counting, show
+from contradiction.commands.common import show
 from contradiction.io.hub import model_name
 from contradiction.io.tables import Table
 
@@ -75,11 +76,13 @@ def test_a_model_is_named_after_the_current_folder(run, model, tmp_path, monkeyp
     assert model_name("snapshots/mine") == "snapshots/mine"
 
 
-def test_progress_shows_a_file_name_with_braces(monkeypatch, capsys):
+def test_the_progress_bar_with_any_file_name_is_on_stderr_and_not_in_the_output(run, model, tmp_path, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    with counting("a{b}.jsonl", 2) as bar:
-        bar.advance(1)
-    assert "a{b}.jsonl" in capsys.readouterr().err
+    file = tmp_path / "a{b}.jsonl"
+    file.write_text(line() + "\n", encoding="utf-8")
+    code, out, err = run("detect", file, "--model", model)
+    assert (code, json.loads(out)["label"] is not None) == (0, True)
+    assert "a{b}.jsonl" in err and "━" in err
 
 
 def test_an_nli_model_needs_a_view_to_judge_conversations(run, random_model, sample_repo):

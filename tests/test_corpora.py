@@ -118,17 +118,18 @@ def test_the_probes_are_read_from_the_authors_tree_and_from_a_flat_copy(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "row", "message"),
+    ("name", "file", "rows", "message"),
     [
-        ("decode", "test.jsonl", {"turns": []}, "test.jsonl:1: not a dialogue"),
-        ("mutual", "mutual.dev.jsonl", {**ITEM, "answers": "E"}, "mutual.dev.jsonl:1: must have four options"),
-        ("ocnli", "dev.json", {**OCNLI[0], "sentence2": 3}, "dev.json:1: sentence2 is 3"),
-        ("ocnli", "dev.json", ["甲", "乙"], "dev.json:row 1: got text"),
-        ("dialfact", "testsmall.jsonl", {**CLAIM, "context": 5}, "testsmall.jsonl: the data after row 0 is not"),
+        ("decode", "test.jsonl", [{"turns": []}], "test.jsonl:1: not a dialogue"),
+        ("mutual", "mutual.dev.jsonl", [{**ITEM, "answers": "E"}], "mutual.dev.jsonl:1: must have four options"),
+        ("mutual", "mutual.dev.jsonl", [ITEM, ITEM], "mutual.dev.jsonl:2: another item has the id 'dev_1'"),
+        ("ocnli", "dev.json", [{**OCNLI[0], "sentence2": 3}], "dev.json:1: sentence2 is 3"),
+        ("ocnli", "dev.json", [["甲", "乙"]], "dev.json:row 1: got text"),
+        ("dialfact", "testsmall.jsonl", [{**CLAIM, "context": 5}], "testsmall.jsonl: the data after row 0 is not"),
     ],
 )
-def test_an_error_names_the_place_of_a_wrong_line(tmp_path, name, file, row, message):
-    write_jsonl(tmp_path / file, [row])
+def test_an_error_names_the_place_of_a_wrong_line(tmp_path, name, file, rows, message):
+    write_jsonl(tmp_path / file, rows)
     with pytest.raises(InputError) as error:
         data_repo.read_all(corpora.find(name), tmp_path)
     assert message in str(error.value) and "\n" not in str(error.value)

@@ -236,7 +236,9 @@ def _write_report(runs: list[Path], out: Path, fail_above: float | None, labels:
     say(f"→ {out / 'report.html'}")
     if fail_above is None:
         return False
-    above = [bot["bot"] for bot in built["bots"] if report.is_above(bot, fail_above)]
-    for name in above:
-        say(f"{name}: more was called a contradiction; --fail-above allows {100 * fail_above:g} %")
+    above = [bot for bot in built["bots"] if report.is_above(bot, fail_above)]
+    for bot in above:
+        value = pages.found(bot, "all")
+        share = pages.rate(value) if value else "an unknown share"
+        say(f"{bot['bot']}: {share} called a contradiction; --fail-above allows {100 * fail_above:g} %")
     return bool(above)

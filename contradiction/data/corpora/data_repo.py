@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 Splits = dict[tuple[str, str], Split]
 Configs = dict[str, dict[str, "Dataset"]]
 COLUMNS = {
-    "id": "of the authors, or numbered", "premise": "the earlier text", "hypothesis": "the later text, which is judged",
+    "id": "the id of the authors, or the file name and a number", "premise": "the earlier text",
+    "hypothesis": "the later text, which is judged",
     "messages": "role and content of each message before the reply", "reply": "the reply, which is judged",
     "chat": "all messages before the reply as one text, with the speaker before each",
     "evidence": "indices of the messages that the reply contradicts; null where they are not marked",

@@ -170,7 +170,11 @@ _NAMED = re.compile(r"(?:^|(?<=\s))([mf])\s?[:;]\s*(.*?)(?=\s[mf]\s?[:;]|$)", re
 
 def read_options(path: Path) -> Iterator[Row]:
     """Each option of each item as a row; the rows of an item have its id as ``source``."""
+    seen: set[str] = set()
     for where, item in read_objects(path, "id", "article", "options", "answers"):
+        if item["id"] in seen:  # otherwise the scores of items would count both as one
+            raise InputError(f"{where}: another item has the id {item['id']!r}")
+        seen.add(item["id"])
         answer = item["answers"].strip()
         if len(item["options"]) != len(LETTERS) or (answer and answer not in tuple(LETTERS)):
             raise InputError(f"{where}: must have four options, and an answer A to D or none")
