@@ -21,6 +21,8 @@ from paper.plots import COLOURS, draw_grid, save_png
 # Config -> name in the saved results -> label in the plot.
 SHOWN = {
     "4-class": {
+        "qwen-1.5b": "qwen-1.5b (causal)",
+        "qwen-0.5b": "qwen-0.5b (causal)",
         "e5-small-with-crossed": "e5-small-with-crossed (ensemble)",
         "e5-small-ensemble": "e5-small-ensemble (ensemble)",
         "e5-small-student": "e5-small-student",
@@ -52,7 +54,7 @@ def main() -> None:
             for row in csv.DictReader(lines)
             if row["against"] == NGRAMS
         }
-    figure = Figure(figsize=(10, 6), dpi=130, layout="constrained")
+    figure = Figure(figsize=(10, 6.6), dpi=130, layout="constrained")
     heights = [len(names) for names in SHOWN.values()]
     grid = figure.subplots(2, 2, sharex=True, gridspec_kw={"height_ratios": heights})
     for (config, names), (left, right) in zip(SHOWN.items(), grid, strict=True):
