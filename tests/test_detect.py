@@ -120,14 +120,12 @@ def test_only_shows_the_requested_verdicts(detect):
     assert "狗" not in detect(*every, "--table", "--only", "unchecked", stdin=both)[1]
 
 
-def test_the_table_shows_replies_and_what_they_contradict(detect):
+def test_the_table_shows_replies_and_what_they_contradict(detect, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
     odd = [{**CHAT[0], "content": "[bold]猫[/bold]？"}, {**CHAT[1], "content": "[/red]有猫"}, *CHAT[2:]]
     code, out, _ = detect("--table", "--threshold", "0", "--category", "history", stdin=line(odd, id="c7").encode())
     [row] = [line for line in out.splitlines() if "c7" in line]
-    assert code == 0
-    assert [cell for cell in row.split("  ") if cell.strip()][1:3] == [" 我没养过猫呀", " history"] or (
-        row.index("我没养过猫呀") < row.index("history") < row.index("[/red]有猫")
-    )
+    assert code == 0 and row.index("我没养过猫呀") < row.index("history") < row.index("[/red]有猫")
 
 
 def start(detect_model, *arguments, **options):

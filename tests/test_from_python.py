@@ -144,7 +144,7 @@ def test_training_on_rows_in_memory_gives_the_weights_of_training_on_their_folde
     ("recipe", "options", "rows", "said"),
     [
         ("tiny", {"epoch": 3}, dict, "epoch is not an option"),
-        ({"config": "4-class"}, {}, dict, "recipe run: .* is missing"),
+        ({"config": "4-class"}, {}, dict, "recipe run: model: Field required"),
         (RECIPE, {}, lambda data: {"train": data["train"]}, "there is no split 'validation', only train"),
         (RECIPE, {}, lambda data: data["train"], "rows by split: a DatasetDict"),
     ],
