@@ -81,8 +81,8 @@ def chosen_precision(name: str | Path, precision: str, backend: str, device: str
     """The precision for a model, where ``auto`` is the value of ``CDCONV_PRECISION``, or else the fastest near fp32.
 
     With PyTorch, that is ``bf16`` on a CPU with the instructions (avx512_bf16 or amx_bf16), where it takes about half
-    the time and changes at most one label of an encoder in 600. On a GPU with them it
-    is ``bf16`` for a causal detector, or a model with one, alone: an encoder is fast enough. It is ``fp32`` elsewhere.
+    the time and changes at most one label of an encoder in 600. On a GPU that computes in bf16, it is ``bf16`` for a
+    causal detector and for a model that has one as a part; an encoder is fast enough. Elsewhere it is ``fp32``.
     """
     if precision != AUTO:
         return precision
