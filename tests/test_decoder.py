@@ -96,12 +96,33 @@ def test_candidates_and_a_followed_chat_get_the_verdicts_of_whole_chats(detector
     ]
 
 
-def test_a_chat_that_goes_on_pays_only_for_its_new_messages(folder):
-    detector = ContradictionDetector.from_pretrained(folder)
-    classifier, read = detector.classifier, []
+def _tokens_read(classifier):
+    """A list to which each pass of a classifier adds its number of tokens."""
+    read = []
     classifier.network.body.register_forward_pre_hook(
         lambda _, args, given: read.append(given["input_ids"].shape[1]), with_kwargs=True
     )
+    return read
+
+
+def test_chats_that_begin_alike_share_the_beginning_in_any_order(folder):
+    detector = ContradictionDetector.from_pretrained(folder)
+    read = _tokens_read(detector.classifier)
+    first, second = ([chat(opening, *TEXTS[1:3], text) for text in TEXTS[3:7]] for opening in ("甲", "乙"))
+    alone = [detector(messages) for messages in (*first, *second)]
+    read.clear()
+    one_after_the_other = detector.batch([*first, *second])
+    apart, read[:] = sum(read), []
+    in_turn = detector.batch([messages for pair in zip(first, second, strict=True) for messages in pair])
+    assert sum(read) == apart
+    for verdict, expected, other in zip(one_after_the_other, alone, [*in_turn[::2], *in_turn[1::2]], strict=True):
+        assert verdict.scores == pytest.approx(expected.scores, abs=1e-5)
+        assert verdict.scores == pytest.approx(other.scores, abs=1e-5)
+
+
+def test_a_chat_that_goes_on_pays_only_for_its_new_messages(folder):
+    detector = ContradictionDetector.from_pretrained(folder)
+    classifier, read = detector.classifier, _tokens_read(detector.classifier)
     size = {text: len(classifier.reader.message("user", text)) for text in TEXTS}
     first, second = detector.monitor(), detector.monitor()
     for number, message in enumerate(chat(*TEXTS)):

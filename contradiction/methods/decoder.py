@@ -155,10 +155,10 @@ class DecoderClassifier(Classifier):
         return Scores(logits, reasons, pointers)
 
     def _plant(self, rows: Sequence[Row]) -> tuple[list[Tree], list[Placed]]:
-        """Trees of the rows, and where each row is; a row joins the tree of the row before it if both begin alike."""
+        """Trees of the rows, and where each row is; rows join one tree if they have the same first message."""
         trees: list[Tree] = []
         placed: list[Placed] = []
-        beginning: list[int] | None = None
+        tree_of: dict[tuple[int, ...], int] = {}  # by the tokens of the first message
         end_of = cache(self.reader.end_of)  # rows of one chat share messages
         for row in rows:
             spoken = messages_of(row)
@@ -176,15 +176,16 @@ class DecoderClassifier(Classifier):
                 )
                 if holds
             )
-            if messages[left_out] != beginning or len(trees[-1]) > MAX_TOKENS:
+            beginning = tuple(messages[left_out])
+            if beginning not in tree_of or len(trees[tree_of[beginning]]) > MAX_TOKENS:
+                tree_of[beginning] = len(trees)
                 trees.append(Tree())
-                beginning = messages[left_out]
-            node, ends = -1, [-1] * left_out
+            number, node, ends = tree_of[beginning], -1, [-1] * left_out
             for tokens in messages[left_out:]:
-                node = trees[-1].add(tokens, node)
+                node = trees[number].add(tokens, node)
                 ends.append(node)
             earlier = tuple(end for end, (role, _) in zip(ends, spoken[:-1], strict=False) if role == ASSISTANT)
-            placed.append(Placed(len(trees) - 1, node, earlier, unread or None))
+            placed.append(Placed(number, node, earlier, unread or None))
         return trees, placed
 
 
