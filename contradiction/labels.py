@@ -68,11 +68,6 @@ def has_two_texts(config: str) -> bool:
     return f"{config}-".startswith((NLI, CHAT))
 
 
-def merged_config(config: str) -> str:
-    """The 2-class config with the same rows: ``4-class-grouped`` -> ``2-class-grouped``."""
-    return config.replace("4-class", "2-class")
-
-
 def task_of_labels(names: Iterable[str]) -> str | None:
     """The task or stage with exactly these label names, in any order; None where there is none."""
     ordered = sorted(names)

@@ -7,7 +7,6 @@ from contradiction.evaluation import results
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.judging import FEATURES
 from contradiction.inputs.views import HIERARCHICAL
-from contradiction.labels import merged_config
 from contradiction.training import record
 from paper.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, run_of
 from paper.saved_results import best_first
@@ -35,7 +34,7 @@ def comparisons(
     opponents: list[tuple[dict[str, Any], Methods]] = []
     if opponent := ngrams.get(config):
         two_classes = merged_run_of(opponent)
-        fitted = ngrams.get(merged_config(config))
+        fitted = ngrams.get(config.replace("4-class", "2-class"))
         if fitted and fitted["ids"] == opponent["ids"]:
             two_classes = max(two_classes, run_of(fitted), key=lambda run: run.metrics["macro_f1"])
         opponents.append((opponent, (_method(NGRAMS, run_of(opponent)), _method(NGRAMS, two_classes))))

@@ -9,7 +9,7 @@ from typing import Any
 from contradiction.data.splits import fingerprint, load_split
 from contradiction.evaluation import results
 from contradiction.evaluation.figures import RESAMPLES, measure
-from contradiction.labels import BOTS, GROUPED, RELEASE, merged_config, task_of
+from contradiction.labels import BOTS, GROUPED, RELEASE, task_of
 from paper import baselines
 from paper.cells import BY_BOT, CURVE, METHODS, Cell
 from paper.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, run_of
@@ -33,7 +33,7 @@ def panels_of(
     panels = []
     release = all(cell.request.get("data_name", RELEASE) == RELEASE for cell in cells)
     nli = {cell.checkpoint for cell in cells if cell.nli}
-    configs = {cell.config for cell in cells} | {merged_config(cell.config) for cell in cells}
+    configs = {cell.config for cell in cells} | {cell.config.replace("4-class", "2-class") for cell in cells}
     for config in sorted(configs, key=lambda config: (config.endswith(GROUPED), config)):
         if not (methods := _methods(table, cells, done, config)):
             continue
@@ -75,7 +75,7 @@ def _methods(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, 
     for cell in cells:
         if cell.config == config:
             kind = "trained" if cell.trained else "zero-shot"
-        elif merged_config(cell.config) == config:
+        elif cell.config.replace("4-class", "2-class") == config:
             kind = "merged"
         else:
             continue

@@ -86,11 +86,11 @@ def test_only_the_requested_results_are_read(one, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda folder: (folder / PARQUET).unlink(), "4-class.test.parquet: there is no such"),
-        (lambda folder: (folder / PARQUET).write_bytes(b"x" * 99), "not a Parquet file"),
+        (lambda folder: (folder / PARQUET).unlink(), "4-class.test.parquet: missing or damaged"),
+        (lambda folder: (folder / PARQUET).write_bytes(b"x" * 99), "4-class.test.parquet: missing or damaged"),
         (lambda folder: edit(folder, ",config,", ",kind of,"), "metrics.csv: has no column 'config'"),
         (lambda folder: edit(folder, '""temperature""', "temperature"), "metrics.csv: the row of 'any'"),
-        (lambda folder: edit(folder, ",0.", ",much"), "metrics.csv: accuracy of 'any' is not that of its predictions"),
+        (lambda folder: edit(folder, ",0.", ",much"), "metrics.csv: missing or damaged"),
     ],
 )
 def test_a_one_line_error_names_a_damaged_file(one, tmp_path, damage, message):

@@ -6,8 +6,9 @@ from typing import Any
 
 from contradiction.conversation import alternating
 from contradiction.errors import InputError
-from contradiction.inputs.views import CONVERSATION, VIEWS
-from contradiction.io.files import read_json
+from contradiction.inputs.tokenization import separator_of
+from contradiction.inputs.views import CONVERSATION, VIEWS, model_input
+from contradiction.io.environment import no_model_bars
 from contradiction.labels import CONTRADICTION, HISTORY, task_of
 from contradiction.methods.loading import method_of
 from contradiction.training import record
@@ -54,10 +55,10 @@ def section(
     recipe, name = recipes[0], folder.resolve().name
     columns = VIEWS[stages[-1] if stages else recipe.data.view]
     alone = bool(checkpoint or method_of(folder).TRANSFORMERS)  # whether transformers loads it
-    separator = _separator(folder / checkpoint) if alone else ""
+    classify = _pipeline(folder / checkpoint) if alone else None
     consistent = {column: CONSISTENT.get(text, text) for column, text in texts.items()}
-    examples = [_text_pair(columns, separator, each) for each in (texts, consistent)] if alone else []
-    answers = _pipeline_answers(folder / checkpoint, examples)
+    examples = [model_input(each, columns, classify.tokenizer) for each in (texts, consistent)] if classify else []
+    answers = [_answer(classify, example) for example in examples]
     judges = columns[-1:] == CONVERSATION[-1:]
     chat = alternating(texts[column] for column in CONVERSATION)
     verdict = _verdict(folder, chat) if judges else None
@@ -71,8 +72,8 @@ def section(
         "read": {column for each in recipes for column in VIEWS.get(each.data.view, CONVERSATION)},
         "columns": ", ".join(columns),
         "before": columns[:-1],
-        "separator": separator,
-        "example": examples[0] if alone else None,
+        "separator": separator_of(classify.tokenizer) if classify else "",
+        "example": examples[0] if examples else None,
         "scores_of_example": answers[0][0] if answers else None,
         # The widget shows these scores also where no server runs the model. It loads what lies in the root of the repo,
         # which is no checkpoint for stages and ensembles.
@@ -93,40 +94,21 @@ def section(
     }
 
 
-def _text_pair(columns: Sequence[str], separator: str, example: Mapping[str, str]) -> dict[str, str]:
-    """The example as input of a checkpoint that reads these columns."""
-    *context, last = (example[column] for column in columns)
-    return {"text": separator.join(context), "text_pair": last} if context else {"text": last}
-
-
-def _separator(folder: Path) -> str:
-    """The token between two texts, from the file, because loading a tokenizer of `transformers` is slow."""
-    saved = read_json(folder / "tokenizer_config.json")
-    return saved.get("sep_token") or saved.get("eos_token") or "\n"
-
-
-def _pipeline_answers(
-    checkpoint: Path, examples: Sequence[Mapping[str, str]]
-) -> list[tuple[dict[str, float], str | None]]:
-    """What `transformers` alone says of some examples; nothing without weights.
-
-    For each example the score of each label, to two digits, and the example as one text, which is what the widget of
-    the Hub sends; None if there is no such text that the checkpoint reads as the same tokens.
-    """
-    if not examples or not any(checkpoint.glob("*.safetensors")):
-        return []
+def _pipeline(checkpoint: Path) -> Any:
     from transformers import pipeline
 
-    from contradiction.io.environment import no_model_bars
-
     with no_model_bars():
-        classify: Any = pipeline("text-classification", model=str(checkpoint), top_k=None, device="cpu")
-    answers = []
-    for example in examples:
-        [scores] = classify([dict(example)], truncation=True)
-        rounded = {score["label"]: round(score["score"], 2) for score in scores}
-        answers.append((rounded, _one_text(classify.tokenizer, example)))
-    return answers
+        return pipeline("text-classification", model=str(checkpoint), top_k=None, device="cpu")
+
+
+def _answer(classify: Any, example: Mapping[str, str]) -> tuple[dict[str, float], str | None]:
+    """What a pipeline says of an example: the score of each label, to two digits; and the example as one text.
+
+    The widget of the Hub sends one text. It is None if the checkpoint reads no text as the same tokens.
+    """
+    [scores] = classify([dict(example)], truncation=True)
+    rounded = {score["label"]: round(score["score"], 2) for score in scores}
+    return rounded, _one_text(classify.tokenizer, example)
 
 
 def _one_text(tokenizer: Any, example: Mapping[str, str]) -> str | None:
@@ -139,9 +121,7 @@ def _one_text(tokenizer: Any, example: Mapping[str, str]) -> str | None:
 
 
 def _verdict(folder: Path, chat: Sequence[Mapping[str, str]]) -> Verdict | None:
-    """The verdict of ``ContradictionDetector`` on a chat; None without weights, and if the model cannot judge it."""
-    if not any(folder.rglob("*.safetensors")):
-        return None
+    """The verdict of ``ContradictionDetector`` on a chat; None if the model cannot judge it."""
     from contradiction.detector import ContradictionDetector
 
     try:

@@ -12,13 +12,14 @@ Scores are always computed from the predictions.
 import csv
 import json
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line
 from contradiction.evaluation.figures import TASKS, measure
 from contradiction.io.files import read_json
 from contradiction.labels import LABELS, has_two_texts, task_of
@@ -52,7 +53,6 @@ def load(
     split: str | None = None,
     kind: str | None = None,
     names: Container[str] | None = None,
-    data: str | None = None,
 ) -> list[dict[str, Any]]:
     """The evaluations of a folder, without those on rows of the training data.
 
@@ -62,7 +62,7 @@ def load(
     Raises:
         InputError: a file is damaged, scores are not those of the predictions, or a JSON file has other rows.
     """
-    filters = {"config": config, "split": split, "kind": kind, "data": data}
+    filters = {"config": config, "split": split, "kind": kind}
 
     def wanted(result: Mapping[str, Any]) -> bool:
         fits = all(value in (None, result[key]) for key, value in filters.items())
@@ -138,7 +138,7 @@ def evaluations_of(model: str | Path, folder: str | Path = RESULTS) -> list[dict
 
 def baselines(config: str, split: str, data: str) -> list[dict[str, Any]]:
     """The saved baselines on the rows of a config and split with this fingerprint."""
-    return load(config=config, split=split, kind=BASELINE, data=data)
+    return [result for result in load(config=config, split=split, kind=BASELINE) if result["data"] == data]
 
 
 def check(path: str | Path, result: Mapping[str, Any]) -> None:
@@ -201,11 +201,22 @@ def check_folder(folder: str | Path) -> None:
         )
 
 
+@contextmanager
+def _readable(path: str | Path) -> Iterator[None]:
+    """Raises InputError if a file of the saved results cannot be read in the block."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, KeyError) as error:  # those of pyarrow are some of these
+        raise InputError(
+            f"{path}: missing or damaged ({first_line(error)}); `python -m paper.results` writes it"
+        ) from None
+
+
 def read_metrics(folder: Path) -> list[Row]:
     """The rows of ``metrics.csv``; none without the file."""
     if not (path := folder / METRICS).is_file():
         return []
-    with path.open(encoding="utf-8", newline="") as lines:
+    with _readable(path), path.open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
     if missing := [column for column in DESCRIPTION if rows and column not in rows[0]]:
         raise InputError(f"{path}: has no column {missing[0]!r}; `python -m paper.results` writes this file")
@@ -215,10 +226,8 @@ def read_metrics(folder: Path) -> list[Row]:
 def entries(row: Row, runs: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of an evaluation in its row of ``metrics.csv``, without scores, and the record of its run."""
     texts = {key: row[key] for key in TEXTS if row[key]}
-    try:
+    with _readable(f"{METRICS}: the row of {row['name']!r}"):
         known = texts | {key: json.loads(row[key]) for key in OBJECTS if row[key]}
-    except ValueError as error:
-        raise InputError(f"{METRICS}: the row of {row['name']!r} has a cell that is not JSON ({error})") from None
     return known | {"run": runs.get(row["name"], {}), "leakage": row["leakage"] or None}
 
 
@@ -226,11 +235,9 @@ def read_runs(folder: Path) -> dict[str, dict[str, Any]]:
     """The records of ``runs.jsonl`` by the name of the run; none without the file."""
     if not (path := folder / RUNS).is_file():
         return {}
-    try:
+    with _readable(path):
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
         return {line["name"]: line["run"] for line in lines}
-    except (ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{path}: not JSON lines with a name and a run ({error})") from None
 
 
 def predictions_file(config: str, split: str) -> str:
@@ -240,18 +247,11 @@ def predictions_file(config: str, split: str) -> str:
 
 def read_predictions(folder: Path, config: str, split: str) -> "pa.Table":
     """The predictions of all runs on a split; raises InputError if the file is missing or damaged."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = folder / predictions_file(config, split)
-    try:
+    with _readable(path):
         return pq.read_table(path)
-    except FileNotFoundError:
-        raise InputError(
-            f"{path}: there is no such file, but {METRICS} names runs in it; restore it, or add them again"
-        ) from None
-    except pa.ArrowException as error:
-        raise InputError(f"{path}: not a Parquet file ({error})") from None
 
 
 def of_run(table: "pa.Table", name: str) -> "pa.Table":
@@ -278,15 +278,10 @@ def _evaluation(row: Row, runs: Mapping[str, Any], table: "pa.Table") -> dict[st
         result["probabilities"] = np.round(np.column_stack(columns), DIGITS).tolist()
     result = evaluation(**result)
     for key in ("accuracy", "macro_f1"):  # they differ where the three files were not all written
-        if not math.isclose(_number(row.get(key)), result["metrics"][key]):
+        with _readable(METRICS):
+            saved = float(row[key])
+        if not math.isclose(saved, result["metrics"][key]):
             raise InputError(
                 f"{METRICS}: {key} of {row['name']!r} is not that of its predictions in {file}; add it again"
             )
     return result
-
-
-def _number(cell: str | None) -> float:
-    try:
-        return float(cell or "nan")
-    except ValueError:
-        return math.nan

@@ -1,7 +1,6 @@
 """The backend of PyTorch: loads checkpoints in float32 and runs them on a CPU or GPU."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -79,7 +78,9 @@ class TorchBackend(Backend):
         # With `return_tensors`, transformers would go through each token in Python.
         padded = self.tokenizer.pad([dict(encoding) for encoding in batch])
         inputs = {name: torch.tensor(values, device=self.model.device) for name, values in padded.items()}
-        with torch.inference_mode(), autocast(self.model, self.precision):
+        lower = self.precision != "fp32"
+        number_format = torch.float16 if self.precision == "fp16" else torch.bfloat16
+        with torch.inference_mode(), torch.autocast(self.model.device.type, number_format, enabled=lower):
             return self.model(**inputs).logits.float().cpu().numpy()
 
 
@@ -128,12 +129,3 @@ def has_bf16() -> bool:
 
     cpu = torch.cpu.get_capabilities()
     return cpu.get("architecture") != "x86_64" or bool(cpu.get("avx512_bf16") or cpu.get("amx_bf16"))
-
-
-def autocast(model: "PreTrainedModel", precision: str) -> AbstractContextManager[Any]:
-    """A context in which a model computes at a precision."""
-    import torch
-
-    if precision == "fp32":
-        return nullcontext()
-    return torch.autocast(model.device.type, torch.bfloat16 if precision == "bf16" else torch.float16)

@@ -2,8 +2,7 @@
 
 The official and the grouped split of CDConv divide the same rows: 60 % of the grouped test rows are training rows of
 the official split. So a model that was trained on one split has seen rows of every split of the other. Leakage is
-inherited from backbones and teachers. A recipe that leaves out a bot or a part of the rows therefore cannot use a model
-that was trained on them.
+inherited from backbones and teachers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,34 +30,22 @@ class Training:
         data_name: the name in the card of the data repo; None where it is not recorded.
         model: the name of the model; None for the model of the record itself.
         crossed: whether the training split of the crossed chats was read too.
-        bot, train_fraction, seed: the part of the rows that was read, as in the recipe; the seed draws the fraction.
     """
 
     config: str
     data_name: str | None = None
     model: str | None = None
     crossed: bool = False
-    bot: str | None = None
-    train_fraction: float = 1.0
-    seed: int | None = None
-
-    @property
-    def part(self) -> tuple[str | None, float, int | None]:
-        """What tells one part of the rows from another."""
-        return self.bot, self.train_fraction, None if self.train_fraction == 1 else self.seed
 
 
-TYPES = {
-    "config": str, "data_name": str, "model": str, "crossed": bool, "bot": str, "train_fraction": float, "seed": int,
-}  # fmt: skip
+TYPES = {"config": str, "data_name": str, "model": str, "crossed": bool}
 
 
 def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
     """The training data of models (folders or Hub ids) and of all models that they were made from.
 
-    The record of a new model stores it, because the models may be deleted later.
-
-    Each training is a dictionary of its attributes.
+    The record of a new model stores it, because the models may be deleted later. Each training is a dictionary of its
+    attributes.
     """
     found = (training for model in models for training in trainings(record.of_model(model), model_name(model)))
     return [asdict(training) for training in dict.fromkeys(found)]
@@ -97,8 +84,7 @@ def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Trai
 
 def _options(recipe: object) -> dict[str, Any]:
     """The options of a recorded recipe that say which rows it reads."""
-    seed = {"seed": recipe.get("seed")} if isinstance(recipe, Mapping) else {}
-    return record.options_of(recipe, "data") | record.options_of(recipe, "augmentation") | seed
+    return record.options_of(recipe, "data") | record.options_of(recipe, "augmentation")
 
 
 def _items(value: object) -> list[Any]:
@@ -112,8 +98,13 @@ def exposure(run: Mapping[str, Any], config: str, split: str, data_name: str | N
     A checklist belongs to its test split. ``data_name`` is the name of the data repo, or None. Training data with
     another name does not count; training data without a name may be the same.
     """
-    known = _of_these_rows(run, config, data_name)
-    return next((training for training in known if split == TRAIN or other_split(training.config, config)), None)
+    for training in trainings(run):
+        known_names = {training.data_name, data_name} - {None, UNNAMED}
+        # All configs of single chats are CDConv.
+        same_rows = len(known_names) < 2 and has_two_texts(training.config) == has_two_texts(config)
+        if same_rows and (split == TRAIN or other_split(training.config, config)):
+            return training
+    return None
 
 
 def describe_leakage(run: Mapping[str, Any], config: str, split: str, data_name: str | None = None) -> str | None:
@@ -165,15 +156,13 @@ def other_split(config: str, other_config: str) -> bool:
 
 
 def check_sources(recipe: "Recipe", data_name: str, data: str | None = None) -> None:
-    """Checks that the backbone and the teachers of a recipe were not trained on rows that the recipe leaves out.
+    """Checks that the backbone and the teachers of a recipe were not trained on its test rows.
 
     Raises:
-        InputError: one of them, or a model that it was made from, was trained on the other split of CDConv; or the
-            recipe reads the replies of one bot or a fraction of the rows, and the model was trained on another part; or
-            a teacher was trained on rows whose fingerprint is not ``data``.
+        InputError: one of them, or a model that it was made from, was trained on the other split of CDConv; or a
+            teacher was trained on rows whose fingerprint is not ``data``.
     """
     config = recipe.data.config
-    part = Training(config, bot=recipe.data.bot, train_fraction=recipe.data.train_fraction, seed=recipe.seed).part
     for name, kind in _roles(recipe):
         run = record.of_model(name)
         if leak := exposure(run, config, "test", data_name):
@@ -183,21 +172,6 @@ def check_sources(recipe: "Recipe", data_name: str, data: str | None = None) -> 
             )
         if kind == "teacher" and data and run.get("request", {}).get("data", data) != data:
             raise InputError(f"teacher {name}: trained on other rows than the student's; train it on the same data")
-        others = (training for training in _of_these_rows(run, config, data_name) if training.part != part)
-        if part != (None, 1.0, None) and (training := next(others, None)):
-            raise InputError(
-                f"{kind} {name}: {_made_from(training)}trained on {training.config}, and the recipe reads another part "
-                "of these rows; take one that was not trained on them"
-            )
-
-
-def _of_these_rows(run: Mapping[str, Any], config: str, data_name: str | None) -> Iterator[Training]:
-    """The training data of a record that consists of the same rows as a config, in either split."""
-    for training in trainings(run):
-        known_names = {training.data_name, data_name} - {None, UNNAMED}
-        # All configs of single chats are CDConv.
-        if len(known_names) < 2 and has_two_texts(training.config) == has_two_texts(config):
-            yield training
 
 
 def _made_from(training: Training) -> str:

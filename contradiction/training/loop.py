@@ -118,7 +118,7 @@ def load_state(accelerator: Accelerator, work: Path) -> Progress:
     """Loads the saved training state; without one, the run starts from the beginning.
 
     Raises:
-        InputError: another number of processes, or an earlier version inside an epoch, saved the state.
+        InputError: another number of processes saved the state.
     """
     state, number = work / "state", accelerator.num_processes
     if not state.is_dir():
@@ -126,8 +126,6 @@ def load_state(accelerator: Accelerator, work: Path) -> Progress:
     progress = files.read_json(state / "progress.json")
     if (processes := progress.pop("processes")) != number:
         raise InputError(f"{state}: saved by {processes} processes, and {number} cannot resume it; start {processes}")
-    if "steps" not in progress and any(state.glob("position-*.json")):
-        raise InputError(f"{state}: an earlier version saved it inside an epoch; remove it to start from the beginning")
     accelerator.load_state(str(state))
     # The sums over all processes are those of the main process from here on.
     return Progress(**progress if accelerator.is_main_process else {**progress, "loss": 0.0, "rows": 0})
@@ -265,17 +263,13 @@ def _one_epoch(steps: _Steps, run: Run, progress: Progress, bar: tqdm) -> float:
         progress.loss, progress.rows = progress.loss + value * len(labels), progress.rows + len(labels)
         rate = steps.schedule.get_last_lr()[0]
         bar.set_postfix(loss=f"{value:.3f}", lr=f"{rate:.1e}", refresh=False)
-        log_step(accelerator, epoch * in_epoch + progress.steps, value, rate)
+        number = epoch * in_epoch + progress.steps
+        accelerator.log({"train/loss": value, "train/learning_rate": rate}, step=number)
         # The last step of an epoch is saved after validation.
         if run.save_steps and progress.steps % run.save_steps == 0 and progress.steps < in_epoch:
             save_state(accelerator, run.work, progress)
     total, rows = _over_processes(progress)
     return total / rows
-
-
-def log_step(accelerator: Accelerator, number: int, loss: float, rate: float) -> None:
-    """Sends the mean loss of the main process and the learning rate of a step, from 1 over all epochs, to trackers."""
-    accelerator.log({"train/loss": loss, "train/learning_rate": rate}, step=number)
 
 
 def evaluate_epoch(
