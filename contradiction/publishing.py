@@ -1,17 +1,16 @@
-"""What a repo on the Hub holds: one function for each kind.
+"""What a repo on the Hub holds: one function for each kind. The code on its card loads from this repo.
 
 Each checks the files before anything is sent, and raises InputError if one is missing or an id is not one of the
 Hub.
 """
 
 import re
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contradiction.errors import InputError
-from contradiction.io.hub import Upload, check_repo_id
+from contradiction.io.hub import CARD, Upload, check_repo_id
 from contradiction.labels import RELEASE
 from contradiction.methods.loading import method_of, parts_of
 from contradiction.paths import METRIC, PACKAGE, SPACE
@@ -19,7 +18,6 @@ from contradiction.paths import METRIC, PACKAGE, SPACE
 if TYPE_CHECKING:
     from huggingface_hub import RepoCard
 
-CARD = "README.md"
 MODEL_VARIABLE = "CDCONV_MODEL"
 UNFINISHED = (".partial", ".old", ".pyc", ".lock", ".tmp")
 # Parts of the package that the page does not read.
@@ -34,12 +32,12 @@ NOT_IN_SPACE = (
 )
 
 
-def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None = None) -> Upload:
+def model(folder: str | Path, repo_id: str, *, dataset: str | None = None) -> Upload:
     """The repo of a model: its checkpoints with their tokenizers, and a card.
 
     Args:
         folder: the model folder.
-        repo_id: the repo. The code on the card then loads the model from there. By default the card stays as it is.
+        repo_id: the repo.
         dataset: the Hub id of the training data, for the card to link. Without it the pushed card links no data,
             because the name of a local folder leads nowhere on the Hub.
     """
@@ -51,23 +49,14 @@ def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None
     for part in parts_of(folder):
         method_of(part).check_folder(part)
     card = _card(folder, ModelCard, "`cdconv card` writes it")
-    # The Hub shows the card of the whole model alone.
-    files = {name: file for name, file in _files(folder).items() if not name.endswith(f"/{CARD}")}
-    if repo_id:
-        card = _on_the_hub(card, repo_id, dataset)
-        files[CARD] = str(card).encode()
-    return Upload("model", files, card, f"{folder.resolve().name}: checkpoint and card")
-
-
-def _on_the_hub(card: "RepoCard", repo_id: str, dataset: str | None) -> "RepoCard":
-    """A model card with names that can be found from anywhere instead of local folders."""
-    title = re.search(r"^# (.+)$", card.text, flags=re.MULTILINE)
-    if title:  # the local name of the model
+    if title := re.search(r"^# (.+)$", card.text, flags=re.MULTILINE):  # the local name of the model
         card.text = code_on_the_hub(card.text, title[1].strip(), repo_id)
     card.data["datasets"] = [dataset] if dataset else None
     for result in card.data.get("eval_results") or []:
         result.dataset_type = dataset or result.dataset_type
-    return card
+    # The Hub shows the card of the whole model alone.
+    files = {name: file for name, file in _files(folder).items() if not name.endswith(f"/{CARD}")}
+    return Upload("model", files, card, f"{folder.resolve().name}: checkpoint and card")
 
 
 def code_on_the_hub(card: str, name: str, repo_id: str) -> str:
@@ -88,18 +77,17 @@ def code_on_the_hub(card: str, name: str, repo_id: str) -> str:
     return re.sub(r"(```python\n)(.*?)(```)", block, card, flags=re.DOTALL)
 
 
-def dataset(folder: str | Path = "cdconv", repo_id: str | None = None, *, any_data: bool = False) -> Upload:
+def dataset(folder: str | Path, repo_id: str, *, any_data: bool = False) -> Upload:
     """The repo of a data set: the Parquet files of every config, and the card.
 
     Args:
         folder: the data repo.
-        repo_id: the repo. The code on the card then loads the data from there. By default the card stays as it is.
+        repo_id: the repo.
         any_data: whether it may hold other data than the released CDConv.
     """
     from huggingface_hub import DatasetCard
 
-    if repo_id:
-        check_repo_id(repo_id)
+    check_repo_id(repo_id)
     folder = _existing(folder)
     card = _card(folder, DatasetCard, "`cdconv data build` writes it")
     files = _files(folder)
@@ -118,8 +106,8 @@ def dataset(folder: str | Path = "cdconv", repo_id: str | None = None, *, any_da
         raise InputError(
             f"{folder}: its card calls it {name!r}, which is not {RELEASE}; --any-data publishes it under that name"
         )
-    upload = Upload("dataset", files, card, f"{name}: {len(configs)} configs in Parquet, and the card")
-    return _with_name(upload, 'load_dataset("cdconv"', f'load_dataset("{repo_id}"') if repo_id else upload
+    card.text = card.text.replace('load_dataset("cdconv"', f'load_dataset("{repo_id}"')
+    return Upload("dataset", files, card, f"{name}: {len(configs)} configs in Parquet, and the card")
 
 
 def metric(repo_id: str) -> Upload:
@@ -128,53 +116,43 @@ def metric(repo_id: str) -> Upload:
 
     if repo_id.rpartition("/")[2] != METRIC.name:
         raise InputError(f"{repo_id}: evaluate.load looks for a file named like the repo; name it USER/{METRIC.name}")
-    upload = Upload("space", _files(METRIC), _card(METRIC, SpaceCard), "The metric of CDConv, and its page")
-    return _with_name(upload, 'evaluate.load("./evaluate_metric"', f'evaluate.load("{repo_id}"')
+    card = _card(METRIC, SpaceCard)
+    card.text = card.text.replace('evaluate.load("./evaluate_metric"', f'evaluate.load("{repo_id}"')
+    return Upload("space", _files(METRIC), card, "The metric of CDConv, and its page")
 
 
-def space(model: str | None = None, repo_id: str | None = None) -> Upload:
+def space(repo_id: str, model: str | None = None) -> Upload:
     """The Space of the demo page: the page, and the library beside it.
 
     Args:
+        repo_id: the repo.
         model: the Hub id of its detector. By default the Space keeps its variable CDCONV_MODEL.
-        repo_id: the repo. The code on the card then asks the page there. By default it asks a page on this machine.
     """
     from huggingface_hub import SpaceCard
 
-    for name in filter(None, (model, repo_id)):
+    for name in filter(None, (repo_id, model)):
         check_repo_id(name)
     if model and Path(model).is_dir():
         raise InputError(f"{model}: a local folder, which a Space cannot see; `cdconv push model` gives it a Hub id")
     library = {name: path for name, path in _files(PACKAGE).items() if not name.startswith(NOT_IN_SPACE)}
     files = _files(SPACE) | {f"{PACKAGE.name}/{name}": path for name, path in library.items()}
-    card, variables = _card(SPACE, SpaceCard), {}
-    if model:
-        card.data["models"] = [model]  # links the two repos on the Hub; the page itself reads the variable
-        variables = {MODEL_VARIABLE: model}
-    message = f"The demo page of CDConv{f', with {model}' if model else ''}"
-    upload = _with_text(Upload("space", files, card, message, variables), card.text)
-    return _with_name(upload, 'Client("http://127.0.0.1:7860/")', f'Client("{repo_id}")') if repo_id else upload
+    card = _card(SPACE, SpaceCard)
+    card.text = card.text.replace('Client("http://127.0.0.1:7860/")', f'Client("{repo_id}")')
+    if not model:
+        return Upload("space", files, card, "The demo page of CDConv")
+    card.data["models"] = [model]  # links the two repos on the Hub; the page itself reads the variable
+    return Upload("space", files, card, f"The demo page of CDConv, with {model}", {MODEL_VARIABLE: model})
 
 
-def with_code_url(upload: Upload, url: str) -> Upload:
-    """An upload whose card says below its title where the code is: in a git repository at this address."""
+def add_code_url(card: "RepoCard", url: str) -> None:
+    """Writes below the title of a card where the code is: in a git repository at this address."""
     if not re.fullmatch(r"https://[^\s<>\\]+", url):
         raise InputError(f"{url}: the address of the code must begin with https://")
     sentence = f"Code, documentation and library: <{url}>. `pip install git+{url}` installs the library."
-    return _with_text(upload, re.sub(r"^# .+$", rf"\g<0>\n\n{sentence}", upload.card.text, count=1, flags=re.MULTILINE))
+    card.text = re.sub(r"^# .+$", rf"\g<0>\n\n{sentence}", card.text, count=1, flags=re.MULTILINE)
 
 
-def _with_name(upload: Upload, local: str, on_the_hub: str) -> Upload:
-    """An upload whose card loads something from the Hub instead of a folder."""
-    return _with_text(upload, upload.card.text.replace(local, on_the_hub))
-
-
-def _with_text(upload: Upload, text: str) -> Upload:
-    upload.card.text = text
-    return replace(upload, files={**upload.files, CARD: str(upload.card).encode()})
-
-
-def _files(folder: Path) -> dict[str, Path | bytes]:
+def _files(folder: Path) -> dict[str, Path]:
     """All files of a folder, without caches, hidden files, and files that are not finished."""
     paths = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.is_file()}
     return {relative.as_posix(): path for relative, path in paths.items() if _is_wanted(relative)}

@@ -22,11 +22,11 @@ from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.figures import are_contradictions, contradiction_probabilities, measure
 from contradiction.io.files import new_folder, write_text
-from contradiction.io.tables import as_csv
 from contradiction.labels import CONTRADICTION, LABELS, task_of
 from evaluate_metric.evaluate_metric import compare
 from experiments.analysis_plots import PALETTES, PLOTS, png
 from experiments.operating_points import Records, operating_points, reliability, threshold_curve
+from paper.saved_results import as_csv
 
 ALL = "all rows"
 BY = {

@@ -1,6 +1,7 @@
 """Reruns a table of the paper on any encoder: ``python -m paper.reproduce table4``."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -60,7 +61,7 @@ def reproduce(
         return show(Table(f"{len(cells)} cells, {len(done)} finished", ("cell", "state"), states, texts=2))
     failed = 0 if only_table else _run([cell for cell in cells if cell.name not in done], data, folder)
     # One process at a time, so that the last table has all finished cells.
-    with locked(folder / "table", wanted=folder.is_dir(), wait=True):
+    with locked(folder / "table", wait=True) if folder.is_dir() else nullcontext():
         if done := grid.finished(cells, folder):
             made = panels.panels_of(table, cells, done, data)
             show(*(one for panel in made for one in (tables.score_table(panel), tables.test_table(panel)) if one))

@@ -13,7 +13,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import results as saved
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.io.files import check_file, read_json, write_text
-from contradiction.io.tables import Table, as_csv, render, with_interval
+from contradiction.io.tables import Table, render, with_interval
 from contradiction.labels import GROUPED
 from contradiction.paths import RESULTS, SHIPPED
 from paper import saved_results
@@ -70,7 +70,7 @@ def add_crossed(folder: Path, evaluations: Iterable[Mapping[str, Any]]) -> None:
         values = {key: f"{value:.3f}" for key, value in zip(("in_order", "low", "high"), figures, strict=True)}
         rows[result["name"]] = {"detector": result["name"], **values}
     if rows:
-        write_text(folder / CROSSED, as_csv([*rows.values()]))
+        write_text(folder / CROSSED, saved_results.as_csv([*rows.values()]))
 
 
 def result_table(evaluations: Sequence[Mapping[str, Any]], config: str, crossed: Mapping[str, str]) -> Table:
@@ -147,7 +147,7 @@ def results(
     check_file(out)
     made = COMPARED if folder == FOLDER else {}
     rows = [row for config in COMPARED for row in comparisons(evaluations, config, made=made.get(config, 0))]
-    write_text(folder / COMPARISONS, as_csv(rows))
+    write_text(folder / COMPARISONS, saved_results.as_csv(rows))
     write_text(out, results_page(folder))
     print(f"{out}: written from {folder}")
 

@@ -1,7 +1,9 @@
 """Writes the saved results, whose files :mod:`contradiction.evaluation.results` describes and reads."""
 
+import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,6 @@ from contradiction.evaluation import results
 from contradiction.evaluation.figures import FIGURES, measure
 from contradiction.evaluation.results import METRICS, OBJECTS, RUNS, TEXTS, Row, place_of
 from contradiction.io.files import locked, new_file, read_json, write_text
-from contradiction.io.tables import as_csv
 from contradiction.labels import CHECKLISTS, CONFIGS, LABELS, task_of
 from contradiction.paths import RESULTS
 from contradiction.training import record
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
 # `python -m paper.reproduce`.
 RESULTS_PAGE = "results"
 PAGES = (RESULTS_PAGE, "files")
+
+
+def as_csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
+    """Records as CSV with a header; None and a missing value are empty cells. The columns are by default all keys."""
+    text = StringIO()
+    keys = columns or list(dict.fromkeys(key for record in records for key in record))
+    writer = csv.DictWriter(text, keys, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
 
 
 def published(folder: str | Path = RESULTS) -> list[dict[str, Any]]:

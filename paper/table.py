@@ -6,12 +6,13 @@ from typing import Any
 
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.io.files import write_text
-from contradiction.io.tables import Table, as_csv, interval, percent, render
+from contradiction.io.tables import Table, interval, percent, render
 from contradiction.labels import LABELS, task_of
 from contradiction.training.recipe import FULL_NAMES
 from paper.cells import CURVE, METHODS, TABLES, VARIED, Cell
 from paper.paired_tests import COMPARISON, MethodRuns
 from paper.plots import Panel, curve_plot, method_plot
+from paper.saved_results import as_csv
 
 LEVEL = 0.05
 SHOWN = ("epochs", "batch_size", "learning_rate", "precision")  # recipe options that the page always shows

@@ -120,10 +120,11 @@ def test_the_probes_are_read_from_the_authors_tree_and_from_a_flat_copy(tmp_path
 @pytest.mark.parametrize(
     ("name", "file", "rows", "message"),
     [
-        ("decode", "test.jsonl", [{"turns": []}], "test.jsonl:1: not a dialogue"),
-        ("mutual", "mutual.dev.jsonl", [{**ITEM, "answers": "E"}], "mutual.dev.jsonl:1: must have four options"),
+        ("decode", "test.jsonl", [{"turns": []}], "test.jsonl: the data after row 0 is not in the format of DECODE"),
+        ("mutual", "mutual.dev.jsonl", [{**ITEM, "answers": "E"}], "mutual.dev.jsonl: the data after row 0 is not"),
+        ("mutual", "mutual.dev.jsonl", [{**ITEM, "article": "?"}], "mutual.dev.jsonl: the data after row 0 is not"),
         ("mutual", "mutual.dev.jsonl", [ITEM, ITEM], "mutual.dev.jsonl:2: another item has the id 'dev_1'"),
-        ("ocnli", "dev.json", [{**OCNLI[0], "sentence2": 3}], "dev.json:1: sentence2 is 3"),
+        ("ocnli", "dev.json", [{**OCNLI[0], "sentence2": 3}], "dev.json:1: sentence2 is a number"),
         ("ocnli", "dev.json", [["甲", "乙"]], "dev.json:row 1: got text"),
         ("dialfact", "testsmall.jsonl", [{**CLAIM, "context": 5}], "testsmall.jsonl: the data after row 0 is not"),
     ],
@@ -138,7 +139,7 @@ def test_an_error_names_the_place_of_a_wrong_line(tmp_path, name, file, rows, me
 def test_the_error_for_a_missing_corpus_says_where_to_get_it(tmp_path):
     decode = corpora.find("decode")
     for source in (None, tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(InputError, match=r"decode_v0\.1\.zip|its files are"):
+        with pytest.raises(InputError, match=r"decode_v0\.1\.zip|`cdconv corpora show decode` names its files"):
             data_repo.read_all(decode, source)
     with pytest.raises(InputError, match="corpus 'decod' .*anli, "):
         corpora.find("decod")

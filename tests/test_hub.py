@@ -270,7 +270,7 @@ print(json.dumps([type(page).__name__, contradiction.__file__, others]))"""
     # -I and -S: only the installed packages, neither this checkout nor an editable install.
     output = new_python(published, tmp_path, code, "-I", "-S")
     assert output == ["Blocks", str(tree / "contradiction" / "__init__.py"), []]
-    sent = publishing.space("user/tiny", "user/page").files
+    sent = publishing.space("user/page", "user/tiny").files
     paths = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
     paths = {name for name in paths if not name.startswith(".") and "__pycache__" not in name}
     assert paths == set(sent)

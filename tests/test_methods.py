@@ -47,10 +47,10 @@ def test_a_new_method_can_be_calibrated_and_evaluated(folder, sample_repo):
 
 
 def test_a_new_method_lists_the_files_of_its_folder(folder, monkeypatch):
-    assert set(publishing.model(folder).files) == {"negation.json", "README.md"}
+    assert set(publishing.model(folder, "you/name").files) == {"negation.json", "README.md"}
     monkeypatch.setattr(method_of(folder), "FILES", ("words.txt",))
     with pytest.raises(InputError, match=r"words\.txt"):
-        publishing.model(folder)
+        publishing.model(folder, "you/name")
 
 
 def test_a_model_is_identified_by_its_folder_and_its_weights(random_model, tmp_path):

@@ -31,7 +31,7 @@ def test_the_code_on_a_pushed_card_loads_from_its_repo(sample_repo):
     for upload, call, name in (
         (publishing.dataset(sample_repo, "you/data", any_data=True), "load_dataset", "you/data"),
         (publishing.metric("you/evaluate_metric"), "evaluate.load", "you/evaluate_metric"),
-        (publishing.space(None, "you/page"), "Client", "you/page"),
+        (publishing.space("you/page"), "Client", "you/page"),
     ):
         blocks = re.findall(r"```python\n(.*?)```", upload.files["README.md"].decode(), flags=re.DOTALL)
         assert set(re.findall(rf'\b{re.escape(call)}\("([^"]+)"', "".join(blocks))) == {name}
@@ -40,14 +40,15 @@ def test_the_code_on_a_pushed_card_loads_from_its_repo(sample_repo):
 def test_a_pushed_card_says_below_its_title_where_the_code_is():
     url = "https://example.org/you/cdconv"
     for upload in (publishing.metric("you/evaluate_metric"), publishing.model(paths.SHIPPED, "you/name")):
-        text = publishing.with_code_url(upload, url).files["README.md"].decode()
+        publishing.add_code_url(upload.card, url)
+        text = upload.files["README.md"].decode()
         _, front, body = text.split("---\n", 2)
         title, sentence = body.strip().split("\n\n")[:2]
         assert title.startswith("# ") and f"<{url}>" in sentence and f"`pip install git+{url}`" in sentence
         assert body.count(url) == 2 and url not in front
     for other in ("git@example.org:you/cdconv", "http://example.org/a", "https://example.org/a b"):
         with pytest.raises(InputError, match="https://"):
-            publishing.with_code_url(upload, other)
+            publishing.add_code_url(upload.card, other)
 
 
 CARDS = [paths.METRIC / "README.md", paths.SPACE / "README.md", *sorted(paths.SHIPPED.parent.glob("*/README.md"))]
@@ -73,11 +74,11 @@ def test_a_model_folder_without_a_part_or_a_valid_card_is_rejected(quick_model, 
     for card in ("# No metadata\n", "---\na: [\n---\n", "---\n- a list\n---\n"):
         (folder / "README.md").write_text(card, encoding="utf-8")
         with pytest.raises(InputError, match=r"README\.md: not a valid card"):
-            publishing.model(folder)
+            publishing.model(folder, "you/name")
     for name in ("README.md", "model.safetensors", "tokenizer_config.json", "config.json"):
         (folder / name).unlink()
         with pytest.raises(InputError, match=name.replace("model.safetensors", "no weights")):
-            publishing.model(folder)
+            publishing.model(folder, "you/name")
 
 
 def test_a_hierarchical_model_needs_every_stage_and_is_pushed_completely(quick_model, tmp_path):
@@ -86,10 +87,10 @@ def test_a_hierarchical_model_needs_every_stage_and_is_pushed_completely(quick_m
         shutil.copytree(quick_model, folder / stage)
     write_json(folder / "stages.json", {"stages": ["first", "second"]})
     shutil.copy(quick_model / "README.md", folder)
-    assert {"README.md", "stages.json", "second/model.safetensors"} < set(publishing.model(folder).files)
+    assert {"README.md", "stages.json", "second/model.safetensors"} < set(publishing.model(folder, "you/name").files)
     (folder / "second" / "config.json").unlink()
     with pytest.raises(InputError, match=r"second: no config\.json"):
-        publishing.model(folder)
+        publishing.model(folder, "you/name")
 
 
 def test_a_malformed_id_and_the_sample_as_cdconv_are_rejected(sample_repo):
@@ -97,21 +98,21 @@ def test_a_malformed_id_and_the_sample_as_cdconv_are_rejected(sample_repo):
         with pytest.raises(InputError, match="Hub id"):
             publishing.space(repo_id)
     with pytest.raises(InputError, match="its card calls it 'CDConv sample'.*--any-data"):
-        publishing.dataset(sample_repo)
+        publishing.dataset(sample_repo, "you/data")
 
 
 def test_a_data_repo_with_code_or_without_parquet_is_rejected(sample_repo, tmp_path):
     folder = shutil.copytree(sample_repo, tmp_path / "cdconv")
     (folder / "cdconv.py").write_text("", encoding="utf-8")
     with pytest.raises(InputError, match=r"cdconv\.py: a data repo holds no code"):
-        publishing.dataset(folder, any_data=True)
+        publishing.dataset(folder, "you/data", any_data=True)
     (folder / "cdconv.py").unlink()
     shutil.rmtree(folder / "persona")
     with pytest.raises(InputError, match="no Parquet at persona/train-.*'persona'"):
-        publishing.dataset(folder, any_data=True)
+        publishing.dataset(folder, "you/data", any_data=True)
     (folder / "README.md").write_text("---\npretty_name: CDConv\n---\n", encoding="utf-8")
     with pytest.raises(InputError, match="names no configs"):
-        publishing.dataset(folder)
+        publishing.dataset(folder, "you/data")
 
 
 def test_caches_and_unfinished_files_are_never_uploaded(quick_model, tmp_path):
@@ -119,11 +120,11 @@ def test_caches_and_unfinished_files_are_never_uploaded(quick_model, tmp_path):
     for name in (".cache/a", "__pycache__/a.pyc", "b.partial", ".b.7.partial/c", "sub/.hidden", "x.lock"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("", encoding="utf-8")
-    assert publishing.model(folder).files.keys() == publishing.model(quick_model).files.keys()
+    assert publishing.model(folder, "you/name").files.keys() == publishing.model(quick_model, "you/name").files.keys()
 
 
 def test_the_space_holds_the_page_and_the_library_and_nothing_else():
-    names = set(publishing.space().files)
+    names = set(publishing.space("you/page").files)
     assert {"app.py", "README.md", "requirements.txt", "contradiction/__init__.py"} < names
     page = {path.name for path in paths.SPACE.iterdir() if path.is_file()}
     assert {name.partition("/")[0] for name in names} == {*page, "analysis", "contradiction"}

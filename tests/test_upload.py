@@ -71,7 +71,7 @@ def test_a_push_deletes_files_of_an_earlier_one_and_reports_it(hub, quick_model,
     repo.commits.append(Commit("an earlier push", repo.files | stale | own))
     answer = push(hub, tmp_path, "model", quick_model)
     assert answer.returncode == 0 and all(name in answer.stderr for name in stale)
-    assert set(repo.files) == {".gitattributes", *own, *publishing.model(quick_model).files}
+    assert set(repo.files) == {".gitattributes", *own, *publishing.model(quick_model, REPO).files}
     assert len(repo.commits) == 4
 
 
@@ -127,7 +127,7 @@ def test_a_dry_run_lists_the_files_with_sizes_and_sends_no_requests(hub, quick_m
         ("model", [quick_model], publishing.model(quick_model, REPO)),
         ("dataset", ["--folder", sample_repo, "--any-data"], publishing.dataset(sample_repo, REPO, any_data=True)),
         ("metric", [], publishing.metric(REPO)),
-        ("space", ["--model", "user/tiny"], publishing.space("user/tiny", REPO)),
+        ("space", ["--model", "user/tiny"], publishing.space(REPO, "user/tiny")),
     ]:
         answer = push(hub, tmp_path, kind, *arguments, "--dry-run", repo=REPO, HF_TOKEN="")
         assert (answer.returncode, answer.stderr.count("also deletes")) == (0, 1)

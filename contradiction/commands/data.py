@@ -173,14 +173,12 @@ def build_corpus(
     ] = None,
 ) -> None:
     """Builds a data repo of a corpus, with Parquet files and a card, for `load_dataset`."""
-    from contradiction.data.corpora import data_repo, find, local_copy
+    from contradiction.data.corpora import data_repo, find
 
     corpus = find(name)
-    splits, sizes = data_repo.build(corpus, source or local_copy(corpus), out)
-    for note in data_repo.notes_of(splits):
+    splits, sizes = data_repo.build(corpus, source, out)
+    for note in data_repo.notes_of(corpus, splits):
         say(note)
-    if missing := data_repo.missing_splits(corpus, splits):
-        say(f"missing in the source: {', '.join(missing)}; the complete {corpus.name} is at {corpus.homepage}")
     show(sizes)
     typer.echo(f"{out}: {corpus.title}")
 

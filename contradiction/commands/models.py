@@ -295,18 +295,18 @@ def push_space(
     """Publishes the demo page as a Space."""
     from contradiction import publishing
 
-    _push(publishing.space(model, repo_id), repo_id, code_url, private, dry_run)
+    _push(publishing.space(repo_id, model), repo_id, code_url, private, dry_run)
     if model is None:
         say("no --model; the Space loads the detector that its variable CDCONV_MODEL names")
 
 
 def _push(upload: "Upload", repo_id: str, code_url: str | None, private: bool, dry_run: bool) -> None:
     from contradiction.io.hub import check_repo_id, push
-    from contradiction.publishing import with_code_url
+    from contradiction.publishing import add_code_url
     from contradiction.training import record
 
     if code_url:
-        upload = with_code_url(upload, code_url)
+        add_code_url(upload.card, code_url)
     if dry_run:
         check_repo_id(repo_id)
         sizes = upload.sizes()

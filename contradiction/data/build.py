@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,9 @@ from contradiction.data.corpora import crossed
 from contradiction.data.splits import both_splits, data_card, write_splits
 from contradiction.errors import InputError
 from contradiction.io.environment import no_data_bars
-from contradiction.io.files import check_folder, new_folder
+from contradiction.io.files import new_folder
 from contradiction.io.tables import Table, percent, render
-from contradiction.labels import CHECKLISTS, CROSSED_CONFIGS, LABELS, RELEASE
+from contradiction.labels import CROSSED_CONFIGS, LABELS, RELEASE
 from contradiction.paths import SAMPLE
 
 if TYPE_CHECKING:
@@ -94,7 +95,6 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
     from datasets.info import DatasetInfosDict
 
     out = Path(out)
-    check_folder(out)
     if out.exists() and not _replaceable(out):
         raise InputError(f"{out}: not a data repo, so it will not be replaced; name a new folder")
     # The cache is inside, so that nothing of it is left if the process is killed.
@@ -199,14 +199,9 @@ def _replaceable(path: Path) -> bool:
     """Whether a path is a folder that is empty, or that holds what a build wrote and nothing else."""
     if not path.is_dir():
         return False
-    inside = {file.relative_to(path) for file in path.rglob("*") if not file.is_dir()}
-    card, marker = Path("README.md"), Path(MARKER)
-    if card in inside and b"dataset_info:" not in (path / card).read_bytes():  # as bytes: it may not be UTF-8
-        return False
-    configs = {*SOURCE_CONFIGS, *CHECKLISTS, *CROSSED_CONFIGS}
-    rows = inside - {card, marker}
-    known = all(len(file.parts) == 2 and file.parts[0] in configs and file.suffix == ".parquet" for file in rows)
-    return not inside or (known and marker in inside)
+    inside = {file.relative_to(path).as_posix() for file in path.rglob("*") if not file.is_dir()}
+    others = [name for name in inside - {MARKER, "README.md"} if not fnmatch(name, "*/*.parquet")]
+    return not inside or (MARKER in inside and not others)
 
 
 # By the kind of the source: name, licence of its rows, who wrote and who labelled them, in the Hub's words. The
@@ -248,8 +243,6 @@ def data_set_card(
 
     rows = cdconv.read_rows(source.path)
     splits = both_splits(rows)
-    # The six configs of a source hold the same conversations, so these count once.
-    others = sum(_rows(info) for name, info in infos.items() if name not in SOURCE_CONFIGS)
     name, licence, writers, annotators = ORIGINS[source.kind]
     data = DatasetCardData(
         pretty_name=name,
@@ -258,7 +251,7 @@ def data_set_card(
         language=["zh"],
         license=list(dict.fromkeys((licence, crossed.CORPUS.license))),
         multilinguality=["monolingual"],
-        size_categories=[_size_category(len(rows) + others)],
+        size_categories=["100K<n<1M"],  # the crossed chats alone are more than 100,000 replies
         task_categories=["text-classification"],
         task_ids=["natural-language-inference"],
         tags=["dialogue", "contradiction-detection", "consistency", "synthetic"],
@@ -287,7 +280,9 @@ def data_set_card(
         if with_turns
         else None,
         crossed=crossed_sizes,
-        crossed_rows=sum(_rows(infos[name]) for name in CROSSED_CONFIGS),
+        crossed_rows=sum(
+            split.num_examples for name in CROSSED_CONFIGS for split in (infos[name].splits or {}).values()
+        ),
         tables=statistics.table3(rows),
         baselines=baselines if source.kind == "release" else None,
         citation=cdconv.CITATION,
@@ -300,12 +295,3 @@ def _examples(rows: list[cdconv.Row], kind: str) -> list[tuple[str, cdconv.Row]]
     labels = [row["label"] for row in rows]
     chosen = EXAMPLES if kind == "release" else [labels.index(label) + 1 for label in sorted(set(labels))]
     return [(LABELS["4-class"][labels[number - 1]], rows[number - 1]) for number in chosen]
-
-
-def _rows(info: "DatasetInfo") -> int:
-    return sum(split.num_examples for split in (info.splits or {}).values())
-
-
-def _size_category(rows: int) -> str:
-    limits = {"n<1K": 10**3, "1K<n<10K": 10**4, "10K<n<100K": 10**5, "100K<n<1M": 10**6}  # the names of the Hub
-    return next((name for name, limit in limits.items() if rows < limit), "1M<n<10M")

@@ -8,7 +8,7 @@ pair is like any other, and all other pairs are only known not to contradict.
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from contradiction.conversation import is_chinese
 from contradiction.data import corpora
 from contradiction.data.corpora import PAIRS, Corpus, Split, local_splits, read_file, read_split, without_notes
 from contradiction.data.corpora.dialogues import DECODE
-from contradiction.data.corpora.pairs import CMNLI, CNLI, LANGUAGE, NO_CONSENSUS, OTHER_LANGUAGE, pair_of, pair_reader
+from contradiction.data.corpora.pairs import CMNLI, CNLI, LABEL, LANGUAGE, NO_CONSENSUS, OTHER_LANGUAGE, pair_of
 from contradiction.data.splits import load_rows, write_repo
 from contradiction.errors import InputError
 from contradiction.io.files import check_new, read_text
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 NAME = "Chinese NLI pairs"  # the name in the records of training; MIXED for mixed languages
 MIXED = "Chinese and English NLI pairs"
-SUFFIXES = (".json", ".jsonl", ".tsv", ".txt")
 ALL = "all"  # every split of a corpus that is given by name
 CARD = (
     "Built by `cdconv data nli` for training before or beside CDConv. The licences of the corpora it was built from "
@@ -51,34 +50,35 @@ def read(corpus: str | Path, split: str = "train", notes: Counter[str] | None = 
         notes: counts how damaged lines were handled.
 
     Returns:
-        Premise, hypothesis and label name of each row in Chinese, or of DECODE. Rows with an empty label are left out,
-        as are those of a corpus by name whose labels are not published.
+        Premise, hypothesis and label name of each row in Chinese, or of DECODE. Rows without a label are left out.
 
     Raises:
-        InputError: there is no such file or repo, or a row is not in one of these formats; the message names the place.
+        InputError: there is no such file or repo, a row is not in one of these formats, or none has a label; the
+            message names the place.
     """
-    pairs = _read(corpus, split, Counter() if notes is None else notes, needs_label=True)
-    return [(premise, hypothesis, label) for premise, hypothesis, label in pairs if label is not None]
+    pairs = _read(corpus, split, Counter() if notes is None else notes)
+    labelled = [(premise, hypothesis, label) for premise, hypothesis, label in pairs if label is not None]
+    if not labelled:
+        raise InputError(f"{corpus}: no row has a label; the columns of labels are {' and '.join(LABEL)}")
+    return labelled
 
 
-def _read(corpus: str | Path, split: str, notes: Counter[str], *, needs_label: bool = False) -> list[MaybeLabelled]:
+def _read(corpus: str | Path, split: str, notes: Counter[str]) -> list[MaybeLabelled]:
     """The pairs of a corpus, also those whose label is not published; see :func:`read`."""
-    pairs: list[MaybeLabelled]
-    if (parts := _by_name(str(corpus), split)) is not None:
+    path = Path(corpus)
+    known = None if path.exists() else corpora.all_corpora().get(str(corpus))
+    if known:
+        parts = _splits_of(known, split)
         for part in parts:
             notes.update(part.notes)
         pairs = [(row.premise, row.hypothesis, row.label) for part in parts for row in part.rows]
-    elif _is_file(corpus):
-        path = Path(corpus)
+    elif path.is_file():
         known = _format_of(path)
         [config] = [config for config in known.configs if config.shape == PAIRS]
-        if known is CMNLI and needs_label:
-            config = replace(config, read=pair_reader(needs_label=True))
         rows = without_notes(read_file(path, config, known.title), notes)
         pairs = [(row.premise, row.hypothesis, row.label) for row in rows]
     else:
-        repo_rows = _repo_rows(str(corpus), split, notes)
-        pairs = [pair_of(row, where, needs_label=needs_label) for where, row in repo_rows]
+        pairs = [pair_of(row, where) for where, row in _repo_rows(str(corpus), split, notes)]
     if not pairs:
         raise InputError(f"{corpus}: no row is a pair in Chinese, or of DECODE")
     return pairs
@@ -92,34 +92,14 @@ def _format_of(path: Path) -> Corpus:
     return DECODE if '"last"' in start or '"turns"' in start else CMNLI
 
 
-def _by_name(corpus: str, split: str) -> list[Split] | None:
-    """The splits of a corpus; None where there is none of that name, or there is such a file or folder.
-
-    Raises:
-        InputError: no copy of it is here, or the copy has no such split of pairs.
-    """
-    known = corpora.all_corpora().get(corpus)
-    if known is None or Path(corpus).exists():
-        return None
-    place = corpora.local_copy(known)
-    if place is None:
-        raise InputError(
-            f"{corpus}: no local copy; name its file, or set ${corpora.VARIABLE} to a folder of corpora; the full "
-            f"corpus: {known.homepage}"
-        )
-    splits = [(config.name, name) for config, name in local_splits(known, place) if config.shape == PAIRS]
+def _splits_of(corpus: Corpus, split: str) -> list[Split]:
+    """The splits of pairs of the local copy of a corpus; raises InputError if it has no such split."""
+    splits = [(config.name, name) for config, name in local_splits(corpus, None) if config.shape == PAIRS]
     chosen = [(config, name) for config, name in splits if split in (name, ALL)]
     if not chosen:
         here = ", ".join(dict.fromkeys(name for _, name in splits)) or "none"
-        raise InputError(f"{corpus}: the local copy has no {split} split of pairs; it has {here}")
-    return [read_split(known, place, config, name) for config, name in chosen]
-
-
-def _is_file(corpus: str | Path) -> bool:
-    path = Path(corpus)
-    if not path.is_file() and path.suffix in SUFFIXES:
-        raise InputError(f"{corpus}: no such file; an NLI corpus is a .json or .tsv file, or ID:CONFIG of a data repo")
-    return path.is_file()
+        raise InputError(f"{corpus.name}: the local copy has no {split} split of pairs; it has {here}")
+    return [read_split(corpus, None, config, name) for config, name in chosen]
 
 
 def _repo_rows(corpus: str, split: str, notes: Counter[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:

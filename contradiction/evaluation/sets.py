@@ -224,7 +224,7 @@ def _of_corpus(
     limit: int | None,
 ) -> EvalSet:  # fmt: skip
     """The rows of a config, by default the first one with the labels of the task ``wanted``, or else of any task."""
-    place = source_of(corpus, copy or corpora.local_copy(corpus))
+    place = source_of(corpus, copy)
     tasks = {one.name: own for one in corpus.configs if (own := task_of_labels(one.labels)) in LABELS}
     chosen = corpus.config(config or next((name for name, own in tasks.items() if own == wanted), next(iter(tasks))))
     if chosen.name not in tasks:

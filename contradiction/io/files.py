@@ -210,20 +210,16 @@ class LockedError(InputError):
 
 
 @contextmanager
-def locked(path: str | Path, wanted: bool = True, wait: bool = False) -> Iterator[None]:
+def locked(path: str | Path, wait: bool = False) -> Iterator[None]:
     """Holds the lock of a path inside the block: a file beside it, which is removed when the block ends.
 
     Args:
         path: the path that is written; it need not exist.
-        wanted: False locks nothing. If several processes work together, only one of them locks.
         wait: wait until another process releases the lock.
 
     Raises:
         LockedError: another process holds the lock, and ``wait`` is false.
     """
-    if not wanted:
-        yield
-        return
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.with_name(f".{path.name}.lock")
@@ -310,19 +306,16 @@ class LineFile:
         self._file: BinaryIO | None = None
 
     def add(self, values: Iterable[Any]) -> None:
-        """Appends values and flushes them."""
+        """Appends values and flushes them; raises FileNotFoundError if somebody has removed the file."""
         if lines := b"".join(map(to_json_line, values)):
+            if self._file and not self.path.exists():
+                raise FileNotFoundError(f"{self.path} was removed")
             self._file = self._file or self.path.open("ab")
             with errors_with_path(self.path):
                 self._file.write(lines)
                 self._file.flush()
                 if self._durable:
                     os.fsync(self._file.fileno())
-
-    @property
-    def begun(self) -> bool:
-        """Whether anything was added."""
-        return self._file is not None
 
     def close(self) -> None:
         """Closes the file."""

@@ -17,7 +17,7 @@ from contradiction.io.environment import no_hub_warnings
 if TYPE_CHECKING:
     from huggingface_hub import RepoCard
 
-CONFIG = "config.json"
+CONFIG, CARD = "config.json", "README.md"
 TIMEOUT = 4.0  # seconds to wait for any answer of the Hub; an unknown name is an error within five
 FRESH = 60.0  # seconds for which that answer is reused, at most
 
@@ -119,7 +119,7 @@ def fetch_file(name: str | Path, file: str) -> Path | None:
     """
     if Path(name).is_dir():
         return Path(name) / file if (Path(name) / file).is_file() else None
-    from huggingface_hub import hf_hub_download
+    from huggingface_hub import hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import (
         HfHubHTTPError,
         HFValidationError,
@@ -140,22 +140,14 @@ def fetch_file(name: str | Path, file: str) -> Path | None:
     except (HfHubHTTPError, LocalEntryNotFoundError) as error:
         refusal = error if isinstance(error, HfHubHTTPError) else error.__cause__
         answered = isinstance(refusal, HfHubHTTPError) and not isinstance(refusal, RepositoryNotFoundError)
-        if _known_absent(repo, revision, file) or not (answered or cached_file(name, CONFIG)):
+        cached = isinstance(try_to_load_from_cache(repo, CONFIG, revision=revision), str)
+        if _known_absent(repo, revision, file) or not (answered or cached):
             return None
         reason = f"the Hub answers {refusal.response.status_code}" if isinstance(refusal, HfHubHTTPError) else "offline"
         raise HubUnavailableError(
             f"{name}: the cache holds no {file}, and the Hub cannot be asked whether the repo has one ({reason}); "
             f"run `hf download {repo}` once there is a connection"
         ) from error
-
-
-def cached_file(name: str | Path, file: str) -> Path | None:
-    """A file of a model repo in the cache; None if it is not there."""
-    from huggingface_hub import try_to_load_from_cache
-
-    repo, revision = split_revision(name)
-    path = try_to_load_from_cache(repo, file, revision=revision)
-    return Path(path) if isinstance(path, str) else None
 
 
 def _known_absent(repo: str, revision: str | None, file: str) -> bool:
@@ -193,17 +185,22 @@ class Upload:
 
     Attributes:
         repo_type: ``model``, ``dataset`` or ``space``.
-        files: what to send: path in the repo -> a local file, or the content itself.
-        card: the repo's card, which is one of the files.
+        local: path in the repo -> the local file, for all files but the card.
+        card: the repo's card.
         message: the commit message.
         variables: the variables of a Space.
     """
 
     repo_type: str
-    files: Mapping[str, Path | bytes]
+    local: Mapping[str, Path]
     card: "RepoCard"
     message: str
     variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def files(self) -> dict[str, Path | bytes]:
+        """What to send: path in the repo -> a local file, or the content of the card."""
+        return {**self.local, CARD: str(self.card).encode()}
 
     def sizes(self) -> dict[str, int]:
         """The size of each file in bytes, by its path in the repo."""

@@ -1,12 +1,10 @@
-"""A table of text cells for a terminal or Markdown, CSV, and the templates of the pages around the tables."""
+"""A table of text cells for a terminal or Markdown, and the templates of the pages around the tables."""
 
-import csv
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,16 +94,6 @@ def with_interval(value: float, bounds: Sequence[float]) -> str:
 def p_value(value: float) -> str:
     """A p-value with three digits: 0.0341 -> 0.034, and <0.001 for less."""
     return f"{value:.3f}" if value >= 0.001 else "<0.001"
-
-
-def as_csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
-    """Records as CSV with a header; None and a missing value are empty cells. The columns are by default all keys."""
-    text = StringIO()
-    keys = columns or list(dict.fromkeys(key for record in records for key in record))
-    writer = csv.DictWriter(text, keys, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return text.getvalue()
 
 
 def render(template: str, *, templates: Path = TEMPLATES, **values: Any) -> str:

@@ -96,8 +96,6 @@ class LabelStore:
         """Writes lines with these values of ``_KEYS``, and takes them."""
         lines = [{"kind": kind, **dict(zip(_KEYS[kind], row, strict=True))} for row in rows]
         try:
-            if self._file.begun and not self.path.exists():
-                raise FileNotFoundError(f"{self.path} was removed")
             self._file.add(lines)
         except OSError as error:
             raise StoreError(f"{self.path}: the labels cannot be written ({error})") from None

@@ -5,7 +5,7 @@ The working folder has ``run.json`` with the request, the ``model`` so far, and 
 
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -181,7 +181,7 @@ def claimed(run: Run, request: Mapping[str, Any], processes: "PartialState") -> 
     Raises:
         InputError: ``out`` exists, and the run does not resume or ``out`` is another run.
     """
-    with files.locked(run.out, processes.is_main_process):
+    with files.locked(run.out) if processes.is_main_process else nullcontext():
         processes.wait_for_everyone()
         finished = run.out.exists()
         if finished and (not run.resume or record.read(run.out).get("request") != request):

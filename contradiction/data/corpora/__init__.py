@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.conversation import ASSISTANT, USER, chat_to_text
-from contradiction.errors import InputError, first_line, kind_of
+from contradiction.errors import InputError, kind_of
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.files import sha256_of
 
@@ -214,9 +214,7 @@ def read_file(file: Path, config: Config, title: str) -> Iterator[Row | Note]:
     except InputError:
         raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{file}: the data after row {count} is not in the format of {title} ({first_line(error)})"
-        ) from error
+        raise InputError(f"{file}: the data after row {count} is not in the format of {title} ({error!r})") from error
 
 
 def without_notes(rows: Iterable[Row | Note], notes: Counter[str]) -> Iterator[Row]:
@@ -241,14 +239,14 @@ def _check(row: Row, config: Config) -> None:
 
 
 def source_of(corpus: Corpus, source: str | Path | None) -> Path:
-    """The local copy of a corpus; raises InputError where there is none."""
-    if source is None:
-        if corpus.bundled:
-            return corpus.bundled
-        raise InputError(f"{corpus.name} is not part of this package; name a local copy. The corpus: {corpus.homepage}")
-    if not Path(source).exists():
-        raise InputError(f"{source}: no such file or folder; the corpus {corpus.name}: {corpus.homepage}")
-    return Path(source)
+    """The local copy of a corpus, by default that of :func:`local_copy`; raises InputError where there is none."""
+    place = source or local_copy(corpus)
+    if place is None or not Path(place).exists():
+        raise InputError(
+            f"{place or corpus.name}: no local copy; name one, or set ${VARIABLE} to a folder of corpora. The corpus "
+            f"{corpus.name}: {corpus.homepage}"
+        )
+    return Path(place)
 
 
 def local_splits(corpus: Corpus, source: str | Path | None) -> list[tuple[Config, str]]:
@@ -282,5 +280,4 @@ def local_copy(corpus: Corpus, folder: str | Path | None = None) -> Path | None:
     folder = folder or os.environ.get(VARIABLE)
     if corpus.bundled or not folder:
         return corpus.bundled
-    place = Path(folder) / corpus.name
-    return place if place.exists() else None
+    return place if (place := Path(folder) / corpus.name).exists() else None

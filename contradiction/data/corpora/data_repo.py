@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 
 Splits = dict[tuple[str, str], Split]
 Configs = dict[str, dict[str, "Dataset"]]
-COLUMNS = {
-    "id": "the id of the authors, or the file name and a number", "premise": "the earlier text",
-    "hypothesis": "the later text, which is judged",
-    "messages": "role and content of each message before the reply", "reply": "the reply, which is judged",
-    "chat": "all messages before the reply as one text, with the speaker before each",
-    "evidence": "indices of the messages that the reply contradicts; null where they are not marked",
-    "source": "id of what the row was made from; rows of one source belong together",
-}  # fmt: skip
 
 
 def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> tuple[Splits, Table]:
@@ -64,17 +56,9 @@ def read_all(corpus: Corpus, source: str | Path | None) -> Splits:
     """Every split that a local copy has files of; raises InputError if it has none."""
     splits = local_splits(corpus, source)
     if not splits:
-        names = sorted(
-            {pattern for config in corpus.configs for patterns in config.files.values() for pattern in patterns}
-        )
-        raise InputError(f"{source_of(corpus, source)}: has no file of {corpus.name}; its files are {', '.join(names)}")
+        place = source_of(corpus, source)
+        raise InputError(f"{place}: has no file of {corpus.name}; `cdconv corpora show {corpus.name}` names its files")
     return {(config.name, split): read_split(corpus, source, config.name, split) for config, split in splits}
-
-
-def missing_splits(corpus: Corpus, splits: Splits) -> list[str]:
-    """The splits of a corpus of which a local copy has no file, as ``config/split``."""
-    every = [(config.name, split) for config in corpus.configs for split in config.files]
-    return [f"{config}/{split}" for config, split in every if (config, split) not in splits]
 
 
 def features_of(config: Config) -> "Features":
@@ -112,32 +96,29 @@ def _values(config: Config, row: Row) -> dict[str, Any]:
     return {"id": row.id, **texts, "label": row.label, "source": row.source, **extra}
 
 
-def notes_of(splits: Splits) -> list[str]:
-    """The notes of the readers, and the files whose checksum is not the known one; a sentence for each."""
+def notes_of(corpus: Corpus, splits: Splits) -> list[str]:
+    """The notes of the readers, the files with another checksum than the known one, and the splits without a file."""
     notes = [
         f"{config}/{split}: {count:,} {text}"
         for (config, split), part in splits.items()
         for text, count in part.notes.items()
     ]
     changed = sorted({name for part in splits.values() for name in part.changed})
-    return notes + [f"{name}: its checksum is not the known one" for name in changed]
+    notes += [f"{name}: its checksum is not the known one" for name in changed]
+    every = [(config.name, split) for config in corpus.configs for split in config.files]
+    if missing := [f"{config}/{split}" for config, split in every if (config, split) not in splits]:
+        notes.append(f"missing in the source: {', '.join(missing)}; the complete {corpus.name} is at {corpus.homepage}")
+    return notes
 
 
 def _card_text(corpus: Corpus, splits: Splits, sizes: Table) -> str:
-    configs = list(dict.fromkeys(config for config, _ in splits))
+    config, _ = next(iter(splits))
     parts = [
         f"# {corpus.title}",
         f"{corpus.citation}. The full corpus: {corpus.homepage}. Its licence: {corpus.license}.",
         corpus.description,
-        f'Built by `cdconv corpora build {corpus.name}`. Read it with `load_dataset(FOLDER, "{configs[0]}")`.',
+        f'Built by `cdconv corpora build {corpus.name}`. Read it with `load_dataset(FOLDER, "{config}")`.',
         sizes.markdown(),
-        *(_columns(corpus.config(config)) for config in configs),
-        "\n".join(f"- {note}" for note in notes_of(splits)),
+        "\n".join(f"- {note}" for note in notes_of(corpus, splits)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _columns(config: Config) -> str:
-    meanings = COLUMNS | {"label": ", ".join(config.labels) + "; null where it is not published"}
-    rows = [(f"`{name}`", meanings.get(name, "as in the files of the authors")) for name in features_of(config)]
-    return f"Columns of `{config.name}`:\n\n" + Table("", ("column", "meaning"), rows, texts=2).markdown()

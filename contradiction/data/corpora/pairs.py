@@ -7,7 +7,7 @@ from typing import Any
 
 from contradiction.conversation import check_text
 from contradiction.data.corpora import PAIRS, Config, Corpus, Note, Row
-from contradiction.errors import InputError, shown
+from contradiction.errors import InputError
 from contradiction.io.files import read_lines, read_objects, read_tsv, sha256_of
 from contradiction.labels import LABELS
 
@@ -41,45 +41,36 @@ CATEGORY = ("category", "phenomenon")
 PROBES = {"chinese-hans-full": "hans", "diagnostics-new-with-categories": "diagnostics", "new_logic_test": "logic"}
 
 
-def pair_of(row: Mapping[str, Any], where: str, *, needs_label: bool = False) -> tuple[str, str, str | None]:
+def pair_of(row: Mapping[str, Any], where: str) -> tuple[str, str, str | None]:
     """Premise, hypothesis and label name of a row; None without a column of labels, and without consensus.
 
     Raises:
-        InputError: the row is in none of the formats, or lacks a needed column; the message begins with ``where``.
+        InputError: the row is in none of the formats; the message begins with ``where``.
     """
     columns = next((names for names in TEXTS if all(name in row for name in names)), None)
     if columns is None:
         known = " or ".join(" and ".join(names) for names in TEXTS)
         raise InputError(f"{where}: has {', '.join(map(str, row))}; the texts must be in {known}")
-    for name in columns:
-        if not isinstance(row[name], str):
-            value = "null" if row[name] is None else shown(row[name])
-            raise InputError(f"{where}: {name} is {value}; it must be a text")
-        check_text(row[name], f"{where}: {name}")
-    if needs_label and not any(name in row for name in LABEL):
-        raise InputError(f"{where}: has {', '.join(map(str, row))}; the label must be in {' or '.join(LABEL)}")
+    premise, hypothesis = (check_text(row[name], f"{where}: {name}") for name in columns)
     label = next((row[name] for name in LABEL if name in row), None)
     if label in (None, NO_CONSENSUS):
-        return row[columns[0]], row[columns[1]], None
+        return premise, hypothesis, None
     if not isinstance(label, str) or label not in NAMES:
         raise InputError(f"{where}: label {label!r}; allowed are {', '.join(NAMES)} and {NO_CONSENSUS}")
-    return row[columns[0]], row[columns[1]], NAMES[label]
+    return premise, hypothesis, NAMES[label]
 
 
-def pair_reader(
-    source: str | None = None, extra: Sequence[str] = (), *, needs_label: bool = False
-) -> Callable[[Path], Iterator[Row | Note]]:
+def pair_reader(source: str | None = None, extra: Sequence[str] = ()) -> Callable[[Path], Iterator[Row | Note]]:
     """A reader of files whose rows :func:`pair_of` understands: ``.tsv`` with a header, JSON lines, or a JSON list.
 
     Args:
         source: the column with the id of what a row was made from.
         extra: further columns to keep; one that a row lacks is null.
-        needs_label: whether a row without a label column is an error.
 
     Returns:
         A function from a file to rows. Rows without consensus and rows in other languages are left out, and the labels
         of a known file that has them exchanged are corrected, each with a note. Rows without a label column, as in
-        test sets, otherwise have the label None.
+        test sets, have the label None.
     """
 
     def read(path: Path) -> Iterator[Row | Note]:
@@ -92,7 +83,7 @@ def pair_reader(
             if row.get("language", LANGUAGE) != LANGUAGE:
                 yield Note(OTHER_LANGUAGE)
                 continue
-            premise, hypothesis, label = pair_of(row, where, needs_label=needs_label)
+            premise, hypothesis, label = pair_of(row, where)
             if label is None and any(name in row for name in LABEL):
                 yield Note(WITHOUT_CONSENSUS)
                 continue
