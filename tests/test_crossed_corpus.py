@@ -8,7 +8,6 @@ from helpers.corpora import READ_ALL
 from contradiction.data.corpora import crossed
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.labels import INTRA, NON_CONTRADICTION
 from experiments import crossed_gates
 
 ASK, ASK_AGAIN = {"role": "user", "content": "你养宠物吗"}, {"role": "user", "content": "周末一般干嘛"}
@@ -45,17 +44,6 @@ def published(corpus):
     return READ_ALL(crossed.FOLDERS[corpus])
 
 
-def test_every_chat_and_every_reply_occurs_once_with_each_label(published):
-    for items in published.values():
-        for item in items:
-            judged = list(item.judged())
-            assert [row.label != NON_CONTRADICTION for row in judged] == [False, True] * (len(judged) // 2)
-            if item.label != INTRA:
-                sides = {(tuple(message["content"] for message in row.messages), row.reply) for row in judged}
-                assert len(sides) == 4
-                assert len({chat for chat, _ in sides}) == len({reply for _, reply in sides}) == 2
-
-
 def test_ids_are_unique_and_every_batch_is_in_one_split(published):
     assert set(published) == {"train", "validation", "test"}
     splits = {(item.batch, split) for split, items in published.items() for item in items}
@@ -90,14 +78,11 @@ def test_the_error_names_the_place_of_a_bad_line(tmp_path, line):
     ("changes", "message"),
     [
         ({"evidence": 9}, "list index out of range"),
-        ({"evidence": "1"}, "list indices must be integers"),
         ({"evidence": -2}, "differ in the message of evidence"),
-        ({"evidence": 2}, "differ in the message of evidence"),
         ({"a": "hello"}, "not of the documented form"),
         ({"a": [ASK, ASK, ASK_AGAIN]}, "a chat alternates"),
         ({"reply_a": None}, "must be a text"),
         ({"label": "histroy"}, "no label 'histroy'"),
-        ({"phenomenon": "magic"}, "no phenomenon 'magic'"),
         ({"clauses": ["养了"]}, "not of the documented form"),
     ],
 )

@@ -79,18 +79,16 @@ def test_the_error_names_an_unusable_line(tmp_path, record, message):
         rows_of(tmp_path, record)
 
 
-def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_other_rows(tmp_path, monkeypatch):
+def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_other_rows(tmp_path):
     records = [cat(n // 2, f"回复{n}", label=HISTORY if n % 2 else NONE) for n in range(80)]
     file = write(tmp_path / "labels.jsonl", records)
     built = labelled.build(file)
     assert built.folder == tmp_path / "labels.data" and not built.left_out
     assert languages_of(built.folder) == ["zh"]
     splits = {split: load_split(built.folder, "4-class", split) for split in ("train", "validation", "test")}
-    train, validation, test = (len(rows) / 80 for rows in splits.values())
-    assert train == pytest.approx(0.6, abs=0.15) and validation + test == pytest.approx(0.4, abs=0.15)
-    assert min(validation, test) >= 0.1
+    assert [len(rows) / 80 for rows in splits.values()] == pytest.approx([0.6, 0.2, 0.2], abs=0.15)
     contexts = [set(rows["u1"]) for rows in splits.values()]
-    assert not contexts[0] & contexts[1] and not contexts[0] & contexts[2] and not contexts[1] & contexts[2]
+    assert len(set.union(*contexts)) == sum(map(len, contexts)) == 40
     names = splits["train"].features["label"].names
     assert {names[label] for label in splits["test"]["label"]} == {NONE, HISTORY}
     merged = load_split(built.folder, "2-class", "test")
@@ -98,12 +96,6 @@ def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_other_ro
     before = (built.folder / "README.md").stat().st_mtime_ns
     labelled.build(file)
     assert (built.folder / "README.md").stat().st_mtime_ns == before
-    # As a version that splits in another way.
-    others, split_of = {"test": "validation", "validation": "test"}, labelled._split_of
-    monkeypatch.setattr(labelled, "_split_of", lambda context: others.get(split := split_of(context), split))
-    swapped = load_split(labelled.build(file).folder, "4-class", "test")
-    assert swapped["b2"][:] == splits["validation"]["b2"][:]
-    monkeypatch.undo()
     write(file, records[:60])
     fewer = load_split(labelled.build(file).folder, "4-class", "train")
     assert fewer["b2"][:] == [reply for reply in splits["train"]["b2"] if int(reply.removeprefix("回复")) < 60]
@@ -128,9 +120,7 @@ def test_of_several_processes_one_writes_the_data_repo_and_the_others_wait(tmp_p
     assert (out / "README.md").stat().st_ino == written
 
 
-@pytest.mark.parametrize(
-    ("contradictions", "others", "beginnings"), [(2, 18, 20), (18, 4, 22), (0, 20, 20), (20, 20, 4)]
-)
+@pytest.mark.parametrize(("contradictions", "others", "beginnings"), [(0, 20, 20), (18, 4, 22), (20, 20, 4)])
 @pytest.mark.filterwarnings("error")
 def test_training_needs_five_different_chats_of_each_kind(tmp_path, contradictions, others, beginnings):
     labels = [HISTORY] * contradictions + [NONE] * others
@@ -153,11 +143,13 @@ def split_of_chats(file):
 def test_a_chat_stays_in_its_split_when_chats_are_added(tmp_path):
     records = [cat(n, f"回复{n}", label=HISTORY if n % 3 else NONE, id=n) for n in range(120)]
     few = split_of_chats(write(tmp_path / "few.jsonl", records[:60]))
-    # Also before the first ones, and chats of one turn with the same first messages.
+    # Also before the first ones, and the beginnings of these chats, whose reply does not count.
     short = [one(f"你养{n}猫吗？", f"没养{n}", label=NONE, id=200 + n) for n in range(0, 60, 5)]
-    more = split_of_chats(write(tmp_path / "more.jsonl", [*records[60:], *short, *records[:60]]))
-    assert len(few) == 60 and len(more) == 132
+    begun = [one(f"你养{n}猫吗？", "养了", "叫什么？", "小咪", label=NONE, id=300 + n) for n in range(60)]
+    more = split_of_chats(write(tmp_path / "more.jsonl", [*records[60:], *short, *begun, *records[:60]]))
+    assert len(few) == 60 and len(more) == 192
     assert {chat: more[chat] for chat in few} == few
+    assert all(more[str(300 + int(chat))] == split for chat, split in few.items())
 
 
 def test_a_small_file_has_chats_of_each_kind_and_frequent_label_in_each_split(tmp_path, monkeypatch):
@@ -170,17 +162,6 @@ def test_a_small_file_has_chats_of_each_kind_and_frequent_label_in_each_split(tm
             folder = labelled.build(file).folder
         for split in SPLITS:
             assert len(set(load_split(folder, "4-class", split)["label"])) == 3
-
-
-def test_parts_of_one_chat_belong_to_the_same_split(tmp_path):
-    longer = one(*CAT, "再见", "再见", label=NONE)
-    records = [one(*CAT[:4], label=NONE), one(*CAT, label=NONE), longer, one("你养猫吗？", "没有", "那狗呢？", "养了")]
-    contexts = [one.context for one in labelled.read(write(tmp_path / "labels.jsonl", records))]
-    assert len(set(contexts[:3])) == 1 and contexts[3] not in contexts[:3]
-    # The reply of a chat of one turn is the judged one, so it does not count.
-    short = [one("你养猫吗？", reply, label=NONE) for reply in ("养了一只橘猫", "没有")]
-    contexts = [one.context for one in labelled.read(write(tmp_path / "short.jsonl", short))]
-    assert len(set(contexts)) == 1
 
 
 def test_an_evaluation_on_the_chats_of_a_calibration_reports_the_leakage(

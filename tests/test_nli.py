@@ -40,21 +40,17 @@ def table(path, *rows):
     return path
 
 
-def xnli(path, pairs=PAIRS):
-    return table(path, ("text_a", "text_b", "label"), *pairs)
+def xnli(path, pairs=PAIRS, columns=("text_a", "text_b", "label")):
+    return table(path, columns, *pairs)
 
 
-def translated(path):
-    """The training file of XNLI, which was translated by machine."""
-    names = {"entailment": "entailment", "neutral": "neutral", "contradiction": "contradictory"}
-    return table(path, ("premise", "hypo", "label"), *((one, other, names[label]) for one, other, label in PAIRS))
-
-
-@pytest.mark.parametrize(
-    ("write", "name"), [(ocnli, "a.json"), (cmnli, "b.json"), (xnli, "c.tsv"), (translated, "multinli.train.zh.tsv")]
-)
+@pytest.mark.parametrize(("write", "name"), [(ocnli, "a.json"), (cmnli, "b.json"), (xnli, "c.tsv")])
 def test_every_format_yields_the_same_pairs(tmp_path, write, name):
     assert nli.read(write(tmp_path / name)) == PAIRS
+    translated = [("甲", "乙", "contradictory")]  # as in the training file of XNLI
+    assert nli.read(xnli(tmp_path / "d.tsv", translated, ("premise", "hypo", "label"))) == [
+        ("甲", "乙", "contradiction")
+    ]
 
 
 def test_quotes_and_line_separators_are_text_and_windows_line_ends_are_line_ends(tmp_path):
@@ -130,22 +126,16 @@ def test_the_error_names_a_missing_corpus(tmp_path, corpus, message):
     assert "\n" not in str(error.value)
 
 
-XNLI_COLUMNS = ("language", "gold_label", "sentence1", "sentence2", "promptID", "genre", "label1", "label2", "match")
-
-
-def xnli_release(path, rows):
-    """Lines in the format of `xnli.dev.tsv` in XNLI-1.0; `label1` and `label2` are of single annotators."""
-    rest = ("1", "travel", "neutral", "neutral", "True")
-    lines = ((language, label, one, other, *rest) for language, one, other, label in rows)
-    return table(path, XNLI_COLUMNS, *lines)
-
-
 def test_only_the_chinese_rows_of_the_xnli_file_are_read(tmp_path):
-    bulgarian = ("bg", "Той яде.", "Той спи.", "contradiction")
-    rows = [bulgarian, *(("zh", *pair) for pair in PAIRS), ("zh", "甲", "乙", "-")]
-    assert nli.read(xnli_release(tmp_path / "xnli.dev.tsv", rows)) == PAIRS
+    columns = ("language", "gold_label", "sentence1", "sentence2", "promptID", "label1")  # label1 is of one annotator
+    bulgarian = ("bg", "contradiction", "Той яде.", "Той спи.", "1", "neutral")
+    rows = [
+        bulgarian,
+        *(("zh", label, one, other, "1", "neutral") for one, other, label in [*PAIRS, ("甲", "乙", "-")]),
+    ]
+    assert nli.read(table(tmp_path / "xnli.dev.tsv", columns, *rows)) == PAIRS
     with pytest.raises(InputError, match=r"other\.tsv: no row is a pair in Chinese"):
-        nli.read(xnli_release(tmp_path / "other.tsv", [bulgarian]))
+        nli.read(table(tmp_path / "other.tsv", columns, bulgarian))
 
 
 def test_a_validation_pair_is_never_trained_on(tmp_path):

@@ -121,14 +121,3 @@ def test_caches_and_unfinished_files_are_never_uploaded(quick_model, tmp_path):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("", encoding="utf-8")
     assert publishing.model(folder, "you/name").files.keys() == publishing.model(quick_model, "you/name").files.keys()
-
-
-def test_the_space_holds_the_page_and_the_library_and_nothing_else():
-    names = set(publishing.space("you/page").files)
-    assert {"app.py", "README.md", "requirements.txt", "contradiction/__init__.py"} < names
-    page = {path.name for path in paths.SPACE.iterdir() if path.is_file()}
-    assert {name.partition("/")[0] for name in names} == {*page, "analysis", "contradiction"}
-    assert not any(name.startswith("tests/") or "/test_" in name or "__pycache__" in name for name in names)
-    # Its subpackages, and the files that are not Python.
-    inside = ("commands/detect.py", "training/loop.py", "templates/review.html", "data/sample.jsonl")
-    assert {f"contradiction/{name}" for name in inside} < names
