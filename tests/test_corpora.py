@@ -65,22 +65,15 @@ def test_decode_makes_the_last_speaker_the_assistant_and_keeps_the_evidence(copi
     assert (chat.evidence, chat.source, chat.extra["bot"]) == (None, "c1", "live/x")  # not marked in the source
 
 
-def test_flat_decode_dialogues_take_their_evidence_from_the_pairs(copies):
+def test_flat_decode_dialogues_take_their_evidence_from_the_pairs_which_dialogues_of_the_release_become(copies):
     clash, fine = rows_of(copies, "decode", "dialogues").rows
     assert [message["content"] for message in clash.messages] == ["i like tea", "me too", "you said coffee"]
     assert [message["role"] for message in clash.messages] == ["user", "assistant", "user"]
     assert (clash.evidence, fine.evidence) == ((1,), ())
-
-
-def test_decode_pairs_are_read_or_extracted_from_dialogues(copies):
-    pairs = rows_of(copies, "decode", "nli-2-class").rows
-    assert [(row.premise, row.hypothesis, row.label) for row in pairs] == [
-        ("me too", "i hate tea", "contradiction"), ("i like tea", "good", "non-contradiction"),
-    ]  # fmt: skip
-    cut = rows_of(copies, "decode", "nli-2-class", "test").rows
-    assert [(row.premise, row.label) for row in cut] == [
-        ("i have a dog", "contradiction"), ("he is old", "contradiction"), ("he is old", "non-contradiction"),
-    ]  # fmt: skip
+    read, made = (rows_of(copies, "decode", "nli-2-class", split).rows for split in ("validation", "test"))
+    assert [(row.premise, row.hypothesis) for row in read] == [("me too", "i hate tea"), ("i like tea", "good")]
+    assert [row.premise for row in made] == ["i have a dog", "he is old", "he is old"]
+    assert [row.label for row in [*read, *made]] == [clash.label, fine.label, clash.label, clash.label, fine.label]
 
 
 def test_mutual_gives_one_row_per_reply_and_speakers_alternate(copies):

@@ -3,8 +3,6 @@
 import pytest
 from helpers.data_repo import COUNTS, NAMES, table_rows, write
 
-from contradiction.data import statistics
-
 pytestmark = pytest.mark.usefixtures("no_default_source")
 
 
@@ -71,15 +69,3 @@ def test_stats_of_another_data_set_are_the_sizes_alone(run, copies, tmp_path):
     ):
         code, _, err = run("data", "stats", *arguments)
         assert code == 2 and message in err and err.count("\n") == 1
-
-
-def test_the_leak_is_counted_over_the_whole_context_and_over_its_first_utterance():
-    train = [{"u1": "a", "b1": "b", "u2": "c"}]
-    test = [
-        *train,
-        {"u1": "a", "b1": "b", "u2": "x"},
-        {"u1": "a", "b1": "x", "u2": "c"},
-        {"u1": "x", "b1": "b", "u2": "c"},
-    ]
-    sides = {"train": train, "test": test}
-    assert statistics.leaks({"": sides}).rows == [("official", "25.0 %", "75.0 %")]

@@ -143,7 +143,7 @@ def split_of_chats(file):
 def test_a_chat_stays_in_its_split_when_chats_are_added(tmp_path):
     records = [cat(n, f"回复{n}", label=HISTORY if n % 3 else NONE, id=n) for n in range(120)]
     few = split_of_chats(write(tmp_path / "few.jsonl", records[:60]))
-    # Also before the first ones, and the beginnings of these chats, whose reply does not count.
+    # Also before the first ones: chats of one turn with the same first message, and chats that begin alike.
     short = [one(f"你养{n}猫吗？", f"没养{n}", label=NONE, id=200 + n) for n in range(0, 60, 5)]
     begun = [one(f"你养{n}猫吗？", "养了", "叫什么？", "小咪", label=NONE, id=300 + n) for n in range(60)]
     more = split_of_chats(write(tmp_path / "more.jsonl", [*records[60:], *short, *begun, *records[:60]]))

@@ -74,14 +74,6 @@ def test_a_second_process_is_rejected_and_a_killed_one_leaves_no_lock(view, samp
         second()
 
 
-def test_the_lock_file_of_a_killed_run_is_removed_by_the_next_successful_run(lock_holder, sample_repo, tmp_path):
-    out = tmp_path / "run"
-    kill(lock_holder(out))
-    assert (tmp_path / ".run.lock").exists()
-    train(load_recipe(recipe(tmp_path, "flatten", 1)), data=sample_repo, out=out)
-    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".toml"] == ["run"]
-
-
 def test_a_lock_is_released_however_the_block_ends(tmp_path):
     with pytest.raises(KeyboardInterrupt), locked(tmp_path / "run"):
         with pytest.raises(LockedError), locked(tmp_path / "run"):

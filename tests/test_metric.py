@@ -62,31 +62,19 @@ def assert_equals_scikit_learn(result: dict, references: list[int], predictions:
 
 @quick
 @given(scored_rows())
-def test_figures_equal_scikit_learns_for_every_task(rows: tuple[str, list[int], list[int]]) -> None:
-    task, references, predictions = rows
-    assert_equals_scikit_learn(score(references, predictions, task), references, predictions, task)
-
-
-@quick
-@given(scored_rows())
-def test_two_class_scores_use_the_merged_labels(rows: tuple[str, list[int], list[int]]) -> None:
+def test_figures_equal_scikit_learns_for_every_task_also_merged_to_two_classes_and_from_names(
+    rows: tuple[str, list[int], list[int]],
+) -> None:
     task, references, predictions = rows
     result = score(references, predictions, task)
+    assert_equals_scikit_learn(result, references, predictions, task)
+    names = np.array([LABELS[task][label] for label in predictions])
+    assert score(np.array(references), names, f"{task}-grouped") == result
+    assert score(tuple(references), iter(names.tolist()), task) == result
     assert ("two_class" in result) == (task in MERGE)
     if task == "4-class":
         assert result["two_class"] == score(merged(references), merged(predictions), "2-class")
         assert_equals_scikit_learn(result["two_class"], merged(references), merged(predictions), "2-class")
-
-
-@quick
-@given(scored_rows())
-def test_names_and_ids_score_the_same(rows: tuple[str, list[int], list[int]]) -> None:
-    task, references, predictions = rows
-    names = [LABELS[task][label] for label in predictions]
-    expected = score(references, predictions, task)
-    assert score(references, names, task) == expected
-    assert score(np.array(references), np.array(names), f"{task}-grouped") == expected
-    assert score(tuple(references), iter(predictions), task) == expected
 
 
 def macro_f1_of_resampled_rows(

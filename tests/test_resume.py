@@ -3,12 +3,11 @@
 import contextlib
 import json
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
 import torch
-from helpers.runs import TINY_TOML, train
+from helpers.runs import TINY_TOML, full_disk, train
 from safetensors.numpy import save_file
 
 from contradiction.data.splits import load_split
@@ -116,35 +115,6 @@ def test_a_state_of_another_number_of_processes_cannot_be_resumed(recipe, sample
         train(load_recipe(recipe), data=sample_repo, out=tmp_path / "run", resume=True)
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 4 MB, and a function that enlarges it."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-
-    def mount(options):
-        return subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True, text=True
-        )
-
-    try:
-        done = mount("size=4m")
-    except OSError as error:
-        pytest.skip(f"no mount command here: {error}")
-    if done.returncode:
-        pytest.skip(f"mounting a small file system is not permitted here: {done.stderr.strip()}")
-    yield folder, lambda: mount("remount,size=20m")
-    # Lazily, because a failed write may leave a file open until garbage collection.
-    subprocess.run(["umount", "-l", str(folder)], check=True, timeout=20)
-
-
-def fill_disk(folder):
-    """Fills the file system of a folder."""
-    with (folder / "else").open("ab", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(b"0" * 4096):
-            pass
-
-
 @pytest.mark.parametrize(
     "write",
     [
@@ -155,37 +125,32 @@ def fill_disk(folder):
     ],
     ids=["safetensors", "torch, small", "torch, large", "text"],
 )
-def test_every_writer_reports_a_full_disk_the_same_way(small_disk, write):
-    folder, _ = small_disk
-    fill_disk(folder)
-    with (
-        pytest.raises(InputError, match=r"disk: cannot be written, 0 MB .*\(.+\); .*make room"),
-        explain_write_errors(folder),
-    ):
-        write(folder / "file")
-    with pytest.raises(RuntimeError, match="out of memory"), explain_write_errors(folder):
+def test_every_writer_reports_a_full_disk_the_same_way(tmp_path, write):
+    message = r"cannot be written, .* MB are free \(.+\); .*make room"
+    with pytest.raises(InputError, match=message), explain_write_errors(tmp_path), full_disk(200):
+        write(tmp_path / "file")
+    with pytest.raises(RuntimeError, match="out of memory"), explain_write_errors(tmp_path):
         raise RuntimeError("out of memory")
 
 
-def test_a_full_disk_prints_one_line_and_loses_no_finished_epoch(recipe, whole, sample_repo, small_disk, monkeypatch):
-    folder, enlarge = small_disk
-    # Once the first epoch is saved, something else fills the disk.
-    real = training.save_state
+def test_a_full_disk_prints_one_line_and_loses_no_finished_epoch(
+    recipe, whole, sample_repo, tmp_path, monkeypatch, capsys
+):
+    out, work, real = tmp_path / "run", tmp_path / "run.partial", training.save_state
+    with contextlib.ExitStack() as disk:
 
-    def then_the_disk_fills_up(*arguments):
-        real(*arguments)
-        fill_disk(folder)
+        def then_the_disk_fills_up(*arguments):
+            real(*arguments)
+            disk.enter_context(full_disk(10_000))
 
-    monkeypatch.setattr(training, "save_state", then_the_disk_fills_up)
-    with pytest.raises(InputError, match=r"run\.partial: cannot be written, .* make room, then --resume") as error:
-        train(load_recipe(recipe), data=sample_repo, out=folder / "run")
-    assert "\n" not in str(error.value)
-    work = folder / "run.partial"
-    assert not list(work.rglob("*.partial")), "what was half written takes room"
-    assert len(json.loads((work / "state" / "progress.json").read_text(encoding="utf-8"))["epochs"]) == 1
-    monkeypatch.setattr(training, "save_state", real)
-    with pytest.raises(InputError, match="cannot be written"):  # the disk is still full, and nothing is lost
-        train(load_recipe(recipe), data=sample_repo, out=folder / "run", resume=True)
-    enlarge()
-    train(load_recipe(recipe), data=sample_repo, out=folder / "run", resume=True)
-    assert_same(folder / "run", whole)
+        monkeypatch.setattr(training, "save_state", then_the_disk_fills_up)
+        with pytest.raises(InputError, match=r"run\.partial: cannot be written, .* make room, then --resume") as error:
+            train(load_recipe(recipe), data=sample_repo, out=out)
+        assert "\n" not in str(error.value)
+        assert not list(work.rglob("*.partial")), "what was half written takes room"
+        assert len(json.loads((work / "state" / "progress.json").read_text(encoding="utf-8"))["epochs"]) == 1
+        monkeypatch.setattr(training, "save_state", real)
+        with pytest.raises(InputError, match="cannot be written"):  # the disk is still full, and nothing is lost
+            train(load_recipe(recipe), data=sample_repo, out=out, resume=True)
+    train(load_recipe(recipe), data=sample_repo, out=out, resume=True)
+    assert_same(out, whole)

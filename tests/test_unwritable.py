@@ -1,7 +1,6 @@
 """A full disk or a read-only folder gives one line that names the place and exit code 2, and changes nothing."""
 
 import os
-import resource
 import shutil
 import subprocess
 from contextlib import contextmanager
@@ -9,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from helpers.chats import line
 from helpers.data_repo import contents
-from helpers.runs import TINY_RECIPE
+from helpers.runs import TINY_RECIPE, full_disk
 
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
@@ -31,17 +30,6 @@ def place(quick_model, sample_repo, tmp_path):
     load_split(sample_repo, "4-class", "train")
     shutil.copytree(quick_model, tmp_path / "place" / "model")
     return tmp_path / "place"
-
-
-@contextmanager
-def full(limit):
-    """Limits the size of every file to a number of bytes, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @contextmanager
@@ -79,7 +67,7 @@ def arguments(command, place, recipe, repo):
 @pytest.mark.parametrize("how", ["full", "read-only"])
 def test_a_failed_write_prints_one_line_and_changes_nothing(how, command, run, place, recipe, sample_repo):
     before = contents(place)
-    with full(LIMITS[command]) if how == "full" else read_only(place):
+    with full_disk(LIMITS[command]) if how == "full" else read_only(place):
         code, _, err = run(*arguments(command, place, recipe, sample_repo))
     last = err.splitlines()[-1]
     assert (code, last.startswith("cdconv: "), "Traceback" in err) == (2, True, False), err
@@ -93,7 +81,7 @@ def test_a_detection_stopped_by_a_full_disk_can_be_resumed(detect, sample_chats,
     file, out, whole = (tmp_path / name for name in ("chats.jsonl", "out.jsonl", "whole.jsonl"))
     file.write_text("\n".join(map(line, sample_chats[:40])), encoding="utf-8")
     assert detect(file, "--out", whole)[0] == 0
-    with full(whole.stat().st_size // 2):
+    with full_disk(whole.stat().st_size // 2):
         code, _, err = detect(file, "--out", out)
     assert (code, len(err)) == (2, 1)
     assert str(out) in err[0]
@@ -119,6 +107,6 @@ def test_a_full_disk_under_the_datasets_cache_is_reported(sample_repo, tmp_path,
     repo = shutil.copytree(sample_repo, tmp_path / "cdconv")
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     message = rf"^{repo}: config '4-class' cannot be loaded \(.*too large"
-    with full(2_000), pytest.raises(InputError, match=message) as error:
+    with full_disk(2_000), pytest.raises(InputError, match=message) as error:
         load_split(repo, "4-class", "test")
     assert "\n" not in str(error.value)

@@ -1,6 +1,8 @@
-"""Recipes and records of runs, decision rules, and curves of TensorBoard, for tests."""
+"""Recipes and records of runs, a full disk, decision rules, and curves of TensorBoard, for tests."""
 
+import resource
 import struct
+from contextlib import contextmanager
 from pathlib import Path
 
 from tensorboardX.proto.event_pb2 import Event
@@ -27,6 +29,17 @@ view = "flatten"
 def train(recipe, data, out, **options):
     """Trains a recipe without writing a card, which takes longer than the training of a tiny encoder."""
     return train_run(Run(recipe, data, Path(out), **options))
+
+
+@contextmanager
+def full_disk(limit):
+    """Limits the size of every file to a number of bytes, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def with_options(request, **options):
