@@ -183,18 +183,13 @@ def grouped_split(rows: Sequence[Row]) -> dict[str, list[Row]]:
         InvalidSourceError: there are too few rows or distinct ``u1`` for five folds.
     """
     strata = tuple(f"{row['label']}-{row['persona']}" for row in rows)
-    sides = grouped_indices(strata, tuple(row["u1"] for row in rows))
+    sides = _grouped_indices(strata, tuple(row["u1"] for row in rows))
     return {name: [rows[index] for index in chosen] for name, chosen in sides.items()}
 
 
 @lru_cache(maxsize=4)  # a build asks for the same split for each config
-def grouped_indices(strata: tuple[str, ...], groups: tuple[str, ...]) -> Mapping[str, Sequence[int]]:
-    """The indices of the rows of each split, see :func:`grouped_split`.
-
-    Args:
-        strata: what is spread evenly over the splits; one value for each row.
-        groups: what is in one split only; one value for each row.
-    """
+def _grouped_indices(strata: tuple[str, ...], groups: tuple[str, ...]) -> Mapping[str, Sequence[int]]:
+    """The indices of the rows of each split: strata are spread evenly, and rows of one group are in one split."""
     import numpy as np
     from sklearn.model_selection import StratifiedGroupKFold
 

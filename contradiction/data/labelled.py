@@ -191,7 +191,7 @@ def build(path: str | Path, out: str | Path | None = None, speakers: Speakers = 
     sizes = statistics.sizes({task: sets[task]}, NAME)
     # An earlier version may have split the same file in another way.
     rows_digest = fingerprint(*(part for parts in sets.values() for part in parts.values()))
-    facts = (name, rows_digest, f"language: {language}")
+    facts = (name, rows_digest)
     if not _is_current(out, *facts):
         with locked(out, wait=True):
             if out.exists() and not ((out / "README.md").is_file() and name_of(out).startswith(NAME)):

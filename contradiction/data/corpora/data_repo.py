@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.data import statistics
 from contradiction.data.corpora import (
+    CHATS,
     PAIRS,
     WHOLE,
     Config,
@@ -30,7 +31,7 @@ Configs = dict[str, dict[str, "Dataset"]]
 def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> tuple[Splits, Table]:
     """Writes the data repo that ``load_dataset(out, config)`` reads; returns its rows, and the table of their labels.
 
-    The source is the folder of the corpus or one of its files; None for a corpus that this package holds.
+    The source is the folder of the corpus or one of its files; None for the local copy that is found without a name.
 
     Raises:
         InputError: the source has no file of the corpus, a line is not valid, or ``out`` exists.
@@ -66,34 +67,27 @@ def features_of(config: Config) -> "Features":
     from datasets import ClassLabel, Features, List, Value
 
     text, label = Value("string"), ClassLabel(names=list(config.labels))
-    if config.shape == PAIRS:
-        columns: dict[str, Any] = {"id": text, "premise": text, "hypothesis": text, "label": label}
-    elif config.shape == WHOLE:
-        columns = {"id": text, "chat": text, "reply": text, "label": label}
-    else:
-        messages = List({"role": text, "content": text})
-        columns = {"id": text, "messages": messages, "reply": text, "label": label, "evidence": List(Value("int32"))}
+    texts: dict[str, Any] = {
+        PAIRS: {"premise": text, "hypothesis": text},
+        WHOLE: {"chat": text, "reply": text},
+        CHATS: {"messages": List({"role": text, "content": text}), "reply": text},
+    }[config.shape]
+    evidence = {"evidence": List(Value("int32"))} if config.shape == CHATS else {}
     extra = {name: List(text) if kind == "strings" else Value(kind) for name, kind in config.extra.items()}
-    return Features({**columns, "source": text, **extra})
+    return Features({"id": text, **texts, "label": label, **evidence, "source": text, **extra})
 
 
 def to_dataset(config: Config, rows: list[Row]) -> "Dataset":
     """Rows as a data set; a label that is not published is null."""
     from datasets import Dataset
 
-    return Dataset.from_list([_values(config, row) for row in rows], features=features_of(config))
+    features = features_of(config)
 
+    def values(row: Row) -> dict[str, Any]:
+        known = {**vars(row), **row.whole(), **dict.fromkeys(config.extra), **row.extra}
+        return {name: known[name] for name in features}
 
-def _values(config: Config, row: Row) -> dict[str, Any]:
-    if config.shape == PAIRS:
-        texts: dict[str, Any] = {"premise": row.premise, "hypothesis": row.hypothesis}
-    elif config.shape == WHOLE:
-        texts = dict(row.whole())
-    else:
-        evidence = None if row.evidence is None else list(row.evidence)
-        texts = {"messages": [dict(message) for message in row.messages], "reply": row.reply, "evidence": evidence}
-    extra = {name: row.extra.get(name) for name in config.extra}
-    return {"id": row.id, **texts, "label": row.label, "source": row.source, **extra}
+    return Dataset.from_list([values(row) for row in rows], features=features)
 
 
 def notes_of(corpus: Corpus, splits: Splits) -> list[str]:
