@@ -219,29 +219,19 @@ print(json.dumps(answers))
 """
 
 
-@pytest.fixture(scope="module")
-def ask(tmp_path_factory):
-    """Serves the page in a separate process and sends all questions. Returns the tables, or the error messages."""
-
-    def call(*questions):
-        home = tmp_path_factory.mktemp("home")
-        env = {**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "GRADIO_ANALYTICS_ENABLED": "False"}
-        done = processes.run(ASK.format(folder=str(METRIC), questions=questions), cwd=home, env=env)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
-
-    return call
-
-
-def test_the_page_scores_pasted_labels_and_explains_refusals(ask):
-    scored, persona, *refused = ask(
+def test_the_page_scores_pasted_labels_and_explains_refusals(tmp_path):
+    questions = [
         ("4-class", "0\nhistory\n\n3,2\n", "non-contradiction，3,0 , 2", ""),
         ("persona-grouped", "0,1,2,3", "0,1,2,3", "0,0,0,0"),
         ("4-class", "0,1", "0,hist", ""),
         ("4-class", "0,1,2", "0,,2", ""),
         ("4-class", " \n", "", ""),
         ("2-class", "0,1", "0,1", "0,1,1"),
-    )
+    ]
+    env = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "GRADIO_ANALYTICS_ENABLED": "False"}
+    done = processes.run(ASK.format(folder=str(METRIC), questions=questions), cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    scored, persona, *refused = json.loads(done.stdout.splitlines()[-1])
     summary, classes, confusion, comparison = scored
     assert [row[:3] for row in summary] == [
         ["4-class", "accuracy", 75.0],

@@ -15,17 +15,12 @@ from contradiction.training.recipe import Recipe
 from paper.soup import soup
 
 
-def run(start, data, out, **values):
-    recipe = Recipe.of(
-        name="run", backbone=str(start), **{"view": "flatten", "config": "4-class", "epochs": 1, **values}
-    )
-    return train(recipe, data=data, out=out)
-
-
 @pytest.fixture(scope="module")
 def runs(quick_model, sample_repo, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    return [run(quick_model, sample_repo, folder / f"seed-{seed}", seed=seed) for seed in (1, 2, 3)]
+    recipe = Recipe.of(name="run", backbone=str(quick_model), view="flatten", config="4-class", epochs=1)
+    seeded = {seed: recipe.with_changes(seed=seed) for seed in (1, 2, 3)}
+    return [train(one, data=sample_repo, out=folder / f"seed-{seed}") for seed, one in seeded.items()]
 
 
 @pytest.fixture(scope="module")

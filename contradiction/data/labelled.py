@@ -189,7 +189,7 @@ def build(path: str | Path, out: str | Path | None = None, speakers: Speakers = 
         for config in dict.fromkeys((task, "2-class"))
     }
     sizes = statistics.sizes({task: sets[task]}, NAME)
-    # An earlier version may have split the same file in another way.
+    # Other names of speakers, and another version, may make other rows of the same file.
     rows_digest = fingerprint(*(part for parts in sets.values() for part in parts.values()))
     facts = (name, rows_digest)
     if not _is_current(out, *facts):
