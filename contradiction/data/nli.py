@@ -16,8 +16,8 @@ from contradiction.conversation import is_chinese
 from contradiction.data import corpora
 from contradiction.data.corpora import PAIRS, Corpus, Split, local_splits, read_file, read_split, without_notes
 from contradiction.data.corpora.dialogues import DECODE
-from contradiction.data.corpora.pairs import CMNLI, CNLI, LABEL, LANGUAGE, NO_CONSENSUS, OTHER_LANGUAGE, pair_of
-from contradiction.data.splits import load_rows, write_repo
+from contradiction.data.corpora.pairs import CMNLI, CNLI, LABEL, LANGUAGE, OTHER_LANGUAGE, pair_of
+from contradiction.data.splits import has_label, load_rows, write_repo
 from contradiction.errors import InputError
 from contradiction.io.files import check_new, read_text
 from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION, merge_label, task_of
@@ -116,8 +116,7 @@ def _repo_rows(corpus: str, split: str, notes: Counter[str]) -> Iterator[tuple[s
             notes[OTHER_LANGUAGE] += 1
             continue
         if isinstance(label, ClassLabel):
-            known = row["label"] is not None and row["label"] >= 0
-            row["label"] = label.int2str(row["label"]) if known else NO_CONSENSUS
+            row["label"] = label.int2str(row["label"]) if has_label(row["label"]) else None
         yield f"{corpus}:row {number}", row
 
 

@@ -35,13 +35,11 @@ NO_HISTORY = "dialogues left out, because nothing is said before the last turn"
 
 def read_dialogues(path: Path) -> Iterator[Row | Note]:
     """The dialogues of a file of the release (``turns``), or of flat dialogues (``history``, ``last``, ``label``)."""
-    marked: dict[str, set[str]] | None = None
+    marked = _marked(path)
     for number, (where, row) in enumerate(read_objects(path), start=1):
         if "turns" in row:
             dialogue = _of_release(row, where)
         else:
-            if marked is None:
-                marked = _marked(path)
             dialogue = _of_flat(row, where, f"{path.stem}-{number}", marked)
         yield dialogue if dialogue.messages else Note(NO_HISTORY)
 
