@@ -1,16 +1,15 @@
 """Backbones: every encoder of `transformers` trains, stays a plain checkpoint, and scores the same everywhere."""
 
-from collections import Counter
+import re
 from functools import cache
 
-import numpy as np
 import pytest
 import torch
 from helpers.chats import chat
 from helpers.rules import uncalibrated
 from helpers.runs import train
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -26,52 +25,39 @@ from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.training.initialize import initialize_model
+from contradiction.training.initialize import character_tokenizer, initialize_model
 from contradiction.training.recipe import Recipe
 
 POSITIONS = 128
+INPUTS = ["input_ids", "token_type_ids", "attention_mask"]
 
 
-def word_piece(texts, special, **kwargs):
+def word_piece(texts, special):
     """As in BERT: one piece per character."""
-    characters = sorted(set("".join(texts)) - {" "})
-    pieces = [*special.values(), *characters, *(f"##{character}" for character in characters)]
-    made = Tokenizer(
-        models.WordPiece({piece: i for i, piece in enumerate(dict.fromkeys(pieces))}, unk_token=special["unk"])
-    )
-    made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-    return _tokenizer(made, special, **kwargs)
+    return character_tokenizer(texts, 6000)
 
 
-def byte_pairs(texts, special, **kwargs):
+def byte_pairs(texts, special):
     """As in RoBERTa and GPT-2: bytes, and the most frequent byte pairs."""
-    splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    words = [word for text in texts for word, _ in splitter.pre_tokenize_str(text)]
-    pairs = Counter(pair for word in words for pair in zip(word, word[1:], strict=False))
-    merges = sorted(pairs, key=lambda pair: (-pairs[pair], pair))[:200]
-    pieces = [*special.values(), *sorted(splitter.alphabet()), *(a + b for a, b in merges)]
-    made = Tokenizer(models.BPE({piece: i for i, piece in enumerate(dict.fromkeys(pieces))}, merges))
+    made, splitter = Tokenizer(models.BPE()), pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.pre_tokenizer = splitter
-    return _tokenizer(made, special, **kwargs)
+    return _trained(made, trainers.BpeTrainer(**_size(special), initial_alphabet=splitter.alphabet()), texts, special)
 
 
-def unigram(texts, special, **kwargs):
-    """As in XLM-R and DeBERTa: characters and character pairs with log probabilities."""
-    counts = Counter(
-        piece
-        for text in (text.replace(" ", "") for text in texts)
-        for piece in (*text, *map("".join, zip(text, text[1:], strict=False)))
-    )
-    pieces = sorted(counts, key=lambda piece: (-counts[piece], piece))
-    scored = [("▁", -2.0), *((piece, float(np.log(counts[piece] / counts.total()))) for piece in pieces)]
-    made = Tokenizer(
-        models.Unigram([*((token, 0.0) for token in special.values()), *scored], unk_id=list(special).index("unk"))
-    )
+def unigram(texts, special):
+    """As in XLM-R and DeBERTa: pieces with log probabilities."""
+    made = Tokenizer(models.Unigram())
     made.pre_tokenizer = pre_tokenizers.Metaspace()
-    return _tokenizer(made, special, **kwargs)
+    trainer = trainers.UnigramTrainer(**_size(special), unk_token=special["unk"])
+    return _trained(made, trainer, texts, special, model_input_names=INPUTS)
 
 
-def _tokenizer(made, special, **kwargs):
+def _size(special):
+    return {"vocab_size": 600, "special_tokens": [*dict.fromkeys(special.values())], "show_progress": False}
+
+
+def _trained(made, trainer, texts, special, **options):
+    made.train_from_iterator(texts, trainer)
     first, last = special["cls"], special["sep"]
     middle = [last, last] if first == "<s>" else [last]
     made.post_processor = processors.TemplateProcessing(
@@ -79,9 +65,8 @@ def _tokenizer(made, special, **kwargs):
         pair=[first, "$A", *middle, "$B:1", f"{last}:1"],
         special_tokens=[(token, made.token_to_id(token)) for token in (first, last)],
     )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=made, **{f"{name}_token": token for name, token in special.items()}, **kwargs
-    )
+    names = {f"{name}_token": token for name, token in special.items()}
+    return PreTrainedTokenizerFast(tokenizer_object=made, **names, **options)
 
 
 BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
@@ -96,32 +81,31 @@ SIZES = {
 }
 FOUR = LABELS["4-class"]
 
-# Name -> the model type, its configuration besides the sizes, its tokenizer with special tokens and other options.
-TYPES = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+# Name -> the model type, its configuration besides the sizes, its tokenizer with special tokens.
 FAMILIES = {
-    "bert": ("bert", {}, word_piece, BERT, TYPES),
-    "roberta": ("roberta", {"type_vocab_size": 1}, byte_pairs, ROBERTA, {}),
-    "ernie": ("ernie", {"use_task_id": True}, word_piece, BERT, TYPES),
-    "xlm-roberta": ("xlm-roberta", {"type_vocab_size": 1}, unigram, ROBERTA, TYPES),
-    "electra": ("electra", {"embedding_size": 8}, word_piece, BERT, TYPES),
-    "deberta-v2": ("deberta-v2", DEBERTA, unigram, BERT, TYPES),
-    "modernbert": ("modernbert", {"global_attn_every_n_layers": 2, "local_attention": 8}, byte_pairs, BERT, {}),
-    "albert": ("albert", {"embedding_size": 8}, unigram, BERT, TYPES),
-    "distilbert": ("distilbert", {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}, word_piece, BERT, TYPES),
-    "mpnet": ("mpnet", {}, word_piece, ROBERTA, {}),
+    "bert": ("bert", {}, word_piece, BERT),
+    "roberta": ("roberta", {"type_vocab_size": 1}, byte_pairs, ROBERTA),
+    "ernie": ("ernie", {"use_task_id": True}, word_piece, BERT),
+    "xlm-roberta": ("xlm-roberta", {"type_vocab_size": 1}, unigram, ROBERTA),
+    "electra": ("electra", {"embedding_size": 8}, word_piece, BERT),
+    "deberta-v2": ("deberta-v2", DEBERTA, unigram, BERT),
+    "modernbert": ("modernbert", {"global_attn_every_n_layers": 2, "local_attention": 8}, byte_pairs, BERT),
+    "albert": ("albert", {"embedding_size": 8}, unigram, BERT),
+    "distilbert": ("distilbert", {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}, word_piece, BERT),
+    "mpnet": ("mpnet", {}, byte_pairs, ROBERTA),
 }
 
 
 @cache
 def tokenizer_of(family, texts):
     """The tokenizer of a family, made once, because that takes most of the time of a tiny backbone."""
-    _, _, make, special, options = FAMILIES[family]
-    return make(texts, special, **options)
+    _, _, make, special = FAMILIES[family]
+    return make(texts, special)
 
 
 def backbone(family, texts, folder, classes=None, **changes):
     """Writes a tiny random encoder, or a classifier with `classes` classes, and its tokenizer."""
-    kind, config, _, special, _ = FAMILIES[family]
+    kind, config, _, special = FAMILIES[family]
     tokenizer = tokenizer_of(family, texts)
     ids = {
         f"{name}_token_id": tokenizer.convert_tokens_to_ids(special[name]) if name in special else None
@@ -187,7 +171,7 @@ def test_long_text_is_truncated_from_the_left_and_reported(detector):
 
     verdict = judged("生日", "好的")
     assert not verdict.checked
-    assert "of the history were not read" in verdict.reason
+    assert re.fullmatch(r"\d+ tokens of the history were not read: the model reads at most \d+", verdict.reason)
     assert judged("庆祝", "好的").scores == verdict.scores
     assert judged("生日", "蛋糕").scores != verdict.scores
 

@@ -134,17 +134,12 @@ def test_max_turns_limits_the_reading_and_reports_it(detector, long_chat):
     assert detector.with_settings(max_turns=11)(long_chat).checked
 
 
-def test_a_model_judges_the_language_that_it_was_trained_on(english_model):
+def test_a_model_judges_the_language_that_it_was_trained_on(english_model, random_model):
     detector = ContradictionDetector.from_pretrained(english_model)
     english = chat("any pets ?", "i have a cat .", "nice .", "no cat .")
     verdict = detector(english)
     assert verdict.checked and verdict.label in LABELS["2-class"]
-
-
-def test_an_ensemble_reads_what_all_its_members_read(english_model, random_model):
-    english, chinese = load_classifier(english_model), load_classifier(random_model("2-class"))
-    assert not EnsembleClassifier([english, english]).chinese_only
-    assert EnsembleClassifier([english, chinese]).chinese_only
+    assert EnsembleClassifier([detector.classifier, load_classifier(random_model("2-class"))]).chinese_only
 
 
 def verdict(label, probability, **others):

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
@@ -65,14 +64,6 @@ def test_the_pipeline_agrees_with_the_facade(folder, detector, chats):
         assert {score["label"]: score["score"] for score in scores} == pytest.approx(dict(verdict.scores), abs=1e-5)
 
 
-def test_unread_text_is_reported(detector):
-    verdict = detector(chat("很" * 100, *TEXTS[1:]))
-    assert not verdict.checked
-    assert re.fullmatch(r"\d+ tokens of the history were not read: the model reads at most 64", verdict.reason)
-    # The oldest text was cut, so another beginning changes nothing.
-    assert detector(chat("好" + "很" * 99, *TEXTS[1:])).scores == verdict.scores
-
-
 def test_threads_do_not_truncate_each_others_texts(detector, chats):
     work = [chat("很" * (50 + index), *TEXTS[1:]) if index % 2 else chats[index] for index in range(40)]
     alone = [detector(chat) for chat in work]
@@ -105,11 +96,8 @@ def test_the_error_names_a_value_that_is_not_a_list_of_chats(detector, chats, me
 @pytest.mark.parametrize(
     ("messages", "message"),
     [
-        ("你好", "messages is text"),
         ([], "messages is empty"),
-        ([{"content": "你好"}], "messages[0] has no 'role'"),
         ([{"role": "bot", "content": "你好"}], "messages[0]: role 'bot'; allowed are user, assistant, system"),
-        ([{"role": "user", "content": 3}], "messages[0]: content is a number"),
         ([{"role": "user", "content": "\ud800"}], "messages[0]: content holds a lone surrogate at character 0"),
         ([{"role": "user", "content": [{"type": "text"}]}], "messages[0]: content[0]: its text is null"),
     ],

@@ -89,14 +89,6 @@ def test_only_the_stage_of_the_reply_judges_an_opening():
     )
 
 
-def test_stages_read_the_views_of_the_paper():
-    assert [VIEWS[stage.data.view] for stage in QUICK.stages()] == [
-        ("u2", "b2"),
-        ("b1", "u2", "b2"),
-        ("u1", "b1", "u2", "b2"),
-    ]
-
-
 def test_the_folder_contains_a_plain_checkpoint_per_stage(folder):
     assert read_json(folder / "stages.json")["stages"] == list(STAGES)
     for stage, labels in STAGES.items():

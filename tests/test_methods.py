@@ -1,7 +1,6 @@
 """The registry of methods: a new method is one class that works with everything else."""
 
 import json
-import shutil
 
 import pytest
 from helpers import processes
@@ -20,7 +19,6 @@ from contradiction.methods.loading import (
     load_classifier,
     load_rule,
     method_of,
-    name_with_digest,
     save_rule,
 )
 
@@ -51,15 +49,6 @@ def test_a_new_method_lists_the_files_of_its_folder(folder, monkeypatch):
     monkeypatch.setattr(method_of(folder), "FILES", ("words.txt",))
     with pytest.raises(InputError, match=r"words\.txt"):
         publishing.model(folder, "you/name")
-
-
-def test_a_model_is_identified_by_its_folder_and_its_weights(random_model, tmp_path):
-    folder = random_model("4-class")
-    copy = shutil.copytree(folder, tmp_path / folder.name)
-    assert name_with_digest(str(copy)) == name_with_digest(str(folder))
-    assert name_with_digest(str(copy)).partition("@")[0] == folder.name
-    assert name_with_digest("user/model") == "user/model"
-    assert name_with_digest(None) is None
 
 
 PLUGIN = """
