@@ -109,7 +109,9 @@ def locate(detector: BaseDetector, messages: Messages, verdict: Verdict | None =
     if verdict.label == INTRA:
         earlier, pair = judged, _most_contradictory_pair(detector, _plain(judged))
     elif verdict.contradiction and verdict.evidence:
-        earlier = _find_turn(turns, verdict.evidence)
+        earlier = next((turn for turn in turns[:-1] if turn.reply_messages == verdict.evidence), None)
+        if earlier is None:
+            raise InputError(f"the verdict names {verdict.evidence} as evidence, which is no earlier reply of the chat")
         pair = _best_pair(detector, _plain(earlier), _plain(judged))
     else:
         return None
@@ -119,13 +121,6 @@ def locate(detector: BaseDetector, messages: Messages, verdict: Verdict | None =
 def _plain(turn: Turn) -> Turn:
     """The turn with the words of its reply alone, as the model reads it."""
     return replace(turn, reply=words(turn.reply).text)
-
-
-def _find_turn(turns: Sequence[Turn], evidence: tuple[int, ...]) -> Turn:
-    for turn in turns[:-1]:
-        if turn.reply_messages == evidence:
-            return turn
-    raise InputError(f"the verdict names {evidence} as evidence, which is not an earlier reply of the chat")
 
 
 def _checked_clauses(reply: str) -> list[Clause]:

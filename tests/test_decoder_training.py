@@ -23,14 +23,9 @@ from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_options import OptimizerOptions
 from contradiction.training.run import Run
 
-
-def messages(*texts):
-    return tuple({"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts))
-
-
 CAT = Quadruple(
-    "t-1", "t", "history", "possession", messages("养猫吗", "养了", "周末呢"), messages("养猫吗", "没养", "周末呢"),
-    "给猫洗澡", "家里没动物", 1,
+    "t-1", "t", "history", "possession",
+    tuple(chat("养猫吗", "养了", "周末呢")), tuple(chat("养猫吗", "没养", "周末呢")), "给猫洗澡", "家里没动物", 1,
 )  # fmt: skip
 
 
@@ -71,7 +66,9 @@ def test_a_quadruple_is_one_tree_with_labels_order_and_evidence(reader):
 
 
 def test_pairs_contexts_and_premises_share_what_they_begin_with(reader):
-    pair = Pair("p", "p", "intra-sentence", "negation", messages("忙吗"), "不忙，很闲", "不忙，没空", ("不忙", "没空"))
+    pair = Pair(
+        "p", "p", "intra-sentence", "negation", tuple(chat("忙吗")), "不忙，很闲", "不忙，没空", ("不忙", "没空")
+    )
     example = examples.of_item(pair, reader)
     assert sorted(label for label, _ in example.labels.values()) == [0, 1] and len(example.order) == 1
     rows = [

@@ -1,6 +1,5 @@
 """Exported weights: half the bytes, the same verdicts."""
 
-import re
 import shutil
 from dataclasses import replace
 
@@ -19,8 +18,6 @@ from contradiction.io.pretrained import WEIGHTS
 from contradiction.labels import HISTORY, INTRA, ROLE
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import save_rule
-from contradiction.training.initialize import initialize_model
-from contradiction.training.recipe import Recipe
 
 
 @pytest.fixture(scope="module")
@@ -85,15 +82,4 @@ def test_a_weight_too_large_for_fp16_is_named_and_nothing_is_left(quick_model, t
     (model / manifest.NAME).unlink()
     with pytest.raises(InputError, match="classifier.bias does not fit fp16"):
         export(model, tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
-
-
-def test_damaged_weights_raise_one_line_that_names_the_file(quick_model, tmp_path):
-    model = shutil.copytree(quick_model, tmp_path / "model")
-    weights = (model / WEIGHTS).read_bytes()
-    (model / WEIGHTS).write_bytes(weights[: len(weights) // 2])
-    recipe = Recipe.of(name="next", view="flatten", config="4-class", backbone=str(model))
-    for ask in (lambda: initialize_model(recipe), lambda: export(model, tmp_path / "out")):
-        with pytest.raises(InputError, match=rf"^{re.escape(str(model / WEIGHTS))}: damaged or copied only in part"):
-            ask()
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

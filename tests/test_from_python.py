@@ -11,8 +11,6 @@ from transformers import pipeline
 from contradiction import ContradictionDetector, evaluate, train
 from contradiction.data.splits import UNNAMED, write_repo
 from contradiction.errors import InputError
-from contradiction.io import manifest
-from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods.loading import load_rule
 from contradiction.runs import ensemble
@@ -94,7 +92,6 @@ def test_rows_in_memory_do_not_hide_leakage(detector, data, sample_repo, tmp_pat
         (lambda rows: with_labels(rows, reversed(LABELS["4-class"])), None, "in this order; they must be non-contr"),
         (lambda rows: {"train": rows}, None, "there is no split 'test', only train"),
         (lambda rows: [{"messages": [], "label": "history"}], None, "row 1 is .* it must be"),
-        (lambda rows: [{"messages": 1, "label": ["history"]}], None, "row 1 is .* it must be"),
         (lambda rows: 1, None, "data is a number; it must be a path, a corpus, a Dataset or a list of rows"),
     ],
 )  # fmt: skip
@@ -185,17 +182,9 @@ def test_a_detector_is_not_saved_over_a_folder_or_from_a_changed_one(quick_model
     assert {path.name for path in tmp_path.iterdir()} == {"model", "kept"}
 
 
-@pytest.mark.parametrize("view", ["sentence-pair", "flatten"])
-def test_a_view_that_was_given_is_saved(quick_model, view, tmp_path):
-    """A checkpoint of another project names no view; a rule holds only for the view that it was chosen with."""
-    folder = shutil.copytree(quick_model, tmp_path / "foreign")
-    (folder / manifest.NAME).unlink()
-    config = read_json(folder / "config.json")
-    if view == "flatten":
-        config = {key: value for key, value in config.items() if key not in ("cdconv_view", "cdconv_decision")}
-        config["id2label"] = {str(number): f"LABEL_{number}" for number in range(4)}
-    write_json(folder / "config.json", config)
-    detector = ContradictionDetector.from_pretrained(folder, view=view)
+def test_a_view_that_was_given_is_saved(quick_model, tmp_path):
+    """A rule holds only for the view that it was chosen with."""
+    detector = ContradictionDetector.from_pretrained(quick_model, view="sentence-pair")
     detector.save_pretrained(tmp_path / "copy")
     copy = ContradictionDetector.from_pretrained(tmp_path / "copy")
     assert (copy.columns, copy.labels) == (detector.columns, detector.labels)

@@ -57,7 +57,13 @@ def fit(detector: BaseDetector, chats: Sequence[LabelledChat], on_batch: OnBatch
     """
     detector.check_judges_replies()
     cases = [detector.case(chat.turns, len(chat.turns) - 1) for chat in chats]
-    usable = [place for place, case in enumerate(cases) if not case.reason and _judged(detector, case)]
+    even = dict.fromkeys(detector.labels, 1 / len(detector.labels))
+    judges_openings = detector.classifier.opening_probabilities(even) is not None
+    usable = [
+        place
+        for place, case in enumerate(cases)
+        if not case.reason and (judges_openings or not is_opening(case.windows[-1].row))
+    ]
     truth = np.array([is_contradiction(chats[place].label) for place in usable], dtype=bool)
     if min(truth.sum(), (~truth).sum()) < FEWEST:
         raise InputError(
@@ -67,19 +73,14 @@ def fit(detector: BaseDetector, chats: Sequence[LabelledChat], on_batch: OnBatch
     before = detector.classifier.rule
     probabilities = _probabilities(detector, [cases[place] for place in usable], on_batch)
     rule = _fit(before, probabilities, truth, slice(None), detector)
+    called = np.zeros(len(truth), dtype=bool)
+    for rest, held_out in folds(truth, [chats[place].context for place in usable]):
+        of_rest = _fit(before, probabilities, truth, rest, detector)
+        called[held_out] = probabilities(of_rest)[held_out] >= of_rest.threshold
     return Calibrated(
         before, rule, len(usable), int(truth.sum()), len(chats) - len(usable), truth,
-        probabilities(before) >= before.threshold,
-        _held_out(before, probabilities, truth, [chats[place].context for place in usable], detector),
+        probabilities(before) >= before.threshold, called,
     )  # fmt: skip
-
-
-def _judged(detector: BaseDetector, case: Case) -> bool:
-    """Whether the model judges a case; some do not judge a reply without an earlier one."""
-    if not is_opening(case.windows[-1].row):
-        return True
-    even = dict.fromkeys(detector.labels, 1 / len(detector.labels))
-    return detector.classifier.opening_probabilities(even) is not None
 
 
 def _probabilities(detector: BaseDetector, cases: Sequence[Case], on_batch: OnBatch | None) -> Probabilities:
@@ -136,16 +137,6 @@ def _fit(
         options = {"xatol": 1e-3, "fatol": 1e-5, "maxiter": 120, "initial_simplex": steps}
         rule = moved(minimize(loss, np.zeros(2), method="Nelder-Mead", bounds=[(-2, 2), (-6, 6)], options=options).x)
     return with_curve(rule, probabilities(rule)[chosen], wanted)
-
-
-def _held_out(
-    before: Rule, probabilities: Probabilities, truth: np.ndarray, contexts: Sequence[str], detector: BaseDetector
-) -> np.ndarray:
-    called = np.zeros(len(truth), dtype=bool)
-    for rest, held_out in folds(truth, contexts):
-        rule = _fit(before, probabilities, truth, rest, detector)
-        called[held_out] = probabilities(rule)[held_out] >= rule.threshold
-    return called
 
 
 def folds(truth: np.ndarray, contexts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -20,7 +20,7 @@ from contradiction.evaluation.figures import (
     rule_of,
     settings_table,
 )
-from contradiction.evaluation.tables import backbone_name, class_table, figure_text, score_table
+from contradiction.evaluation.tables import class_table, figure_text, score_table
 from contradiction.inputs.views import HYPOTHESIS_ONLY
 from contradiction.io.files import RECORD
 from contradiction.io.tables import percent, render
@@ -256,7 +256,7 @@ def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
 def _origin(recipe: Recipe, base: str | None) -> str:
     if not recipe.model.backbone:
         return "from random weights"
-    last = f"fine-tuned from {backbone_name(recipe.model.backbone)}"
+    last = f"fine-tuned from {Path(recipe.model.backbone).name.partition('@')[0]}"
     return f"{last}, which was made from {base}" if base and base != recipe.model.backbone else last
 
 

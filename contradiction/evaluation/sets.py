@@ -1,9 +1,7 @@
 """What a detector is evaluated on: rows of a data repo, of a corpus, of labelled chats, or rows in memory."""
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -46,8 +44,6 @@ if TYPE_CHECKING:
 # A data repo by its folder or Hub id, a corpus by its name, a file of labelled chats, or rows in memory.
 Source: TypeAlias = "Data | Dataset | Sequence[Row | Mapping[str, Any]]"
 TRAIN, TEST = "train", "test"
-VERDICT_KEYS = frozenset({"certainty", "checked", "score"})  # what `cdconv detect` writes has them
-BY_HAND = "a score on verdicts says nothing, so label chats by hand, for instance with `cdconv review`"
 IN_MEMORY = "rows in memory"
 MOST_PARTS = 40  # the most values of a column for which figures are given
 
@@ -267,7 +263,6 @@ def _training_rows(corpus: Corpus, config: Config, place: Path, split: str) -> l
 
 
 def _of_file(path: str | Path, split: str, limit: int | None, speakers: Speakers) -> EvalSet:
-    _check_no_verdict(_first_line(Path(path)), f"{path}:1")
     every = labelled.read(path, speakers)
     chats = labelled.of_split(every, path, split)
     places = {id(chat): place for place, chat in enumerate(every, start=1)}
@@ -299,7 +294,6 @@ def _of_list(values: object, limit: int | None) -> EvalSet:
 def _of_value(value: object, number: int) -> Row:
     if isinstance(value, Row):
         return value
-    where = f"{IN_MEMORY}: row {number}"
     chat = value.get("messages") if isinstance(value, Mapping) else None
     is_chat = isinstance(chat, list | tuple) and len(chat) > 0
     if (
@@ -307,22 +301,9 @@ def _of_value(value: object, number: int) -> Row:
         or not isinstance(value.get("label"), str)
         or not (is_chat or {*CONVERSATION} <= value.keys())
     ):
-        raise InputError(f'{where} is {shown(value)}; it must be {{"messages": [...], "label": ...}}, or have u1 to b2')
-    _check_no_verdict(value, where)
+        wanted = '{"messages": [...], "label": ...}, or have u1 to b2'
+        raise InputError(f"{IN_MEMORY}: row {number} is {shown(value)}; it must be {wanted}")
     return _row({"id": number, **value})
-
-
-def _check_no_verdict(values: object, where: str) -> None:
-    """Raises InputError for a verdict of a detector in place of a labelled chat."""
-    if isinstance(values, Mapping) and VERDICT_KEYS <= values.keys():
-        raise InputError(f"{where}: its label is a detector's verdict, it has {', '.join(VERDICT_KEYS)}; {BY_HAND}")
-
-
-def _first_line(path: Path) -> object:
-    """The object in the first line of a file; None if it holds none."""
-    with suppress(OSError, ValueError), path.open(encoding="utf-8-sig") as lines:
-        return json.loads(next(lines, ""))
-    return None
 
 
 def _made(config: str, split: str, task: str, rows: Sequence[Row], limit: int | None, **more: Any) -> EvalSet:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from contradiction.evaluation import results
@@ -172,8 +171,3 @@ def baseline_table() -> Table | None:
     names = dict.fromkeys(row["name"] for row in rows)
     body = [(name, *(scores.get((name, config), "") for config in configs)) for name in names]
     return Table("Baselines, test macro-F1", ("features", *configs), body)
-
-
-def backbone_name(backbone: str | None) -> str | None:
-    """The short name of a recorded backbone; None for random weights, and without an encoder."""
-    return Path(backbone).name.partition("@")[0] if backbone else None

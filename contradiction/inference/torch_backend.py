@@ -1,5 +1,6 @@
 """The backend of PyTorch: loads checkpoints in float32 and runs them on a CPU or GPU."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 
 from contradiction.errors import InputError, first_line
 from contradiction.inference.base import Backend, register, threads
-from contradiction.inputs.tokenization import max_length_of
+from contradiction.inputs.tokenization import max_positions
 from contradiction.io.pretrained import check_vocabulary, check_weights, load_model, load_tokenizer, loading
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class TorchBackend(Backend):
         check_fast_enough(precision, model.device.type, name)
         self.model, self.tokenizer, self.precision = model.eval(), tokenizer, precision
         self.config = {**model.config.to_dict(), "id2label": model.config.id2label or {}}
-        self.max_length = max_length_of(model, tokenizer)
+        self.max_length = min(int(tokenizer.model_max_length), max_positions(model) or sys.maxsize)
 
     @classmethod
     def load(cls, name: str | Path, *, device: str | None = None, precision: str = "fp32") -> Self:

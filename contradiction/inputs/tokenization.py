@@ -100,12 +100,6 @@ def has_known_token(tokenizer: "PreTrainedTokenizerBase", text: str) -> bool:
         return any(map(is_known, _token_ids(tokenizer, text[-CHARACTERS * MARGIN :])))
 
 
-def max_length_of(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> int:
-    """How many tokens a model reads: the limit of its tokenizer, and never more than the model has positions."""
-    limit = int(tokenizer.model_max_length)
-    return min(limit, max_positions(model) or limit)
-
-
 def max_positions(model: "PreTrainedModel") -> int | None:
     """For how many tokens a model has positions; None if there is no limit."""
     positions = getattr(model.config, "max_position_embeddings", None)

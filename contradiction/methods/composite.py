@@ -156,10 +156,8 @@ class _Composite(Classifier):
         if self.reads_chats and not part.reads_chats:
             split = [turns_of(row) for row in rows]
             single = [row for windows in split for row in windows]
-            report = on_batch if len(single) == len(rows) else None  # which counts rows, not turns
+            report = joint_progress(on_batch, len(rows), len(single))
             each = iter(part.predict(single, batch_size=batch_size, on_batch=report))
-            if on_batch and not report:
-                on_batch(len(rows))
             return [_combined(part, list(islice(each, len(windows)))) for windows in split]
         return part.predict(rows, batch_size=batch_size, on_batch=on_batch)
 
@@ -288,15 +286,7 @@ class CascadeClassifier(_Composite):
         return self.judge.usage()
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
-        """The logarithms of the probabilities of rows; see :meth:`Classifier.score`."""
-        predictions = self._predict_parts(rows, batch_size, on_batch)
-        table = [[prediction.scores[name] for name in self.labels] for prediction in predictions]
-        logits = np.log(np.maximum(np.reshape(table, (len(rows), len(self.labels))), TINY))
-        truncations = [prediction.truncation for prediction in predictions]
-        return Scores(logits, truncations, [prediction.evidence for prediction in predictions])
-
-    def _predict_parts(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> list[Prediction]:
-        """The predictions of the detector, and those of the judge where the detector is unsure; by their own rules."""
+        """The logarithms of the probabilities of rows, each by the rule of its part; see :meth:`Classifier.score`."""
         predictions = self._predict_part(self.detector, rows, batch_size)
         doubted = [
             index
@@ -310,7 +300,10 @@ class CascadeClassifier(_Composite):
             judged = self._predict_part(self.judge, [rows[index] for index in doubted], batch_size, on_batch)
             for index, prediction in zip(doubted, judged, strict=True):
                 predictions[index] = prediction
-        return predictions
+        table = [[prediction.scores[name] for name in self.labels] for prediction in predictions]
+        logits = np.log(np.maximum(np.reshape(table, (len(rows), len(self.labels))), TINY))
+        truncations = [prediction.truncation for prediction in predictions]
+        return Scores(logits, truncations, [prediction.evidence for prediction in predictions])
 
 
 def turns_of(row: Row) -> list[Row]:

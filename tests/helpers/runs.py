@@ -17,13 +17,7 @@ TINY = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 FAST = {"config": "4-class", "scratch": TINY, "learning_rate": 3e-3, "class_weights": "balanced"}
 TINY_TOML = "[scratch]\n" + "".join(f"{name} = {size}\n" for name, size in TINY.items())
 
-# A recipe of such an encoder, which reads the whole conversation, one epoch.
-TINY_RECIPE = """
-[data]
-config = "4-class"
-view = "flatten"
-[model.scratch]
-""" + "".join(f"{name} = {size}\n" for name, size in TINY.items()) + "[optimizer]\nepochs = 1\n"  # fmt: skip
+TINY_RECIPE = 'config = "4-class"\nview = "flatten"\nepochs = 1\n' + TINY_TOML
 
 
 def train(recipe, data, out, **options):
