@@ -41,19 +41,20 @@ def byte_pairs(texts, special):
     """As in RoBERTa and GPT-2: bytes, and the most frequent byte pairs."""
     made, splitter = Tokenizer(models.BPE()), pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.pre_tokenizer = splitter
-    return _trained(made, trainers.BpeTrainer(**_size(special), initial_alphabet=splitter.alphabet()), texts, special)
+    trainer = trainers.BpeTrainer(vocab_size=600, **_options(special), initial_alphabet=splitter.alphabet())
+    return _trained(made, trainer, texts, special)
 
 
 def unigram(texts, special):
     """As in XLM-R and DeBERTa: pieces with log probabilities."""
     made = Tokenizer(models.Unigram())
     made.pre_tokenizer = pre_tokenizers.Metaspace()
-    trainer = trainers.UnigramTrainer(**_size(special), unk_token=special["unk"])
+    trainer = trainers.UnigramTrainer(vocab_size=4000, **_options(special), unk_token=special["unk"])
     return _trained(made, trainer, texts, special, model_input_names=INPUTS)
 
 
-def _size(special):
-    return {"vocab_size": 600, "special_tokens": [*dict.fromkeys(special.values())], "show_progress": False}
+def _options(special):
+    return {"special_tokens": [*dict.fromkeys(special.values())], "show_progress": False}
 
 
 def _trained(made, trainer, texts, special, **options):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -87,27 +88,22 @@ def _probabilities(detector: BaseDetector, cases: Sequence[Case], on_batch: OnBa
     """A function from a rule to the probability of a contradiction in each chat; the model runs once."""
     classifier = detector.classifier
     rows = [window.row for case in cases for window in case.windows]
-    ends = np.cumsum([len(case.windows) for case in cases])
     if not classifier.LOGITS:  # its probabilities follow from the rules of its stages
         windows = [prediction.scores for prediction in classifier.predict(rows, on_batch=on_batch)]
-        fixed = _combined(detector, cases, windows, ends)
+        fixed = _combined(detector, cases, windows)
         return lambda rule: fixed
     logits = classifier.score(rows, on_batch=on_batch).logits
 
     def by_rule(rule: Rule) -> np.ndarray:
         table = rule.calibrate(logits, classifier.labels).tolist()
-        return _combined(detector, cases, [dict(zip(classifier.labels, row, strict=True)) for row in table], ends)
+        return _combined(detector, cases, [dict(zip(classifier.labels, row, strict=True)) for row in table])
 
     return by_rule
 
 
-def _combined(
-    detector: BaseDetector, cases: Sequence[Case], windows: Sequence[Mapping[str, float]], ends: np.ndarray
-) -> np.ndarray:
-    combined = (
-        detector.combine(case, windows[start:end])
-        for case, start, end in zip(cases, [0, *ends[:-1]], ends, strict=True)
-    )
+def _combined(detector: BaseDetector, cases: Sequence[Case], windows: Sequence[Mapping[str, float]]) -> np.ndarray:
+    each = iter(windows)
+    combined = [detector.combine(case, list(islice(each, len(case.windows)))) for case in cases]
     return np.array([merge(detector.task, of_chat)[CONTRADICTION] if of_chat else 0.0 for of_chat in combined])
 
 

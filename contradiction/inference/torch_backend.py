@@ -1,6 +1,5 @@
 """The backend of PyTorch: loads checkpoints in float32 and runs them on a CPU or GPU."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +40,8 @@ class TorchBackend(Backend):
         check_fast_enough(precision, model.device.type, name)
         self.model, self.tokenizer, self.precision = model.eval(), tokenizer, precision
         self.config = {**model.config.to_dict(), "id2label": model.config.id2label or {}}
-        self.max_length = min(int(tokenizer.model_max_length), max_positions(model) or sys.maxsize)
+        limit = int(tokenizer.model_max_length)
+        self.max_length = min(limit, max_positions(model) or limit)
 
     @classmethod
     def load(cls, name: str | Path, *, device: str | None = None, precision: str = "fp32") -> Self:

@@ -43,9 +43,10 @@ PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
 
 
 def read(folder: str | Path) -> dict[str, Any]:
-    """The record of a model folder; empty without one."""
+    """The record of a model folder; empty without one, and if its file holds something else."""
     file = Path(folder) / RECORD
-    return _if_record(read_json(file)) if file.is_file() else {}
+    values = read_json(file) if file.is_file() else {}
+    return values if is_record(values) else {}
 
 
 def of_model(model: str | Path) -> dict[str, Any]:
@@ -57,17 +58,12 @@ def of_model(model: str | Path) -> dict[str, Any]:
         return read(model)
     try:
         file = fetch_file(str(model), RECORD)
-        return _if_record(read_json(file)) if file else {}
+        return read(file.parent) if file else {}
     except HubUnavailableError:
         _warn_once(str(model))
     except InputError:  # a file of that name that is no record
         pass
     return {}
-
-
-def _if_record(values: dict[str, Any]) -> dict[str, Any]:
-    """A record; empty for another object, which a file of that name may hold."""
-    return values if is_record(values) else {}
 
 
 def is_record(values: object) -> bool:
