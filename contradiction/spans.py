@@ -109,10 +109,10 @@ def locate(detector: BaseDetector, messages: Messages, verdict: Verdict | None =
     if verdict.label == INTRA:
         earlier, pair = judged, _most_contradictory_pair(detector, _plain(judged))
     elif verdict.contradiction and verdict.evidence:
-        earlier = next((turn for turn in turns[:-1] if turn.reply_messages == verdict.evidence), None)
-        if earlier is None:
+        found = [turn for turn in turns[:-1] if turn.reply_messages == verdict.evidence]
+        if not found:
             raise InputError(f"the verdict names {verdict.evidence} as evidence, which is no earlier reply of the chat")
-        pair = _best_pair(detector, _plain(earlier), _plain(judged))
+        earlier, pair = found[0], _best_pair(detector, _plain(found[0]), _plain(judged))
     else:
         return None
     return pair and Location(_span(messages, earlier, pair[0]), _span(messages, judged, pair[1]), verdict)
