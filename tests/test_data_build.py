@@ -4,15 +4,12 @@ import errno
 import hashlib
 import http.server
 import json
-import os
 import shutil
-import signal
 import threading
 from pathlib import Path
 
 import datasets
 import pytest
-from helpers import processes
 from helpers.data_repo import contents, write
 
 from contradiction import cdconv
@@ -61,33 +58,6 @@ def test_what_is_not_a_data_repo_is_never_replaced(inside, tmp_path):
     with pytest.raises(InputError, match=r"out: not a data repo, .*name a new folder"):
         build.build(Source(SAMPLE, "sample"), out)
     assert contents(tmp_path) == before
-
-
-DYING = """
-import os, signal, sys
-from contradiction.data import build
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-build.data_set_card = die
-build.build(build.find("sample"), sys.argv[1])
-"""
-
-
-def test_a_killed_build_leaves_nothing_under_the_final_name_and_the_next_one_cleans_up(sample_repo, tmp_path):
-    out, temporary = shutil.copytree(sample_repo, tmp_path / "cdconv"), tmp_path / "tmp"
-    temporary.mkdir()
-    environment = {**os.environ, "TMPDIR": str(temporary)}
-    for folder in (out, tmp_path / "fresh" / "cdconv"):
-        code = f"import sys; sys.argv[1:] = [{str(folder)!r}]\n" + DYING
-        assert processes.run(code, env=environment).returncode == -signal.SIGKILL
-        assert list(folder.parent.glob("*.partial")), "the process was not killed in the middle"
-    assert not folder.exists()
-    shutil.rmtree(folder.parent)
-    assert contents(out) == contents(sample_repo)
-    build.build(Source(SAMPLE, "sample"), out)
-    assert contents(out) == contents(sample_repo)
-    assert sorted(tmp_path.iterdir()) == [out, temporary]
-    assert list(temporary.iterdir()) == []
 
 
 def test_a_link_to_a_repo_stays_one_all_of_the_repo_is_replaced_and_an_empty_folder_is_filled(sample_repo, tmp_path):

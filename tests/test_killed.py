@@ -60,6 +60,7 @@ def test_a_killed_build_can_be_repeated_with_the_same_bytes(run, sample_repo, cr
     place.mkdir()
     temporary.mkdir()
     out, arguments = place / "cdconv", ("data", "build", "--source", "sample", "--out", place / "cdconv")
+    shutil.copytree(sample_repo, out)  # of an earlier build
 
     def begin(before):
         return processes.start_cdconv(*arguments, before=before, env={**os.environ, "TMPDIR": str(temporary)})

@@ -227,7 +227,7 @@ def batch_files(folder: Path, split: str) -> list[Path]:
 
 
 def training_files(names: Sequence[str] = ()) -> list[Path]:
-    """The files of some training batches of both corpora; by default all of ``crossed``.
+    """The files of some training batches, of any of the corpora; by default all of ``crossed``.
 
     Raises:
         InputError: there is no training batch of that name.
