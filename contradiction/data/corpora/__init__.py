@@ -53,9 +53,9 @@ class Row:
         """The messages of the chat, and the reply as the last one."""
         return [*self.messages, {"role": ASSISTANT, "content": self.reply}]
 
-    def whole(self, messages: slice = slice(None)) -> dict[str, str]:
-        """The chat, or some of its messages, as one text, and the reply: the columns of the view ``chat``."""
-        return {"chat": chat_to_text(self.messages[messages]), "reply": self.reply}
+    def whole(self) -> dict[str, str]:
+        """The messages before the reply as one text, and the reply: the columns of the view ``chat``."""
+        return {"chat": chat_to_text(self.messages), "reply": self.reply}
 
     def texts(self) -> dict[str, str]:
         """The texts of a pair or of a chat of two turns under every name by which a model reads them."""
