@@ -20,7 +20,6 @@ from contradiction.verdict import NO_ANSWER, NOTHING_BEFORE, Clash, Verdict
 # The number of windows that are classified together: enough that a batch holds inputs of similar length, and few enough
 # for a machine with little memory.
 CHUNK = 8192
-KEPT, LONGEST_KEPT = 4096, 1000  # texts whose readability is known, and their characters
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,6 @@ class BaseDetector:
         self.settings = settings or Settings()
         self.name, self.task = classifier.name, classifier.task
         self.labels, self.columns = classifier.labels, classifier.columns
-        # Kept, because in a long chat the same earlier replies are checked for every later reply.
-        self._unreadable: dict[str, str | None] = {}
         rule = classifier.rule
         if self.settings.categories != CATEGORIES and not set(self.settings.categories) <= set(self.labels):
             raise InputError(
@@ -181,17 +178,6 @@ class BaseDetector:
 
     def why_unreadable(self, text: str) -> str | None:
         """Why a text cannot be judged, in words that follow its name (``holds no words``); None if it can be judged."""
-        try:
-            return self._unreadable[text]
-        except KeyError:  # and not a test before, because another thread may clear the dict in between
-            reason = self._why_unreadable(text)
-        if len(text) <= LONGEST_KEPT:
-            if len(self._unreadable) >= KEPT:
-                self._unreadable.clear()
-            self._unreadable[text] = reason
-        return reason
-
-    def _why_unreadable(self, text: str) -> str | None:
         if is_blank(text):
             return "holds no words"
         if not self.classifier.has_token_for(text):

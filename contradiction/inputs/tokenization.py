@@ -1,6 +1,7 @@
 """Tokenizes model inputs: cut from the left to what the model reads, with a note of what was cut."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -91,13 +92,18 @@ def separator_of(tokenizer: "PreTrainedTokenizerBase") -> str:
 
 def has_known_token(tokenizer: "PreTrainedTokenizerBase", text: str) -> bool:
     """Whether any token of a text is other than the unknown token; safe to call from several threads."""
+    # The end decides for nearly every text, and a text may be very long.
+    return _has_known_token(tokenizer, text[-CHARACTERS * MARGIN :])
 
+
+@lru_cache(4096)  # in a long chat, the same earlier replies are checked for every later reply
+def _has_known_token(tokenizer: "PreTrainedTokenizerBase", text: str) -> bool:
     def is_known(token: int) -> bool:
         # In Unigram tokenizers the mark of a word's start (▁) also stands before unknown tokens.
         return token != tokenizer.unk_token_id and tokenizer.convert_ids_to_tokens(token) != "▁"
 
-    with _TOKENIZING:  # the end decides for nearly every text, and a text may be very long
-        return any(map(is_known, _token_ids(tokenizer, text[-CHARACTERS * MARGIN :])))
+    with _TOKENIZING:
+        return any(map(is_known, _token_ids(tokenizer, text)))
 
 
 def max_positions(model: "PreTrainedModel") -> int | None:
