@@ -65,7 +65,7 @@ def test_decode_makes_the_last_speaker_the_assistant_and_keeps_the_evidence(copi
     assert (chat.evidence, chat.source, chat.extra["bot"]) == (None, "c1", "live/x")  # not marked in the source
 
 
-def test_flat_decode_dialogues_take_their_evidence_from_the_pairs_which_dialogues_of_the_release_become(copies):
+def test_decode_is_also_read_from_pairs_and_from_flat_dialogues_whose_evidence_they_hold(copies):
     clash, fine = rows_of(copies, "decode", "dialogues").rows
     assert [message["content"] for message in clash.messages] == ["i like tea", "me too", "you said coffee"]
     assert [message["role"] for message in clash.messages] == ["user", "assistant", "user"]

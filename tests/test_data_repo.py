@@ -77,7 +77,7 @@ def test_a_fingerprint_is_a_digest_of_all_values_row_by_row(sample_repo):
 
 def test_a_bot_that_the_data_does_not_know_is_one_clear_error(sample_repo):
     rows = load_dataset(str(sample_repo), "4-class", split="validation")
-    with pytest.raises(InputError, match="data.bot is 'eliza', and the bots of this data repo are eva, plato"):
+    with pytest.raises(InputError, match="data.bot is 'eliza', and the bots of the validation split are eva, plato"):
         of_bot(rows, "eliza")
     with pytest.raises(InputError, match="not class labels"):
         of_bot(rows.cast_column("bot", Value("string")), "eva")

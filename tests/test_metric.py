@@ -5,7 +5,6 @@ import pytest
 from helpers.rules import noisy, sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import (
     accuracy_score,
@@ -99,22 +98,6 @@ def test_interval_equals_that_of_a_bootstrap_over_rows(stratified: bool) -> None
     slow = np.quantile(macro_f1_of_resampled_rows(references, predictions, 4000, stratified), [0.025, 0.975])
     fast = score(references, predictions, bootstrap=40_000, stratified=stratified)["interval"]["macro_f1"]
     assert fast == pytest.approx(slow, abs=0.004)  # the interval is about 0.12 wide
-
-
-def test_accuracy_interval_is_the_binomial_one() -> None:
-    references = np.repeat([0, 1], 500)
-    predictions = np.where(np.arange(1000) % 10 < 7, references, 1 - references)  # 70 % right
-    low, high = score(references, predictions, "2-class", bootstrap=50_000)["interval"]["accuracy"]
-    assert [low, high] == pytest.approx(binom.ppf([0.025, 0.975], 1000, 0.7) / 1000, abs=0.0011)
-
-
-def test_stratified_resamples_keep_the_references_of_each_class() -> None:
-    # Only one of two classes is ever predicted. Accuracy is then the share of that class, which stratified draws fix.
-    references, predictions = [0] * 30 + [1] * 70, [1] * 100
-    fixed = score(references, predictions, "2-class", bootstrap=500, stratified=True)["interval"]
-    free = score(references, predictions, "2-class", bootstrap=500)["interval"]
-    assert fixed["accuracy"] == [0.7, 0.7] and fixed["stratified"] is True
-    assert free["accuracy"][0] < 0.65 < 0.75 < free["accuracy"][1] and free["stratified"] is False
 
 
 def test_seed_and_level_decide_the_interval() -> None:

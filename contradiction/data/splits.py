@@ -222,18 +222,14 @@ def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
     if bot is None:
         return rows
     names = getattr(rows.features.get("bot"), "names", None) or ()
-    if bot not in names:
+    bots = np.asarray(rows["bot"] if names else ())
+    known = [name for number, name in enumerate(names) if number in bots]
+    if bot not in known:
         raise InputError(
-            f"data.bot is {bot!r}, and the bots of this data repo are {', '.join(names) or 'not class labels'}; name "
-            "one of them, or remove data.bot"
+            f"data.bot is {bot!r}, and the bots of the {rows.split or 'chosen'} split are "
+            f"{', '.join(known) or 'not class labels'}; name one of them, or remove data.bot"
         )
-    indices = np.flatnonzero(np.asarray(rows["bot"]) == names.index(bot))
-    if not len(indices):
-        raise InputError(
-            f"none of the {len(rows):,} rows of the {rows.split or 'chosen'} split is a reply of {bot}; name the other "
-            "bot, or take a data repo that has both"
-        )
-    return rows.select(indices)
+    return rows.select(np.flatnonzero(bots == names.index(bot)))
 
 
 def bots_of(rows: "Dataset") -> list[int]:
