@@ -100,6 +100,15 @@ def test_interval_equals_that_of_a_bootstrap_over_rows(stratified: bool) -> None
     assert fast == pytest.approx(slow, abs=0.004)  # the interval is about 0.12 wide
 
 
+def test_stratified_resamples_keep_the_references_of_each_class() -> None:
+    # Only one of two classes is ever predicted. Accuracy is then the share of that class, which stratified draws fix.
+    references, predictions = [0] * 30 + [1] * 70, [1] * 100
+    fixed = score(references, predictions, "2-class", bootstrap=500, stratified=True)["interval"]
+    free = score(references, predictions, "2-class", bootstrap=500)["interval"]
+    assert fixed["accuracy"] == [0.7, 0.7] and fixed["stratified"] is True
+    assert free["accuracy"][0] < 0.65 < 0.75 < free["accuracy"][1] and free["stratified"] is False
+
+
 def test_seed_and_level_decide_the_interval() -> None:
     references = sample(300)
     predictions = noisy(references, 0.6, 1)
