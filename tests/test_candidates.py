@@ -10,7 +10,7 @@ from contradiction.candidates import TIE_DIGITS
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inputs.views import INTRODUCTION
-from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, OTHER
+from contradiction.labels import CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, OTHER
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.verdict import UNSURE
 
@@ -19,10 +19,6 @@ CHAT = chat("你养猫吗？", "养了一只橘猫", "你喝茶吗？", "我天�
 
 def answered(reply):
     return [*CHAT, {"role": "assistant", "content": reply}]
-
-
-def contradiction_probability(verdict):
-    return sum(score for name, score in verdict.scores.items() if name in (CONTRADICTION, *CATEGORIES))
 
 
 @pytest.mark.parametrize("kind", ["detector", "two_class", "hierarchical"])
@@ -39,7 +35,7 @@ def test_candidates_are_ordered_by_the_probability_of_a_contradiction(kind, requ
             alone.evidence,
             (5,),
         )
-        assert candidate.probability == pytest.approx(contradiction_probability(alone), abs=1e-5)
+        assert candidate.probability == pytest.approx(alone.probability, abs=1e-5)
     for before, after in itertools.pairwise(ranked):
         assert before.probability <= after.probability + 10**-TIE_DIGITS
 
@@ -125,7 +121,7 @@ def test_a_reply_is_compared_with_each_fact(kind, request):
     order = sorted(range(len(FACTS)), key=lambda index: -scores[index])
     verdict = judge.check(FACTS, "我没养过猫呀", "你养猫吗？")
     label = CONTRADICTION if kind == "two_class" else HISTORY
-    assert contradiction_probability(verdict) == verdict.scores[label] == pytest.approx(scores[order[0]], abs=1e-6)
+    assert verdict.probability == verdict.scores[label] == pytest.approx(scores[order[0]], abs=1e-6)
     assert sum(verdict.scores.values()) == pytest.approx(1, abs=1e-6)
     assert verdict.label == (label if scores[order[0]] >= 0.5 else NON_CONTRADICTION)
     assert (verdict.checked, verdict.reply) == (True, ())
@@ -133,11 +129,8 @@ def test_a_reply_is_compared_with_each_fact(kind, request):
     sure = judge.with_settings(threshold=floor).check(FACTS, "我没养过猫呀", "你养猫吗？")
     assert (sure.label, sure.evidence) == (label, (order[0],))
     assert [verdict.messages for verdict in sure.further] == [(order[1],)]
-    assert (
-        not judge.with_settings(threshold=min(1.0, scores[order[0]] + 1e-4))
-        .check(FACTS, "我没养过猫呀", "你养猫吗？")
-        .evidence
-    )
+    high = judge.with_settings(threshold=min(1.0, scores[order[0]] + 1e-4))
+    assert not high.check(FACTS, "我没养过猫呀", "你养猫吗？").evidence
 
 
 def test_a_verdict_without_the_question_is_never_sure(detector):
@@ -161,7 +154,7 @@ def test_a_contradiction_within_the_reply_does_not_contradict_a_fact(detector, r
 
 def test_every_fact_is_read_separately_whatever_the_settings(detector):
     plain = detector.check(FACTS, "我没养过猫呀", "你养猫吗？")
-    for settings in ({"max_turns": 1}, {"windowing": "structured"}, {"windowing": "unstructured"}):
+    for settings in ({"max_turns": 1}, {"windowing": "unstructured"}):
         assert detector.with_settings(**settings).check(FACTS, "我没养过猫呀", "你养猫吗？") == plain
 
 

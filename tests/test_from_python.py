@@ -133,8 +133,6 @@ def test_training_on_rows_in_memory_gives_the_weights_of_training_on_their_folde
     assert requests[0] == requests[1]
     assert ModelCard.load(one / "README.md").data.model_name == "one"
     assert train(RECIPE, data, out=one, resume=True) == one
-    with pytest.raises(InputError, match="exists already"):
-        train(RECIPE, data, out=one)
 
 
 def test_a_wrong_recipe_and_wrong_rows_raise_one_clear_line(data, tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from contradiction.conversation import read_message
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.inputs.views import INTRODUCTION
+from contradiction.inputs.views import INTRODUCTION, row_of
 from contradiction.labels import CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, ROLE
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.spans import MAX_CLAUSES, clauses
@@ -29,12 +29,8 @@ def text_at(messages, span):
 
 
 def history_probability(detector, *rows):
-    return [
-        detector.classifier.history_probability(prediction.scores)
-        for prediction in detector.classifier.predict(
-            [dict(zip(("u1", "b1", "u2", "b2"), row, strict=True)) for row in rows]
-        )
-    ]
+    predictions = detector.classifier.predict([row_of(*row) for row in rows])
+    return [detector.classifier.history_probability(prediction.scores) for prediction in predictions]
 
 
 @pytest.mark.parametrize(

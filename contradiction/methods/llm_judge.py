@@ -4,7 +4,6 @@ import json
 import logging
 import re
 import unicodedata
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -118,7 +117,7 @@ class LLMJudge(Classifier):
         self._plain = False  # whether the endpoint has refused a schema for its answers
         self._answers_come = False
         self._refusals: list[RefusedError] = []
-        self._seconds = array("d")
+        self._seconds: list[float] = []
         self._counts: Counter[str] = Counter()
         self._opening = _opening_messages(options)
         wrong = "not an answer that this judge kept"
