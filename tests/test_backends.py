@@ -1,26 +1,35 @@
-"""Backends and precisions give the verdicts of PyTorch in float32, or are not saved. The fastest one is chosen."""
+"""Backends, precisions and exported weights give the verdicts of PyTorch in float32, or are not saved."""
 
 import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
 import onnx
 import pytest
+import torch
 from helpers.chats import CHAT, chat
+from safetensors.torch import load_file, save_file
+from transformers import pipeline
 
 from contradiction import export as exporting
 from contradiction.commands.common import SHIPPED
+from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.export import export_onnx
+from contradiction.export import export, export_onnx
 from contradiction.inference import fastest_backend, torch_backend
 from contradiction.inference.base import MOST_PADDING, SMALL, TOKENS, batches
 from contradiction.inference.torch_backend import TorchBackend, has_bf16
 from contradiction.io import manifest
-from contradiction.methods.loading import chosen_precision
+from contradiction.io.files import read_json, write_json
+from contradiction.io.pretrained import WEIGHTS
+from contradiction.labels import HISTORY, INTRA, ROLE
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.loading import chosen_precision, save_rule
 
 FILE = "onnx/model.onnx"
 # Backend, precision -> the allowed difference from the probabilities of PyTorch in float32.
@@ -249,3 +258,71 @@ def test_the_commands_say_once_that_they_compute_in_bf16(run, quick_model, monke
     assert run(*asked)[2].count("computes in bf16") == 1
     for options in (["--precision", "bf16"], ["--precision", "fp32"], ["--quiet"]):
         assert "computes in" not in run(*asked, *options)[2]
+
+
+# Exported weights: half the bytes, the same verdicts.
+
+
+@pytest.fixture(scope="module")
+def halved(quick_model, tmp_path_factory):
+    return export(quick_model, tmp_path_factory.mktemp("export") / "half")
+
+
+def test_weights_are_halved_and_the_facade_judges_the_same(halved, quick_model, sample_chats):
+    assert (halved / WEIGHTS).stat().st_size < 0.55 * (quick_model / WEIGHTS).stat().st_size
+    assert {path.name for path in halved.iterdir()} == {path.name for path in quick_model.iterdir()}
+    detector = ContradictionDetector.from_pretrained(halved)
+    assert {parameter.dtype for parameter in detector.classifier.backend.model.parameters()} == {torch.float32}
+    before = ContradictionDetector.from_pretrained(quick_model).batch(sample_chats[:40])
+    for one, other in zip(before, detector.batch(sample_chats[:40]), strict=True):
+        assert one.scores == pytest.approx(other.scores, abs=2e-3)
+
+
+def test_with_a_calibrated_head_transformers_gives_the_calibrated_probabilities(quick_model, sample_rows, tmp_path):
+    model = shutil.copytree(quick_model, tmp_path / "model")
+    rule = Rule(0.8, {INTRA: 0.5, ROLE: -0.4, HISTORY: -0.6}, threshold=0.4)
+    config = read_json(model / "config.json")
+    id2label = dict(reversed(config["id2label"].items()))  # the ids count, not the order of the file
+    write_json(model / "config.json", config | {"id2label": id2label})
+    save_rule(model, rule)
+    before = [prediction.scores for prediction in CheckpointClassifier.load(model).predict(sample_rows)]
+    out = export(model, tmp_path / "out", calibrate_head=True)
+    classifier = CheckpointClassifier.load(out)
+    assert classifier.rule == replace(rule, temperature=1.0, biases={})
+    assert [prediction.scores for prediction in classifier.predict(sample_rows)] == [
+        pytest.approx(probabilities, abs=2e-3) for probabilities in before
+    ]
+    classify = pipeline("text-classification", model=str(out), top_k=None, dtype=torch.float32)
+    answers = classify([classifier.model_input(row) for row in sample_rows])
+    assert [{score["label"]: score["score"] for score in scores} for scores in answers] == [
+        pytest.approx(probabilities, abs=2e-3) for probabilities in before
+    ]
+    uncalibrated = pipeline("text-classification", model=str(model), top_k=None)(classifier.model_input(sample_rows[0]))
+    assert {score["label"]: score["score"] for score in uncalibrated} != pytest.approx(before[0], abs=0.05)
+
+
+def test_a_model_that_cannot_be_exported_is_rejected(quick_model, halved, tmp_path):
+    with pytest.raises(InputError, match="exists already"):
+        export(quick_model, halved)
+    with pytest.raises(InputError, match="name a folder outside"):
+        export(halved, halved / "half")
+    assert not (halved / "half").exists()
+    with pytest.raises(InputError, match="holds no finished model"):
+        export(tmp_path, tmp_path / "out")
+    model = shutil.copytree(quick_model, tmp_path / "model")
+    save_rule(model, Rule(1.0, {INTRA: 0.0}))
+    with pytest.raises(InputError, match=f"{model}: its decision rule has no calibration"):
+        export(model, tmp_path / "out", calibrate_head=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_weight_too_large_for_fp16_is_named_and_nothing_is_left(quick_model, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(quick_model, model)
+    weights = load_file(model / WEIGHTS)
+    weights["classifier.bias"][0] = 1e6
+    save_file(weights, model / WEIGHTS, metadata={"format": "pt"})
+    (model / manifest.NAME).unlink()
+    with pytest.raises(InputError, match="classifier.bias does not fit fp16"):
+        export(model, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -81,10 +81,13 @@ def evaluate(
     if evalset.data_name is not None:
         places["data_name"] = evalset.data_name
     if baselines or not detector:
-        found = judging.baselines(evalset, result["task"])
-        result["baselines"] = {
-            name: _of_baseline(evalset.rows, baseline(evalset.rows), result["task"]) for name, baseline in found.items()
-        }
+        found, result["baselines"] = judging.baselines(evalset, result["task"]), {}
+        for name, baseline in found.items():
+            verdicts, task = baseline(evalset.rows), result["task"]
+            # Some baselines name no kind of contradiction.
+            kinds = task == "response" or all(verdict.label in LABELS[task] for verdict in verdicts)
+            task = task if kinds else "2-class"
+            result["baselines"][name] = score(evalset.rows, verdicts, task, bootstrap=figures.RESAMPLES)
         if not detector and not found:
             raise InputError(f"{evalset.config}: there are no baselines of these rows; name a detector")
     return {**places, **result}
@@ -139,12 +142,6 @@ def _of_detector(
     if used := detector.classifier.usage():
         result["usage"] = used
     return result
-
-
-def _of_baseline(rows: Sequence[Row], verdicts: Sequence[Verdict], task: str) -> Metrics:
-    """The figures of a baseline; some of them name no kind of contradiction."""
-    kinds = task == "response" or all(verdict.label in LABELS[task] for verdict in verdicts)
-    return score(rows, verdicts, task if kinds else "2-class", bootstrap=figures.RESAMPLES)
 
 
 def score(rows: Sequence[Row], verdicts: Sequence[Verdict], task: str, bootstrap: int = 0) -> Metrics:

@@ -73,18 +73,14 @@ def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Trai
     if isinstance(request, Mapping):
         recipes = (request.get("recipe"), *(recipe for kind in record.MERGED for recipe in _items(request.get(kind))))
         own = {"data_name": request.get("data_name"), "model": model}
-        entries = [*(_options(recipe) | own for recipe in recipes), *entries]
+        options = ({**record.options_of(each, "data"), **record.options_of(each, "augmentation")} for each in recipes)
+        entries = [*({**each, **own} for each in options), *entries]
     known = [
         {name: entry[name] for name, kind in TYPES.items() if isinstance(entry.get(name), kind)}
         for entry in entries
         if isinstance(entry, Mapping)
     ]
     yield from dict.fromkeys(Training(**values) for values in known if "config" in values)
-
-
-def _options(recipe: object) -> dict[str, Any]:
-    """The options of a recorded recipe that say which rows it reads."""
-    return record.options_of(recipe, "data") | record.options_of(recipe, "augmentation")
 
 
 def _items(value: object) -> list[Any]:

@@ -129,15 +129,10 @@ def write(
             "minutes": round(minutes, 1),
             "parameters": parameters,
             "hardware": hardware,
-            "versions": {"python": platform.python_version(), **_versions()},
+            "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
             "commit": commit(),
         },
     )
-
-
-@cache
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in PACKAGES}
 
 
 def sums(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
