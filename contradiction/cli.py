@@ -77,7 +77,7 @@ def main(app: typer.Typer = app) -> None:
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # Typer has already printed the help
             sys.exit(2)
-        _fail(_usage_message(error))
+        _fail(error.format_message().rstrip("."))
     except _user_errors() as error:
         parts = (error.filename, error.strerror) if isinstance(error, OSError) else ()
         _fail(": ".join(str(part) for part in parts if part) or str(error))
@@ -88,17 +88,6 @@ def script(command: Callable[..., object]) -> typer.Typer:
     made = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     made.command()(command)
     return made
-
-
-def _usage_message(error: typer.TyperException) -> str:
-    """The message for a wrong option or argument: its name, what is allowed, and the given value."""
-    message = error.format_message().replace("Value error, ", "").rstrip(".")
-    if not isinstance(error, typer.BadParameter) or not error.__cause__:
-        return message
-    from pydantic import ValidationError  # Typer has imported it, because it raised the error
-
-    value = error.__cause__.errors()[0]["input"] if isinstance(error.__cause__, ValidationError) else None
-    return message if value is None or repr(value) in message else f"{message}; it is {value!r}"
 
 
 def _user_errors() -> tuple[type[Exception], ...]:

@@ -30,6 +30,14 @@ class _State:
     dropped: NonNegativeInt
     turns: tuple[Turn, ...]
 
+    def __post_init__(self) -> None:
+        indices = [index for turn in self.turns for index in (*turn.user_messages, *turn.reply_messages)]
+        in_order = indices == sorted({*indices}) and all(self.dropped <= index < self.messages for index in indices)
+        complete = all(turn.reply_messages for turn in self.turns[:-1])
+        held = self.max_turns + 1  # a turn is dropped only for a further one
+        if not (in_order and complete and (len(self.turns) == held or (len(self.turns) < held and not self.dropped))):
+            raise ValueError("the counts do not fit the turns")
+
 
 class Monitor:
     """Judges the replies of one chat as they arrive.
@@ -118,7 +126,7 @@ class Monitor:
             state = TypeAdapter(_State).validate_json(text, strict=True)
         except ValidationError as error:
             problem = error.errors()[0]
-            place = ".".join(map(str, problem["loc"]))
+            place = ".".join(map(str, (*problem["loc"], problem["type"])))
             raise InputError(f"not a saved monitor of version {VERSION}: {place}: {problem['msg']}") from None
         if state.model != _identity(detector.name):
             raise InputError(f"the monitor was saved with another model than {detector.name}; load that one")

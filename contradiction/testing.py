@@ -19,7 +19,6 @@ def assert_consistent(
     messages: Messages,
     *,
     detector: ContradictionDetector | str | Path | None = None,
-    threshold: float | str | None = None,
     scan: bool = True,
     allow_unchecked: bool = False,
     **settings: Any,
@@ -33,10 +32,10 @@ def assert_consistent(
         messages: the chat, a list of ``{"role", "content"}``.
         detector: the detector, or its folder or Hub id, which is loaded once in a process. By default the one that the
             environment variable ``CDCONV_MODEL`` names, or else the shipped detector.
-        threshold: a threshold instead of the detector's own, see :class:`contradiction.settings.Settings`.
         scan: judges every reply, not only the last.
         allow_unchecked: passes replies that could not be read completely or could not be judged.
-        settings: other settings of :class:`contradiction.settings.Settings`.
+        settings: a ``threshold`` and other settings of :class:`contradiction.settings.Settings`, instead of the
+            detector's own.
 
     Raises:
         AssertionError: a reply contradicts something, or was not checked. The message shows the chat, with ``!`` at
@@ -45,8 +44,6 @@ def assert_consistent(
     """
     __tracebackhide__ = True  # pytest then shows the line of the test
     loaded = load(detector)
-    if threshold is not None:
-        settings["threshold"] = threshold
     if settings:
         loaded = loaded.with_settings(**settings)
     found = inspect(loaded, messages, scan=scan)

@@ -89,7 +89,7 @@ def take_review(browser: Any, path: Path) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         store = LabelStore(Path(folder) / "labels.jsonl")
-        store.add([(str(number), [*read_pasted(REVIEWED)[number:]]) for number in (0, 2, 4)])
+        store.add([(str(number), [*read_pasted(REVIEWED).messages[number:]]) for number in (0, 2, 4)])
         server = uvicorn.Server(uvicorn.Config(application(store), host="127.0.0.1", port=0, log_level="warning"))
         thread = threading.Thread(target=server.run)
         thread.start()

@@ -167,7 +167,7 @@ def _shown(name: str, service: Service) -> dict[str, Any]:
 def read_pasted(text: str) -> dict[str, Any]:
     """The messages of a pasted chat that the user or the bot says, or why it is none."""
     try:
-        return {"messages": spoken_messages(readers.read_pasted(str(text)[:LONGEST_PASTED]))}
+        return {"messages": spoken_messages(readers.read_pasted(str(text)[:LONGEST_PASTED]).messages)}
     except InputError as error:
         return {"error": str(error)}
 

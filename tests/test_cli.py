@@ -52,7 +52,7 @@ def test_help_and_version_import_nothing_heavy():
         (["calibrate", "user/model"], "user/model: no such folder; `hf download"),
         (["detect", "--scaan"], "No such option: --scaan (Possible options: --scan)"),
         (["detct"], "No such command 'detct'. Did you mean 'detect'?"),
-        (["detect", "--batch-size", "0"], "'--batch-size': Input should be greater than or equal to 1; it is '0'"),
+        (["detect", "--batch-size", "0"], "'--batch-size': Input should be greater than or equal to 1"),
         (["detect", "--fail-on", "lies"], "'--fail-on': 'lies' is not one of 'contradiction', 'unchecked'\n"),
         (["train"], "Missing argument 'recipe'"),
     ],

@@ -111,7 +111,8 @@ def test_a_monitor_is_saved_as_json_and_cannot_be_pickled(detector, tmp_path):
         with pytest.raises(InputError, match=f"^{re.escape(str(place))}: no saved monitor can be read there"):
             Monitor.load(detector, place)
     half = monitor.to_json()[:-9].encode()
-    others = (json.dumps({**json.loads(monitor.to_json()), **change}) for change in ({"version": 2}, {"messages": -5}))
+    changes = {"version": 2}, {"messages": -5}, {"messages": 0}, {"dropped": 1}, {"turns": []} | {"dropped": 1}
+    others = (json.dumps({**json.loads(monitor.to_json()), **change}) for change in changes)
     for content in (half, b'{"messages": []}', b"null", b"[" * 200_000, b"\xff\xfe", *map(str.encode, others)):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"chat\.json: .*(saved monitor|utf-8)"):

@@ -44,12 +44,10 @@ def test_a_part_of_a_file_holds_its_rows(folder):
         assert [*part.arrivals[0]] == [whole[number - 1] for number in rows]
 
 
-@needs_ray
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "--engine ray writes a folder of Parquet files; name it with --out"),
-        (["--out", "o"], "no/folder: is not a folder"),
         (["--out", "o", "--device", "cuda:1"], "--device cuda:1: with --engine ray"),
     ],
 )

@@ -168,28 +168,21 @@ def test_a_wrong_encoding_of_a_file_shows_before_anything_is_judged(tmp_path):
         readers.open_file(tmp_path / "a.jsonl", None, "gb18030")
 
 
-MESSAGES = [{"role": "user", "content": "你好"}, {"role": "assistant", "content": "在的"}]
-
-
 def test_without_speakers_lines_alternate_and_empty_ones_are_skipped():
-    assert read_pasted("\n 你好 \r\n\n在的\n") == MESSAGES
-    assert [turn["role"] for turn in read_pasted("a\nb\nc")] == ["user", "assistant", "user"]
+    assert read_pasted("\n 你好 \r\n\n在的\n").messages == chat("你好", "在的")
 
 
 @pytest.mark.parametrize("line", ["他说：你好", "时间是 8:00", "about: no", "B：第二个", "[微笑] 你好", "[10:32] 在"])
 def test_what_only_looks_like_a_speaker_or_like_json_is_text(line):
-    assert [turn["content"] for turn in read_pasted(f"选哪个？\n{line}")] == ["选哪个？", line]
-    assert read_pasted(line) == [{"role": "user", "content": line}]
+    assert read_pasted(f"选哪个？\n{line}").messages == chat("选哪个？", line)
+    assert read_pasted(line).messages == chat(line)
 
 
-@pytest.mark.parametrize("text", [json.dumps({"messages": MESSAGES}, indent=2), "\r\n".join(map(json.dumps, MESSAGES))])
-def test_pasted_json_is_read_as_messages(text):
-    assert read_pasted(f" {text}\n") == MESSAGES
-
-
-def test_pasted_json_may_hold_separators_of_lines():
-    messages = [{"role": "user", "content": "一行\u2028又一行\x85再一行"}, {"role": "assistant", "content": "好"}]
-    assert read_pasted("\n".join(json.dumps(message, ensure_ascii=False) for message in messages)) == messages
+def test_pasted_json_is_an_object_or_a_message_on_each_line():
+    messages = chat("一行\u2028又一行\x85再一行", "好")
+    lines = [json.dumps(message, ensure_ascii=False) for message in messages]
+    for text in (json.dumps({"messages": messages}, indent=2), "\n".join(lines), "\r\n".join(lines)):
+        assert read_pasted(f" {text}\n").messages == messages
 
 
 @pytest.mark.parametrize(

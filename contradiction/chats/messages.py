@@ -135,7 +135,7 @@ def _speaker(value: Mapping[str, Any], speakers: Speakers) -> tuple[str | None, 
 
 def _content(content: Any, *, is_text: bool) -> Any:
     """The content as text or as a list of parts."""
-    if isinstance(content, Mapping):  # of garak and of ChatGPT's export
+    if isinstance(content, Mapping):  # of ChatGPT's export
         content = content.get("parts", content.get("text"))
     if is_text and isinstance(content, list):  # of Telegram: pieces of one text with their styles
         return "".join(str(part.get("text", "")) if isinstance(part, Mapping) else str(part) for part in content)

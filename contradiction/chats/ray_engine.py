@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 OBJECT_STORE = 10**8  # bytes; only small results go through it
 
 
-def check_ray() -> None:
-    """Raises InputError where Ray is not installed."""
-    check_installed("--engine ray", {"ray": "ray"})
-
-
 @contextmanager
 def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[None]:
     """Joins a cluster, or starts Ray on this machine, where it listens on loopback alone.
@@ -45,7 +40,6 @@ def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[Non
     Raises:
         InputError: there is no such cluster, or the work that is done in the block is stopped by Ray.
     """
-    check_ray()
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_DATA_LOG_LEVEL", "ERROR")
     if address is None:
@@ -152,6 +146,7 @@ def judge_folder(
         InputError: Ray is not installed, there is no such cluster or GPU, ``out`` belongs to another run or lies in the
             folder, or a part cannot be judged.
     """
+    check_installed("--engine ray", {"ray": "ray"})
     if out.is_file():
         raise InputError(f"--out {out}: is a file; --engine ray writes a folder")
     if out.resolve().is_relative_to(folder.resolve()):  # a continued run would take it for input

@@ -15,14 +15,13 @@ from contradiction.chats.messages import blocks, has_speakers, read_lines, read_
 from contradiction.chats.names import USUAL, Speakers
 from contradiction.chats.records import Chat, chats_of_json, read_chat, read_record
 from contradiction.chats.tables import Columns, grouped, message_keys, read_cells, read_table
-from contradiction.conversation import ASSISTANT, USER
 from contradiction.errors import InputError, kind_of
 
 FORMATS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".xlsx": "xlsx",
     ".txt": "text", ".parquet": "parquet",
 }  # fmt: skip
-BINARY, GARAK = ("parquet", "xlsx"), "garak"
+BINARY = ("parquet", "xlsx")
 BRACKETS = ("{", "[", "[{")  # the first line of JSON that spreads over many lines
 
 
@@ -34,8 +33,8 @@ def open_file(
     Args:
         path: the file. A named pipe is read as it comes. A text may be packed with gzip, as ``NAME.jsonl.gz``.
         format: ``jsonl`` (one record per line), ``json`` (see :func:`contradiction.chats.records.chats_of_json`),
-            ``csv``, ``tsv`` or ``xlsx`` (see :mod:`contradiction.chats.tables`), ``parquet``, ``text`` (see
-            :mod:`contradiction.chats.messages`), or ``garak``. By default the file's name says which.
+            ``csv``, ``tsv`` or ``xlsx`` (see :mod:`contradiction.chats.tables`), ``parquet``, or ``text`` (see
+            :mod:`contradiction.chats.messages`). By default the file's name says which.
         encoding: the encoding of the text, such as ``gb18030``; by default UTF-8.
         speakers: the names of the two sides.
 
@@ -58,10 +57,8 @@ def open_file(
             return open_parquet(path, speakers=speakers)
         return replace(chats, arrivals=[read_cells(formats.excel_rows(path, chats.notes), chats, speakers)])
     formats.check_encoding(encoding)
-    if chats.format in (GARAK, "json"):
-        content = b"".join(formats.file_blocks(path, encoding))
-        read = _read_report(content, str(path)) if chats.format == GARAK else _json(content, chats, speakers)
-        entries = [*read]
+    if chats.format == "json":
+        entries = [*_json(b"".join(formats.file_blocks(path, encoding)), chats, speakers)]
         return replace(chats, arrivals=[entries], total=len(entries))
     packed = encoding is not None or path.suffix.lower() == ".gz"
     size = sum(map(len, formats.file_blocks(path, encoding))) if packed else path.stat().st_size
@@ -85,8 +82,6 @@ def open_parquet(path: Path, rows: range | None = None, speakers: Speakers = USU
 def format_of(path: Path) -> str:
     """The format that the name of a file says; raises InputError if it says none."""
     name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    if name.name.lower().endswith(".report.jsonl"):
-        return GARAK
     if (format := FORMATS.get(name.suffix.lower())) is None or (format in BINARY and name != path):
         raise InputError(
             f"{path}: {path.suffix or 'a name without an ending'} is no known type of file; the known ones are "
@@ -106,7 +101,7 @@ def open_stream(
     Raises:
         InputError: the format cannot be read from a pipe, or the encoding is unknown.
     """
-    if format in (*BINARY, GARAK):
+    if format in BINARY:
         raise InputError(f"{where}: {format} is read from a file and cannot come through a pipe; name the file")
     formats.check_encoding(encoding)
     chats = Chats(where, format or "jsonl", [])
@@ -157,7 +152,7 @@ def from_text(text: str, speakers: Speakers = USUAL) -> Chats:
     Raises:
         InputError: it is not a usable chat.
     """
-    [entry] = make_entries(1, 1, lambda text: [pasted_chat(text, speakers)], text)
+    [entry] = make_entries(1, 1, lambda text: [read_pasted(text, speakers)], text)
     if entry.error:
         raise InputError(f"--text: {entry.error}")
     return Chats("--text", "jsonl", [[entry]], 1)
@@ -247,8 +242,8 @@ def _transcripts(file: Iterable[bytes], where: str, speakers: Speakers) -> Itera
         yield from make_entries(number, end, lambda text: [Chat(read_transcript(text, speakers))], block)
 
 
-def read_pasted(text: str, speakers: Speakers = USUAL) -> list[Any]:
-    """The messages of a pasted chat.
+def read_pasted(text: str, speakers: Speakers = USUAL) -> Chat:
+    """A pasted chat.
 
     Without speakers the lines alternate, and the user begins. With ``用户：`` and ``机器人：``, or other known names, a
     line without a speaker continues the message above it. JSON is an object, a list, or a message on each line.
@@ -257,14 +252,6 @@ def read_pasted(text: str, speakers: Speakers = USUAL) -> list[Any]:
         InputError: the text is empty, is JSON that holds no chat, names unknown speakers, or names a speaker in later
             lines but not in the first.
     """
-    messages = pasted_chat(text, speakers).messages
-    if not isinstance(messages, list):
-        raise InputError(f"messages is {kind_of(messages)}; it must be a list")
-    return messages
-
-
-def pasted_chat(text: str, speakers: Speakers = USUAL) -> Chat:
-    """The same chat with the id that its JSON gives it."""
     if not JSON.match(text.lstrip()):
         return Chat(read_lines(text, speakers))
     try:
@@ -276,51 +263,3 @@ def pasted_chat(text: str, speakers: Speakers = USUAL) -> Chat:
             raise
         value = [parse_json(line) for line in lines]
     return read_chat(value, speakers)
-
-
-def _read_report(content: bytes, where: str) -> Iterator[Entry]:
-    """A chat for each output of each attempt of a report of garak, which holds an attempt when made and when evaluated.
-
-    Raises:
-        InputError: a line is not JSON, or there is no output.
-    """
-    attempts: dict[str, Mapping[str, Any]] = {}
-    for number, line in enumerate(decode(content, where).split("\n"), 1):
-        try:
-            value = parse_json(line) if line.strip() else None
-        except InputError as error:
-            raise InputError(f"{where}:{number}: {error}") from None
-        if isinstance(value, Mapping) and value.get("entry_type") == "attempt":
-            attempts[str(value.get("uuid") or number)] = value
-    chats = [
-        Chat(messages, f"{name}/{output}")
-        for name, attempt in attempts.items()
-        for output, messages in enumerate(_attempt(attempt))
-    ]
-    if not chats:
-        raise InputError(f"{where}: holds no attempt with an output; a report of garak is named NAME.report.jsonl")
-    for number, chat in enumerate(chats, 1):
-        yield from make_entries(number, number, lambda chat: [chat], chat)
-
-
-def _attempt(attempt: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
-    """The chats of an attempt that have an answer. Reports of older versions have the prompt and its outputs."""
-    conversations, outputs = (
-        value if isinstance(value := attempt.get(name), list) else [] for name in ("conversations", "outputs")
-    )
-    before = _turns(attempt.get("prompt"))
-    chats = [_turns(conversation) for conversation in conversations] or [
-        [*before, {"role": ASSISTANT, "content": _said(output)}] for output in outputs if output is not None
-    ]
-    return [chat for chat in chats if any(message["role"] == ASSISTANT for message in chat)]
-
-
-def _turns(value: Any) -> list[dict[str, Any]]:
-    if isinstance(value, Mapping) and isinstance(value.get("turns"), list):
-        turns = [turn for turn in value["turns"] if isinstance(turn, Mapping)]
-        return [{"role": turn.get("role"), "content": _said(turn.get("content"))} for turn in turns]
-    return [{"role": USER, "content": _said(value)}]
-
-
-def _said(value: Any) -> Any:
-    return value.get("text") if isinstance(value, Mapping) else value

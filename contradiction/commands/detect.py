@@ -75,10 +75,10 @@ def detect(
         ),
     ] = None,
     format: Annotated[
-        Literal["auto", "jsonl", "json", "csv", "tsv", "text", "xlsx", "parquet", "garak"],
+        Literal["auto", "jsonl", "json", "csv", "tsv", "text", "xlsx", "parquet"],
         typer.Option(
             help="The format of the file. auto: by the name of the file; jsonl for standard input. text: lines that "
-            "begin with 用户： or 机器人：, with an empty line after each chat. garak: a report of garak."
+            "begin with 用户： or 机器人：, with an empty line after each chat."
         ),
     ] = "auto",
     encoding: EncodingOption = None,
@@ -142,10 +142,6 @@ def detect(
     130 interrupted; 141 the output was closed.
     """
     ray = engine == "ray"
-    if ray:
-        from contradiction.chats.ray_engine import check_ray
-
-        check_ray()
     chosen = text is not None or format not in ("auto", "parquet") or encoding is not None
     for wrong, problem in (
         (ray and out is None, "--engine ray writes a folder of Parquet files; name it with --out"),
@@ -192,7 +188,7 @@ def detect(
             files = (out, writers.rejected_path(out), writers.record_path(out))
             writers.check_not_the_input(files, source, f"--out {out}")
         request = partial(detection.request, path, format=chats.format, encoding=encoding)
-        output = writers.ResumableOutput(out, chats.key, request, resume, say)
+        output = writers.ResumableOutput(out, chats.key, request, resume)
     else:
         show = verdicts.add if verdicts else partial(writers.write_records, sys.stdout.buffer)
         output = writers.ShownOutput(show, path, chats.key, [TESTS[kind] for kind in only or []], say)

@@ -70,7 +70,6 @@ def run_probe(
         str | None,
         typer.Option(help=f"A model at ${URL} that writes what the user says. By default rules write it."),
     ] = None,
-    temperature: Annotated[float | None, typer.Option(min=0, help="The temperature of the bot.")] = None,
     max_tokens: Annotated[
         int,
         typer.Option(min=1, help="The maximum number of tokens in a reply of the bot. The report counts cut replies."),
@@ -124,8 +123,7 @@ def run_probe(
     if len(bot_kind) != 1:
         raise InputError("name one bot: --endpoint, --chat-model, --function or --command")
     request = {
-        **bot_kind, **({"endpoint_model": endpoint_model} if endpoint else {}), "temperature": temperature,
-        "max_tokens": max_tokens, "name": name,
+        **bot_kind, **({"endpoint_model": endpoint_model} if endpoint else {}), "max_tokens": max_tokens, "name": name,
         # With a digest, because a file of openings may change.
         "openings": openings and f"{openings}@{sha256(json.dumps(opening_texts).encode()).hexdigest()[:12]}",
         "persona": list(facts), "triggers": chosen, "conversations": conversations, "seed": seed, "writer": writer,
@@ -148,10 +146,10 @@ def run_probe(
                 return Endpoint(
                     endpoint_model, url=endpoint, key="" if writer and not key_variable else None,
                     key_variable=key_variable, timeout=timeout,
-                    options={"temperature": temperature, "max_tokens": max_tokens},
+                    options={"max_tokens": max_tokens},
                 )  # fmt: skip
             if chat_model:
-                return bots.TransformersBot(chat_model, max_new_tokens=max_tokens, temperature=temperature)
+                return bots.TransformersBot(chat_model, max_new_tokens=max_tokens)
             if function:
                 return bots.FunctionBot(function, timeout=timeout)
             return bots.CommandBot(command or "", timeout=timeout)

@@ -212,12 +212,11 @@ class TransformersBot(Bot):
     Args:
         name: a folder or Hub id.
         max_new_tokens: the longest reply.
-        temperature: of sampling; 0 takes the most probable token each time.
     """
 
     at_once = 1
 
-    def __init__(self, name: str, *, max_new_tokens: int = MAX_TOKENS, temperature: float | None = None) -> None:
+    def __init__(self, name: str, *, max_new_tokens: int = MAX_TOKENS) -> None:
         import torch
 
         self._device = best_device()
@@ -232,9 +231,7 @@ class TransformersBot(Bot):
         self._name: str = name
         self._model: Any = model.eval()
         self._model.to(self._device)
-        self._options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "do_sample": bool(temperature)}
-        if temperature:
-            self._options["temperature"] = temperature
+        self._max_new_tokens = max_new_tokens
 
     def ask(self, messages: Messages) -> Answer:
         """Generates one reply, however long it takes."""
@@ -243,11 +240,14 @@ class TransformersBot(Bot):
         with torch.inference_mode():
             inputs = self._tokenizer(self._text(messages), return_tensors="pt", add_special_tokens=False)
             inputs = {key: inputs[key].to(self._device) for key in ("input_ids", "attention_mask")}
-            output = self._model.generate(**inputs, **self._options, pad_token_id=self._tokenizer.pad_token_id or 0)
+            output = self._model.generate(
+                **inputs, max_new_tokens=self._max_new_tokens, do_sample=False,
+                pad_token_id=self._tokenizer.pad_token_id or 0,
+            )  # fmt: skip
         written = output[0, inputs["input_ids"].shape[1] :]
         ends = self._model.generation_config.eos_token_id
         ends = ends if isinstance(ends, list) else [ends]
-        cut = len(written) >= self._options["max_new_tokens"] and int(written[-1]) not in ends
+        cut = len(written) >= self._max_new_tokens and int(written[-1]) not in ends
         return Answer(self._tokenizer.decode(written, skip_special_tokens=True).strip(), cut=cut)
 
     def _text(self, messages: Messages) -> str:

@@ -5,7 +5,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from html import escape
 from importlib.util import find_spec
 from typing import Any
 
@@ -21,6 +20,7 @@ from starlette.routing import Route
 
 from contradiction import __version__
 from contradiction.errors import InputError, shown
+from contradiction.io.tables import render
 from contradiction.serving.middleware import Guard, Metrics
 from contradiction.serving.predictions import BusyError, FailedError, ServiceError
 from contradiction.serving.service import ENDPOINTS, Endpoint, Service, answer, caller_of, explain
@@ -80,43 +80,16 @@ async def _answered(services: Mapping[str, Service], name: str, arguments: dict[
 
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-STYLE = """:root { color-scheme: light dark; font-family: system-ui, sans-serif; line-height: 1.5 }
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse; width: 100% }
-th, td { border-bottom: 1px solid #8886; padding: .3rem .6rem .3rem 0; text-align: left; vertical-align: top }
-pre { background: #8882; padding: .6rem; overflow-x: auto }"""
 
 
 def docs_page() -> str:
     """What the service is asked and what it answers, as HTML that fetches nothing: FastAPI's page fetches scripts."""
-    parts = []
+    examples = {}
     for name, endpoint in ENDPOINTS.items():
-        fields = endpoint.body.model_json_schema()["properties"]
-        example = {field: info["examples"][0] for field, info in fields.items() if "examples" in info}
-        shown = escape(json.dumps(example, ensure_ascii=False, indent=1))
-        parts.append(
-            f"<h2><code>POST /v1/{name}</code></h2><p>{escape(endpoint.summary)}.</p>"
-            f'<pre tabindex="0">{shown}</pre>{_table(endpoint.body)}'
-            f"<h3>Answer: {escape(endpoint.answer.__doc__ or '')}</h3>{_table(endpoint.answer)}"
-        )
-    refusals = "".join(f"<li>{status}: {refusal['description']}</li>" for status, refusal in REFUSALS.items())
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>CDConv {__version__}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>'
-        f"<h1>CDConv {__version__}</h1><p>Bodies and answers are JSON. If the service has a token, send it as "
-        f"<code>Authorization: Bearer TOKEN</code>.</p>{''.join(parts)}"
-        "<h2><code>GET /healthz</code></h2><p>Whether the service answers.</p>"
-        "<h2><code>GET /metrics</code></h2><p>Counts for Prometheus.</p>"
-        f"<h2>Refusals</h2><ul>{refusals}</ul></body></html>"
-    )
-
-
-def _table(model: type[BaseModel]) -> str:
-    rows = (
-        f"<tr><td><code>{name}</code></td><td>{escape(field.description or '')}</td></tr>"
-        for name, field in model.model_fields.items()
-    )
-    return f"<table>{''.join(rows)}</table>"
+        fields = endpoint.body.model_fields.items()
+        body = {field: info.examples[0] for field, info in fields if info.examples}
+        examples[name] = json.dumps(body, ensure_ascii=False, indent=1)
+    return render("service.html", version=__version__, endpoints=ENDPOINTS, examples=examples, refusals=REFUSALS)
 
 
 class Refusal(BaseModel):
