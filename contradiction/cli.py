@@ -77,7 +77,7 @@ def main(app: typer.Typer = app) -> None:
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # Typer has already printed the help
             sys.exit(2)
-        _fail(error.format_message().rstrip("."))
+        _fail(error.format_message().replace("Value error, ", "").rstrip("."))
     except _user_errors() as error:
         parts = (error.filename, error.strerror) if isinstance(error, OSError) else ()
         _fail(": ".join(str(part) for part in parts if part) or str(error))

@@ -68,12 +68,6 @@ class Monitor:
         self._dropped = 0
         self._messages = 0
 
-    def __repr__(self) -> str:
-        return (
-            f"Monitor(model={self._detector.name!r}, messages={self._messages}, turns={len(self._turns)}, "
-            f"dropped={self._dropped}, max_turns={self.max_turns})"
-        )
-
     def __len__(self) -> int:
         """The number of messages so far, including those of dropped turns."""
         return self._messages

@@ -93,21 +93,16 @@ def test_an_unknown_speaker_is_refused_by_name_until_an_option_says_who_it_is(de
         assert reviewed(CASES / name, option, stranger)[0] == 0
 
 
-def test_names_of_ones_own_are_known_in_every_format(tmp_path):
+def test_names_of_ones_own_are_known_in_columns_and_cells(tmp_path):
     names = {"user": "阿明", "assistant": "小助手"}
     rows = [[1, names[one["role"]], one["content"]] for one in CHAT]
     write_csv(tmp_path / "a.csv", ["session_id", "speaker", "text"], rows)
-    lines = [f"{name}：{text}" for _, name, text in rows]
-    (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
-    record = {"messages": [{"role": name, "content": text} for _, name, text in rows]}
-    (tmp_path / "a.jsonl").write_text(json.dumps(record), encoding="utf-8")
-    (tmp_path / "a.json").write_text(json.dumps([record]), encoding="utf-8")
-    write_csv(tmp_path / "b.csv", ["dialogue"], [["\n".join(lines)]])
-    for file in sorted(tmp_path.iterdir()):
+    write_csv(tmp_path / "b.csv", ["dialogue"], [["\n".join(f"{name}：{text}" for _, name, text in rows)]])
+    for file, unknown in ((tmp_path / "a.csv", "阿明"), (tmp_path / "b.csv", "dialogue")):
         [entry] = open_file(file, speakers=Speakers(("阿明",), ("小助手",)))
-        assert [message["content"] for message in entry.messages] == list(TEXTS), file
-        [unknown] = open_file(file)
-        assert ("dialogue" if file.name == "b.csv" else "阿明") in unknown.error
+        assert [message["content"] for message in entry.messages] == list(TEXTS)
+        [entry] = open_file(file)
+        assert unknown in entry.error
 
 
 def test_labels_in_a_table_are_read(tmp_path):

@@ -65,18 +65,6 @@ def test_a_cell_that_python_cannot_represent_rejects_only_its_row(detect, tmp_pa
     assert json.loads(kept["input"]) == {"messages": json.dumps(CHAT), "id": None}
 
 
-def test_a_duplicate_column_prints_one_line(detect, tmp_path):
-    names = ["id", "messages", "id", "id"]
-    cells = [json.dumps(CHAT)] * len(names)
-    write_csv(tmp_path / "a.csv", names, [cells])
-    columns = [pyarrow.array([cell]) for cell in cells]
-    parquet.write_table(pyarrow.Table.from_arrays(columns, names=names), tmp_path / "a.parquet")
-    for file in (tmp_path / "a.csv", tmp_path / "a.parquet"):
-        code, answers, [message] = detect(file)
-        assert (code, answers) == (2, [])
-        assert f"{file}: 3 columns are called id" in message
-
-
 def test_empty_cells_mean_the_same_in_every_form(detect, tmp_path):
     header, texts = [*CONVERSATION], [*TEXTS[:3], None]
     write_csv(tmp_path / "a.csv", header, [texts])

@@ -55,6 +55,23 @@ def test_help_and_version_import_nothing_heavy():
         (["detect", "--batch-size", "0"], "'--batch-size': Input should be greater than or equal to 1"),
         (["detect", "--fail-on", "lies"], "'--fail-on': 'lies' is not one of 'contradiction', 'unchecked'\n"),
         (["train"], "Missing argument 'recipe'"),
+        (["detect", "no.jsonl"], "no.jsonl: no such file"),
+        (["detect", "."], ".: is a folder; name a file of chats"),
+        (["detect", "--format", "parquet"], "cannot come through a pipe"),
+        (["detect", "--device", "nowhere"], "device 'nowhere'"),
+        (["detect", "--resume", "--out", "v.jsonl"], "<stdin>: --resume needs a file"),
+        (["detect", "--only", "unchecked", "--out", "v.jsonl"], "--only filters"),
+        (["detect", "--out", "/dev/null"], "--out /dev/null: is not a regular file"),
+        (["detect", "--out", "v.csv"], "the verdicts are JSON lines; give it a name that ends in .jsonl"),
+        (["detect", "logs", "--engine", "ray"], "--engine ray writes a folder of Parquet files; name it with --out"),
+        (
+            ["detect", "logs", "--engine", "ray", "--out", "o", "--device", "cuda:1"],
+            "--device cuda:1: with --engine ray",
+        ),
+        (["serve", "--token", ""], "the token is empty"),
+        (["serve", "--token", "geheim "], "begins or ends with a space"),
+        (["serve", "--threshold", "precision>=2"], "a precision is above 0 and at most 1"),
+        (["serve", "--revision", "v1"], "a folder, which has no revision 'v1'"),
     ],
 )
 def test_a_user_error_prints_one_line_on_stderr_and_exits_with_2(run, arguments, message, tmp_path, monkeypatch):

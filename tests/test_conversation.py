@@ -42,53 +42,13 @@ def test_text_parts_of_a_message_are_read_and_other_parts_are_reported(detector)
     assert verdict.scores == detector(chat("你养\n猫吗？", *[m["content"] for m in messages[1:]])).scores
 
 
-CALL = {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}]}
-
-
-def test_tool_messages_are_skipped_and_a_bare_tool_call_is_not_a_reply(detector):
-    first, second, third, fourth = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
-    bare = [first, second, third, fourth]
-    called = [
-        first,
-        {"role": "assistant", "content": None, **CALL},
-        {"role": "tool", "tool_call_id": "1", "content": {"cats": 1}},
-        {"role": "assistant", "function_call": {"name": "cat", "arguments": "{}"}},
-        {"role": "function", "name": "cat", "content": None},
-        second,
-        third,
-        {**fourth, **CALL},  # text beside a tool call is kept
-        {"role": "assistant", "content": "", **CALL},
-    ]
-    assert [(turn.reply, turn.reply_messages) for turn in read_turns(called)] == [
-        ("养了一只橘猫", (5,)),
-        ("我没养过猫呀", (7,)),
-    ]
-    verdict, expected = detector(called), detector(bare)
-    assert (verdict.label, verdict.scores, verdict.reply) == (expected.label, expected.scores, (7,))
-    assert verdict.checked
-
-
 def test_null_content_counts_as_empty_and_null_tool_calls_as_none(detector):
     messages = chat("你养猫吗？", "养了一只橘猫", "叫什么？", None)
     for more in ({}, {"tool_calls": None}, {"tool_calls": []}):
         verdict = detector([*messages[:3], {**messages[3], **more}])
         assert (verdict.label, verdict.reason, verdict.reply) == (None, "the reply holds no words", (3,))
-    assert detector([*messages[:3], {"role": "assistant", "content": [], **CALL}]).reply == (1,)
     with pytest.raises(InputError, match=r"messages\[3\] has no 'content'"):
         detector([*messages[:3], {"role": "assistant", "tool_calls": []}])
-
-
-@pytest.mark.parametrize(
-    "refused",
-    [
-        {"content": None, "refusal": "我不能说"},
-        {"content": [{"type": "refusal", "refusal": "我不能说"}]},
-        {"content": "我不能说", "refusal": None},
-    ],
-)
-def test_a_refusal_is_the_text_of_the_assistant(refused):
-    [turn] = read_turns([{"role": "user", "content": "你养猫吗？"}, {"role": "assistant", **refused}])
-    assert (turn.reply, turn.unread) == ("我不能说", None)
 
 
 def test_three_words_that_outnumber_han_characters_are_foreign():

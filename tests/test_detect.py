@@ -1,4 +1,4 @@
-"""`cdconv detect`: its options, exit codes, output, and the chunks in which it judges many chats."""
+"""`cdconv detect`: its options, exit codes and output."""
 
 import json
 import os
@@ -12,7 +12,6 @@ from helpers import processes
 from helpers.chats import CHAT, chat, line
 
 from contradiction.chats import chunks
-from contradiction.chats.chunks import Chats, Entry
 from contradiction.detector import ContradictionDetector
 from contradiction.labels import LABELS
 from contradiction.verdict import NOTHING_BEFORE
@@ -58,28 +57,6 @@ def test_a_pasted_chat_can_be_an_argument(detect):
     marked = [f"{name}：{text}" for name, text in zip(("用户", "机器人") * 2, texts, strict=True)]
     for lines in (texts, marked):
         assert detect("--text", "\n".join(lines))[:2] == (0, [expected])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["no.jsonl"], "no.jsonl: no such file"),
-        (["--format", "parquet"], "cannot come through a pipe"),
-        (["--device", "nowhere"], "device 'nowhere'"),
-        (["--resume", "--out", "v.jsonl"], "<stdin>: --resume needs a file"),
-        (["--only", "unchecked", "--out", "v.jsonl"], "--only filters"),
-        (["."], ".: is a folder; name a file of chats"),
-        (["--out", "/dev/null"], "--out /dev/null: is not a regular file"),
-        (["--out", "v.csv"], "--out v.csv: the verdicts are JSON lines; give it a name that ends in .jsonl"),
-    ],
-)
-def test_misuse_prints_one_line_and_exits_with_2(detect, arguments, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code, answers, err = detect(*arguments, stdin=line().encode())
-    assert (code, len(answers), len(err)) == (2, 0, 1), err
-    assert err[0].startswith("cdconv: ")
-    assert message in err[0]
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_scanned_chat_without_a_reply_is_counted_and_fails_on_unchecked(detect):
@@ -198,25 +175,6 @@ def test_empty_input_does_not_count_as_free_of_contradictions(detect, stdin):
     assert "no chat to judge" in err[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.jsonl", "", "a.jsonl: holds no chat"),
-        ("a.csv", "u1,b1,u2,b2\n", "a.csv: holds no chat"),
-        ("a.csv", "text\n你好\n", "a.csv: the columns are: text; a chat must be"),
-        ("done.jsonl", line(), "verdicts.jsonl: it exists already; --resume continues it"),
-    ],
-)
-def test_what_is_wrong_with_the_files_is_found_before_the_model_is_loaded(detect, name, content, message, tmp_path):
-    (tmp_path / "verdicts.jsonl").write_text("{}", encoding="utf-8")
-    (tmp_path / name).write_text(content, encoding="utf-8")
-    options = ["--out", tmp_path / "verdicts.jsonl"] if name == "done.jsonl" else []
-    code, answers, err = detect(tmp_path / name, *options, model=tmp_path / "nowhere")
-    assert (code, answers, len(err)) == (2, [], 1)
-    assert message in err[0]
-    assert "nowhere" in detect(stdin=line().encode(), model=tmp_path / "nowhere")[2][0], "else it could not be missing"
-
-
 def test_a_chat_of_ten_thousand_turns_is_judged_quickly_and_reports_unread_turns(detect):
     long = [message for _ in range(10_000) for message in CHAT[2:]]
     _, [verdict], _ = detect(stdin=line(long).encode())
@@ -270,12 +228,3 @@ def test_decisions_use_exact_probabilities_and_output_is_rounded(detect, detect_
     for threshold in (sure - 1e-9, sure + 1e-9):
         [first, *_] = detect(file, "--threshold", repr(threshold))[1]
         assert (first["label"] != "non-contradiction") == (sure >= threshold)
-
-
-def test_chunks_depend_on_the_input_alone_and_are_bounded(monkeypatch):
-    monkeypatch.setattr(chunks, "CHUNK_WINDOWS", 5)
-    entries = [Entry(number, number, CHAT, turns) for number, turns in enumerate((2, 2, 9, 1, 3, 3), 1)]
-    chats = Chats("x", "jsonl", [iter(entries)])
-    assert [[chat.number for chat in part] for part in chunks.split_chunks(chats)] == [[1, 2, 3], [4, 5, 6]]
-    chats = Chats("x", "jsonl", [iter(entries)])
-    assert [[chat.number for chat in part] for part in chunks.split_chunks(chats, scan=True)] == [[1, 2, 3], [4, 5, 6]]

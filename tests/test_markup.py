@@ -15,24 +15,18 @@ def test_every_form_of_a_reply_has_the_same_words(reply):
     assert {name: text for name, text in read.items() if text != reply} == {}
 
 
+def verdicts_of(detector, texts):
+    """The verdicts on the last of some texts, by each method of a detector."""
+    messages, monitor = chat(*texts), detector.monitor()
+    followed = [monitor.add(message) for message in messages][-1]
+    ranked = detector.rerank(messages[:-1], texts[-1:])[0].verdict
+    return followed, detector(messages), ranked, detector.check([texts[1]], texts[-1])
+
+
 @pytest.mark.parametrize("form", ["<p>{}</p>", "{}<|im_end|>", "&nbsp;{}", "*微笑着看向你* {}", "小智：{}"])
 def test_a_form_changes_no_verdict_of_either_side(detector, form):
-    *earlier, reply = TEXTS
-    wrapped = [form.format(text) for text in TEXTS]
-    monitors = detector.monitor(), detector.monitor()
-    checks = [
-        (
-            [monitors[0].add(message) for message in chat(*TEXTS)][-1],
-            [monitors[1].add(message) for message in chat(*wrapped)][-1],
-        ),
-        (detector(chat(*TEXTS)), detector(chat(*wrapped))),
-        (
-            detector.rerank(chat(*earlier), [reply])[0].verdict,
-            detector.rerank(chat(*wrapped[:3]), wrapped[3:])[0].verdict,
-        ),
-        (detector.check([TEXTS[1]], reply), detector.check([wrapped[1]], wrapped[3])),
-    ]
-    for verdict, other in checks:
+    wrapped = verdicts_of(detector, [form.format(text) for text in TEXTS])
+    for verdict, other in zip(verdicts_of(detector, TEXTS), wrapped, strict=True):
         assert (other.label, other.evidence, other.checked) == (verdict.label, verdict.evidence, verdict.checked)
         assert other.scores == pytest.approx(verdict.scores, abs=1e-5)
 

@@ -216,6 +216,7 @@ def test_with_everything_labelled_nothing_is_estimated_and_no_labels_are_asked_f
     """The detector called all of these conversations, and people none but three."""
     rows = [row_of(n, HISTORY, checked=n != 7) for n in range(100)]
     labels = [{"id": str(n), "label": HISTORY if n < 3 else NONE} for n in range(100)]
+    labels[0]["label"] = "contradiction"  # its kind is that of the verdict
     built = with_labels(tmp_path, [report.Source("bot", rows, "judge", Accuracy(9, 9, 0, 9))], labels)
     [bot] = built["bots"]
     assert bot["estimate"] is None and (bot["read"], bot["labelled"]) == (100, 100)
@@ -223,12 +224,6 @@ def test_with_everything_labelled_nothing_is_estimated_and_no_labels_are_asked_f
     assert bot["called"]["history"]["called"] == 3 and len(bot["examples"]) == 3
     text = pages.markdown(built) + pages.html(built)
     assert "Label a sample" not in text and "stimate of the true share" not in text
-
-
-def test_a_label_without_a_kind_keeps_that_of_the_verdict(tmp_path):
-    source = report.Source("bot", [row_of(n, HISTORY if n < 20 else NONE) for n in range(60)], "judge")
-    [bot] = with_labels(tmp_path, [source], [{"id": "0", "label": "contradiction"}])["bots"]
-    assert bot["called"]["history"]["called"] == 20
 
 
 def test_each_bot_is_measured_by_its_own_labels(tmp_path):

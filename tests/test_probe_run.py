@@ -156,14 +156,6 @@ def test_a_stopped_run_calls_the_bot_no_more_and_does_not_wait_for_the_next_turn
     assert _lines(tmp_path / "transcript.jsonl") >= 1 and time.monotonic() - begun < 30
 
 
-def test_the_key_comes_from_the_environment_and_is_never_written(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    with BotServer() as endpoint:
-        run_probes(endpoint, tmp_path, probes(3))
-    assert set(endpoint.keys) == {"sk-secret"}
-    assert all("sk-secret" not in file.read_text(encoding="utf-8") for file in tmp_path.iterdir())
-
-
 def test_a_folder_resumes_only_its_own_run_unless_that_has_no_conversation(tmp_path):
     with BotServer(fault=lambda messages, before: "404") as endpoint, pytest.raises(InputError):
         run_probes(endpoint, tmp_path, probes(3))
@@ -243,23 +235,27 @@ def _lines(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def test_the_key_of_the_writer_is_not_sent_to_the_bot(run, detect_model, tmp_path, monkeypatch):
+def test_keys_come_from_the_environment_reach_one_address_and_are_never_written(
+    run, detect_model, tmp_path, monkeypatch
+):
     monkeypatch.setattr(run_module, "judge", lambda *_, **__: None)
     monkeypatch.setattr(probe, "_write_report", lambda *_: False)
     for name in ("OPENAI_API_KEY", "BOT_KEY"):
-        monkeypatch.setenv(name, name.lower())
+        monkeypatch.setenv(name, f"the {name}")
 
     def keys(folder, *options):
         with BotServer() as bot, BotServer(reply=lambda _: "换个说法的问题？") as writer:
             monkeypatch.setenv("OPENAI_BASE_URL", writer.url)
-            command = ["--endpoint", bot.url, "--writer", "a-model", "--out", tmp_path / folder]
-            command += ["--conversations", 2, "--triggers", "paraphrasing", "--model", detect_model, *options]
-            code, _, err = run("probe", "run", *command)
+            command = ["--endpoint", bot.url, "--out", tmp_path / folder, "--conversations", 2, *options]
+            code, _, err = run("probe", "run", *command, "--triggers", "paraphrasing", "--model", detect_model)
             assert code == 0, err
+        assert not any("_KEY" in file.read_text(encoding="utf-8") for file in (tmp_path / folder).iterdir())
         return set(bot.keys), set(writer.keys)
 
-    assert keys("a") == ({""}, {"openai_api_key"})
-    assert keys("b", "--key-variable", "BOT_KEY") == ({"bot_key"}, {"openai_api_key"})
+    assert keys("a") == ({"the OPENAI_API_KEY"}, set())
+    assert keys("b", "--writer", "a-model") == ({""}, {"the OPENAI_API_KEY"})
+    wanted = ({"the BOT_KEY"}, {"the OPENAI_API_KEY"})
+    assert keys("c", "--writer", "a-model", "--key-variable", "BOT_KEY") == wanted
 
 
 def test_a_model_writes_user_turns_and_rules_are_the_fallback(tmp_path):

@@ -44,19 +44,6 @@ def test_a_part_of_a_file_holds_its_rows(folder):
         assert [*part.arrivals[0]] == [whole[number - 1] for number in rows]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "--engine ray writes a folder of Parquet files; name it with --out"),
-        (["--out", "o", "--device", "cuda:1"], "--device cuda:1: with --engine ray"),
-    ],
-)
-def test_misuse_prints_one_line(detect, arguments, message):
-    code, answers, err = detect("no/folder", "--engine", "ray", *arguments)
-    assert (code, answers, len(err)) == (2, [], 1)
-    assert message in err[0]
-
-
 def test_verdicts_are_not_written_into_the_input_folder_or_a_file(detect, folder, tmp_path):
     (tmp_path / "file").touch()
     for out, reason in (

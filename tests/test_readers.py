@@ -99,11 +99,14 @@ def test_a_bad_line_is_reported_by_number_and_saved_and_the_rest_is_judged(detec
         ("a.parquet", b"PAR1", "a.parquet: no Parquet file"),
         ("a.jsonl.gz", gzip.compress(line().encode())[:-9], "a.jsonl.gz: is no gzip file, or is damaged"),
         ("a.xls", b"", ".xls is no known type of file; "),
+        ("a.jsonl", b"", "a.jsonl: holds no chat"),
+        ("a.csv", b"u1,b1,u2,b2\n", "a.csv: holds no chat"),
+        ("a.csv", "text\n你好\n".encode(), "a.csv: the columns are: text; a chat must be"),
     ],
 )
-def test_a_file_of_another_format_prints_one_line(detect, name, content, message, tmp_path):
+def test_a_file_without_chats_prints_one_line_before_a_model_is_loaded(detect, name, content, message, tmp_path):
     (tmp_path / name).write_bytes(content)
-    code, answers, err = detect(tmp_path / name)
+    code, answers, err = detect(tmp_path / name, model=tmp_path / "nowhere")
     assert (code, answers, len(err)) == (2, [], 1)
     assert message in err[0]
     assert [path.name for path in tmp_path.iterdir()] == [name]

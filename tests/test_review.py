@@ -47,13 +47,7 @@ def test_two_people_label_every_chat_and_a_third_resolves_differences(store):
     assert [report[key] for key in ("chats", "labelled by both annotators", "waiting for a third")] == ["5", "5", "1"]
     assert report["with a final label"].startswith("4, of them 1 unclear")
     assert report["agreement, %"].startswith("60.0 (")
-    from sklearn.metrics import cohen_kappa_score
-
-    merged = [
-        [label if label in (NONE, "unclear") else "contradiction" for label in labels[person]] for person in (anna, ben)
-    ]
-    kappas = [cohen_kappa_score(labels[anna], labels[ben]), cohen_kappa_score(*merged)]
-    assert report["Cohen's kappa"] == "{:.2f}; contradiction or not: {:.2f}".format(*kappas)
+    assert report["Cohen's kappa"] == "0.44; contradiction or not: 0.69"  # (0.6 - 0.28) / 0.72, (0.8 - 0.36) / 0.64
     exported = store.export()
     assert [(one["id"], one["label"], one.get("evidence")) for one in exported] == [
         ("c0", NONE, None), ("c1", HISTORY, 1), ("c2", ROLE, None),

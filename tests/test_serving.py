@@ -328,14 +328,14 @@ def test_the_service_needs_only_its_requirements(random_model):
     runtimes = re.findall(r"RUNTIME=(\S+)", (CHECKOUT / "Dockerfile").read_text(encoding="utf-8"))
     assert {*names, *runtimes} <= pinned and len(runtimes) == 2
     others = dict.fromkeys(
-        "accelerate aiohttp bm25s cdconv datasets evaluate gradio jinja2 matplotlib mcp onnxruntime openvino pyarrow "
+        "accelerate aiohttp bm25s cdconv datasets evaluate gradio matplotlib mcp onnxruntime openvino pyarrow "
         "ray rjieba scipy sklearn".split()
     )
     code = (
         f"import sys; sys.modules.update({others}); import contradiction.cli; "
-        "from contradiction import ContradictionDetector; from contradiction.serving.api import application; "
-        "from contradiction.serving.service import Service; "
-        f"application(Service(ContradictionDetector.from_pretrained({str(random_model('4-class'))!r})))"
+        "from contradiction import ContradictionDetector; from contradiction.serving import api; "
+        "from contradiction.serving.service import Service; api.docs_page(); "
+        f"api.application(Service(ContradictionDetector.from_pretrained({str(random_model('4-class'))!r})))"
     )
     environment = os.environ | {"HF_HUB_OFFLINE": "1"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)

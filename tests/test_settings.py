@@ -40,6 +40,9 @@ def test_a_prior_multiplies_the_odds_by_the_ratio_of_prior_odds():
     assert after_odds / before_odds == pytest.approx((0.03 / 0.97) / (0.4 / 0.6))
     assert after["history"] / after["intra-sentence"] == pytest.approx(3)
     assert Settings(prior=0.4).correct(scores, "4-class", RULE) == pytest.approx(scores)
+    for sure in ((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)):
+        scores = dict(zip(NAMES, sure, strict=True))
+        assert Settings(prior=0.03).correct(scores, "4-class", RULE) == pytest.approx(scores)
 
 
 def test_a_prior_at_which_nothing_would_be_called_is_rejected():
@@ -47,12 +50,6 @@ def test_a_prior_at_which_nothing_would_be_called_is_rejected():
     with pytest.raises(InputError, match=r"prior of 0\.03 .*precision>="):
         Settings(prior=0.03).threshold_for(RULE)
     assert Settings(prior=0.03, threshold=0.1).threshold_for(RULE) == 0.1
-
-
-def test_probabilities_of_0_and_1_stay_at_any_prior():
-    for sure in ((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)):
-        scores = dict(zip(NAMES, sure, strict=True))
-        assert Settings(prior=0.03).correct(scores, "4-class", RULE) == pytest.approx(scores)
 
 
 @pytest.mark.parametrize("prior", [0.03, 0.6])

@@ -5,12 +5,9 @@ from pathlib import Path
 
 import pytest
 from helpers.chats import TEXTS, chat
-from starlette.testclient import TestClient
 
 from contradiction.conversation import read_turns, spoken_messages
 from contradiction.errors import InputError
-from contradiction.serving.api import application
-from contradiction.serving.service import Service
 from contradiction.spoken import said
 
 CASES = Path(__file__).parent / "cases"
@@ -74,7 +71,12 @@ def test_only_the_assistant_thinks():
     assert read_turns(chat("<think>在吗</think>你好", "你好"))[0].user == "<think>在吗</think>你好"
 
 
+CALL = {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}]}
 NOTHING_SAID = [
+    *({"role": "assistant", "content": content, **CALL} for content in (None, "", [])),
+    {"role": "assistant", "function_call": {"name": "cat", "arguments": "{}"}},
+    {"role": "tool", "tool_call_id": "1", "content": {"cats": 1}},
+    {"role": "function", "name": "cat", "content": None},
     {"role": "assistant", "content": [{"type": "thinking", "thinking": "猫？"}]},
     {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "a", "input": {}}]},
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "橘子"}]},
@@ -103,20 +105,26 @@ def test_a_message_that_says_nothing_changes_only_the_indices(detector, item):
     assert spoken_messages([item, *messages]) == messages
 
 
-def test_thoughts_beside_an_answer_are_left_out_of_it():
+def test_thoughts_and_calls_beside_an_answer_are_left_out_of_it():
     parts = [{"type": "thinking", "thinking": "猫？"}, {"type": "text", "text": "没有"}, {"text": "真的"}]
-    message = {"role": "assistant", "content": parts, "reasoning_content": "猫？", "metadata": {"title": None}}
+    message = {"role": "assistant", "content": parts, "reasoning_content": "猫？", "metadata": {"title": None}, **CALL}
     [turn] = read_turns([{"role": "user", "content": "你养猫吗？"}, message])
     assert (turn.reply, turn.unread) == ("没有\n真的", None)
 
 
-def test_what_is_spoken_aloud_is_said():
-    messages = [
-        {"role": "user", "content": [{"type": "input_audio", "transcript": "你养猫吗？"}]},
-        {"role": "assistant", "content": None, "audio": {"id": "1", "transcript": "没养过"}},
-    ]
-    [turn] = read_turns(messages)
-    assert (turn.user, turn.reply, turn.unread) == ("你养猫吗？", "没养过", None)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"content": None, "audio": {"id": "1", "transcript": "不能说"}},
+        {"content": None, "refusal": "不能说"},
+        {"content": [{"type": "refusal", "refusal": "不能说"}]},
+        {"content": "不能说", "refusal": None},
+    ],
+)
+def test_what_is_spoken_aloud_and_a_refusal_are_said(answer):
+    asked = {"role": "user", "content": [{"type": "input_audio", "transcript": "你养猫吗？"}]}
+    [turn] = read_turns([asked, {"role": "assistant", **answer}])
+    assert (turn.user, turn.reply, turn.unread) == ("你养猫吗？", "不能说", None)
 
 
 def test_an_item_of_an_unknown_type_is_refused_by_name():
@@ -125,21 +133,10 @@ def test_an_item_of_an_unknown_type_is_refused_by_name():
 
 
 @pytest.mark.parametrize("name", ["thoughts", "gradio_thought", "responses_items"])
-def test_real_chats_are_judged_as_if_no_thought_or_tool_were_there(detector, detect, name):
-    client = TestClient(application(Service(detector)))
-    code, judged, _ = detect(CASES / f"{name}.jsonl", model=detector.name)
-    assert code == 0
+def test_of_real_chats_only_what_is_said_is_read(name):
     replies = {"thoughts": ["养了一只橘猫。", "它叫橘子。"]}.get(name, ["会，开了十年"])
-    lines = (CASES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-    for line, record in zip(lines, judged, strict=True):
+    for line in (CASES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
         messages = json.loads(line)["messages"]
-        assert [turn.reply for turn in read_turns(messages)] == replies
-        users = [turn.user for turn in read_turns(messages)]
-        pairs = [text for pair in zip(users, replies, strict=True) for text in pair]
-        verdict, plain = detector(messages), detector(chat(*pairs))
-        assert (verdict.scores, verdict.checked, verdict.reason) == (plain.scores, plain.checked, plain.reason)
-        answer = client.post("/v1/judge", json={"messages": messages}).json()
-        for other in (record, answer):
-            assert (other["reply"], other["checked"]) == (list(verdict.reply), verdict.checked)
-            assert other["scores"] == pytest.approx(verdict.scores, abs=1e-5)
-        assert spoken_messages(messages) == chat(*pairs)
+        turns = read_turns(messages)
+        assert [turn.reply for turn in turns] == replies
+        assert spoken_messages(messages) == chat(*(text for turn in turns for text in (turn.user, turn.reply)))

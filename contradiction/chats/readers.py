@@ -174,16 +174,12 @@ def _messages(lines: Iterable[bytes], keys: Columns, chats: Chats, speakers: Spe
         for number, line in enumerate(lines, 1):
             end += len(line)
             if line.strip():
-                yield number, line, _object(line), end
+                try:
+                    yield number, line, _checked(parse_json(line)), end
+                except InputError as error:
+                    yield number, line, error, end
 
     return grouped(rows(), keys, chats, speakers, whole=True)
-
-
-def _object(line: bytes) -> Values | InputError:
-    try:
-        return _checked(parse_json(line))
-    except InputError as error:
-        return error
 
 
 def _checked(value: Any) -> Values | InputError:

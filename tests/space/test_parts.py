@@ -71,22 +71,14 @@ def test_unread_text_is_reported_in_chinese_too(part, facade, utterances):
     assert not re.search("[A-Za-z]{2}|[;,]", re.sub(r"messages\[\d\]", "", reason))
 
 
-@pytest.mark.parametrize(
-    "reason",
-    [
-        "something that nobody has translated",
-        "the reply holds no words; something that nobody has translated",
-        "messages[2]: role 'bot'; allowed are user, assistant",
-    ],
-)
-def test_a_chinese_message_is_chinese_or_gives_the_whole_english_one_as_such(part, reason):
-    locales = part("locales")
-    shown = locales.in_words(reason, locales.CHINESE)
-    if "role" in reason:
-        assert "'bot'" in shown and "allowed" not in shown
-    else:
-        assert shown == locales.CHINESE["inEnglish"].format(reason=reason)
-    assert locales.in_words(reason, locales.ENGLISH) == reason
+def test_a_message_without_a_translation_is_given_in_english_as_such(part):
+    locales, unknown = part("locales"), "something that nobody has translated"
+    for reason in (unknown, f"the reply holds no words; {unknown}"):
+        assert locales.in_words(reason, locales.CHINESE) == locales.CHINESE["inEnglish"].format(reason=reason)
+    known = "messages[2]: role 'bot'; allowed are user, assistant"
+    shown = locales.in_words(known, locales.CHINESE)
+    assert "'bot'" in shown and "allowed" not in shown
+    assert locales.in_words(known, locales.ENGLISH) == known
 
 
 # Examples
@@ -246,18 +238,17 @@ def test_a_parquet_file_that_is_large_when_unpacked_is_rejected(part, tmp_path, 
     assert "解压后超过 5 MB" in part("locales").in_words(str(error.value), part("locales").CHINESE)
 
 
-def test_what_a_file_fills_when_it_is_unpacked_is_counted_up_to_a_limit(part, tmp_path):
-    unpacked, path = part("batch")._unpacked_size, tmp_path / "a.parquet"
-    texts = [str(number) * 10 for number in range(1000)]
-    parquet.write_table(pyarrow.table({"messages": texts}), path)
-    assert sum(map(len, texts)) <= unpacked(path, 10**9) < 2 * sum(map(len, texts))
-    packed = tmp_path / "a.jsonl.gz"
-    packed.write_bytes(gzip.compress(b"x" * 10**6))
-    assert (unpacked(packed, 10**9), unpacked(packed, 10) > 10) == (10**6, True)
-    for name in ("a.parquet", "a.xlsx"):
-        (tmp_path / name).write_bytes(b"PAR1" * 10)
-        with pytest.raises(InputError, match=f"{name}: damaged"):
-            unpacked(tmp_path / name, 10**9)
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl.gz", gzip.compress(b"x" * 6 * 10**6), "larger than 5 MB"),
+        ("a.parquet", b"PAR1" * 10, "a.parquet: damaged"),
+        ("a.xlsx", b"PAR1" * 10, "a.xlsx: damaged"),
+    ],
+)
+def test_a_packed_file_that_is_large_or_damaged_is_rejected(part, tmp_path, name, content, message):
+    with pytest.raises(InputError, match=message):
+        judged(part, None, tmp_path / name, content)
 
 
 def test_a_chat_that_is_too_long_does_not_affect_the_others(part, model, tmp_path):
