@@ -82,10 +82,10 @@ def read_messages(values: Sequence[Any], speakers: Speakers = USUAL) -> list[Any
         InputError: a speaker is unknown, or the messages have times and the newest is the first.
     """
     messages = [_read_object(value, f"messages[{index}]", speakers) for index, value in enumerate(values)]
-    times = [value for value in values if isinstance(value, Mapping)]
-    speakers.check_one_bot(_speaker(_unwrapped(value), speakers)[1] for value in times)
-    key = names.first(times[0], names.TIMES) if times else None
-    if key and order([one.get(key) for one in times], [None] * len(times)) == [*reversed(range(len(times)))]:
+    objects = [value for value in values if isinstance(value, Mapping)]
+    speakers.check_one_bot(_speaker(_unwrapped(value), speakers)[1] for value in objects)
+    key = names.first(objects[0], names.TIMES) if objects else None
+    if key and order([one.get(key) for one in objects], [None] * len(objects)) == [*reversed(range(len(objects)))]:
         raise InputError(f"the messages begin with the newest, by {key}; they must begin with the oldest")
     return messages
 

@@ -142,8 +142,7 @@ def read_record(value: object, speakers: Speakers = USUAL) -> list[Chat]:
         return [Chat(read_messages(value, speakers))]
     if not isinstance(value, Mapping):
         raise InputError(f"{kind_of(value)}; a chat must be {CHAT}")
-    record = _Record(_merged(value), speakers)
-    return record.chats()
+    return _Record(_merged(value), speakers).chats()
 
 
 def read_chat(value: object, speakers: Speakers = USUAL) -> Chat:

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import Body, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -29,12 +29,6 @@ LOG = logging.getLogger(__name__)
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 SEED = 13  # the same sample each time
 Number = Annotated[int, Field(ge=0)]
-
-
-class Join(BaseModel):
-    """Who labels."""
-
-    name: str
 
 
 class Label(BaseModel):
@@ -64,8 +58,8 @@ def application(store: LabelStore, hosts: tuple[str, ...] = HOSTS) -> FastAPI:
         return page
 
     @app.post("/api/join")
-    def join(body: Join) -> dict[str, Any]:
-        person = store.join(body.name)
+    def join(name: Annotated[str, Body(embed=True)]) -> dict[str, Any]:
+        person = store.join(name)
         return {"person": person, "third": person > ANNOTATORS}
 
     @app.get("/api/next")
@@ -95,8 +89,8 @@ def _shown(store: LabelStore, person: int, item: Item | None) -> dict[str, Any]:
     done, total = store.progress(person)
     chat = None
     if item:
-        chat = {"id": item.id, "messages": item.messages, "replies": earlier_replies(item.messages)}
-        chat["unread"] = item.unread
+        replies = earlier_replies(item.messages)
+        chat = {"id": item.id, "messages": item.messages, "replies": replies, "unread": item.unread}
     return {"item": chat, "done": done, "total": total}
 
 
