@@ -214,16 +214,6 @@ ORIGINS = {
 }
 # Good examples of the categories, as lines of the released file; the first and the last share their context.
 EXAMPLES = (275, 1617, 3936, 274)
-TRIGGERS = {
-    "short": "it is a short utterance that says little",
-    "inquiring-bot": "it asks about something that `b1` names",
-    "inquiring-user": "it asks about something that `u1` names",
-    "inquiring-user-m": "it asks whether the bot knows what `u1` said: 你知道…吗？",
-    "paraphrasing": "it is `u1`, translated and translated back",
-    "perturb-synonym": "it is `u1` with words replaced by synonyms",
-    "perturb-antonym": "it is `u1` with words replaced by antonyms",
-    "perturb-negative": "it is `u1` with a negation put into it",
-}
 
 
 def data_set_card(
@@ -268,11 +258,6 @@ def data_set_card(
         examples=examples,
         shown=json.dumps(
             {key: value for key, value in last.items() if key != "persona"} | {"label": label}, ensure_ascii=False
-        ),
-        triggers=Table(
-            "",
-            ("trigger", "in the raw file", "how `u2` is made"),
-            [(name, raw, TRIGGERS[name]) for raw, name in cdconv.TRIGGERS.items()],
         ),
         splits=statistics.split_sizes(splits),
         leaks=statistics.leaks(splits),

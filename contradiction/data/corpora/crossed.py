@@ -119,17 +119,7 @@ def _row(
 
 @dataclass(frozen=True)
 class Batch:
-    """One author's batch.
-
-    Attributes:
-        name: of its file, without ``.jsonl``.
-        split: train, validation or test; the whole batch is in this split.
-        style: ``short`` (two turns, colloquial), ``long`` (three turns and more), ``assistant`` (long messages of an
-            assistant or a service bot), ``companion`` (long messages of a bot with a life of its own), ``direct`` (long
-            messages, and contradictions that hardly need an inference), ``asked`` (the user asks the same again in
-            other words) or ``pairs`` (self-contradictions).
-        brief: what its author was asked for.
-    """
+    """One author's batch: the name of its file, its split, its style (see ``crossed/README.md``), and its brief."""
 
     name: str
     split: str
