@@ -1,6 +1,6 @@
 """The error for unusable input, which the command line prints as one line, and exit codes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from reprlib import Repr
 from types import NoneType
 
@@ -45,3 +45,10 @@ def shown(value: object) -> str:
     except ValueError:  # an integer of more digits than Python prints
         return kind_of(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def check_known(value: object, known: Collection[str], what: str) -> str:
+    """Returns a value; raises InputError, which names what it is, for one that is not among the known ones."""
+    if not isinstance(value, str) or value not in known:
+        raise InputError(f"{what} {shown(value)}; allowed are {', '.join(known)}")
+    return value

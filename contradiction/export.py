@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.decision import Rule
-from contradiction.errors import InputError
+from contradiction.errors import InputError, check_known
 from contradiction.inference.onnx_backend import MADE_FROM, MAX_LENGTH, OnnxBackend, OpenVinoBackend
 from contradiction.inputs.trees import CHAT_TEMPLATE, END
 from contradiction.inputs.views import Row
@@ -150,8 +150,7 @@ def export_onnx(model: str | Path, backend: str, rows: Sequence[Row]) -> list[Co
             missing, or a file changes more than 2 % of the labels. Such a file is removed.
     """
     kinds: dict[str, type[OnnxBackend]] = {kind.NAME: kind for kind in (OnnxBackend, OpenVinoBackend)}
-    if backend not in kinds:
-        raise InputError(f"backend {backend!r}; allowed are {', '.join(kinds)}")
+    check_known(backend, kinds, "backend")
     check_installed(f"the export for {backend}", {"onnx": "onnx", "onnxruntime": "onnx", **kinds[backend].PACKAGES})
     folders = [part for part in parts_of(model) if (part / WEIGHTS).is_file()]
     if not folders:

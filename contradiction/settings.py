@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from contradiction.errors import InputError, shown
-from contradiction.inputs.views import MAX_TURNS, WINDOWED, check_windowing
+from contradiction.errors import InputError, check_known, shown
+from contradiction.inputs.views import MAX_TURNS, WINDOWED, WINDOWINGS
 from contradiction.labels import CATEGORIES, CONTRADICTIONS
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Settings:
     max_turns: int | None = MAX_TURNS
 
     def __post_init__(self) -> None:
-        check_windowing(self.windowing)
+        check_known(self.windowing, WINDOWINGS, "windowing")
         if isinstance(self.threshold, str):
             object.__setattr__(self, "threshold", _parse_threshold(self.threshold))
         elif self.threshold is not None and not (_is(Real, self.threshold) and 0 <= self.threshold <= 1):
@@ -54,8 +54,8 @@ class Settings:
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise InputError(f"categories is {shown(self.categories)}; it must be a list of {', '.join(CATEGORIES)}")
         categories = list(self.categories)
-        if unknown := [name for name in categories if not isinstance(name, str) or name not in CATEGORIES]:
-            raise InputError(f"category {shown(unknown[0])}; allowed are {', '.join(CATEGORIES)}")
+        for name in categories:
+            check_known(name, CATEGORIES, "category")
         if not categories:
             raise InputError(f"categories is empty; name at least one of {', '.join(CATEGORIES)}")
         object.__setattr__(self, "categories", tuple(name for name in CATEGORIES if name in categories))

@@ -19,7 +19,7 @@ from contradiction.chats.readers import open_file
 from contradiction.conversation import Messages, Turn, is_chinese, read_turns
 from contradiction.data import statistics
 from contradiction.data.splits import CHINESE, SPLITS, UNDETERMINED, fingerprint, name_of, write_repo
-from contradiction.errors import InputError, shown
+from contradiction.errors import InputError, check_known, shown
 from contradiction.inputs.views import CONVERSATION, Row, windows
 from contradiction.io.files import locked, sha256_of
 from contradiction.io.tables import Table
@@ -129,8 +129,7 @@ def _chat(where: str, entry: Entry) -> LabelledChat:
     known = dict.fromkeys(name for task in ("4-class", "2-class") for name in LABELS[task])
     if label is None:
         raise InputError(f"{where}: has no label; a key or column 'label' gives one of {', '.join(known)}")
-    if not isinstance(label, str) or label not in known:
-        raise InputError(f"{where}: label {shown(label)}; allowed are {', '.join(known)}")
+    label = check_known(label, known, f"{where}: label")
     turns = read_turns(messages)
     if not turns or turns[-1].reply_messages[-1] != len(messages) - 1:
         raise InputError(f"{where}: the last message must be the labelled reply of the assistant")

@@ -145,20 +145,6 @@ def register(backend: type[_Backend]) -> type[_Backend]:
     return backend
 
 
-def check_backend(name: str) -> str:
-    """Returns the name of a backend, or ``AUTO``; raises InputError for an unknown one."""
-    if name not in (*BACKENDS, AUTO):
-        raise InputError(f"backend {name!r}; allowed are {', '.join((*BACKENDS, AUTO))}")
-    return name
-
-
-def check_precision(precision: str) -> str:
-    """Returns a precision; raises InputError for an unknown one."""
-    if precision not in PRECISIONS:
-        raise InputError(f"precision {precision!r}; allowed are {', '.join(PRECISIONS)}")
-    return precision
-
-
 def check_batch_size(batch_size: int) -> None:
     """Raises InputError for a batch size below 1."""
     if batch_size < 1:

@@ -7,7 +7,7 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from contradiction.conversation import ASSISTANT, HAN, USER, Turn
-from contradiction.errors import InputError, kind_of, shown
+from contradiction.errors import InputError, kind_of
 from contradiction.inputs.tokenization import separator_of
 from contradiction.labels import HISTORY, INTRA, ROLE
 from contradiction.markup import SHORT, plain
@@ -236,10 +236,3 @@ def _user_text(turns: Sequence[Turn], first: int, place: int) -> str:
 def row_of(*utterances: str | tuple[str, ...]) -> Row:
     """The row of the utterances of a conversation."""
     return dict(zip(CONVERSATION, utterances, strict=True))
-
-
-def check_windowing(windowing: str) -> str:
-    """Returns a windowing; raises InputError for an unknown one."""
-    if not isinstance(windowing, str) or windowing not in WINDOWINGS:
-        raise InputError(f"windowing {shown(windowing)}; allowed are {', '.join(WINDOWINGS)}")
-    return windowing

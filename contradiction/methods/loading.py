@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from contradiction.decision import Rule
-from contradiction.errors import InputError, first_line
-from contradiction.inference.base import AUTO, OnBatch, check_backend, check_precision
+from contradiction.errors import InputError, check_known, first_line
+from contradiction.inference.base import AUTO, BACKENDS, PRECISIONS, OnBatch
 from contradiction.inference.torch_backend import TorchBackend, best_device, check_device, has_bf16
 from contradiction.inputs.views import Row, row_of
 from contradiction.io import manifest
@@ -62,8 +62,8 @@ def load_classifier(
         InputError: there is no such model or device, the model is not one of this project, it is damaged, or it states
             its views itself.
     """
-    check_precision(precision)  # before a large model is loaded
-    check_backend(backend)
+    check_known(precision, PRECISIONS, "precision")  # before a large model is loaded
+    check_known(backend, (*BACKENDS, AUTO), "backend")
     if backend in (TorchBackend.NAME, AUTO):  # the others run without PyTorch, and check the device themselves
         check_device(device)
     name = pinned(find_model(name), revision)
@@ -88,7 +88,7 @@ def chosen_precision(name: str | Path, precision: str, backend: str, device: str
         return precision
     given = os.environ.get(PRECISION_VARIABLE, AUTO)
     if given != AUTO:
-        return check_precision(given)
+        return check_known(given, PRECISIONS, "precision")
     if backend != TorchBackend.NAME or find_spec("torch") is None:
         return "fp32"
     import torch

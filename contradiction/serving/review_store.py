@@ -9,7 +9,7 @@ from threading import RLock
 from typing import Any
 
 from contradiction.conversation import ASSISTANT, Messages, check_text, read_turns, spoken_messages
-from contradiction.errors import InputError, shown
+from contradiction.errors import InputError, check_known, shown
 from contradiction.io.files import LineFile
 from contradiction.io.tables import Table, with_interval
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION
@@ -160,8 +160,7 @@ class LabelStore:
         Raises:
             InputError: the label, the evidence, the person or the chat is unknown.
         """
-        if label not in CHOICES:
-            raise InputError(f"label {shown(label)}; allowed are {', '.join(CHOICES)}")
+        check_known(label, CHOICES, "label")
         replies = earlier_replies(self.item(number).messages)
         if evidence is not None and (label != HISTORY or evidence not in replies):
             raise InputError(f"evidence {evidence} of {label}; it goes with {HISTORY} and is one of {replies}")
