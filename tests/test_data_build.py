@@ -43,7 +43,7 @@ def test_a_failed_rename_restores_the_earlier_repo(sample_repo, tmp_path, monkey
         None,  # a file, not a folder
         {"thesis.txt": b"mine"},
         {"README.md": b"dataset_info: my thesis"},
-        {"README.md": b"\xff\xfe not UTF-8"},
+        {".cdconv": b"", "thesis.parquet": b"mine"},
     ],
 )
 def test_what_is_not_a_data_repo_is_never_replaced(inside, tmp_path):

@@ -17,7 +17,7 @@ from contradiction.errors import InputError
 from contradiction.io.environment import no_data_bars
 from contradiction.io.files import new_folder
 from contradiction.io.tables import Table, percent, render
-from contradiction.labels import CROSSED_CONFIGS, LABELS, RELEASE
+from contradiction.labels import CHECKLISTS, CROSSED_CONFIGS, LABELS, RELEASE
 from contradiction.paths import SAMPLE
 
 if TYPE_CHECKING:
@@ -200,8 +200,9 @@ def _replaceable(path: Path) -> bool:
     if not path.is_dir():
         return False
     inside = {file.relative_to(path).as_posix() for file in path.rglob("*") if not file.is_dir()}
-    others = [name for name in inside - {MARKER, "README.md"} if not fnmatch(name, "*/*.parquet")]
-    return not inside or (MARKER in inside and not others)
+    configs = (*SOURCE_CONFIGS, *CHECKLISTS, *CROSSED_CONFIGS)
+    patterns = [MARKER, "README.md", *(f"{config}/*.parquet" for config in configs)]
+    return not inside or (MARKER in inside and all(any(fnmatch(name, own) for own in patterns) for name in inside))
 
 
 # By the kind of the source: name, licence of its rows, who wrote and who labelled them, in the Hub's words. The
