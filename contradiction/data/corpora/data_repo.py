@@ -63,7 +63,7 @@ def read_all(corpus: Corpus, source: str | Path | None) -> Splits:
 
 
 def features_of(config: Config) -> "Features":
-    """The columns of a config: id, the texts, label, evidence (chats only), source, and the config's own."""
+    """The columns of a config: id, the texts, evidence (chats only), label, source, and the config's own."""
     from datasets import ClassLabel, Features, List, Value
 
     text, label = Value("string"), ClassLabel(names=list(config.labels))
@@ -74,7 +74,7 @@ def features_of(config: Config) -> "Features":
     }[config.shape]
     evidence = {"evidence": List(Value("int32"))} if config.shape == CHATS else {}
     extra = {name: List(text) if kind == "strings" else Value(kind) for name, kind in config.extra.items()}
-    return Features({"id": text, **texts, "label": label, **evidence, "source": text, **extra})
+    return Features({"id": text, **texts, **evidence, "label": label, "source": text, **extra})
 
 
 def to_dataset(config: Config, rows: list[Row]) -> "Dataset":
