@@ -140,28 +140,26 @@ def run_probe(
             bot.check()  # else each conversation would try again for minutes
             return bot
 
-        def load() -> "Bot":
-            if endpoint:
-                # With a writer the usual variable holds the writer's key, which is not sent to another address.
-                return Endpoint(
-                    endpoint_model, url=endpoint, key="" if writer and not key_variable else None,
-                    key_variable=key_variable, timeout=timeout,
-                    options={"max_tokens": max_tokens},
-                )  # fmt: skip
-            if chat_model:
-                return bots.TransformersBot(chat_model, max_new_tokens=max_tokens)
-            if function:
-                return bots.FunctionBot(function, timeout=timeout)
-            return bots.CommandBot(command or "", timeout=timeout)
-
-        # A wrong option is found before the detector is loaded, and a wrong detector before the bot is called. A chat
-        # model takes longer to load than the detector.
+        # A wrong option is found before the detector is loaded, and a wrong detector before the bot is called.
         writing = started(Endpoint(writer, timeout=timeout)) if writer else None
-        bot = None if chat_model else started(load())
+        bot: Bot
+        if endpoint:
+            # With a writer the usual variable holds the writer's key, which is not sent to another address.
+            key = "" if writer and not key_variable else None
+            options = {"max_tokens": max_tokens}
+            bot = Endpoint(
+                endpoint_model, url=endpoint, key=key, key_variable=key_variable, timeout=timeout, options=options
+            )
+        elif chat_model:
+            bot = bots.TransformersBot(chat_model, max_new_tokens=max_tokens)
+        elif function:
+            bot = bots.FunctionBot(function, timeout=timeout)
+        else:
+            bot = bots.CommandBot(command or "", timeout=timeout)
+        started(bot)
         detector = ContradictionDetector.from_pretrained(model, **settings)
         detector.check_judges_replies()
         accuracy = find_accuracy(detector, evaluation, on_note=say)
-        bot = bot or started(load())
         with counting("conversations", len(probes)) as bar:
 
             def on_done(done: int, problem: str | None) -> None:

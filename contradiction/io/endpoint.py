@@ -85,8 +85,6 @@ class Endpoint:
             hold the secret.
     """
 
-    at_once: int | None = None  # there is no limit to the answers at the same time
-
     def __init__(
         self,
         model: str,

@@ -23,13 +23,7 @@ Messages = Sequence[dict[str, str]]
 
 
 class Bot(Protocol):
-    """A bot that is probed; an :class:`~contradiction.io.endpoint.Endpoint` is one, too.
-
-    Attributes:
-        at_once: how many replies it can give at the same time; None if there is no limit.
-    """
-
-    at_once: int | None = None
+    """A bot that is probed; an :class:`~contradiction.io.endpoint.Endpoint` is one, too."""
 
     def ask(self, messages: Messages) -> Answer:
         """The reply to a chat. The chat is all that the bot may know; it is called from several threads.
@@ -214,8 +208,6 @@ class TransformersBot(Bot):
         max_new_tokens: the longest reply.
     """
 
-    at_once = 1
-
     def __init__(self, name: str, *, max_new_tokens: int = MAX_TOKENS) -> None:
         import torch
 
@@ -231,24 +223,24 @@ class TransformersBot(Bot):
         self._name: str = name
         self._model: Any = model.eval()
         self._model.to(self._device)
-        self._max_new_tokens = max_new_tokens
+        self._max_new_tokens, self._lock = max_new_tokens, threading.Lock()
 
     def ask(self, messages: Messages) -> Answer:
-        """Generates one reply, however long it takes."""
+        """Generates one reply, however long it takes; one at a time."""
         import torch
 
-        with torch.inference_mode():
+        with self._lock, torch.inference_mode():
             inputs = self._tokenizer(self._text(messages), return_tensors="pt", add_special_tokens=False)
             inputs = {key: inputs[key].to(self._device) for key in ("input_ids", "attention_mask")}
             output = self._model.generate(
                 **inputs, max_new_tokens=self._max_new_tokens, do_sample=False,
                 pad_token_id=self._tokenizer.pad_token_id or 0,
             )  # fmt: skip
-        written = output[0, inputs["input_ids"].shape[1] :]
+            written = output[0, inputs["input_ids"].shape[1] :]
+            text = self._tokenizer.decode(written, skip_special_tokens=True).strip()
         ends = self._model.generation_config.eos_token_id
         ends = ends if isinstance(ends, list) else [ends]
-        cut = len(written) >= self._max_new_tokens and int(written[-1]) not in ends
-        return Answer(self._tokenizer.decode(written, skip_special_tokens=True).strip(), cut=cut)
+        return Answer(text, cut=len(written) >= self._max_new_tokens and int(written[-1]) not in ends)
 
     def _text(self, messages: Messages) -> str:
         """The chat in the template of the model."""

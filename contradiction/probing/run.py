@@ -45,7 +45,6 @@ class Caller:
     """
 
     def __init__(self, bot: Bot, per_minute: float | None = None, *, attempts: int = 6, pause: float = 0.5) -> None:
-        self.at_once = bot.at_once
         self._bot, self._attempts, self._pause = bot, attempts, pause
         self._seconds = 60 / per_minute if per_minute else 0.0  # between two calls
         self._next, self._lock, self._stopped = 0.0, threading.Lock(), threading.Event()
@@ -132,7 +131,7 @@ def run(
             return error
 
     try:
-        results = in_threads(converse, missing, min(at_once, bot.at_once or at_once))
+        results = in_threads(converse, missing, at_once)
         for done, (probe, result) in enumerate(results, start=1):
             problem = None
             if isinstance(result, NoAnswerError):
