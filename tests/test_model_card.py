@@ -6,9 +6,11 @@ import io
 import re
 import shutil
 
+import pytest
 from helpers.runs import train, with_options
 
 from contradiction import paths
+from contradiction.errors import InputError
 from contradiction.evaluation import model_card, results
 from contradiction.io.files import RECORD, write_json
 from contradiction.training import record
@@ -79,6 +81,9 @@ def test_a_card_shows_only_what_can_be_loaded(quick_model, tmp_path):
     text = model_card.model_card(changed(quick_model, tmp_path / "copy", request=request)).text
     assert len(code(text)) == 1
     assert "ContradictionDetector(" not in text and "from_pretrained" not in text.split("## Use")[1]
+    (tmp_path / "copy" / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="copy: no weights"):
+        model_card.model_card(tmp_path / "copy")
 
 
 def test_the_command_on_a_card_reproduces_the_training(run, quick_model, sample_repo, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from contradiction.conversation import alternating
 from contradiction.errors import InputError
 from contradiction.inputs.tokenization import separator_of
 from contradiction.inputs.views import CONVERSATION, VIEWS, model_input
-from contradiction.io.environment import no_model_bars
+from contradiction.io.pretrained import loading
 from contradiction.labels import CONTRADICTION, HISTORY, task_of
 from contradiction.methods.loading import method_of
 from contradiction.training import record
@@ -97,8 +97,12 @@ def section(
 def _pipeline(checkpoint: Path) -> Any:
     from transformers import pipeline
 
-    with no_model_bars():
-        return pipeline("text-classification", model=str(checkpoint), top_k=None, device="cpu")
+    method_of(checkpoint).check_folder(checkpoint)
+    with loading(checkpoint, f"{checkpoint}: no pipeline of transformers loads it"):
+        return pipeline(
+            "text-classification", model=str(checkpoint), top_k=None, device="cpu", trust_remote_code=False,
+            model_kwargs={"use_safetensors": True},
+        )  # fmt: skip
 
 
 def _answer(classify: Any, example: Mapping[str, str]) -> tuple[dict[str, float], str | None]:
