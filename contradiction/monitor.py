@@ -120,8 +120,9 @@ class Monitor:
             state = TypeAdapter(_State).validate_json(text, strict=True)
         except ValidationError as error:
             problem = error.errors()[0]
-            place = ".".join(map(str, (*problem["loc"], problem["type"])))
-            raise InputError(f"not a saved monitor of version {VERSION}: {place}: {problem['msg']}") from None
+            place = ".".join(map(str, problem["loc"])) or "its JSON"
+            message = problem["msg"].removeprefix("Value error, ")
+            raise InputError(f"not a saved monitor of version {VERSION}: {place}: {message}") from None
         if state.model != _identity(detector.name):
             raise InputError(f"the monitor was saved with another model than {detector.name}; load that one")
         monitor = cls(detector, state.max_turns)

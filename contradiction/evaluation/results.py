@@ -208,7 +208,7 @@ def _readable(path: str | Path) -> Iterator[None]:
         yield
     except (OSError, ValueError, TypeError, KeyError) as error:  # those of pyarrow are some of these
         raise InputError(
-            f"{path}: missing or damaged ({first_line(error)}); `python -m paper.results` writes it"
+            f"{path}: missing or damaged ({first_line(error)}); restore it, or add the evaluations again"
         ) from None
 
 
