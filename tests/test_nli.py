@@ -216,6 +216,11 @@ def test_a_label_under_another_name_is_an_error_and_rows_of_a_repo_in_other_lang
     for corpus in (bad, repo("bad", [row])):
         with pytest.raises(InputError, match="bad.*: no row has a label; the columns .* label and gold_label"):
             nli.read(corpus)
+    mixed = write_jsonl(tmp_path / "mixed.jsonl", [{"premise": "甲", "hypothesis": "丙", "label": "neutral"}, row])
+    short = table(tmp_path / "short.tsv", ("premise", "hypothesis", "label"), ("甲", "丙", "neutral"), ("甲", "乙"))
+    for file, place in ((mixed, "mixed.jsonl:2"), (short, "short.tsv:3")):
+        with pytest.raises(InputError, match=f"{place}: has premise, hypothesis.*; all rows .* label or gold_label"):
+            nli.read(file)
     rows = [{"premise": f"他{name}", "hypothesis": "乙", "label": "neutral", "language": name} for name in ("zh", "bg")]
     assert nli.read(repo("xnli", rows)) == [("他zh", "乙", "neutral")]
 

@@ -53,8 +53,8 @@ def read(corpus: str | Path, split: str = "train", notes: Counter[str] | None = 
         Premise, hypothesis and label name of each row in Chinese, or of DECODE. Rows without a label are left out.
 
     Raises:
-        InputError: there is no such file or repo, a row is not in one of these formats, or none has a label; the
-            message names the place.
+        InputError: there is no such file or repo, a row is not in one of these formats, only some rows have the column
+            of the label, or none has a label; the message names the place.
     """
     pairs = _read(corpus, split, Counter() if notes is None else notes)
     labelled = [(premise, hypothesis, label) for premise, hypothesis, label in pairs if label is not None]

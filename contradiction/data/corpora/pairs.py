@@ -69,12 +69,13 @@ def pair_reader(source: str | None = None, extra: Sequence[str] = ()) -> Callabl
 
     Returns:
         A function from a file to rows. Rows without consensus and rows in other languages are left out, and the labels
-        of a known file that has them exchanged are corrected, each with a note. Rows without a label column, as in
-        test sets, have the label None.
+        of a known file that has them exchanged are corrected, each with a note. The rows of a file without a label
+        column, as of a test set, have the label None; it is an error if only some rows of a file have one.
     """
 
     def read(path: Path) -> Iterator[Row | Note]:
         exchanged = sha256_of(path) in CMNLI.checksums.values()
+        has_column: bool | None = None  # that of the label, in the rows before
         rows = read_tsv(path) if path.suffix == ".tsv" else read_objects(path)
         for number, (where, row) in enumerate(rows, start=1):
             if exchanged and row.get("label") in EXCHANGE:
@@ -84,7 +85,11 @@ def pair_reader(source: str | None = None, extra: Sequence[str] = ()) -> Callabl
                 yield Note(OTHER_LANGUAGE)
                 continue
             premise, hypothesis, label = pair_of(row, where)
-            if label is None and any(name in row for name in LABEL):
+            before, has_column = has_column, any(name in row for name in LABEL)
+            if before not in (None, has_column):
+                keys = ", ".join(map(str, row))
+                raise InputError(f"{where}: has {keys}; all rows of a file, or none, have {' or '.join(LABEL)}")
+            if label is None and has_column:
                 yield Note(WITHOUT_CONSENSUS)
                 continue
             kept = {name: row.get(name) for name in extra}
