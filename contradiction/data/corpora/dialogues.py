@@ -7,13 +7,14 @@ Wikipedia support or refute what a reply states?
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from contradiction.conversation import ASSISTANT, USER
+from contradiction.conversation import ASSISTANT, USER, check_text
 from contradiction.data.corpora import CHATS, PAIRS, WHOLE, Config, Corpus, Note, Row
-from contradiction.errors import InputError
+from contradiction.errors import InputError, shown
 from contradiction.io.files import read_objects
 from contradiction.labels import CHAT, CONTRADICTION, LABELS, NON_CONTRADICTION, PLUS
 
@@ -23,6 +24,19 @@ def messages_of(turns: Iterable[tuple[str, str]], replier: str) -> tuple[dict[st
     return tuple({"role": ASSISTANT if speaker == replier else USER, "content": text} for speaker, text in turns)
 
 
+@contextmanager
+def _of_form(form: Mapping[str, str], row: Mapping[str, Any], where: str) -> Iterator[None]:
+    """Raises InputError where a row cannot be read; it names the place, the keys of the form, and what the row has."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        wanted = ", ".join(f"{key} ({value})" for key, value in form.items())
+        found = ", ".join(f"{key} {shown(row[key])}" for key in form if key in row) or "none of these"
+        raise InputError(f"{where}: must have {wanted}; has {found}") from error
+
+
 # DECODE
 
 GROUPS = {
@@ -30,6 +44,12 @@ GROUPS = {
 }  # fmt: skip
 TRAINED = ("train", "validation", "test")  # the groups of the configs to train on
 _SPOKEN = re.compile(r"<([01])> ?(.*?)(?= ?<[01]> |$)", re.DOTALL)
+RELEASE = {
+    "turns": "agent_id and text of each", "record_id": "a name",
+    "aggregated_contradiction_indices": "numbers of contradicting turns",
+}  # fmt: skip
+FLAT = {"history": "utterances after <0> or <1>, if there are no turns", "last": "one such utterance"}
+PAIR = {"earlier": "a text", "last": "a text"}
 NO_HISTORY = "dialogues left out, because nothing is said before the last turn"
 
 
@@ -40,7 +60,8 @@ def read_dialogues(path: Path) -> Iterator[Row | Note]:
         if "turns" in row:
             dialogue = _of_release(row, where)
         else:
-            dialogue = _of_flat(row, where, f"{path.stem}-{number}", marked)
+            with _of_form(FLAT, row, where):
+                dialogue = _of_flat(row, where, f"{path.stem}-{number}", marked)
         yield dialogue if dialogue.messages else Note(NO_HISTORY)
 
 
@@ -53,7 +74,9 @@ def read_pairs(path: Path) -> Iterator[Row]:
     for number, (where, row) in enumerate(read_objects(path), start=1):
         if "earlier" in row:
             label = _label_of(row, "label", where)
-            yield Row(f"{path.stem}-{number}", label, premise=row["earlier"], hypothesis=row["last"])
+            with _of_form(PAIR, row, where):
+                earlier, last = (check_text(row[key], f"{where}: {key}") for key in PAIR)
+            yield Row(f"{path.stem}-{number}", label, premise=earlier, hypothesis=last)
         else:
             yield from _pairs_of(_of_release(row, where))
 
@@ -67,13 +90,16 @@ def _label_of(row: Mapping[str, Any], key: str, where: str) -> str:
 
 
 def _of_release(row: Mapping[str, Any], where: str) -> Row:
-    *turns, (speaker, reply) = ((str(turn["agent_id"]), turn["text"]) for turn in row["turns"])
     label = _label_of(row, "is_contradiction", where)
-    marked = set(row["aggregated_contradiction_indices"])
-    evidence = tuple(sorted(index for index in marked if index < len(turns)))
+    with _of_form(RELEASE, row, where):
+        *turns, (speaker, reply) = (
+            (str(turn["agent_id"]), check_text(turn["text"], f"{where}: text of a turn")) for turn in row["turns"]
+        )
+        marked, name = set(row["aggregated_contradiction_indices"]), str(row["record_id"])
+        evidence = tuple(sorted(index for index in marked if index < len(turns)))
     auxiliary = row.get("auxiliary") or {}
     return Row(
-        str(row["record_id"]), label, messages=messages_of(turns, speaker), reply=reply,
+        name, label, messages=messages_of(turns, speaker), reply=reply,
         evidence=evidence if evidence or label == NON_CONTRADICTION else None,
         source=str(row["conversation_id"]) if "conversation_id" in row else None,
         extra={"bot": auxiliary.get("original_model"), "origin": auxiliary.get("source")},
@@ -146,6 +172,10 @@ DECODE = Corpus(
 
 WRONG, RIGHT = LABELS["response"]
 LETTERS = ("A", "B", "C", "D")
+OPTIONS = {
+    "id": "a text", "article": "utterances after 'm :' or 'f :'", "options": "four texts",
+    "answers": f"{', '.join(LETTERS)} or empty",
+}  # fmt: skip
 _NAMED = re.compile(r"(?:^|(?<=\s))([mf])\s?[:;]\s*(.*?)(?=\s[mf]\s?[:;]|$)", re.IGNORECASE | re.DOTALL)
 
 
@@ -153,21 +183,21 @@ def read_options(path: Path) -> Iterator[Row]:
     """Each option of each item as a row; the rows of an item have its id as ``source``."""
     seen: set[str] = set()
     for where, item in read_objects(path):
-        if item["id"] in seen:  # otherwise the scores of items would count both as one
-            raise InputError(f"{where}: another item has the id {item['id']!r}")
-        seen.add(item["id"])
-        answer = item["answers"].strip()
-        right = LETTERS.index(answer) if answer else None
-        spoken = [(speaker.lower(), text.strip()) for speaker, text in _NAMED.findall(item["article"])]
-        turns = [(speaker, text) for speaker, text in spoken if text]
-        # The speaker who did not speak last replies. The options of a few items name the other one, which is ignored.
-        replier = "f" if turns[-1][0] == "m" else "m"
-        for place, (letter, option) in enumerate(zip(LETTERS, item["options"], strict=True)):
+        with _of_form(OPTIONS, item, where):
+            name, answer = check_text(item["id"], f"{where}: id"), item["answers"].strip()
+            right = LETTERS.index(answer) if answer else None
+            spoken = [(speaker.lower(), text.strip()) for speaker, text in _NAMED.findall(item["article"])]
+            turns = [(speaker, text) for speaker, text in spoken if text]
+            # The speaker who did not speak last replies. The options of a few items name the other one; it is ignored.
+            replier = "f" if turns[-1][0] == "m" else "m"
+            replies = [_NAMED.sub(lambda match: match[2], option.strip()) for option in item["options"]]
+            options = [*zip(LETTERS, replies, strict=True)]
+        if name in seen:  # otherwise the scores of items would count both as one
+            raise InputError(f"{where}: another item has the id {name!r}")
+        seen.add(name)
+        for place, (letter, reply) in enumerate(options):
             label = None if right is None else RIGHT if place == right else WRONG
-            reply = _NAMED.sub(lambda match: match[2], option.strip())
-            yield Row(
-                f"{item['id']}-{letter}", label, messages=messages_of(turns, replier), reply=reply, source=item["id"]
-            )
+            yield Row(f"{name}-{letter}", label, messages=messages_of(turns, replier), reply=reply, source=name)
 
 
 MUTUAL = Corpus(
@@ -204,25 +234,32 @@ NAMES = {"SUPPORTS": "supports", "REFUTES": "refutes", "NOT ENOUGH INFO": "not e
 SUPPORTS, REFUTES, UNKNOWN = NAMES.values()
 # The NLI label of evidence and claim -> the label of the claim.
 OF_NLI = {"entailment": SUPPORTS, CONTRADICTION: REFUTES, "neutral": UNKNOWN}
+CLAIM = {
+    "id": "a text", "context_id": "a text", "context": "texts", "response": "a text",
+    "response_label": ", ".join(NAMES), "type_label": "factual or personal",
+    "evidence_list": "lists of title, address and passage",
+}  # fmt: skip
 
 
 def read_claims(path: Path) -> Iterator[Row]:
     """The claims of a file."""
-    for _, row in read_objects(path):
-        # The reply is the assistant's, and the speakers take turns.
-        speakers = [(ASSISTANT, USER)[left % 2] for left in range(len(row["context"]), 0, -1)]
-        passages = [passage for passage in row["evidence_list"] if passage[2].strip()]
-        yield Row(
-            row["id"], NAMES[row["response_label"]],
-            messages=messages_of(zip(speakers, map(str.strip, row["context"]), strict=True), ASSISTANT),
-            reply=row["response"].strip(), source=row["context_id"],
-            extra={
-                "verifiable": row["type_label"] == "factual",
-                "titles": [passage[0] for passage in passages],
-                "passages": [passage[2] for passage in passages],
-                "written": row.get("data_type") == "written",
-            },
-        )  # fmt: skip
+    for where, row in read_objects(path):
+        with _of_form(CLAIM, row, where):
+            # The reply is the assistant's, and the speakers take turns.
+            speakers = [(ASSISTANT, USER)[left % 2] for left in range(len(row["context"]), 0, -1)]
+            passages = [passage for passage in row["evidence_list"] if passage[2].strip()]
+            claim = Row(
+                check_text(row["id"], f"{where}: id"), NAMES[row["response_label"]],
+                messages=messages_of(zip(speakers, map(str.strip, row["context"]), strict=True), ASSISTANT),
+                reply=row["response"].strip(), source=row["context_id"],
+                extra={
+                    "verifiable": row["type_label"] == "factual",
+                    "titles": [passage[0] for passage in passages],
+                    "passages": [passage[2] for passage in passages],
+                    "written": row.get("data_type") == "written",
+                },
+            )  # fmt: skip
+        yield claim
 
 
 def read_verification(path: Path) -> Iterator[Row]:
