@@ -63,7 +63,7 @@ def test_stats_of_another_data_set_are_the_sizes_alone(run, copies, tmp_path):
     assert "nli validation 1 entailment 0, neutral 1, contradiction 0" in table_rows(out)
     write(tmp_path / "README.md", [b"# Models"])
     for arguments, message in (
-        ([tmp_path / "none"], "no such folder; `cdconv data build"),
+        ([tmp_path / "none"], "no such file or folder; `cdconv data build"),
         ([tmp_path / "ocnli", "--source", "sample"], "leave one of them out"),
         ([tmp_path], "its card names no configs, so it is no data repo"),
     ):

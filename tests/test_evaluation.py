@@ -313,7 +313,7 @@ def test_what_cannot_be_scored_prints_one_clear_line(run, larger, random_model, 
         (["decode", "--data", tmp_path], "decode_v0.1.zip"),
         (["dialfact", "--data", larger / "dialfact", "--config", "claims"], "--config nli or chat-verifiable"),
         (["crossed", "--split", "dev"], "no split 'dev'"),
-        ([tmp_path / "none"], "no such folder"),
+        ([tmp_path / "none"], "no such file or folder"),
     ):
         code, out, err = run("evaluate", model, *arguments)
         assert (code, out, err.count("\n")) == (2, "", 1) and said in err

@@ -113,7 +113,8 @@ def test_the_drive_of_a_windows_path_is_part_of_the_folder(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("corpus", "message"),
     [
-        ("nowhere.json", "nowhere.json: no such folder"),
+        ("nowhere/dev.json", "nowhere/dev.json: no such file; a corpus is a file, "),
+        ("nowhere", "nowhere: no such file or folder; "),
         ("some/repo:ocnli", "some/repo: config 'ocnli' cannot be loaded"),  # offline
         ("{repo}:zh:test", "repo: config 'zh' cannot be loaded"),
     ],

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "Chinese NLI pairs"  # the name in the records of training; MIXED for mixed languages
 MIXED = "Chinese and English NLI pairs"
+SUFFIXES = (".json", ".jsonl", ".tsv", ".txt")
 ALL = "all"  # every split of a corpus that is given by name
 CARD = (
     "Built by `cdconv data nli` for training before or beside CDConv. The licences of the corpora it was built from "
@@ -77,6 +78,8 @@ def _read(corpus: str | Path, split: str, notes: Counter[str]) -> list[MaybeLabe
         [config] = [config for config in known.configs if config.shape == PAIRS]
         rows = without_notes(read_file(path, config, known.title), notes)
         pairs = [(row.premise, row.hypothesis, row.label) for row in rows]
+    elif path.suffix in SUFFIXES and not path.exists():
+        raise InputError(f"{corpus}: no such file; a corpus is a file, a data repo, or a name in `cdconv corpora`")
     else:
         pairs = [pair_of(row, where) for where, row in _repo_rows(str(corpus), split, notes)]
     if not pairs:

@@ -94,7 +94,7 @@ def _check_place(repo: str | Path) -> None:
     if folder.is_dir() and not (folder / "README.md").is_file():
         raise InputError(f"{repo}: is a folder without a data set card; {BUILDERS}")
     if not folder.exists() and not _HUB_ID.fullmatch(str(repo)):
-        raise InputError(f"{repo}: no such folder; {BUILDERS}")
+        raise InputError(f"{repo}: no such file or folder; {BUILDERS}")
 
 
 def place_of(data: Data) -> str:
