@@ -217,6 +217,14 @@ def test_chats_that_cannot_be_judged_are_left_out(detector, records):
         evaluate(detector, [english])
 
 
+def test_a_detectors_own_verdicts_are_no_labels(detector, records, tmp_path):
+    judged = [{**record, **detector(record["messages"]).to_record()} for record in records[:2]]
+    write_jsonl(tmp_path / "verdicts.jsonl", judged)
+    for data in (judged, tmp_path / "verdicts.jsonl"):
+        with pytest.raises(InputError, match="1: its label is a detector's verdict"):
+            evaluate(detector, data)
+
+
 def test_the_command_writes_an_evaluation_that_others_read(run, calibrated, records, file, tmp_path):
     folder, _ = calibrated
     written = tmp_path / "result.json"

@@ -1,7 +1,8 @@
 """What a detector is evaluated on: rows of a data repo, of a corpus, of labelled chats, or rows in memory."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 # A data repo by its folder or Hub id, a corpus by its name, a file of labelled chats, or rows in memory.
 Source: TypeAlias = "Data | Dataset | Sequence[Row | Mapping[str, Any]]"
 TRAIN, TEST = "train", "test"
+VERDICT_KEYS = ("certainty", "checked", "score")  # what `cdconv detect` writes has them beside the label
 IN_MEMORY = "rows in memory"
 MOST_PARTS = 40  # the most values of a column for which figures are given
 
@@ -263,6 +265,8 @@ def _training_rows(corpus: Corpus, config: Config, place: Path, split: str) -> l
 
 
 def _of_file(path: str | Path, split: str, limit: int | None, speakers: Speakers) -> EvalSet:
+    with Path(path).open(encoding="utf-8", errors="replace") as lines:
+        _check_no_verdict(re.findall(r'"(\w+)"\s*:', lines.readline()), f"{path}:1")
     every = labelled.read(path, speakers)
     chats = labelled.of_split(every, path, split)
     places = {id(chat): place for place, chat in enumerate(every, start=1)}
@@ -303,7 +307,13 @@ def _of_value(value: object, number: int) -> Row:
     ):
         wanted = '{"messages": [...], "label": ...}, or have u1 to b2'
         raise InputError(f"{IN_MEMORY}: row {number} is {shown(value)}; it must be {wanted}")
+    _check_no_verdict(value, f"{IN_MEMORY}: row {number}")
     return _row({"id": number, **value})
+
+
+def _check_no_verdict(keys: Container[object], where: str) -> None:
+    if all(key in keys for key in VERDICT_KEYS):
+        raise InputError(f"{where}: its label is a detector's verdict; label chats by hand, as by `cdconv review`")
 
 
 def _made(config: str, split: str, task: str, rows: Sequence[Row], limit: int | None, **more: Any) -> EvalSet:
