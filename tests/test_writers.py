@@ -38,7 +38,9 @@ def test_out_receives_complete_lines_and_is_never_overwritten(detect, mixed, tmp
     assert (code, answers) == (1, [])
     _, expected, _ = detect(mixed)
     assert objects(out) == expected
-    shown = detect(mixed)[2][-1].split(" → ")
+    *notes, last = detect(mixed)[2]
+    assert f"cdconv: {mixed}.rejected.jsonl: existed already; the inputs rejected now replace it" in notes
+    shown = last.split(" → ")
     assert err[-1].split(" → ") == [shown[0], f"{out}.rejected.jsonl"]
     assert shown[1] == f"{mixed}.rejected.jsonl"
     before = kept(out)

@@ -14,6 +14,7 @@ from contradiction.io.files import RECORD, LineFile, locked, read_json, to_json_
 from contradiction.io.tables import Table, console
 
 MAX_CELL = 500  # characters in a cell of a table
+REPLACED = "existed already; the inputs rejected now replace it"
 
 
 def line_file(path: Path, key: str) -> LineFile:
@@ -84,7 +85,7 @@ class ShownOutput:
         if chunk.rejected and self.rejected_path:
             try:
                 if self._rejected is None:
-                    self.rejected_path.unlink(missing_ok=True)
+                    _remove(self.rejected_path, self._on_note)
                     self._rejected = line_file(self.rejected_path, self._key)
                 self._rejected.add(chunk.rejected)
             except OSError as error:  # for instance in a folder in which only others may write
@@ -94,6 +95,13 @@ class ShownOutput:
 
     def release(self) -> None:
         """Nothing is locked."""
+
+
+def _remove(path: Path, on_note: Callable[[str], Any]) -> None:
+    """Removes the rejected inputs of another run, and says so."""
+    if path.exists():
+        path.unlink()
+        on_note(f"{path}: {REPLACED}")
 
 
 def write_records(stream: BinaryIO, chunk: JudgedChunk) -> None:
@@ -137,6 +145,7 @@ class ResumableOutput:
         key: ``line`` or ``row``, what the numbers of the input count.
         request: gives what affects the verdicts, see :meth:`contradiction.chats.detection.Detection.request`.
         resume: continues an unfinished run. A finished run judges its last chunk again, with the same result.
+        on_note: called with a message for the user.
 
     Attributes:
         rejected_path: FILE.rejected.jsonl.
@@ -146,8 +155,15 @@ class ResumableOutput:
             nothing can be written there.
     """
 
-    def __init__(self, path: Path, key: str, request: Callable[[], Mapping[str, Any]], resume: bool) -> None:
-        self.rejected_path, self._key, self._request = rejected_path(path), key, request
+    def __init__(
+        self,
+        path: Path,
+        key: str,
+        request: Callable[[], Mapping[str, Any]],
+        resume: bool,
+        on_note: Callable[[str], Any] = str,
+    ) -> None:
+        self.rejected_path, self._key, self._request, self._on_note = rejected_path(path), key, request, on_note
         self._verdicts, self._rejected = line_file(path, key), line_file(self.rejected_path, key)
         folder = next(parent for parent in path.absolute().parents if parent.exists())
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -162,7 +178,7 @@ class ResumableOutput:
         """The chunks that are still to be judged; counts the verdicts of an earlier run that stay."""
         path = self._verdicts.path
         if not self._continues:
-            self.rejected_path.unlink(missing_ok=True)  # lines of another run would mislead a later --resume
+            _remove(self.rejected_path, self._on_note)  # lines of another run would mislead a later --resume
             write_json(record_path(path), self._request())
         path.touch()
         last = max((row[self._key] for row, _ in self._verdicts.read()), default=0)

@@ -188,7 +188,7 @@ def detect(
             files = (out, writers.rejected_path(out), writers.record_path(out))
             writers.check_not_the_input(files, source, f"--out {out}")
         request = partial(detection.request, path, format=chats.format, encoding=encoding)
-        output = writers.ResumableOutput(out, chats.key, request, resume)
+        output = writers.ResumableOutput(out, chats.key, request, resume, say)
     else:
         show = verdicts.add if verdicts else partial(writers.write_records, sys.stdout.buffer)
         output = writers.ShownOutput(show, path, chats.key, [TESTS[kind] for kind in only or []], say)
