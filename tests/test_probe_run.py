@@ -289,6 +289,7 @@ def test_a_dry_run_prints_the_cost_and_calls_nothing(tmp_path, run):
         (("--endpoint", "http://me:s3cret@127.0.0.1/v1"), "holds a password"),
         (("--endpoint", "http://127.0.0.1:9/v1", "--key-variable", "NO_SUCH_KEY"), "NO_SUCH_KEY"),
         (("--function", "no_such_module:f", "--model", "nowhere"), "it must be module:function"),
+        (("--chat-model", "no-chat-model", "--model", "nowhere"), "cdconv: nowhere: "),
         (("--function", "os:getcwd", "--writer", "some-model"), "OPENAI_BASE_URL"),
         (("--command", "python 'bot.py"), "No closing quotation"),
         (("--triggers", "louder"), "trigger 'louder'"),

@@ -140,9 +140,9 @@ def run_probe(
             bot.check()  # else each conversation would try again for minutes
             return bot
 
-        # A wrong option is found before the detector is loaded, and a wrong detector before the bot is called.
+        # A wrong option is found before the detector is loaded, and a wrong detector before a chat model is loaded.
         writing = started(Endpoint(writer, timeout=timeout)) if writer else None
-        bot: Bot
+        bot: Bot | None = None
         if endpoint:
             # With a writer the usual variable holds the writer's key, which is not sent to another address.
             key = "" if writer and not key_variable else None
@@ -150,16 +150,16 @@ def run_probe(
             bot = Endpoint(
                 endpoint_model, url=endpoint, key=key, key_variable=key_variable, timeout=timeout, options=options
             )
-        elif chat_model:
-            bot = bots.TransformersBot(chat_model, max_new_tokens=max_tokens)
         elif function:
             bot = bots.FunctionBot(function, timeout=timeout)
-        else:
-            bot = bots.CommandBot(command or "", timeout=timeout)
-        started(bot)
+        elif command:
+            bot = bots.CommandBot(command, timeout=timeout)
+        if bot:
+            started(bot)
         detector = ContradictionDetector.from_pretrained(model, **settings)
         detector.check_judges_replies()
         accuracy = find_accuracy(detector, evaluation, on_note=say)
+        bot = bot or started(bots.TransformersBot(chat_model or "", max_new_tokens=max_tokens))
         with counting("conversations", len(probes)) as bar:
 
             def on_done(done: int, problem: str | None) -> None:
