@@ -79,6 +79,8 @@ def test_a_bot_that_the_data_does_not_know_is_one_clear_error(sample_repo):
     rows = load_dataset(str(sample_repo), "4-class", split="validation")
     with pytest.raises(InputError, match="data.bot is 'eliza', and the bots of the validation split are eva, plato"):
         of_bot(rows, "eliza")
+    with pytest.raises(InputError, match="the validation split has no rows"):
+        of_bot(rows.select([]), "eva")
     with pytest.raises(InputError, match="not class labels"):
         of_bot(rows.cast_column("bot", Value("string")), "eva")
 

@@ -221,13 +221,16 @@ def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
     """
     if bot is None:
         return rows
+    place = f"the {rows.split or 'chosen'} split"
+    if not len(rows):
+        raise InputError(f"data.bot is {bot!r}, and {place} has no rows; name other data")
     names = getattr(rows.features.get("bot"), "names", None) or ()
     bots = np.asarray(rows["bot"] if names else ())
     known = [name for number, name in enumerate(names) if number in bots]
     if bot not in known:
         raise InputError(
-            f"data.bot is {bot!r}, and the bots of the {rows.split or 'chosen'} split are "
-            f"{', '.join(known) or 'not class labels'}; name one of them, or remove data.bot"
+            f"data.bot is {bot!r}, and the bots of {place} are {', '.join(known) or 'not class labels'}; name one of "
+            "them, or remove data.bot"
         )
     return rows.select(np.flatnonzero(bots == names.index(bot)))
 
