@@ -81,14 +81,15 @@ def evaluate(
     if evalset.data_name is not None:
         places["data_name"] = evalset.data_name
     if baselines or not detector:
-        found, result["baselines"] = judging.baselines(evalset, result["task"]), {}
-        for name, baseline in found.items():
-            verdicts, task = baseline(evalset.rows), result["task"]
+        task = result["task"]
+        result["baselines"] = {}
+        for name, baseline in judging.baselines(evalset, task).items():
+            verdicts = baseline(evalset.rows)
             # Some baselines name no kind of contradiction.
-            kinds = task == "response" or all(verdict.label in LABELS[task] for verdict in verdicts)
-            task = task if kinds else "2-class"
-            result["baselines"][name] = score(evalset.rows, verdicts, task, bootstrap=figures.RESAMPLES)
-        if not detector and not found:
+            names_kinds = task == "response" or all(verdict.label in LABELS[task] for verdict in verdicts)
+            scored = task if names_kinds else "2-class"
+            result["baselines"][name] = score(evalset.rows, verdicts, scored, bootstrap=figures.RESAMPLES)
+        if not detector and not result["baselines"]:
             raise InputError(f"{evalset.config}: there are no baselines of these rows; name a detector")
     return {**places, **result}
 
