@@ -31,6 +31,7 @@ def main() -> None:
     """Parses the arguments, checks, prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("model", help="a model folder or Hub id")
+    parser.add_argument("--precision", default="fp32", help="fp32 is exact")
     parser.add_argument("--data", default="cdconv")
     parser.add_argument("--config", default="4-class")
     parser.add_argument("--split", default="validation")
@@ -38,7 +39,9 @@ def main() -> None:
     parser.add_argument("--threshold", type=float, help="by default the model's")
     options = parser.parse_args()
 
-    detector = ContradictionDetector.from_pretrained(options.model, precision="fp32", threshold=options.threshold)
+    detector = ContradictionDetector.from_pretrained(
+        options.model, precision=options.precision, threshold=options.threshold
+    )
     split = load_split(options.data, options.config, options.split)
     generator = np.random.default_rng(0)
     name = split.features["label"].int2str

@@ -37,12 +37,13 @@ def main() -> None:
     """Parses the arguments, judges, prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("model", help="a model folder or Hub id")
+    parser.add_argument("--precision", default="fp32", help="fp32 is exact")
     parser.add_argument("--data", default="cdconv")
     parser.add_argument("--replies", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
 
-    detector = ContradictionDetector.from_pretrained(options.model, precision="fp32")
+    detector = ContradictionDetector.from_pretrained(options.model, precision=options.precision)
     rows = random.Random(options.seed).sample(
         load_split(options.data, "4-class", "validation").to_list(), options.replies
     )

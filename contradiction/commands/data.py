@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from contradiction.commands.common import DATA, say, show
-from contradiction.errors import InputError
 
 if TYPE_CHECKING:
     from contradiction.data.build import Source
@@ -87,30 +86,6 @@ def build_nli(
         f"{out}: {built.train:,} training and {built.validation:,} validation pairs; {built.dropped:,} training "
         "pairs left out because they are duplicates or in the validation split"
     )
-
-
-@app.command("stats")
-def stats(
-    folder: Annotated[
-        Path | None, typer.Argument(help="A folder that `cdconv data build` wrote.", show_default="the raw file")
-    ] = None,
-    source: SourceOption = None,
-) -> None:
-    """Prints the paper's Table 3, the sizes of all configs and splits, and the overlap of the splits.
-
-    For the folder of another data set, it prints only the sizes.
-    """
-    from contradiction import cdconv
-    from contradiction.data import statistics
-    from contradiction.data.splits import both_splits, load_all
-
-    if folder and source:
-        raise InputError(f"--source names a raw file, and {folder} is a folder of built data; leave one of them out")
-    if folder:
-        return show(*statistics.of_repo(load_all(folder)))
-    rows = cdconv.read_rows(find(source).path)
-    splits = both_splits(rows)
-    show(*statistics.table3(rows), statistics.split_sizes(splits), statistics.leaks(splits))
 
 
 corpora_app = typer.Typer(help="Lists the corpora that this package reads, and builds data repos of them.")

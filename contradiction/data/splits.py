@@ -18,7 +18,7 @@ from contradiction.io.hub import quick_hub
 from contradiction.labels import CHECKLISTS, CONFIGS, CROSSED_CONFIGS, GROUPED, LABELS, task_of, task_of_labels
 
 if TYPE_CHECKING:
-    from datasets import Dataset, DatasetDict
+    from datasets import Dataset
     from huggingface_hub import DatasetCardData
 
     from contradiction import cdconv
@@ -65,8 +65,8 @@ def load_split(data: Data, config: str, split: str) -> "Dataset":
     return rows if "id" in rows.column_names else rows.add_column("id", [*range(1, len(rows) + 1)])
 
 
-def load_rows(repo: str | Path, config: str | None, split: str | None) -> Any:
-    """A split, or by default all, of a config of any data repo; the config is by default the only one.
+def load_rows(repo: str | Path, config: str | None, split: str) -> Any:
+    """A split of a config of any data repo; the config is by default the only one.
 
     Raises:
         InputError: there is no data repo, or it cannot be loaded.
@@ -135,19 +135,6 @@ def _in_memory(data: "Mapping[str, Dataset]", config: str, split: str) -> "Datas
     return rows
 
 
-def load_all(folder: str | Path) -> "dict[str, DatasetDict]":
-    """All splits of every config that the card of a data repo names.
-
-    Raises:
-        InputError: there is no such folder, it has no card that names configs, or a config cannot be loaded.
-    """
-    _check_place(folder)
-    names = [str(config["config_name"]) for config in _metadata(folder).get("configs") or [] if "config_name" in config]
-    if not names:
-        raise InputError(f"{folder}: its card names no configs, so it is no data repo; {BUILDERS}")
-    return {name: load_rows(folder, name, None) for name in names}
-
-
 def _check_labels(rows: "Dataset", data: Data, config: str) -> None:
     """Raises InputError if labels are no class ids, or these mean something else than ``LABELS`` says."""
     expected, label = LABELS.get(task_of(config)), rows.features.get("label")
@@ -197,9 +184,7 @@ def labelled(rows: "Dataset") -> "Dataset":
 
 
 @lru_cache(maxsize=32)
-def _load_folder(
-    folder: Path, config: str | None, split: str | None, state: tuple[tuple[str, int, int], ...]
-) -> "Dataset | DatasetDict":
+def _load_folder(folder: Path, config: str | None, split: str, state: tuple[tuple[str, int, int], ...]) -> "Dataset":
     """Rows of a data repo; cached, because training and evaluation load the same split several times."""
     from datasets import load_dataset
 

@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING
 
 from contradiction import cdconv
 from contradiction.io.tables import Table, percent
-from contradiction.labels import GROUPED
 
 if TYPE_CHECKING:
     from datasets import Dataset
-
-CLASSES = ("label", "trigger", "bot")  # the columns of CDConv that hold class ids
 
 
 def sizes(configs: Mapping[str, Mapping[str, "Dataset"]], title: str = "Configs and splits") -> Table:
@@ -85,32 +82,9 @@ def _share(count: int, total: int) -> str:
     return f"{count:,} ({percent(count / total)} %)" if total else "0"
 
 
-def of_repo(configs: Mapping[str, Mapping[str, "Dataset"]]) -> list[Table]:
-    """The rows of each config that ``splits.load_all`` read; for CDConv also Table 3 and the overlap of the splits."""
-    splits = {suffix: configs[name] for suffix in ("", GROUPED) if _is_cdconv(configs, name := f"4-class{suffix}")}
-    if "" not in splits:
-        return [sizes(configs)]
-    personas = {row["id"]: row["label"] for rows in configs["persona"].values() for row in rows.to_list()}
-    raw = []
-    for rows in splits[""].values():
-        triggers, bots = _names(rows, "trigger"), _names(rows, "bot")
-        raw += [
-            {**row, "persona": personas.get(row["id"]), "trigger": triggers[row["trigger"]], "bot": bots[row["bot"]]}
-            for row in rows.to_list()
-        ]
-    return [*table3(raw), sizes(configs), leaks(splits)]
-
-
-def _is_cdconv(configs: Mapping[str, Mapping[str, "Dataset"]], name: str) -> bool:
-    """Whether a config has the splits and the columns of CDConv, beside the config of the personas."""
-    splits = configs.get(name, {})
-    has_columns = all(_names(rows, column) for rows in splits.values() for column in CLASSES)
-    return {"train", "test"} <= {*splits} and "persona" in configs and has_columns
-
-
-def _names(rows: "Dataset", column: str = "label") -> Sequence[str]:
-    """The names of the classes of a column; empty if it has none."""
-    return getattr(rows.features.get(column), "names", None) or ()
+def _names(rows: "Dataset") -> Sequence[str]:
+    """The names of the labels; empty where they have none."""
+    return getattr(rows.features.get("label"), "names", None) or ()
 
 
 def split_sizes(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Table:
