@@ -278,6 +278,20 @@ def test_weights_are_halved_and_the_facade_judges_the_same(halved, quick_model, 
         assert one.scores == pytest.approx(other.scores, abs=2e-3)
 
 
+def test_the_command_says_what_it_wrote_and_which_options_fit_together(run, quick_model, tmp_path):
+    out = tmp_path / "half"
+    code, printed, _ = run("export", quick_model, "--out", out)
+    size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+    assert (code, printed) == (0, f"{out}: {size / 1e6:.1f} MB\n")
+    for options, why in (
+        (["--backend", "onnx", "--out", tmp_path / "other"], "only for --backend torch"),
+        ([], "--backend torch needs --out"),
+    ):
+        code, _, err = run("export", quick_model, *options)
+        assert code == 2 and why in err
+    assert [*tmp_path.iterdir()] == [out]
+
+
 def test_with_a_calibrated_head_transformers_gives_the_calibrated_probabilities(quick_model, sample_rows, tmp_path):
     model = shutil.copytree(quick_model, tmp_path / "model")
     rule = Rule(0.8, {INTRA: 0.5, ROLE: -0.4, HISTORY: -0.6}, threshold=0.4)

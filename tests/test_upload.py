@@ -122,17 +122,16 @@ def test_a_broken_connection_during_an_upload_leaves_no_commit(hub, quick_model,
     assert len(hub.repos["model", "user/name"].commits) == 2
 
 
-def test_a_dry_run_lists_the_files_with_sizes_and_sends_no_requests(hub, quick_model, sample_repo, tmp_path):
+def test_a_dry_run_lists_the_files_with_sizes_and_sends_nothing(run, quick_model, sample_repo, monkeypatch):
+    monkeypatch.setattr("contradiction.io.hub.push", lambda *_, **__: pytest.fail("it sends"))
     for kind, arguments, upload in [
         ("model", [quick_model], publishing.model(quick_model, REPO)),
         ("dataset", ["--folder", sample_repo, "--any-data"], publishing.dataset(sample_repo, REPO, any_data=True)),
         ("metric", [], publishing.metric(REPO)),
         ("space", ["--model", "user/tiny"], publishing.space(REPO, "user/tiny")),
     ]:
-        answer = push(hub, tmp_path, kind, *arguments, "--dry-run", repo=REPO, HF_TOKEN="")
-        assert (answer.returncode, answer.stderr.count("also deletes")) == (0, 1)
-        *listed, total = [line.split() for line in answer.stdout.splitlines()]
+        code, out, err = run("push", kind, *arguments, "--repo-id", REPO, "--dry-run")
+        assert (code, err.count("also deletes")) == (0, 1)
+        *listed, total = [line.split() for line in out.splitlines()]
         assert {name: int(size.replace(",", "")) for size, name in listed} == upload.sizes()
         assert int(total[0].replace(",", "")) == sum(upload.sizes().values())
-    assert hub.requests == []
-    assert list(tmp_path.iterdir()) == []
