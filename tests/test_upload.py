@@ -7,6 +7,8 @@ from helpers.hub_client import NO_WAITING, push, python
 from helpers.hub_server import TOKEN, Commit
 
 from contradiction import publishing
+from contradiction.errors import InputError
+from contradiction.io.hub import push as push_upload
 
 REPO = "user/evaluate_metric"
 
@@ -135,3 +137,16 @@ def test_a_dry_run_lists_the_files_with_sizes_and_sends_nothing(run, quick_model
         *listed, total = [line.split() for line in out.splitlines()]
         assert {name: int(size.replace(",", "")) for size, name in listed} == upload.sizes()
         assert int(total[0].replace(",", "")) == sum(upload.sizes().values())
+
+
+def test_push_gives_the_address_and_says_whether_anything_has_changed(hub, monkeypatch):
+    for name, value in (("ENDPOINT", hub.url), ("HF_HUB_OFFLINE", False)):
+        monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
+    for has_changed in (True, False):
+        result = push_upload(publishing.metric(REPO), REPO, token=TOKEN)
+        assert (result.url, result.changed, result.deleted) == (f"{hub.url}/spaces/{REPO}", has_changed, ())
+    with pytest.raises(InputError, match="the Hub does not know this token"):
+        push_upload(publishing.metric(REPO), REPO, token="hf_other")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match="the offline mode is on"):
+        push_upload(publishing.metric(REPO), REPO, token=TOKEN)
