@@ -48,8 +48,8 @@ class Verdict:
         kind: the category of the contradiction; None if there is none, or if the labels have no categories.
         certainty: how sure the decision between contradiction and none is: ``sure``, ``likely`` or ``unsure``, by the
             probability that it is right, see ``CERTAINTIES``. Unsure are also a decision on text that was read in part,
-            one on a reply of more than ``contradiction.inputs.views.LONG_REPLY`` characters, and one of ``check``
-            without a question. None if there was nothing to judge.
+            one that rests on a reply of more than ``contradiction.inputs.views.LONG_REPLY`` characters, and one of
+            ``check`` without a question. None if there was nothing to judge.
         score: the probability of the label; None if there was nothing to judge.
         scores: the probability of every label, by name; empty if there was nothing to judge.
         probability: the probability of a contradiction of one of the categories in the settings, which is compared with

@@ -249,6 +249,8 @@ def test_a_causal_detector_or_part_computes_in_bf16_on_a_gpu_that_can(marker, de
     (tmp_path / "ensemble.json").write_text('{"members": ["part"]}', encoding="utf-8")
     for model in (tmp_path, tmp_path / "part"):
         assert chosen_precision(model, "auto", "torch", device) == chosen
+        monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"architecture": "x86_64", "amx_bf16": True})
+        assert chosen_precision(model, "auto", "auto", "cpu") == ("bf16" if marker == "decoder.json" else "fp32")
 
 
 def test_the_commands_say_once_that_they_compute_in_bf16(run, quick_model, monkeypatch):

@@ -143,7 +143,7 @@ def say(message: str) -> None:
 def say_precision(precision: str, asked: str) -> None:
     """Says that a detector computes in another precision than fp32, unless it was asked for."""
     if precision not in (asked, "fp32"):
-        say(f"computes in {precision}, the fastest on this CPU; --precision fp32 is exact")
+        say(f"computes in {precision}, the fastest here; --precision fp32 is exact")
 
 
 def show(*tables: "Table") -> None:

@@ -82,13 +82,16 @@ def chosen_precision(name: str | Path, precision: str, backend: str, device: str
 
     With PyTorch, that is ``bf16`` on a CPU with the instructions (avx512_bf16 or amx_bf16), where it takes about half
     the time and changes at most one label of an encoder in 600. On a GPU that computes in bf16, it is ``bf16`` for a
-    causal detector and for a model that has one as a part; an encoder is fast enough. Elsewhere it is ``fp32``.
+    causal detector and for a model that has one as a part; an encoder is fast enough. Elsewhere it is ``fp32``. The
+    backend ``auto`` means PyTorch for such a model, and ``fp32`` for others.
     """
     if precision != AUTO:
         return precision
     given = os.environ.get(PRECISION_VARIABLE, AUTO)
     if given != AUTO:
         return check_known(given, PRECISIONS, "precision")
+    if backend == AUTO and _has_causal_part(name):
+        backend = TorchBackend.NAME  # which alone runs it
     if backend != TorchBackend.NAME or find_spec("torch") is None:
         return "fp32"
     import torch
@@ -100,11 +103,15 @@ def chosen_precision(name: str | Path, precision: str, backend: str, device: str
         check_device(device)
         # Older GPUs only emulate bf16.
         fast = torch.device(device).type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
-        if fast:
-            model = find_model(name)
-            parts = parts_of(fetch(model)) if method_of(model).PARTS else [model]
-            fast = any(method_of(part).reads_chats for part in parts)
+        fast = fast and _has_causal_part(name)
     return "bf16" if fast else "fp32"
+
+
+def _has_causal_part(name: str | Path) -> bool:
+    """Whether a model is a causal detector, or has one as a part."""
+    model = find_model(name)
+    parts = parts_of(fetch(model)) if method_of(model).PARTS else [model]
+    return any(method_of(part).reads_chats for part in parts)
 
 
 def find_model(name: str | Path) -> str | Path:
