@@ -227,7 +227,7 @@ class BaseDetector:
                 return f"messages[{indices[0]}] {reason}" if indices else f"an earlier reply {reason}"
         earlier = case.place + case.dropped
         if (read := self._turns_read(earlier)) < earlier:
-            return f"of {earlier} earlier turns only the last {read} were read, as max_turns asks"
+            return f"the first {earlier - read} of {earlier} earlier turns were not read, as max_turns asks"
         return next((turn.unread for turn in case.turns[: case.place + 1] if turn.unread), None)
 
 

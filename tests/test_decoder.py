@@ -1,6 +1,7 @@
 """A causal detector reads a chat once: every reply gets the verdict that it gets alone."""
 
 import pickle
+import re
 import shutil
 from copy import deepcopy
 from pathlib import Path
@@ -120,7 +121,7 @@ def test_chats_that_begin_alike_share_the_beginning_in_any_order(folder):
         assert verdict.scores == pytest.approx(other.scores, abs=1e-5)
 
 
-def test_a_chat_that_goes_on_pays_only_for_its_new_messages(folder):
+def test_a_chat_that_goes_on_pays_only_for_its_new_messages(folder, monkeypatch):
     detector = ContradictionDetector.from_pretrained(folder)
     classifier, read = detector.classifier, _tokens_read(detector.classifier)
     size = {text: len(classifier.reader.message("user", text)) for text in TEXTS}
@@ -133,6 +134,11 @@ def test_a_chat_that_goes_on_pays_only_for_its_new_messages(folder):
             assert sum(size[text] for text in new) <= read[-2] <= sum(size[text] for text in new) + 12
     read.clear()
     texts = [f"{text}！" for text in TEXTS]
+    monkeypatch.setattr(decoder, "MAX_TOKENS", sum(size.values()) + 60)
+    detector.rerank(chat(*TEXTS)[:-1], [f"{text}吧" for text in TEXTS])  # of a chat that nearly fills the limit
+    assert sum(read) < 2 * sum(size.values())
+    monkeypatch.undo()
+    read.clear()
     for number in range(decoder_network.CHATS + 2):
         detector(chat(f"第{number}次", *texts[1:]))
     assert len(classifier.memory._chats) == decoder_network.CHATS and len({*read}) == 1, "other chats share nothing"
@@ -151,13 +157,13 @@ def test_the_evidence_is_the_earlier_reply_that_the_pointer_names(detector):
 def test_messages_beyond_the_limit_are_left_out_and_named(detector, monkeypatch):
     whole, messages = detector(chat(*TEXTS)), chat(*TEXTS)
     assert whole.checked
-    monkeypatch.setattr(decoder, "MAX_TOKENS", 190)
-    verdict = detector(messages)
     count = sum(len(detector.classifier.reader.message(one["role"], one["content"])) for one in messages)
-    assert count > 190 and not verdict.checked and "the first" in verdict.reason
-    left_out = int(verdict.reason.split()[2])
-    assert left_out % 2 == 0, "the rest begins with the user"
-    assert verdict.scores == pytest.approx(detector(messages[left_out:]).scores, abs=1e-5)
+    for limit in (140, 190, count - 1):
+        monkeypatch.setattr(decoder, "MAX_TOKENS", limit)
+        verdict = detector(messages)
+        read = int(re.match("only the last ([0-9]+) utterances were read", verdict.reason)[1])
+        assert not verdict.checked and read < len(messages) and read % 2 == 0, "the rest begins with the user"
+        assert verdict.scores == pytest.approx(detector(messages[-read:]).scores, abs=1e-5)
     monkeypatch.setattr(decoder, "MAX_TOKENS", 40)
     long = detector(chat(TEXTS[0], TEXTS[1] * 5))
     assert not long.checked and "of the reply" in long.reason
@@ -182,7 +188,7 @@ def test_in_a_long_chat_most_replies_pay_for_the_new_messages_alone(folder, monk
     )
     messages = chat(*(TEXTS * 5))  # 20 turns
     whole = sum(len(classifier.reader.message(one["role"], one["content"])) for one in messages)
-    for limit in (2048, 600):  # the number of turns limits, then that of tokens
+    for limit in (2048, 200):  # the number of turns limits, then that of tokens
         monkeypatch.setattr(decoder, "MAX_TOKENS", limit)
         read.clear()
         monitor = detector.monitor()
@@ -192,7 +198,8 @@ def test_in_a_long_chat_most_replies_pay_for_the_new_messages_alone(folder, monk
             alone = detector(messages[: 2 * number + 2])
             assert followed[number].scores == pytest.approx(alone.scores, abs=1e-5)
             assert followed[number].reason == alone.reason
-    assert "of 19 earlier turns only the last 4 were read" in detector(messages).reason
+    found = detector(messages).reason
+    assert re.match("only the last [0-9]+ utterances were read: .*; the first 15 of 19 earlier turns were not", found)
 
 
 def test_copies_of_a_detector_give_its_verdicts(detector):

@@ -179,8 +179,8 @@ def test_a_chat_of_ten_thousand_turns_is_judged_quickly_and_reports_unread_turns
     long = [message for _ in range(10_000) for message in CHAT[2:]]
     _, [verdict], _ = detect(stdin=line(long).encode())
     assert (verdict["label"] is not None, verdict["checked"]) == (True, False)
-    assert "of 9999 earlier turns only the last 50 were read" in verdict["reason"]
-    assert "only the last 3 were read" in detect("--max-turns", "3", stdin=line(long).encode())[1][0]["reason"]
+    assert "the first 9949 of 9999 earlier turns were not read" in verdict["reason"]
+    assert "the first 9996 of" in detect("--max-turns", "3", stdin=line(long).encode())[1][0]["reason"]
     assert detect("--max-turns", "0", stdin=line(long[:240]).encode())[1][0]["checked"]
 
 

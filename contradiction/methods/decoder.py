@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from contradiction.conversation import ASSISTANT
+from contradiction.conversation import ASSISTANT, USER
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import TOKENS, OnBatch, Scores, check_batch_size
@@ -165,19 +165,20 @@ class DecoderClassifier(Classifier):
             limits = [MAX_TOKENS // 4] * (len(spoken) - 1) + [MAX_TOKENS // 2]
             read = [end_of(role, text, limit) for (role, text), limit in zip(spoken, limits, strict=True)]
             messages = [tokens for tokens, _ in read]
-            left_out = _left_out([len(tokens) for tokens in messages])
+            left_out = _left_out([len(tokens) for tokens in messages], [role for role, _ in spoken])
             *earlier_cut, reply_cut = (cut for _, cut in read)
             unread = ", ".join(
                 what
                 for what, holds in (
-                    (f"the first {left_out} messages were not", left_out),
+                    # Counted from the end, because a row may lack the beginning of its chat.
+                    (f"only the last {len(spoken) - left_out} utterances were", left_out),
                     ("only the last tokens of a message were", any(earlier_cut[left_out:])),
                     ("only the last tokens of the reply were", reply_cut),
                 )
                 if holds
             )
-            beginning = tuple(messages[left_out])
-            if beginning not in tree_of or len(trees[tree_of[beginning]]) > MAX_TOKENS:
+            beginning, size = tuple(messages[left_out]), sum(map(len, messages[left_out:]))
+            if beginning not in tree_of or len(trees[tree_of[beginning]]) > MAX_TOKENS + size:
                 tree_of[beginning] = len(trees)
                 trees.append(Tree())
             number, node, ends = tree_of[beginning], -1, [-1] * left_out
@@ -189,17 +190,22 @@ class DecoderClassifier(Classifier):
         return trees, placed
 
 
-def _left_out(sizes: Sequence[int]) -> int:
+def _left_out(sizes: Sequence[int], roles: Sequence[str]) -> int:
     """How many of the first messages are left out, by their tokens, so that ``MAX_TOKENS`` remain at most.
 
     The tokens are left out in steps of half of that, unless less than a quarter remains before the reply. So many
-    replies in a row have the same beginning, and each of them pays for the new messages alone.
+    replies in a row have the same beginning, and each of them pays for the new messages alone. What remains begins with
+    the user, like the chats of the training.
     """
     ends = np.cumsum(sizes)
     step, excess = MAX_TOKENS // 2, int(ends[-1]) - MAX_TOKENS
     if excess <= 0:
         return 0
-    fewest, stepped = (int(np.searchsorted(ends, least)) + 1 for least in (excess, math.ceil(excess / step) * step))
+    starts = [number for number, role in enumerate(roles) if number and role == USER]
+    fewest, stepped = (
+        next((number for number in starts if ends[number - 1] >= least), len(sizes) - 1)
+        for least in (excess, math.ceil(excess / step) * step)
+    )
     return stepped if ends[-2] - ends[stepped - 1] >= step // 2 else fewest
 
 
