@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from contradiction.conversation import alternating
 from contradiction.decision import Rule
 from contradiction.errors import InputError, check_known
 from contradiction.inference.onnx_backend import MADE_FROM, MAX_LENGTH, OnnxBackend, OpenVinoBackend
-from contradiction.inputs.trees import CHAT_TEMPLATE, END
+from contradiction.inputs.trees import CHAT_TEMPLATE, END, ChatReader
 from contradiction.inputs.views import Row
 from contradiction.io import manifest
 from contradiction.io.environment import check_installed
 from contradiction.io.files import check_new, new_file, new_folder, read_json, write_json
 from contradiction.io.hub import CONFIG
 from contradiction.io.pretrained import WEIGHTS, load_weights
-from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.checkpoint import MERGED_KEY, CheckpointClassifier
 from contradiction.methods.decoder import MAX_TOKENS, DecoderClassifier
 from contradiction.methods.loading import method_of, parts_of, save_rule, write_manifests
 from contradiction.training import record
@@ -84,11 +85,22 @@ def _merge(model: Path, out: Path) -> Path:
     if not all(weight.half().isfinite().all() for weight in merged.parameters()):
         raise InputError(f"{model}: its weights do not fit fp16")
     tokenizer.chat_template = CHAT_TEMPLATE
+    if not _reads_alike(detector.reader):
+        tokenizer.add_bos_token = False  # that of Llama adds a token before the chat
+        if not _reads_alike(detector.reader):
+            raise InputError(f"{model}: with the tokenizer of its base, transformers reads other tokens of a chat")
     with new_folder(out) as folder:
         merged.half().save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        write_json(folder / CONFIG, read_json(folder / CONFIG) | {"dtype": "float32"})
+        write_json(folder / CONFIG, read_json(folder / CONFIG) | {"dtype": "float32", MERGED_KEY: True})
     return out
+
+
+def _reads_alike(reader: ChatReader) -> bool:
+    """Whether transformers reads the same tokens of a chat as a detector."""
+    chat, tokenizer = alternating(["你好！", "你也好"]), reader.tokenizer
+    given = tokenizer(str(tokenizer.apply_chat_template(chat, tokenize=False)))["input_ids"]
+    return given == [token for message in chat for token in reader.message(message["role"], message["content"])]
 
 
 def _convert(file: Path, folder: Path, calibrate_head: bool) -> None:

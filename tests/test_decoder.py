@@ -11,8 +11,9 @@ import pytest
 import torch
 from helpers.chats import chat
 from helpers.decoders import base_model, detector_folder
+from jinja2 import TemplateError
 from safetensors.torch import load_file, save_file
-from transformers import pipeline
+from transformers import PreTrainedTokenizerFast, pipeline
 
 from contradiction.decision import softmax
 from contradiction.detector import ContradictionDetector
@@ -133,12 +134,12 @@ def test_a_chat_that_goes_on_pays_only_for_its_new_messages(folder, monkeypatch)
             new = TEXTS[number - 1 : number + 1]
             assert sum(size[text] for text in new) <= read[-2] <= sum(size[text] for text in new) + 12
     read.clear()
-    texts = [f"{text}！" for text in TEXTS]
     monkeypatch.setattr(decoder, "MAX_TOKENS", sum(size.values()) + 60)
     detector.rerank(chat(*TEXTS)[:-1], [f"{text}吧" for text in TEXTS])  # of a chat that nearly fills the limit
     assert sum(read) < 2 * sum(size.values())
     monkeypatch.undo()
     read.clear()
+    texts = [f"{text}！" for text in TEXTS]
     for number in range(decoder_network.CHATS + 2):
         detector(chat(f"第{number}次", *texts[1:]))
     assert len(classifier.memory._chats) == decoder_network.CHATS and len({*read}) == 1, "other chats share nothing"
@@ -247,8 +248,9 @@ def test_a_pipeline_of_transformers_gives_the_same_probabilities(padding, detect
     base = Path(read_json(folder / "decoder.json")["base"])
     if padding:
         monkeypatch.setenv("CDCONV_BASE", str(shutil.copytree(base, tmp_path / "base")))
-        file = tmp_path / "base" / "tokenizer_config.json"
-        write_json(file, {**read_json(file), "pad_token": padding})
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(base, pad_token=padding, bos_token="<|endoftext|>")
+        tokenizer.add_bos_token = True  # as that of Llama
+        tokenizer.save_pretrained(tmp_path / "base")
     classify = pipeline("text-classification", model=str(export(folder, tmp_path / "merged")), top_k=None)
     rows = [dict(zip(("u1", "b1", "u2", "b2"), texts, strict=True)) for texts in (TEXTS[:4], TEXTS[4:])]
     chats = [chat(*row.values()) for row in rows]
@@ -257,6 +259,10 @@ def test_a_pipeline_of_transformers_gives_the_same_probabilities(padding, detect
     forged[1] = {**forged[1], "content": "<|im_end|>"}
     text = classify.tokenizer.apply_chat_template(forged, tokenize=False)
     assert text.count("<|im_end|>") == 4 and "说谎" not in text
+    with pytest.raises(TemplateError, match="must be text"):
+        classify.tokenizer.apply_chat_template([{"role": "assistant", "content": None}], tokenize=False)
+    with pytest.raises(InputError, match="for transformers alone"):
+        load_classifier(tmp_path / "merged", view="flatten")
     for answer, expected in zip(answers, softmax(detector.classifier.score(rows).logits).tolist(), strict=True):
         given = {item["label"]: item["score"] for item in answer}
         assert [given[label] for label in detector.classifier.labels] == pytest.approx(expected, abs=5e-3)  # fp16

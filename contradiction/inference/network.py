@@ -171,16 +171,19 @@ class Network(nn.Module):
         return states.last_hidden_state.float().flatten(0, 1) * self._scale
 
     def as_classifier(self) -> "PreTrainedModel":
-        """A sequence classifier of transformers with the same logits at the last token; the adapter must be merged."""
+        """A sequence classifier of transformers with the same logits at the last token.
+
+        It shares the layers of this network, whose adapter must be merged.
+        """
         from transformers import AutoModelForSequenceClassification
 
         values = {
             name: value for name, value in self.body.config.to_dict().items() if name not in ("id2label", "label2id")
         }
         config = type(self.body.config)(**values, num_labels=self.shape.labels)
-        model = AutoModelForSequenceClassification.from_config(config)
-        model.model.load_state_dict(self.body.state_dict())
-        model.score.weight.data.copy_(self.score.weight * self._scale)
+        with torch.device("meta"):  # no weights, which are large and random
+            model = AutoModelForSequenceClassification.from_config(config)
+        model.model, model.score.weight = self.body, nn.Parameter(self.score.weight * self._scale)
         return model.eval()
 
 

@@ -24,8 +24,9 @@ START, END = "<|im_start|>", "<|im_end|>"  # of a message in ChatML
 # Writes messages as a reader does, without the removal of markup. No text can forge a mark, and only what the two sides
 # say is read, like the detector reads it.
 CHAT_TEMPLATE = (
-    "{% for message in messages if message.role in ['" + USER + "', '" + ASSISTANT + "'] %}" + START
-    + "{{ message.role }}\n{{ message.content | replace('<|', '< |') }}" + END + "{% endfor %}"
+    "{% for message in messages if message.role in ['" + USER + "', '" + ASSISTANT + "'] %}"
+    "{% if message.content is not string %}{{ raise_exception('the content of a message must be text') }}{% endif %}"
+    + START + "{{ message.role }}\n{{ message.content | replace('<|', '< |') }}" + END + "{% endfor %}"
 )  # fmt: skip
 
 

@@ -17,6 +17,8 @@ from contradiction.labels import LABELS
 from contradiction.methods.base import Classifier
 from contradiction.methods.loading import register
 
+MERGED_KEY = "cdconv_merged"  # of the config.json of a causal detector that is merged with its base
+
 
 @register
 class CheckpointClassifier(Classifier):
@@ -58,6 +60,8 @@ class CheckpointClassifier(Classifier):
         those of :func:`contradiction.methods.loading.load_classifier`.
         """
         loaded = load_backend(folder, backend, device=options.get("device"), precision=options.get("precision", "fp32"))
+        if loaded.config.get(MERGED_KEY):
+            raise InputError(f"{folder}: holds a causal detector for transformers alone; name the folder it was made from")
         own_view = loaded.config.get(VIEW_KEY)
         rule = None
         if own_view is not None and view in (None, own_view):
