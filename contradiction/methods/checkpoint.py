@@ -61,7 +61,7 @@ class CheckpointClassifier(Classifier):
         """
         loaded = load_backend(folder, backend, device=options.get("device"), precision=options.get("precision", "fp32"))
         if loaded.config.get(MERGED_KEY):
-            raise InputError(f"{folder}: holds a causal detector for transformers alone; name the folder it was made from")
+            raise InputError(f"{folder}: is a causal detector for transformers alone; name the folder it was made from")
         own_view = loaded.config.get(VIEW_KEY)
         rule = None
         if own_view is not None and view in (None, own_view):
