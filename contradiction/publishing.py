@@ -48,6 +48,9 @@ def model(folder: str | Path, repo_id: str, *, dataset: str | None = None) -> Up
     folder = _existing(folder)
     for part in parts_of(folder):
         method_of(part).check_folder(part)
+        described = method_of(part).describe(part)
+        if Path(str(base := described.get("base"))).is_absolute() and not described.get("base_model"):
+            raise InputError(f"{part}: others do not have its base {base}; train it with its Hub id as base_model")
     card = _card(folder, ModelCard, "`cdconv card` writes it")
     if title := re.search(r"^# (.+)$", card.text, flags=re.MULTILINE):  # the local name of the model
         card.text = code_on_the_hub(card.text, title[1].strip(), repo_id)

@@ -74,7 +74,8 @@ def train(
             ``DatasetDict`` with ``train`` and ``validation``. Rows in memory count as Chinese.
         out: the model folder to write, by default ``runs/RECIPE-seedN``.
         resume: continue an unfinished run of the same recipe and data; a finished run stays as it is.
-        save_steps: save the training state every so many steps; by default only after each epoch.
+        save_steps: save the training state every so many steps; by default after each epoch, and that of a causal
+            detector every 50 steps.
         track: an experiment tracker of accelerate, for instance ``tensorboard``.
         deterministic: see ``contradiction.training.accelerators``.
         changes: other values for options of the recipe, by their bare names, for instance ``backbone`` and ``epochs``;
@@ -99,6 +100,8 @@ def train(
 def _chosen(
     recipe: str | Path | Mapping[str, Any] | Recipe, out: str | Path | None, changes: Mapping[str, Any]
 ) -> Recipe:
+    if changes.get("backbone"):  # the name of a model of the repository, too
+        changes = {**changes, "backbone": str(find_model(changes["backbone"]))}
     if isinstance(recipe, Recipe):
         return recipe.with_changes(**changes)
     if isinstance(recipe, Mapping):
@@ -158,7 +161,9 @@ def train_run(run: Run) -> Path:
                 **trained.result,
             }
             with explain_write_errors(work):
-                if reason := finalize(run.model, run.validation, recipe.model.backbone):
+                # A language model may be too large for fp32.
+                precision = fast_precision(recipe).precision if recipe.model.method == "decoder" else "fp32"
+                if reason := finalize(run.model, run.validation, recipe.model.backbone, precision):
                     logging.getLogger(__name__).warning("%s %s", out, reason)
                     result[record.RULE_KEPT] = reason
                 record.write(

@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 import torch
 from helpers.chats import chat
-from helpers.decoders import base_model, detector_folder
+from helpers.decoders import base_model, detector_folder, without_base
 from jinja2 import TemplateError
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerFast, pipeline
 
+from contradiction import publishing
 from contradiction.decision import softmax
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.export import export
 from contradiction.inference import network as decoder_network
 from contradiction.inputs.trees import Tree, fill_rows, pack
-from contradiction.io.files import read_json, write_json
+from contradiction.io.files import read_json
 from contradiction.methods import decoder
 from contradiction.methods.composite import CascadeClassifier, EnsembleClassifier
 from contradiction.methods.loading import load_classifier
@@ -183,10 +184,7 @@ def test_a_long_question_is_cut_and_leaves_room_for_the_chat_before_it(detector)
 
 def test_in_a_long_chat_most_replies_pay_for_the_new_messages_alone(folder, monkeypatch):
     detector = ContradictionDetector.from_pretrained(folder).with_settings(max_turns=6)
-    classifier, read = detector.classifier, []
-    classifier.network.body.register_forward_pre_hook(
-        lambda _, args, given: read.append(given["input_ids"].shape[1]), with_kwargs=True
-    )
+    classifier, read = detector.classifier, _tokens_read(detector.classifier)
     messages = chat(*(TEXTS * 5))  # 20 turns
     whole = sum(len(classifier.reader.message(one["role"], one["content"])) for one in messages)
     for limit in (2048, 200):  # the number of turns limits, then that of tokens
@@ -251,6 +249,7 @@ def test_a_pipeline_of_transformers_gives_the_same_probabilities(padding, detect
         tokenizer = PreTrainedTokenizerFast.from_pretrained(base, pad_token=padding, bos_token="<|endoftext|>")
         tokenizer.add_bos_token = True  # as that of Llama
         tokenizer.save_pretrained(tmp_path / "base")
+        folder = without_base(shutil.copytree(folder, tmp_path / "detector"))
     classify = pipeline("text-classification", model=str(export(folder, tmp_path / "merged")), top_k=None)
     rows = [dict(zip(("u1", "b1", "u2", "b2"), texts, strict=True)) for texts in (TEXTS[:4], TEXTS[4:])]
     chats = [chat(*row.values()) for row in rows]
@@ -271,19 +270,21 @@ def test_a_pipeline_of_transformers_gives_the_same_probabilities(padding, detect
 def test_a_saved_detector_is_the_same_and_one_for_another_base_is_refused(detector, folder, tmp_path, monkeypatch):
     copy = tmp_path / "copy"
     detector.save_pretrained(copy)
+    monkeypatch.setenv("CDCONV_BASE", str(base_model(tmp_path / "other", seed=1)))  # its own base is here
     again, verdict = ContradictionDetector.from_pretrained(copy)(chat(*TEXTS)), detector(chat(*TEXTS))
     assert again.label == verdict.label and again.scores == pytest.approx(verdict.scores, abs=1e-5)
+    without_base(copy)
     with monkeypatch.context() as patch, pytest.raises(InputError, match="has 1 layers, not 2"):
         patch.setenv("CDCONV_BASE", str(base_model(tmp_path / "small", layers=1)))
         ContradictionDetector.from_pretrained(copy)
-    with monkeypatch.context() as patch, pytest.raises(InputError, match="other: its weights are not those of .*base"):
-        patch.setenv("CDCONV_BASE", str(base_model(tmp_path / "other", seed=1)))
+    with pytest.raises(InputError, match="other: its weights are not those of somebody/base"):
         ContradictionDetector.from_pretrained(copy)
+    with pytest.raises(InputError, match="others do not have its base .*base; train it with its Hub id as base_model"):
+        publishing.model(folder, "somebody/detector")
     network = detector.classifier.network
     step = max(map(abs, network.base_weights)) / 7
     network.check_base([step * round(weight / step) for weight in network.base_weights])  # a copy in four bits
-    write_json(copy / "decoder.json", {**read_json(copy / "decoder.json"), "rank": 2})
-    (copy / "SHA256SUMS").unlink(missing_ok=True)
+    without_base(copy, rank=2)
     with pytest.raises(InputError, match="does not fit"):
         ContradictionDetector.from_pretrained(copy)
 
@@ -292,16 +293,13 @@ def test_a_saved_detector_is_the_same_and_one_for_another_base_is_refused(detect
 def test_a_detector_without_a_part_is_refused(part, detector, folder, tmp_path, monkeypatch):
     copy = tmp_path / "copy"
     detector.save_pretrained(copy)
-    (copy / "SHA256SUMS").unlink(missing_ok=True)
+    without_base(copy)
     base = shutil.copytree(read_json(folder / "decoder.json")["base"], tmp_path / "base")
     monkeypatch.setenv("CDCONV_BASE", str(base))
     file = base / "model.safetensors" if part == "base" else copy / "heads.safetensors"
     weights = load_file(file)
     if part == "rule":
-        description = read_json(copy / "decoder.json")
-        write_json(
-            copy / "decoder.json", {key: value for key, value in description.items() if key != "cdconv_decision"}
-        )
+        without_base(copy, cdconv_decision=None)
     elif part == "labels":
         weights["score"] = weights["score"][:2].clone()
     else:
@@ -311,15 +309,14 @@ def test_a_detector_without_a_part_is_refused(part, detector, folder, tmp_path, 
         ContradictionDetector.from_pretrained(copy)
 
 
-def test_two_detectors_with_bases_of_other_sizes_find_them_in_one_folder(tmp_path, monkeypatch):
+def test_two_detectors_with_bases_of_other_kinds_find_them_in_one_folder(tmp_path, monkeypatch):
     messages, scores = chat(*TEXTS), {}
-    for name, size in (("Small-0.5B", 32), ("Large-1.5B", 48)):
-        base = base_model(tmp_path / "bases" / name.lower(), size=size)
+    for name, size, kind in (("Small-0.5B", 32, "llama"), ("Large-1.5B", 48, "qwen3")):
+        base = base_model(tmp_path / "bases" / name.lower(), size=size, kind=kind)
         (tmp_path / name).mkdir()
         detector_folder(tmp_path / name, base)
         scores[name] = ContradictionDetector.from_pretrained(tmp_path / name)(messages).scores
-        file = tmp_path / name / "decoder.json"
-        write_json(file, {**read_json(file), "base": f"somebody/{name}"})
+        without_base(tmp_path / name, f"somebody/{name}", None)
     monkeypatch.setenv("CDCONV_BASE", str(tmp_path / "bases"))
     detectors = {name: ContradictionDetector.from_pretrained(tmp_path / name) for name in scores}
     assert {name: detector(messages).scores for name, detector in detectors.items()} == scores

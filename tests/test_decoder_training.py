@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from datasets import ClassLabel, Dataset
 from helpers.chats import chat
 from helpers.decoders import base_model
 from helpers.runs import train
@@ -14,7 +15,7 @@ from contradiction.inference.network import Network, Shape
 from contradiction.inputs.trees import ChatReader, pack
 from contradiction.io.files import read_json
 from contradiction.io.pretrained import load_tokenizer, load_weights
-from contradiction.methods.loading import load_classifier
+from contradiction.methods.loading import fit_rule, load_classifier
 from contradiction.training import decoder_examples as examples
 from contradiction.training.augmentation import labelled_rows
 from contradiction.training.decoder_examples import log_odds, losses
@@ -65,7 +66,7 @@ def test_a_quadruple_is_one_tree_with_labels_order_and_evidence(reader):
         assert pack([[example.tree]]).attention_mask[0, 0, node, before[right]]
 
 
-def test_pairs_contexts_and_premises_share_what_they_begin_with(reader):
+def test_pairs_contexts_and_premises_share_what_they_begin_with(base, reader):
     pair = Pair(
         "p", "p", "intra-sentence", "negation", tuple(chat("忙吗")), "不忙，很闲", "不忙，没空", ("不忙", "没空")
     )
@@ -81,6 +82,9 @@ def test_pairs_contexts_and_premises_share_what_they_begin_with(reader):
     pairs = [("他在跑步", text, label) for text, label in (("他在动", "entailment"), ("他躺着", "contradiction"))]
     [example] = examples.of_premises(pairs, reader)
     assert sorted(example.nli.values()) == [0, 2]
+    [example] = examples.of_premises([("他在跑步", "他在动", "non-contradiction")], reader)
+    network = network_of(base)
+    assert set(losses(network, network(pack([[example.tree]])), [(0, example)])) == {"nli-2-class"}
 
 
 def test_the_order_is_lost_by_the_gap_between_the_log_odds(base, reader):
@@ -129,6 +133,8 @@ def test_an_interrupted_run_ends_with_the_same_weights(base, reader, tmp_path):
     whole, resumed = run(tmp_path / "whole", [None]), run(tmp_path / "resumed", [2, 4, None])
     for name, weight in whole.items():
         torch.testing.assert_close(weight, resumed[name], atol=1e-6, rtol=1e-5)
+    with pytest.raises(InputError, match="other: its weights are not those of"):
+        train_steps(network_of(base_model(tmp_path / "other", seed=1)), chosen, tmp_path / "whole", options(1e-2))
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(base, reader, tmp_path):
@@ -147,28 +153,36 @@ def recipe(base):
 
 
 def test_a_recipe_trains_a_detector_with_a_rule_and_another_run_continues_from_it(
-    recipe, sample_repo, tmp_path, monkeypatch
+    recipe, base, sample_repo, tmp_path, monkeypatch, caplog
 ):
-    first = contradiction.train(recipe, sample_repo, tmp_path / "first")
+    monkeypatch.setenv("CDCONV_BASE", str(base))
+    monkeypatch.setattr("contradiction.runs.fast_precision", lambda recipe: recipe.with_changes(precision="bf16"))
+    fit = "contradiction.training.run.fit_rule"  # in the precision of the training
+    monkeypatch.setattr(fit, lambda *given, precision: {"bf16": fit_rule}[precision](*given))
+    first = contradiction.train(recipe, sample_repo, tmp_path / "first", backbone="somebody/chat")
+    assert f"somebody/chat is read from {base}, which CDCONV_BASE names" in caplog.text
     card = (first / "README.md").read_text(encoding="utf-8")
     assert "low-rank adapters of rank 4 on the first 2 layers" in card and "`transformers` alone cannot load it" in card
     verdict = ContradictionDetector.from_pretrained(first)(chat("养猫吗", "养了", "周末呢", "家里没动物"))
     record = read_json(first / "run.json")
     assert verdict.label and record["request"]["crossed"] and record["parameters"] > 0
+    assert record["base_folder"].startswith(f"{base.name}@") and read_json(first / "decoder.json")["base"] != str(base)
     assert load_classifier(first).rule.threshold is not None
     trained = load_weights(first / "heads.safetensors")
     # A rate close to zero shows where the second run started.
     further = recipe.with_changes(backbone=str(first), learning_rate=1e-12, train_fraction=1.0)
-    with monkeypatch.context() as patch, pytest.raises(InputError, match="other: its weights are not those of .*base"):
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="other: its weights are not those of .*chat"):
         patch.setenv("CDCONV_BASE", str(base_model(tmp_path / "other", seed=1)))
         train(further, sample_repo, tmp_path / "on-another-base")
+    with pytest.raises(InputError, match="qwen-1.5b: has adapters of rank 16 on 20 layers"):
+        contradiction.train(recipe, sample_repo, tmp_path / "shipped", backbone="qwen-1.5b")
     again = train(further, sample_repo, tmp_path / "second")
     assert read_json(again / "run.json")["ancestors"][0]["model"] == "first"
     for name, weight in load_weights(again / "heads.safetensors").items():
         torch.testing.assert_close(weight, trained[name], atol=1e-5, rtol=0)
 
 
-def test_a_run_reads_rows_by_context_crossed_chats_and_pairs(recipe, sample_repo, base, tmp_path):
+def test_a_run_reads_rows_by_context_crossed_chats_and_pairs(recipe, sample_repo, base, tmp_path, monkeypatch):
     run = Run(recipe.with_changes(epochs=2, train_fraction=1.0), sample_repo, tmp_path / "out")
     found = examples_of(run, str(base))
     rows = labelled_rows(run.splits["train"], run.recipe).to_list()
@@ -176,3 +190,13 @@ def test_a_run_reads_rows_by_context_crossed_chats_and_pairs(recipe, sample_repo
     items = read_batch(FOLDERS["crossed"] / "a1.jsonl")
     assert len(found) == 2 * len(contexts) + len(items)
     assert sum(weight == 1 for each in found[: len(contexts)] for _, weight in each.labels.values()) == len(rows)
+    # Of some pairs, it is only known that they do not contradict.
+    texts, labels = [*map(str, range(len(rows)))], [number % 4 - 1 for number in range(len(rows))]
+    pairs = Dataset.from_dict({"premise": texts, "hypothesis": texts, "label": labels})
+    pairs = pairs.cast_column("label", ClassLabel(names=["entailment", "neutral", "contradiction"]))
+    monkeypatch.setattr("contradiction.training.decoder_trainer.load_split", lambda *given: pairs)
+    recipe = run.recipe.with_changes(nli="nli")
+    more = examples_of(Run(recipe, sample_repo, tmp_path), str(base))[len(found) :]
+    assert [label for each in more for label in each.nli.values()].count(-100) == labels.count(-1)
+    with pytest.raises(InputError, match="nli_pairs_per_row: 2 for each of"):
+        examples_of(Run(recipe.with_changes(nli_pairs_per_row=2), sample_repo, tmp_path), str(base))

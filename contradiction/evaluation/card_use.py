@@ -6,6 +6,7 @@ from typing import Any
 
 from contradiction.conversation import alternating
 from contradiction.errors import InputError
+from contradiction.inference.base import AUTO
 from contradiction.inputs.tokenization import separator_of
 from contradiction.inputs.views import CONVERSATION, VIEWS, model_input
 from contradiction.io.pretrained import loading
@@ -128,8 +129,10 @@ def _verdict(folder: Path, chat: Sequence[Mapping[str, str]]) -> Verdict | None:
     """The verdict of ``ContradictionDetector`` on a chat; None if the model cannot judge it."""
     from contradiction.detector import ContradictionDetector
 
+    # A language model may be too large for the CPU and fp32, so it runs as for the readers of the card.
+    device, precision = (None, AUTO) if method_of(folder).reads_chats else ("cpu", "fp32")
     try:
-        verdict = ContradictionDetector.from_pretrained(folder, device="cpu", precision="fp32")(chat)
+        verdict = ContradictionDetector.from_pretrained(folder, device=device, precision=precision)(chat)
     except InputError:
         return None
     return verdict if verdict.label else None

@@ -39,9 +39,9 @@ def base_of(name: str) -> str:
     """Where a base is loaded from: its name, or a folder if the environment variable ``CDCONV_BASE`` is set.
 
     The variable names a folder with the base itself, or one with a sub-folder for each of several bases. A sub-folder
-    is called like the last part of the name of its base, in upper or lower case.
+    is called like the last part of the name of its base, in upper or lower case. A name that is a folder stays.
     """
-    folder = os.environ.get(BASE_VARIABLE)
+    folder = None if Path(name).is_dir() else os.environ.get(BASE_VARIABLE)
     if not folder or (Path(folder) / CONFIG).is_file():
         return folder or name
     own = Path(name).name
@@ -83,7 +83,8 @@ class Network(nn.Module):
                 if shape.layers > config.num_hidden_layers:
                     raise InputError(f"{name} has {config.num_hidden_layers} layers, not {shape.layers}")
                 config.num_hidden_layers = shape.layers
-                config.layer_types = (config.layer_types or [])[: shape.layers] or None
+                if kinds := getattr(config, "layer_types", None):  # Llama has none
+                    config.layer_types = kinds[: shape.layers]
             config.use_cache = False
             base: Any
             base, report = load_model(AutoModel, name, config=config, dtype=dtype, attn_implementation="sdpa")
@@ -91,7 +92,7 @@ class Network(nn.Module):
             check_weights(name, base, {**report, "unexpected_keys": []})
         linear = {key.rpartition(".")[2] for key, layer in base.named_modules() if isinstance(layer, nn.Linear)}
         if linear != set(PROJECTIONS) or not hasattr(base, "norm"):
-            raise InputError(f"{name}: its layers are not those of Qwen2 or Llama, which a causal detector adapts")
+            raise InputError(f"{name}: its layers are not those of Qwen2, Qwen3 or Llama, which it adapts")
         self.shape = shape
         some = base.layers[0].mlp.down_proj.weight.detach().float().flatten()
         self.base_weights: list[float] = [round(value, 5) for value in some[:: len(some) // SAMPLE][:SAMPLE].tolist()]

@@ -16,7 +16,7 @@ from contradiction.inference.base import TOKENS, OnBatch, Scores, check_batch_si
 from contradiction.inputs.tokenization import has_known_token
 from contradiction.inputs.trees import ChatReader, Tree, fill_rows, pack
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION, Row, messages_of, normalize
-from contradiction.io.pretrained import check_vocabulary, load_tokenizer, loading
+from contradiction.io.pretrained import check_tokenizer, load_config, load_tokenizer, loading
 from contradiction.labels import HISTORY
 from contradiction.methods.base import Classifier
 from contradiction.methods.loading import register
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 # Of a chat; earlier messages are left out. A reply has at most half of it, an earlier message a quarter.
 MAX_TOKENS = 2048
-BASE_WEIGHTS = "base_weights"  # the key of some weights of the base in a description
+# Keys of a description: some weights of the base, and the Hub id of the model that a base in a folder is a copy of.
+BASE_WEIGHTS, BASE_MODEL = "base_weights", "base_model"
 ROW = 512  # tokens of a row of chats; a longer chat has a row of its own
 
 
@@ -91,14 +92,13 @@ class DecoderClassifier(Classifier):
         dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
         device = device or best_device()
         check_fast_enough(precision, torch.device(device).type, str(folder))
+        reader = load_reader(shape.base)  # before the base, which may be large
         network = Network.load(folder, shape, dtype)
         if BASE_WEIGHTS in description:
             network.check_base(description[BASE_WEIGHTS])
         with loading(folder, f"{folder}: cannot run on the device {device!r}"):
             network.to(device)
         labels, rule = description["labels"], Rule.load(folder / cls.MARKER)
-        reader = load_reader(shape.base)
-        check_vocabulary(shape.base, network.body, reader.tokenizer)
         classifier = cls(network, reader, labels, str(folder), rule)
         classifier.chinese_only = description.get(CHINESE_ONLY_KEY, True) is True
         classifier.needs_rule = True
@@ -210,20 +210,23 @@ def _left_out(sizes: Sequence[int], roles: Sequence[str]) -> int:
 
 
 def load_reader(base: str) -> ChatReader:
-    """The reader of the chats of a base model."""
+    """The reader of the chats of a base model; raises InputError if its tokenizer does not fit."""
     from contradiction.inference.network import base_of
 
     base = base_of(base)
-    with loading(base, f"{base}: its tokenizer cannot be loaded"):
-        return ChatReader(load_tokenizer(base), base)
+    with loading(base, f"{base}: neither a model folder with a tokenizer nor a model on the Hub that can be reached"):
+        tokenizer, rows = load_tokenizer(base), getattr(load_config(base), "vocab_size", None)
+    check_tokenizer(base, tokenizer, rows)
+    return ChatReader(tokenizer, base)
 
 
 def shape_of(description: dict[str, Any], folder: Path) -> "Shape":
-    """The shape in the description of a model folder."""
+    """The shape in the description of a model folder; a base in a folder that is not here is the model on the Hub."""
     from contradiction.inference.network import Shape
 
-    labels = description.get("labels")
-    if not isinstance(labels, list) or HISTORY not in labels or not isinstance(description.get("base"), str):
+    labels, base = description.get("labels"), description.get("base")
+    if not isinstance(labels, list) or HISTORY not in labels or not isinstance(base, str):
         raise InputError(f"{folder / DecoderClassifier.MARKER}: must name a base and labels; copy the model again")
     values = {each.name: description[each.name] for each in fields(Shape) if each.name in description}
-    return Shape(**{**values, "labels": len(labels)})
+    base = base if Path(base).is_dir() else str(description.get(BASE_MODEL) or base)
+    return Shape(**{**values, "base": base, "labels": len(labels)})

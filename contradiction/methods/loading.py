@@ -204,16 +204,20 @@ def fetch(name: str | Path) -> Path:
         raise InputError(f"{name}: it could not be downloaded completely from the Hub ({first_line(error)})") from error
 
 
-def fit_rule(folder: str | Path, rows: "Dataset", *, view: str | None = None, on_batch: OnBatch | None = None) -> Rule:
+def fit_rule(
+    folder: str | Path, rows: "Dataset", *, view: str | None = None, precision: str = "fp32",
+    on_batch: OnBatch | None = None,
+) -> Rule:  # fmt: skip
     """Fits the decision rule of a model folder; :func:`save_rule` writes it there.
 
     Args:
         folder: a model folder of any method, or a stage of a hierarchical one.
         rows: the validation split of a config with the labels of the model, and the columns that it reads.
         view: the utterances that the model reads, where its configuration does not say.
+        precision: see :func:`load_classifier`.
         on_batch: called with the number of conversations done, after each forward pass.
     """
-    classifier = load_classifier(folder, view=view)
+    classifier = load_classifier(folder, view=view, precision=precision)
     if missing := [column for column in classifier.columns if column not in rows.column_names]:
         raise InputError(f"{folder} reads {', '.join(classifier.columns)}; the data has no {', '.join(missing)}")
     names = rows.features["label"].names

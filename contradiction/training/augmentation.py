@@ -154,22 +154,26 @@ def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Datas
     Raises:
         InputError: there are too few pairs.
     """
-    wanted = times * len(rows)
-    if wanted > len(pairs):
-        raise InputError(
-            f"augmentation.nli_pairs_per_row: {times} for each of {len(rows):,} rows, and there are {len(pairs):,} "
-            f"pairs; {len(pairs) // len(rows)} is the most"
-        )
     draw = np.random.default_rng(seed)
-    drawn = pairs.select(draw.permutation(len(pairs))[:wanted])
+    drawn = drawn_pairs(pairs, len(rows), times, draw)
     chosen = rows.select(draw.permutation(np.repeat(np.arange(len(rows)), times)))
     names = rows.features["label"]
     contradiction = names.str2int(HISTORY if HISTORY in names.names else CONTRADICTION)
-    labels = [contradiction if flag else names.str2int(NON_CONTRADICTION) for flag in _contradicts(drawn)]
+    labels = [contradiction if flag else names.str2int(NON_CONTRADICTION) for flag in contradicts(drawn)]
     return with_values(chosen, {"b1": list(drawn["premise"]), "b2": list(drawn["hypothesis"]), "label": labels})
 
 
-def _contradicts(pairs: "Dataset") -> list[bool]:
+def drawn_pairs(pairs: "Dataset", rows: int, times: int, draw: np.random.Generator) -> "Dataset":
+    """So many NLI pairs for each of some rows, without replacement; raises InputError if there are too few."""
+    if times * rows > len(pairs):
+        raise InputError(
+            f"augmentation.nli_pairs_per_row: {times} for each of {rows:,} rows, and there are {len(pairs):,} "
+            f"pairs; {len(pairs) // rows} is the most"
+        )
+    return pairs.select(draw.permutation(len(pairs))[: times * rows])
+
+
+def contradicts(pairs: "Dataset") -> list[bool]:
     """Whether each pair contradicts; for pairs without a label, the column ``contradiction``."""
     contradiction = pairs.features["label"].str2int(CONTRADICTION)
     labels = pairs["label"]

@@ -14,6 +14,7 @@ from contradiction.inference.network import Network, point
 from contradiction.inputs.trees import ChatReader, Tree
 from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction
+from contradiction.training.losses import UNLABELLED
 
 CLASSES = LABELS["4-class"]
 NONE = CLASSES.index(NON_CONTRADICTION)
@@ -33,7 +34,7 @@ class Example:
         order: pairs of nodes, of which the first is contradictory and the second is not.
         evidence: the node of a contradicting reply, the nodes of the messages before it, and the position of the
             contradicted one among them.
-        nli: node at the end of a hypothesis -> class id of ``nli``.
+        nli: node at the end of a hypothesis -> class id of ``nli``, or ``UNLABELLED`` if it just does not contradict.
     """
 
     tree: Tree = field(default_factory=Tree)
@@ -73,7 +74,8 @@ def of_context(rows: Sequence[Mapping[str, Any]], reader: ChatReader) -> Example
 
 
 def of_premises(pairs: Iterable[tuple[str, str, str]], reader: ChatReader) -> list[Example]:
-    """Pairs of premise, hypothesis and label of ``nli``, grouped by premise, and all said by the bot."""
+    """Pairs of premise, hypothesis and label of ``nli`` or non-contradiction, by premise, and all said by the bot."""
+    ids = {NON_CONTRADICTION: UNLABELLED, **{name: number for number, name in enumerate(LABELS["nli"])}}
     groups: dict[str, list[tuple[str, str]]] = {}
     for premise, text, label in pairs:
         groups.setdefault(premise, []).append((text, label))
@@ -83,7 +85,7 @@ def of_premises(pairs: Iterable[tuple[str, str, str]], reader: ChatReader) -> li
             if number % MOST_HYPOTHESES == 0:
                 examples.append(example := Example())
                 start = example.tree.add(reader.message(ASSISTANT, premise))
-            example.nli[example.tree.add(reader.message(ASSISTANT, text), start)] = LABELS["nli"].index(label)
+            example.nli[example.tree.add(reader.message(ASSISTANT, text), start)] = ids[label]
     return examples
 
 
@@ -143,7 +145,8 @@ def losses(network: Network, states: Tensor, examples: Sequence[tuple[int, Examp
     pairs = [(start + node, label) for start, each in examples for node, label in each.nli.items()]
     if pairs:
         nodes, labels = map(list, zip(*pairs, strict=True))
-        results["nli"] = functional.cross_entropy(network.nli(states[nodes]), _ids(labels, states))
+        if {*labels} != {UNLABELLED}:  # which is ignored, and the mean over nothing is NaN
+            results["nli"] = functional.cross_entropy(network.nli(states[nodes]), _ids(labels, states))
         contradicts = states.new_tensor([label == LABELS["nli"].index(CONTRADICTION) for label in labels])
         odds = log_odds(network.score(states[nodes]))
         results["nli-2-class"] = functional.binary_cross_entropy_with_logits(odds, contradicts)

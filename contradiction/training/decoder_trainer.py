@@ -5,24 +5,29 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tqdm.auto import tqdm
 
 from contradiction.data.corpora.crossed import read_batch
-from contradiction.data.splits import CHINESE, labelled, load_split
+from contradiction.data.splits import CHINESE, has_label, labelled, load_split
 from contradiction.errors import InputError
-from contradiction.inference.network import Network, Shape
+from contradiction.inference.network import BASE_VARIABLE, Network, Shape, base_of
 from contradiction.inputs.trees import fill_rows, pack
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION
 from contradiction.io import files
-from contradiction.methods.decoder import BASE_WEIGHTS, DecoderClassifier, load_reader, shape_of
+from contradiction.io.hub import HubUnavailableError, fetch_file
+from contradiction.labels import CONTRADICTION, NON_CONTRADICTION
+from contradiction.methods.decoder import BASE_MODEL, BASE_WEIGHTS, DecoderClassifier, load_reader, shape_of
+from contradiction.methods.loading import fetch, name_with_digest
 from contradiction.training import decoder_examples as examples
 from contradiction.training.accelerators import deterministic, processes
-from contradiction.training.augmentation import labelled_rows
+from contradiction.training.augmentation import contradicts, drawn_pairs, labelled_rows
 from contradiction.training.decoder_examples import WEIGHTS, Example, losses
 from contradiction.training.recipe_options import OptimizerOptions
 from contradiction.training.run import Run, Trained, crossed_files, explain_write_errors, languages_read
@@ -43,7 +48,7 @@ def train_decoder(run: Run) -> Trained:
 
     Raises:
         InputError: there are several processes, the recipe asks for fp16 or a tracker, the backbone is no chat model or
-            has another base or other adapters, no row has a label, or the disk is full.
+            has another base or other adapters, no row has a label, there are too few NLI pairs, or the disk is full.
     """
     recipe = run.recipe
     for asked, what in (
@@ -53,9 +58,16 @@ def train_decoder(run: Run) -> Trained:
     ):
         if asked:
             raise InputError(f"{recipe.name}: {what} cannot be used with the method 'decoder'")
-    network, description = _start(run)
+    adapter, shape, description = _start(run)
+    place = base_of(shape.base)
+    if Path(place).name.lower() != Path(shape.base).name.lower():  # it may be another model
+        logging.getLogger(__name__).warning("%s is read from %s, which %s names", shape.base, place, BASE_VARIABLE)
+    chosen = examples_of(run, shape.base)  # before the base, which may be large
+    dtype = torch.float32 if recipe.precision == "fp32" else torch.bfloat16
+    torch.manual_seed(recipe.seed)
+    network = Network.load(adapter, shape, dtype, merged=False) if adapter else Network(shape, dtype)
+    network.check_base(description[BASE_WEIGHTS] or network.base_weights)
     network.to(processes().device)
-    chosen = examples_of(run, network.shape.base)
     bar = tqdm(desc=f"training {recipe.name}", unit="step", dynamic_ncols=True, mininterval=1)
 
     def show(step: int, total: int, loss: float) -> None:
@@ -69,36 +81,35 @@ def train_decoder(run: Run) -> Trained:
         )  # fmt: skip
         with files.new_folder(run.model) as folder:
             network.save(folder)
-            files.write_json(folder / DecoderClassifier.MARKER, description)
+            files.write_json(folder / DecoderClassifier.MARKER, description | {BASE_WEIGHTS: network.base_weights})
     parameters = sum(weight.numel() for weight in network.parameters())
-    return Trained(parameters, seconds / 60, str(network.score.weight.device))
+    result = {"base_folder": name_with_digest(place)} if place != shape.base else {}
+    return Trained(parameters, seconds / 60, str(network.score.weight.device), result)
 
 
-def _start(run: Run) -> tuple[Network, dict[str, Any]]:
-    """The network to train, and the description of the detector that it becomes."""
-    recipe, backbone = run.recipe, Path(str(run.recipe.model.backbone))
-    dtype = torch.float32 if recipe.precision == "fp32" else torch.bfloat16
-    torch.manual_seed(recipe.seed)
-    before = DecoderClassifier.describe(backbone) if (backbone / DecoderClassifier.MARKER).is_file() else {}
+def _start(run: Run) -> tuple[Path | None, Shape, dict[str, Any]]:
+    """The folder of the adapters to go on from, if any; the shape, and the description of the detector to make."""
+    recipe, backbone = run.recipe, str(run.recipe.model.backbone)
+    adapter, before = None, dict[str, Any]()
+    with suppress(HubUnavailableError):  # a base in the cache
+        if fetch_file(backbone, DecoderClassifier.MARKER):
+            adapter = fetch(backbone)
     layers, rank = recipe.model.num_layers, recipe.model.lora_rank
-    if before:
-        shape = shape_of(before, backbone)
+    if adapter:
+        before = DecoderClassifier.describe(adapter)
+        shape = shape_of(before, adapter)
         if (layers or shape.layers, rank) != (shape.layers, shape.rank):
             raise InputError(
                 f"{backbone}: has adapters of rank {shape.rank} on {shape.layers} layers; set model.lora_rank and "
                 "model.num_layers to these"
             )
-        network = Network.load(backbone, shape, dtype, merged=False)
-        if BASE_WEIGHTS in before:
-            network.check_base(before[BASE_WEIGHTS])
     else:
         # The detector names its base, which must be found from any directory.
-        base = str(backbone.resolve()) if backbone.is_dir() else str(recipe.model.backbone)
+        base = str(Path(backbone).resolve()) if Path(backbone).is_dir() else backbone
         shape = Shape(base, layers, rank, len(recipe.labels))
-        network = Network(shape, dtype)
     chinese_only = languages_read(recipe, run.data) == [CHINESE] and before.get(CHINESE_ONLY_KEY, True)
-    own = {"labels": list(recipe.labels), BASE_WEIGHTS: network.base_weights, CHINESE_ONLY_KEY: chinese_only}
-    return network, {**asdict(shape), **own}
+    own = {"labels": list(recipe.labels), BASE_WEIGHTS: before.get(BASE_WEIGHTS), CHINESE_ONLY_KEY: chinese_only}
+    return adapter, shape, {**asdict(shape), BASE_MODEL: before.get(BASE_MODEL) or recipe.model.base_model, **own}
 
 
 def examples_of(run: Run, base: str) -> list[Example]:
@@ -114,13 +125,14 @@ def examples_of(run: Run, base: str) -> list[Example]:
     chosen = [examples.of_context(each, reader) for each in contexts.values()] * recipe.optimizer.epochs
     chosen += [examples.of_item(item, reader) for file in crossed_files(recipe) for item in read_batch(file)]
     if options.nli:
-        pairs = load_split(options.nli, "nli", "train").filter(lambda label: label >= 0, input_columns="label")
-        most = min(len(pairs), options.nli_pairs_per_row * len(rows))
-        pairs = pairs.shuffle(seed=recipe.seed).select(range(most))
+        pairs, draw = load_split(options.nli, "nli", "train"), np.random.default_rng(recipe.seed)
+        pairs = drawn_pairs(pairs, len(rows), options.nli_pairs_per_row, draw)
         names = pairs.features["label"].names
-        chosen += examples.of_premises(
-            ((pair["premise"], pair["hypothesis"], names[pair["label"]]) for pair in pairs), reader
-        )
+        labels = [
+            CONTRADICTION if flag else names[label] if has_label(label) else NON_CONTRADICTION
+            for label, flag in zip(pairs["label"], contradicts(pairs), strict=True)
+        ]
+        chosen += examples.of_premises(zip(pairs["premise"], pairs["hypothesis"], labels, strict=True), reader)
     return chosen
 
 
@@ -200,7 +212,7 @@ class _State:
     """The trained weights in float32, their optimizer, and the seconds that they have been trained."""
 
     def __init__(self, network: Network, options: OptimizerOptions) -> None:
-        self.seconds = 0.0
+        self.seconds, self._network = 0.0, network
         for name, weight in network.named_parameters():
             weight.requires_grad_("lora_" in name or not name.startswith("body."))
         self._weights = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
@@ -231,6 +243,7 @@ class _State:
         if not file.is_file():
             return 0
         saved = torch.load(file, map_location="cpu", weights_only=True)
+        self._network.check_base(saved.get(BASE_WEIGHTS, self._network.base_weights))
         for name, weight in saved["weights"].items():
             self._masters[name].copy_(weight)
         self._optimizer.load_state_dict(saved["optimizer"])
@@ -240,8 +253,8 @@ class _State:
 
     def save(self, file: Path, step: int) -> None:
         with files.new_file(file) as partial:
-            values = {"weights": self._masters, "optimizer": self._optimizer.state_dict()}
-            torch.save({**values, "step": step, "seconds": self.seconds}, partial)
+            values = {"step": step, "seconds": self.seconds, BASE_WEIGHTS: self._network.base_weights}
+            torch.save({**values, "weights": self._masters, "optimizer": self._optimizer.state_dict()}, partial)
 
     def _copy(self) -> None:
         with torch.no_grad():

@@ -30,7 +30,7 @@ FOR_CONVERSATIONS = (
     "augmentation.crossed", "augmentation.other_endings", "augmentation.long_replies",
 )  # fmt: skip
 FOR_ENCODERS = (
-    "data.target", "model.base_model", "model.dropout", "model.freeze_embeddings", "model.nli_head", "model.max_length",
+    "data.target", "model.dropout", "model.freeze_embeddings", "model.nli_head", "model.max_length",
     "optimizer.checkpoint", "loss.class_weights", "loss.logit_adjustment", "loss.ranking", "loss.choice", *TEACHERS,
     "augmentation.context_negatives", "augmentation.other_endings", "augmentation.long_replies",
 )  # fmt: skip

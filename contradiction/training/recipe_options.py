@@ -77,7 +77,8 @@ class ModelOptions(Options):
         method: ``checkpoint`` fine-tunes one encoder, ``hierarchical`` one for each category, on the view of that name.
             ``decoder`` trains adapters for a causal language model, see ``contradiction.training.decoder_trainer``.
         backbone: Hub id or folder of a pre-trained encoder, or of a chat model for the method decoder.
-        base_model: Hub id of the model that a local backbone is a copy or a pruned form of, for the model card.
+        base_model: Hub id of the model that a local backbone is a copy or a pruned form of, for the model card. Where
+            the folder is missing, a detector of the method decoder loads this model.
         scratch: the size of an encoder with random weights, instead of a backbone.
         dropout: replaces the dropout rate of the backbone.
         freeze_embeddings: do not train the token embeddings, which is faster with a large vocabulary.
@@ -112,7 +113,7 @@ class OptimizerOptions(Options):
 
     Attributes:
         epochs: passes over the training rows.
-        batch_size: the rows of a step, over all processes. The method decoder reads 64 tokens for each.
+        batch_size: the rows of a step, over all processes; for the method decoder, each 64 tokens, in passes of 1,024.
         learning_rate: the peak rate, after warm-up.
         head_learning_rate: the peak rate of the pooler and the classification head, by default the same.
         warmup_ratio: the fraction of the steps in which the rate rises.

@@ -12,6 +12,7 @@ Keys, of which some depend on the method:
     revisions: the Hub id of the backbone and of each teacher -> its commit.
     processes: the number of processes that trained together.
     languages: the codes of the languages of the data, unless it is Chinese alone.
+    base_folder: the folder that a causal detector's base was read from, if ``CDCONV_BASE`` names it, and its digest.
     base_model: the Hub id of the model that the backbone was made from; None where it is unknown.
     ancestors: the training data of the models that it was made from, see ``contradiction.training.leakage``.
     rule_kept: why the decision rule was not chosen on validation, in words that follow the name of the model.

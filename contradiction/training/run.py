@@ -30,8 +30,7 @@ from contradiction.inputs.views import VIEWS
 from contradiction.io import files
 from contradiction.io.hub import revision
 from contradiction.labels import CONTRADICTIONS, CROSSED, CROSSED_EN, WITHOUT_RULE, is_contradiction, task_of_labels
-from contradiction.methods.base import Classifier
-from contradiction.methods.loading import fit_rule, load_classifier, name_with_digest, save_rule, write_manifests
+from contradiction.methods.loading import fit_rule, load_rule, method_of, name_with_digest, save_rule, write_manifests
 from contradiction.training import leakage, record
 from contradiction.training.augmentation import TrainingRows, training_rows
 from contradiction.training.recipe import Recipe
@@ -226,7 +225,7 @@ def has_progress(work: Path) -> bool:
     return any(any(work.glob(name)) for name in ("**/state", f"model/*/{files.RECORD}", TEACHER_PROBABILITIES))
 
 
-def finalize(folder: Path, validation: "Dataset", start: str | None = None) -> str | None:
+def finalize(folder: Path, validation: "Dataset", start: str | None = None, precision: str = "fp32") -> str | None:
     """Adds the decision rule and the manifest to a model folder; only a detector gets a rule.
 
     The rule is chosen on validation. With fewer than ``FEWEST`` contradictions or other rows it would be a guess: the
@@ -240,7 +239,7 @@ def finalize(folder: Path, validation: "Dataset", start: str | None = None) -> s
     contradictions = sum(is_contradiction(labels[label]) for label in validation["label"][:])
     others = len(validation) - contradictions
     if task in CONTRADICTIONS and task not in WITHOUT_RULE and min(contradictions, others) < FEWEST:
-        rule = _rule_of(start, load_classifier(folder))
+        rule = _rule_of(start, folder)
         save_rule(folder, rule)
         kept = "no fitted decision rule" if rule == NO_RULE else f"the decision rule of {Path(str(start)).name}"
         reason = (
@@ -248,18 +247,18 @@ def finalize(folder: Path, validation: "Dataset", start: str | None = None) -> s
             f"rule of its own needs {FEWEST} of each"
         )
     elif task not in WITHOUT_RULE:
-        save_rule(folder, fit_rule(folder, validation))
+        save_rule(folder, fit_rule(folder, validation, precision=precision))
     write_manifests(folder)
     return reason
 
 
-def _rule_of(start: str | None, trained: Classifier) -> Rule:
+def _rule_of(start: str | None, trained: Path) -> Rule:
     """The rule of the folder that training started from, if that is a detector of the same kind."""
-    if start and Path(start).is_dir():
-        with suppress(InputError):  # an encoder is no detector
-            before = load_classifier(start)
-            if type(before) is type(trained) and set(before.labels) == set(trained.labels):
-                return before.rule
+    if start and Path(start).is_dir() and (method := method_of(start)) is method_of(trained):
+        before, now = (method.describe(Path(folder)) for folder in (start, trained))
+        with suppress(InputError):  # a damaged rule
+            if all(before.get(key) == now.get(key) for key in ("labels", "id2label")):
+                return load_rule(start)
     return NO_RULE
 
 
