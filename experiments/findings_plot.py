@@ -36,7 +36,6 @@ SHOWN = {
         "e5-small-ngram-student-grouped": "e5-small-ngram-student",
         "hierarchical-4-class-grouped-e5-small-nli-seed23": "hierarchical, three encoders",
         "sentence-pair-4-class-grouped-e5-small-nli-seed42": "sentence pair",
-        "e5-small-plain-student-grouped": "e5-small-plain-student",
     },
 }
 SPLITS = {"4-class": "official split", "4-class-grouped": "grouped split: new contexts"}

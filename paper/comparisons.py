@@ -21,7 +21,7 @@ def comparisons(
     """The evaluations of a config of four classes on its test split, compared with n-grams and with hierarchical.
 
     Labels are those of the decision rule. The opponent among several hierarchical runs is the best on validation.
-    Merged labels are compared with the better of two n-gram models: fitted to two classes, or to four and merged.
+    Merged labels are compared with n-grams that were fitted to two classes, as on the page of results.
 
     Yields:
         A row for each opponent, task and detector: config, against, task, detector, difference (of macro-F1), low, high
@@ -33,10 +33,8 @@ def comparisons(
     ngrams = {result["config"]: result for result in tests if (result["name"], result["kind"]) == (NGRAMS, "baseline")}
     opponents: list[tuple[dict[str, Any], Methods]] = []
     if opponent := ngrams.get(config):
-        two_classes = merged_run_of(opponent)
         fitted = ngrams.get(config.replace("4-class", "2-class"))
-        if fitted and fitted["ids"] == opponent["ids"]:
-            two_classes = max(two_classes, run_of(fitted), key=lambda run: run.metrics["macro_f1"])
+        two_classes = run_of(fitted) if fitted and fitted["ids"] == opponent["ids"] else merged_run_of(opponent)
         opponents.append((opponent, (_method(NGRAMS, run_of(opponent)), _method(NGRAMS, two_classes))))
     if opponent := _best_hierarchical(compared, evaluations):
         opponents.append((opponent, _methods(opponent)))

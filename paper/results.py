@@ -11,6 +11,7 @@ import typer
 from contradiction import cli
 from contradiction.errors import InputError
 from contradiction.evaluation import results as saved
+from contradiction.evaluation import sets
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.io.files import check_file, read_json, write_text
 from contradiction.io.tables import Table, render, with_interval
@@ -63,9 +64,15 @@ def is_crossed(result: Mapping[str, Any]) -> bool:
 
 
 def add_crossed(folder: Path, evaluations: Iterable[Mapping[str, Any]]) -> None:
-    """Adds how often a detector puts the replies to a crossed chat in order, with its interval, to ``crossed.csv``."""
+    """Adds how often a detector puts the replies to a crossed chat in order, with its interval, to ``crossed.csv``.
+
+    Raises:
+        InputError: an evaluation is on other rows than those of the test split; nothing is written then.
+    """
     rows = {row["detector"]: row for row in _read_crossed(folder)}
     for result in evaluations:
+        if result.get("data") != sets.load("crossed", split="test").data:
+            raise InputError(f"{result['name']}: not on all rows of the crossed test split; evaluate without --limit")
         figures = (result["metrics"]["in_order"], *result["metrics"]["interval"]["in_order"])
         values = {key: f"{value:.3f}" for key, value in zip(("in_order", "low", "high"), figures, strict=True)}
         rows[result["name"]] = {"detector": result["name"], **values}

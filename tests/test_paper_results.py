@@ -9,6 +9,7 @@ import pytest
 from contradiction import paths
 from contradiction.evaluation import results
 from contradiction.evaluation.figures import holm
+from contradiction.evaluation.sets import load
 from contradiction.io.files import write_json
 from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import compare
@@ -66,7 +67,7 @@ def evaluations():
         make("on-other-rows", 0.1, data="others"),
         make("two-labels", 0.1, config="2-class"),
         make(NGRAMS, 0.4, kind="baseline"),
-        make(NGRAMS, 0.2, kind="baseline", config="2-class"),
+        make(NGRAMS, 0.9, kind="baseline", config="2-class"),
         make("TF-IDF, reply only", 0.5, kind="baseline", view="reply-only"),
         make("of-one-bot", 0.5, bot="eva"),
     ]
@@ -114,7 +115,7 @@ def test_comparisons_are_the_paired_bootstrap_of_the_metric_with_a_correction_fo
     tests = {
         result["name"]: result for result in evaluations if (result["config"], result["split"]) == ("4-class", "test")
     }
-    # The opponents are n-grams, and the hierarchical run that is best on validation.
+    # The opponents are n-grams, fitted to the labels that are compared, and the hierarchical run best on validation.
     assert {row["against"] for row in rows} == {NGRAMS, "stages"}
     for task, ids in (("4-class", list), ("2-class", merged)):
         found = [row for row in rows if (row["against"], row["task"]) == ("stages", task)]
@@ -128,6 +129,10 @@ def test_comparisons_are_the_paired_bootstrap_of_the_metric_with_a_correction_fo
             bounds = test["interval"]["macro_f1_difference"]
             values = (test["macro_f1_difference"], *bounds, test["p_value"], p_holm)
             assert [row[key] for key in ("difference", "low", "high", "p", "p_holm")] == pytest.approx(values, abs=1e-5)
+    [fitted] = [result for result in evaluations if (result["name"], result["config"]) == (NGRAMS, "2-class")]
+    [row] = [row for row in rows if (row["against"], row["task"], row["detector"]) == (NGRAMS, "2-class", "better")]
+    difference = tests["better"]["metrics"]["two_class"]["macro_f1"] - fitted["metrics"]["macro_f1"]
+    assert row["difference"] == pytest.approx(difference, abs=1e-5)
     many = list(comparisons(evaluations, "4-class", BOOTSTRAP, made=50))  # also those that are not shown
     assert min(row["p_holm"] for row in many) == pytest.approx(min(50 * row["p"] for row in rows), abs=1e-3)
 
@@ -157,7 +162,11 @@ def test_the_script_adds_evaluations_and_writes_the_page_and_the_comparisons(run
     page = (out / "README.md").read_text(encoding="utf-8")
     assert "| cell |" not in page and "of 1 more runs" in page
     metrics = {"in_order": 0.7, "interval": {"in_order": [0.6, 0.8]}}
-    write_json(tmp_path / "crossed.json", {"name": "worse", "config": "crossed", "split": "test", "metrics": metrics})
+    crossed = {"name": "worse", "config": "crossed", "split": "test", "metrics": metrics}
+    write_json(tmp_path / "crossed.json", {**crossed, "data": load("crossed", limit=20).data})
+    code, _, err = run(tmp_path / "crossed.json", "--folder", out, script=script.results)
+    assert code == 2 and "worse: not on all rows" in err
+    write_json(tmp_path / "crossed.json", {**crossed, "data": load("crossed").data})
     assert run(tmp_path / "crossed.json", "--folder", out, script=script.results)[0] == 0
     [line] = [line for line in (out / "README.md").read_text(encoding="utf-8").splitlines() if "| worse |" in line]
     assert line.endswith("| 70.0 (60.0–80.0) |")
