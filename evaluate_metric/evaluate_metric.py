@@ -765,6 +765,7 @@ class CDConvMetric(evaluate.Metric):
         """
         known = [*Bootstrap.__dataclass_fields__, *(["threshold"] if self.task == CROSSED else [])]
         if unknown := [name for name in options if name not in known]:
+            known = ["predictions", "references", "baseline_predictions", *known]
             raise TypeError(f"{unknown[0]} is not an argument; the arguments are {', '.join(known)}")
         _probability(options.get("threshold", 0.5), "threshold")
         Bootstrap(**{name: value for name, value in options.items() if name != "threshold"})

@@ -310,12 +310,14 @@ def languages_of(run: Mapping[str, Any]) -> list[str]:
 def credits_sentence(bases: Sequence[str], titles: Sequence[str], kind: str = "encoder") -> str | None:
     """The sources of a model with their licences, in Markdown with links; None where none is known.
 
-    ``bases`` are Hub ids of models of this kind, ``titles`` those of the corpora of the NLI stage.
+    ``bases`` are Hub ids of models of this kind, ``titles`` those of the NLI corpora: of a stage before an encoder's
+    training, or of pairs that a language model reads with its other data.
     """
     parts = [f"the {kind} {_credit(name, f'https://huggingface.co/{name}', BACKBONES.get(name))}" for name in bases]
     if titles:
         *others, last = map(_corpus, titles)
-        parts.append(f"an NLI stage on {' and '.join(filter(None, (', '.join(others), last)))}")
+        read = "an NLI stage on" if kind == "encoder" else "NLI pairs of"
+        parts.append(f"{read} {' and '.join(filter(None, (', '.join(others), last)))}")
     return ", and ".join(parts) or None
 
 

@@ -4,7 +4,7 @@ A *crossed quadruple* is two chats and two replies. The chats differ in what was
 in one chat and contradicts the other, so every chat and every reply occurs once with each label, and neither alone says
 anything about it. A detector must compare the two to do better than chance. Self-contradictions cannot be crossed; they
 are minimal pairs. Each batch is one file in a folder of ``FOLDERS``: ``crossed`` has short and middle-sized messages,
-``crossed-long`` has replies of 60 to 240 characters, as language models write them, and ``crossed-en`` is in English.
+``crossed-long`` has replies of at least 60 characters, as language models write them, and ``crossed-en`` is in English.
 
 A *contrast pair* is two replies to one chat, of which one is a contradiction (Gardner et al., 2020, *Evaluating
 models' local decision boundaries via contrast sets*). No chat is in CDConv. In half of the pairs the contradiction is
@@ -256,7 +256,7 @@ WRITTEN = "Written for this project by a large language model"
 CORPUS = _crossed(CROSSED, "Crossed chats", "train 87,190, validation 2,650, test 2,332")
 LONG = _crossed(
     CROSSED_LONG, "Crossed chats with long replies", "train 8,592, validation 496, test 728",
-    more=" Replies and messages of the assistant have 60 to 240 characters.",
+    more=" Replies and messages of the assistant have at least 60 characters.",
 )  # fmt: skip
 ENGLISH = _crossed(CROSSED_EN, "Crossed chats in English", "train 800, validation 400, test 800", "en")
 
