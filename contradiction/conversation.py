@@ -276,7 +276,8 @@ def is_foreign(text: str) -> bool:
     """Whether a text is in another language than Chinese.
 
     It is if words of other scripts outnumber its Han characters, and are at least ``FOREIGN_WORDS``. URLs and markup do
-    not count.
+    not count, nor, beside Han characters, do words with a capital letter: they are names, such as iPhone 15 Pro Max.
     """
     text = _URL.sub(" ", plain(text))
-    return len(_OTHER.findall(text)) >= FOREIGN_WORDS and not is_chinese(text)
+    han, words = len(_CHINESE.findall(text)), _OTHER.findall(text)
+    return len([word for word in words if not han or word == word.lower()]) >= max(FOREIGN_WORDS, han + 1)

@@ -50,7 +50,8 @@ class Settings:
         if self.prior is not None and not (_is(Real, self.prior) and 0 < self.prior < 1):
             raise InputError(f"prior {shown(self.prior)}; it must be a fraction between 0 and 1")
         if self.max_turns is not None and not (_is(Integral, self.max_turns) and self.max_turns >= 1):
-            raise InputError(f"max_turns {shown(self.max_turns)}; it must be a whole number, 1 or more")
+            most = shown(self.max_turns)
+            raise InputError(f"max_turns {most}; it must be a whole number, 1 or more (all: None, in requests 0)")
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise InputError(f"categories is {shown(self.categories)}; it must be a list of {', '.join(CATEGORIES)}")
         categories = list(self.categories)

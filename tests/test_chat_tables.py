@@ -157,6 +157,16 @@ def test_json_and_parquet_with_a_message_each_are_the_chats_of_the_same_table(de
     assert detect(stdin=file.read_bytes())[1] == answers
 
 
+def test_json_with_a_turn_each_is_read_and_a_later_line_that_is_no_turn_rejects_its_chat(tmp_path):
+    said = [{"session_id": "s", "query": TEXTS[at], "response": TEXTS[at + 1]} for at in (0, 2)]
+    (tmp_path / "a.json").write_text(json.dumps(said), encoding="utf-8")
+    assert [entry.messages for entry in entries_of(tmp_path / "a.json")] == [CHAT]
+    for key, value in {"history": "a", "input": "a", "response": {"text": "a"}, "query": ["b"]}.items():
+        (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, [*said, said[0] | {key: value}])), encoding="utf-8")
+        [entry] = entries_of(tmp_path / "a.jsonl")
+        assert "line 3" in entry.error and key in entry.error
+
+
 def test_a_line_of_json_that_is_no_message_of_a_chat_is_reported_and_calls_of_tools_are_skipped(detect, tmp_path):
     said = [{"session_id": "s", **message} for message in CHAT]
     call = {"session_id": "s", "role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}

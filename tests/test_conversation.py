@@ -66,7 +66,7 @@ def test_three_words_that_outnumber_han_characters_are_foreign():
 
 def test_names_short_answers_and_urls_are_not_foreign():
     urls = "看这里 https://example.com/a/b?c=d", "看www.example.com/a/b这里"
-    assert not any(map(is_foreign, ("<div><span>我养猫</span></div>", "iPhone", *urls)))
+    assert not any(map(is_foreign, ("<div><span>我养猫</span></div>", "iPhone", "我用 iPhone 15 Pro Max", *urls)))
 
 
 def test_an_array_of_messages_is_a_list(detector):

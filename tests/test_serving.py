@@ -104,6 +104,9 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
         ("judge", {"messages": CHAT[:3], "model_answer": "没养过"}, "'model_answer' may hold the reply"),
         ("judge", {"messages": CHAT[:3], "chosen": "它叫橘子", "rejected": "没养过"}, "2 answers (chosen, rejected)"),
         ("judge", {"messages": CHAT, "max_turns": "3"}, "max_turns"),
+        ("judge", {"messages": CHAT, "max_turns": -1}, "1 or more (all: None, in requests 0)"),
+        ("judge", {"messages": CHAT, "threshold": True}, "threshold True; it must be a probability"),
+        ("judge", {"messages": [{**CHAT[0], "role": "robot"}]}, "role 'robot' is no known speaker (user or 用户, "),
         ("scan", {"messages": CHAT * 200}, "the chat has 800 messages; at most 400 are allowed"),
         ("scan", {"messages": chat(*[f"{n}" + "好" * 99 for n in range(100)])}, "the chat is too long to be judged"),
         ("rerank", {"messages": CHAT, "candidates": ["好"]}, "the last message before a reply must be the user's"),
@@ -117,7 +120,7 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
 def test_unusable_requests_are_rejected_with_a_reason(client, path, body, message):
     status, error = refusal(client.post(f"/v1/{path}", json=body))
     assert status == 422
-    assert message in error
+    assert message in error and "--" not in error
 
 
 @pytest.mark.parametrize(
@@ -205,7 +208,7 @@ def test_the_api_description_covers_every_path_and_field_and_loads_nothing_exter
     assert fields | set(document["paths"]) < shown
     assert [*VERDICT.model_fields] == [*Verdict.__dataclass_fields__]
     assert all(field.description for field in VERDICT.model_fields.values())
-    assert "我没养过猫呀" in answer.text  # from the example
+    assert "要最辣的，我最爱吃辣" in answer.text  # from the example
     assert client.get("/redoc").status_code == 404  # it would load scripts from another host
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from helpers.chats import CHAT, TEXTS, chat, line, write_csv
 
-from contradiction.chats import readers
+from contradiction.chats import messages, readers
 from contradiction.chats.messages import read_lines, read_messages, read_transcript
 from contradiction.chats.names import Speakers
 from contradiction.chats.readers import read_pasted
@@ -14,6 +14,7 @@ from contradiction.errors import InputError
 TRANSCRIPT = f"""用户：{TEXTS[0]}
 机器人：{TEXTS[1]}
 user: {TEXTS[2]}
+bot: {TEXTS[3]}
 
 assistant: 您好
 时间：全天
@@ -29,11 +30,22 @@ def test_an_empty_line_ends_a_chat_and_a_line_without_a_speaker_continues_a_mess
     file = tmp_path / "a.txt"
     file.write_text(TRANSCRIPT, encoding="utf-8-sig")
     first, second, third = readers.open_file(file)
-    assert (first.number, first.messages) == (1, CHAT[:3])
+    assert (first.number, first.messages) == (1, CHAT)
     replies = [{"role": "assistant", "content": text} for text in ("您好\n时间：全天", "在的")]
-    assert (second.number, second.messages) == (5, replies)
+    assert (second.number, second.messages) == (6, replies)
     assert third.messages == [{"role": "system", "content": "欢迎"}, *chat("你好", "在的")]
     assert third.end == file.stat().st_size
+
+
+def test_an_empty_line_within_a_reply_or_before_the_answer_ends_no_chat():
+    for text, chats in {
+        "用户：a\n机器人：b：\n\n时间：1\n\n2. b\n\n用户：c\n机器人：d": ["a b：\n时间：1\n2. b", "c d"],
+        "用户：a\n\n机器人：b\n\nb\n\n用户：c\n\n机器人：d": ["a b\nb c d"],
+        "用户：a\n\n机器人：b\n用户：c\n\n机器人：d\n\n机器人：e\n用户：f": ["a b c d", "e f"],
+        "机器人：a\n用户：b\n\n机器人：c\n用户：d": ["a b", "c d"],
+    }.items():
+        read = [read_transcript(block) for _, block, _ in messages.blocks((1, line, 1) for line in text.split("\n"))]
+        assert [" ".join(one["content"] for one in said) for said in read] == chats
 
 
 FORMS = (
@@ -75,15 +87,13 @@ def test_speakers_have_many_forms_and_times_are_no_text(text, tmp_path):
 @pytest.mark.parametrize(
     ("line", "stranger"),
     [
-        ("小王：真的吗", "小王"),
-        ("客服小李（工号12）：您好", "客服小李"),
-        ("[10:24] 张三：我也在", "张三"),
-        ("客服001：我是人工", "客服001"),
+        ("小周：真的吗", "小周"), ("客服小李（工号12）：您好", "客服小李"),
+        ("[10:24] 张三：我也在", "张三"), ("客服001：我是人工", "客服001"),
     ],
-)
+)  # fmt: skip
 def test_a_third_speaker_is_no_part_of_a_reply(line, stranger):
     text = f"用户：你好\n机器人：在的\n{line}"
-    with pytest.raises(InputError, match=f"{stranger} .*--bot-name"):
+    with pytest.raises(InputError, match=f"{stranger} (.*; indent the line|and) .*--bot-name"):
         read_transcript(text)
     for named in (Speakers(bots=(stranger,)), Speakers(users=(stranger,))):
         assert len(read_transcript(text, named)) == 3
@@ -94,14 +104,11 @@ def test_a_third_speaker_is_no_part_of_a_reply(line, stranger):
 @pytest.mark.parametrize(
     "more",
     [
-        "时间：全天\n联系电话：123",
-        "**口味**：辣",
-        "1. 口味：辣\n- 环境：吵",
-        "步骤：\n准备工作：\n洗菜",
-        "它说：你好",
-        "[微笑] 你好呀",
+        "时间：全天\n联系电话：123", "**口味**：辣", "1. 口味：辣\n- 环境：吵",
+        "步骤：\n准备工作：\n洗菜", "它说：你好", "[微笑] 你好呀",
+        "步骤1：准备\n步骤三：洗\n方案一：蒸\n周一：语文\n第1：好",
     ],
-)
+)  # fmt: skip
 def test_a_line_that_only_looks_like_a_speaker_continues_the_reply(more):
     messages = read_transcript(f"用户：你好\n机器人：在的\n{more}\n用户：好")
     assert messages == chat("你好", f"在的\n{more}", "好")

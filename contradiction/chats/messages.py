@@ -1,9 +1,10 @@
 """Messages: objects in the shape of any tool, and text in which each begins with its speaker, as in ``用户：你好``."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
+from itertools import chain, groupby, pairwise
 from typing import Any
 
 from contradiction.chats import names
@@ -17,6 +18,7 @@ _CLOCK = re.compile(r"(?<!\d)(\d{1,2})[:：时](\d{2})(?:[:：分](\d{2}(?:\.\d+
 _DATE = re.compile(r"(\d{4})[-/.年](\d{1,2})[-/.月](\d{1,2})|(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})|(\d{1,2})月(\d{1,2})")
 
 Moment = tuple[float, ...]
+_Block = tuple[int, str, int]  # lines of text: the number of the first, the text, and where it ends
 CLOCK = 3  # numbers of a time of day without a date
 
 
@@ -174,7 +176,8 @@ _NO_SPEAKER = re.compile(
     r"单号|编号|号码|状态|原因|结果|结论|总结|说明|备注|注意|注意事项|提示|建议|推荐|步骤|方法|方式|例如|比如|例|注|"
     r"优点|缺点|特点|材料|做法|配料|食材|标题|内容|主题|作者|来源|简介|要求|条件|目的|问题|答案|答复|回复|方案|如下|"
     r"包括|包含|分别是|即|是|说|道|认为|觉得|以下|首先|其次|最后|另外|总之|因此|所以|第.{1,2}|早餐|午餐|晚餐|"
-    r"note|tips?|example|e\.g|p\.?s|time|date|price|address|phone|e-?mail|name|url|link|https?|summary|answer|result)"
+    r"note|tips?|example|e\.g|p\.?s|time|date|price|address|phone|e-?mail|name|url|link|https?|summary|answer|result|"
+    r"(?:周|星期)[一二三四五六日天])\s?[\d一二三四五六七八九十]*"
 )
 
 
@@ -199,12 +202,14 @@ def read_transcript(text: str, speakers: Speakers = USUAL) -> list[dict[str, str
     """
     lines, heads, roles = _heads_of(text, speakers)
     known = [head for head, role in zip(heads, roles, strict=True) if head and role]
+    speakers.check_one_bot(head.name for head in known)
     messages: list[dict[str, str]] = []
     for number, (line, head, role) in enumerate(zip(lines, heads, roles, strict=True)):
         if head and role:
             messages.append({"role": role, "content": head.text})
         elif head and (not messages or _is_speaker(head, known)):
-            raise InputError(f"{head.name} is no known speaker, as 用户： and 机器人： are; {REMEDY}")
+            indent = "; indent the line if it continues the message above" if messages else ""
+            raise InputError(f"{head.name} is no known speaker, as 用户： and 机器人： are{indent}; {REMEDY}")
         elif known and (notice := _STARTS.match(line)) and all(other.timed for other in known):
             messages.append({"role": SYSTEM, "content": line[notice.end() :]})
         elif not messages and _ALONE.fullmatch(line):
@@ -251,7 +256,6 @@ def _heads_of(text: str, speakers: Speakers) -> tuple[list[str], list[_Head | No
     heads = [_head(line, speakers) for line in lines]
     names = {without_number(head.name).lower() for head in heads if head}
     roles = [_role(head, names, speakers) if head else None for head in heads]
-    speakers.check_one_bot(head.name for head, role in zip(heads, roles, strict=True) if head and role)
     # An indented line continues the one above, unless it names a known speaker.
     heads = [
         None if line[0].isspace() and role is None else head
@@ -260,37 +264,51 @@ def _heads_of(text: str, speakers: Speakers) -> tuple[list[str], list[_Head | No
     return lines, heads, roles
 
 
-def blocks(lines: Iterable[tuple[int, str, int]], speakers: Speakers = USUAL) -> Iterator[tuple[int, str, int]]:
+def blocks(lines: Iterable[_Block], speakers: Speakers = USUAL) -> Iterator[_Block]:
     """The chats of numbered lines, each with its first number, its text, and where its last line ends.
 
-    An empty line ends a chat. Where every chat would have a single message, empty lines stand between the messages of
-    one chat.
+    An empty line ends a chat, unless the next line continues it: it has no speaker, or it is the bot's, and the last
+    message of the chat, which the user began, is the user's. Where every chat would have a single message, empty lines
+    stand between the messages of one chat.
     """
-    single: list[tuple[int, str, int]] = []  # the blocks before the first one of several messages
-    begun = False
-    for block in _split(lines):
-        if not begun and sum(_head(line, speakers) is not None for line in block[1].split("\n")) < 2:
-            single.append(block)
-            continue
-        yield from single if not begun else ()
-        begun = True
-        yield block
-    if not begun and single:
-        yield single[0][0], "\n".join(text for _, text, _ in single), single[-1][2]
+
+    @lru_cache(4)
+    def sides(text: str) -> tuple[str | None, list[str]]:  # of the first line, and of all messages
+        roles = _heads_of(text, speakers)[2]
+        return next(iter(roles), None), [role for role in roles if role]
+
+    def answers(above: list[str], text: str) -> bool:
+        return sides(above[0])[0] == USER == sides(above[-1])[1][-1] and sides(text)[0] == ASSISTANT
+
+    parts = _joined(_split(lines), lambda above, text: bool(sides(above[0])[0]) and not sides(text)[0])
+    single: list[_Block] = []  # the blocks up to the first one of several messages
+    for block in parts:
+        single.append(block)
+        if len(sides(block[1])[1]) > 1:
+            yield from _joined(chain(single, parts), answers)
+            return
+    yield from _joined(single, lambda above, text: True)
 
 
-def _split(lines: Iterable[tuple[int, str, int]]) -> Iterator[tuple[int, str, int]]:
-    block: list[str] = []
+def _joined(parts: Iterable[_Block], joins: Callable[[list[str], str], bool]) -> Iterator[_Block]:
+    """The blocks, each with those after it that ``joins`` says belong to it."""
+    texts: list[str] = []
     first = end = 0
-    for number, line, line_end in lines:
-        if line.strip():
-            first, end = first if block else number, line_end
-            block.append(line.rstrip())
-        elif block:
-            yield first, "\n".join(block), line_end
-            block = []
-    if block:
-        yield first, "\n".join(block), end
+    for number, text, text_end in parts:
+        if texts and not joins(texts, text):
+            yield first, "\n".join(texts), end
+            texts = []
+        first, end = first if texts else number, text_end
+        texts.append(text)
+    if texts:
+        yield first, "\n".join(texts), end
+
+
+def _split(lines: Iterable[_Block]) -> Iterator[_Block]:
+    for has_text, group in groupby(lines, lambda line: bool(line[1].strip())):
+        if has_text:
+            block = [*group]
+            yield block[0][0], "\n".join(text.rstrip() for _, text, _ in block), block[-1][2]
 
 
 def _head(line: str, speakers: Speakers) -> _Head | None:

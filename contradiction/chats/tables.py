@@ -8,11 +8,11 @@ from typing import Any
 
 from contradiction.chats import names
 from contradiction.chats.chunks import Chats, Entry, make_entries
-from contradiction.chats.formats import Cells, Row, Values
-from contradiction.chats.messages import order, read_messages
+from contradiction.chats.formats import Cells, Row, Values, parsed
+from contradiction.chats.messages import has_speakers, order, read_messages
 from contradiction.chats.names import USUAL, Speakers
 from contradiction.chats.records import CHAT, Chat, read_record
-from contradiction.conversation import ASSISTANT, USER
+from contradiction.conversation import ASSISTANT, USER, check_text
 from contradiction.errors import InputError, kind_of
 
 
@@ -44,15 +44,16 @@ class Columns:
     def of(self, keys: Sequence[str]) -> "Columns":
         """The same columns where objects of JSON have these keys, of which the first object may have only some."""
         others = [key for key in keys if key not in (self.chat, self.speaker, *self.texts)]
-        answer = names.first(others, names.ANSWERS)
-        unread = tuple(key for key in others if key == answer or names.could_answer(key))
+        more = names.ANSWERS if self.speaker else (*names.MESSAGES, names.HISTORY, *names.QUESTIONS, *names.ANSWERS)
+        unread = tuple(key for key in others if names.first([key], more) or names.could_answer(key))
         return replace(self, times=_time_columns(others), label=names.first(keys, [names.LABEL]), unread=unread)
 
     def said(self, row: Values, whole: bool) -> list[dict[str, Any]]:
         """The messages of a row; of an object of JSON (``whole``), also with the keys that no column is known for."""
         if self.speaker is None:
-            sides = zip((USER, ASSISTANT), self.texts, strict=True)
-            return [{"role": role, "content": row[name]} for role, name in sides if _text(row[name]).strip()]
+            texts = ["" if row.get(name, "") is None else check_text(row.get(name), name) for name in self.texts]
+            sides = zip((USER, ASSISTANT), texts, strict=True)
+            return [{"role": role, "content": text} for role, text in sides if text.strip()]
         others = {self.chat, *self.times, self.label}
         keys = [name for name in row if name not in others] if whole else [self.speaker, *self.texts]
         return [{name: row[name] for name in keys}]
@@ -143,13 +144,15 @@ def columns_of(header: Sequence[str], where: str) -> Columns | None:
 
 
 def message_keys(value: object) -> Columns | None:
-    """The keys of an object of JSON that is one message of a chat which it names; None for any other value."""
+    """The keys of an object of JSON that is a message or a turn of a chat which it names; None for any other value."""
     if not isinstance(value, Mapping) or names.first(value, (*names.CHATS, "id")) is None:
         return None
-    if names.first(value, names.QUESTIONS) and names.first(value, names.ANSWERS):
-        return None
     columns = columns_of([*map(str, value)], "")
-    return columns if columns and columns.speaker else None
+    if columns and names.first(value, names.QUESTIONS) and names.first(value, names.ANSWERS):
+        texts = [parsed(value[name]) for name in columns.texts]  # JSON or a transcript would be a whole chat
+        is_turn = all(isinstance(text, str) and not has_speakers(text, several=True) for text in texts)
+        return columns if is_turn and not columns.speaker else None
+    return columns
 
 
 def _time_columns(header: Sequence[str]) -> tuple[str, ...]:
@@ -245,7 +248,8 @@ def _chat(
             messages += read_messages(columns.said(row, whole), speakers)
         except InputError as error:
             reason = str(error).partition(f"{columns.speaker} ")[2] or str(error)
-            raise InputError(f"{columns.speaker} in {unit} {number}: {reason}") from None
+            column = f"{columns.speaker} in " if columns.speaker else ""
+            raise InputError(f"{column}{unit} {number}: {reason}") from None
     label = rows[-1][1].get(columns.label) if columns.label else None
     return [Chat(messages, name, label=label or None)]
 

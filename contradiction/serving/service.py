@@ -13,9 +13,9 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import Any, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, create_model, model_validator
 
-from contradiction.chats.names import read_among
+from contradiction.chats.names import REMEDY, read_among
 from contradiction.chats.records import read_chat
 from contradiction.conversation import Messages, alternating
 from contradiction.detector import ContradictionDetector
@@ -181,7 +181,7 @@ class Service:
             raise InputError(f"the {whole} has {len(values):,} {name}; at most {most:,} are allowed")
 
 
-CHAT = alternating(("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀"))
+CHAT = alternating(("你喜欢吃辣吗？", "我不吃辣", "火锅要什么锅底？", "要最辣的，我最爱吃辣"))
 
 
 class Options(BaseModel):
@@ -189,7 +189,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)  # otherwise true is read as the number 1
 
-    threshold: float | str | None = Field(
+    threshold: SkipValidation[float | str | None] = Field(  # ``Settings`` checks it, in one sentence
         None, description="A contradiction is called from this probability on; or `precision>=0.8`."
     )
     prior: float | None = Field(None, description="The share of contradictions among your replies, such as 0.1.")
@@ -223,7 +223,7 @@ class Candidates(Options):
     """A chat, and the replies that a bot could give."""
 
     messages: list[dict[str, Any]] = Field(description="The chat so far, up to the user.", examples=[CHAT[:3]])
-    candidates: list[str] = Field(description="The replies.", examples=[["我没养过猫呀", "它叫橘子"]])
+    candidates: list[str] = Field(description="The replies.", examples=[["要最辣的，我最爱吃辣", "要番茄锅"]])
 
 
 class Facts(Options):
@@ -314,7 +314,7 @@ async def answer(
     gone: Callable[[], Awaitable[bool]] | None = None,
 ) -> dict[str, Any]:
     """The answer to a request; raises what ``Service.answer_for`` raises."""
-    options = body.model_dump(exclude_none=True)
+    options = body.model_dump(exclude_none=True, warnings=False)
     service = chosen(services, options.pop("detector", None))
     return await service.answer_for(lambda: ENDPOINTS[name].call(service, **options), caller, gone)
 
@@ -336,6 +336,6 @@ def caller_of(request: Any) -> str:
 def explain(problems: Sequence[Mapping[str, Any]]) -> str:
     """What is wrong with a request, in one line, from the errors of pydantic."""
     if problems[0]["type"] == "value_error":  # of the reader of chats
-        return str(problems[0]["ctx"]["error"])
+        return str(problems[0]["ctx"]["error"]).removesuffix(f"; {REMEDY}")  # which names options of commands
     places = [".".join(str(part) for part in problem["loc"] if part != "body") for problem in problems[:3]]
     return "; ".join(f"{place}: {problem['msg']}" for place, problem in zip(places, problems, strict=False))
