@@ -120,13 +120,10 @@ def rows_of(name, messages):
 @pytest.mark.parametrize(
     "header",
     [
-        ("session_id", "role", "content"),
-        ("Conversation ID", "Speaker", "Text"),
-        ("chatId", "SENDER", "message"),
-        ("对话ID", "角色", "内容"),
-        ("id", "from", "value"),
+        ("session_id", "role", "content"), ("Conversation ID", "Speaker", "Text"), ("chatId", "SENDER", "message"),
+        ("对话ID", "角色", "内容"), ("id", "from", "value"),
     ],
-)
+)  # fmt: skip
 def test_rows_are_grouped_into_chats_in_the_order_in_which_these_begin(tmp_path, header):
     first, second = rows_of("b", CHAT), rows_of("a", OTHER)
     write_csv(tmp_path / "a.csv", header, [first[0], second[0], *first[1:], second[1]])
