@@ -59,6 +59,13 @@ def test_a_refused_request_is_not_retried():
     assert len(server.requests) == 1
 
 
+def test_a_model_that_names_another_key_for_the_limit_of_tokens_is_sent_that_key_from_then_on():
+    with ChatServer(lambda body: "好", lambda _, body: "max_tokens" in body and "400 max_completion_tokens") as server:
+        with endpoint(server, options={"max_tokens": 9}) as model:
+            assert ask(model).text == ask(model).text == "好"
+    assert [body.get("max_completion_tokens") for body in server.requests] == [None, 9, 9]
+
+
 def test_a_closed_port_an_invalid_address_and_an_invalid_key_raise_one_line(monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(InputError, match=r"\$OPENAI_BASE_URL must hold its address"):
@@ -80,12 +87,7 @@ def test_a_closed_port_an_invalid_address_and_an_invalid_key_raise_one_line(monk
 @pytest.mark.parametrize(
     ("message", "finish", "text", "instead"),
     [
-        (
-            {"content": [{"type": "output_text", "text": "你"}, {"type": "output_text", "text": "好"}]},
-            "stop",
-            "你\n好",
-            None,
-        ),
+        ({"content": [{"type": "output_text", "text": text} for text in "你好"]}, "stop", "你\n好", None),
         ({"content": "<think>怎么答？</think>\n\n好"}, "stop", "好", None),
         ({"content": "好\ud83d", "refusal": None, "tool_calls": None, "annotations": []}, "stop", "好?", None),
         ({"content": None, "refusal": "我不能说"}, "stop", "我不能说", "a refusal"),

@@ -20,6 +20,7 @@ URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"  # the environment variables, wit
 BUSY = (408, 409, 425, 429)  # statuses that are worth another attempt, besides those from 500 on
 LONGEST_WAIT = 60.0  # seconds before another attempt
 MAX_TOKENS = 1024  # of the reply of a bot; language models often write some hundred
+LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"  # models of OpenAI that think refuse the first
 KNOCK_SECONDS = 5.0  # of the check that an endpoint is there
 MAX_BYTES = 4_000_000  # of an answer; a longer one is no chat completion
 
@@ -107,13 +108,13 @@ class Endpoint:
         if address.scheme not in ("http", "https") or not address.host:
             raise InputError(f"endpoint {shown(url)}; an address begins with http:// or https:// and a host")
         if address.userinfo:  # it would stand in messages and reports
-            raise InputError(f"{model}: the address of the endpoint holds a password; a variable must hold the key")
+            raise InputError("the address of the endpoint holds a password; a variable must hold the key")
         if key_variable and not os.environ.get(key_variable, "").strip():
-            raise InputError(f"{model}: the variable {shown(key_variable)} is empty or not set; it must hold the key")
+            raise InputError(f"{url}: the variable {shown(key_variable)} is empty or not set; it must hold the key")
         secret = (os.environ.get(key_variable or KEY, "") if key is None else key).strip()
         if not (secret.isascii() and secret.isprintable()):  # httpx would quote it in its error
-            raise InputError(f"{model}: the key holds characters that no HTTP header can hold")
-        self.model, self.url = model, f"{url}/chat/completions"
+            raise InputError(f"{url}: the key holds characters that no HTTP header can hold")
+        self.model, self.url, self._limit = model, f"{url}/chat/completions", LIMIT
         self._models, self._timeout = f"{url}/models", timeout
         self._options = {name: value for name, value in (options or {}).items() if value is not None}
         self._client = httpx.Client(
@@ -152,7 +153,7 @@ class Endpoint:
         import httpx
 
         body = {"model": self.model, "messages": [dict(message) for message in messages]}
-        body |= self._options | options
+        body |= {self._limit if name == LIMIT else name: value for name, value in (self._options | options).items()}
         start = time.monotonic()
         try:
             with self._client.stream("POST", self.url, json=body) as response:
@@ -164,6 +165,9 @@ class Endpoint:
         if response.is_success:
             return _answer(content, time.monotonic() - start)
         problem = f"HTTP {response.status_code} {_reason(content) or response.reason_phrase}".rstrip()
+        if response.status_code == 400 and LIMIT in body and NEW_LIMIT in problem:
+            self._limit = NEW_LIMIT
+            return self.ask(messages, **options)
         if response.status_code == 404:  # servers answer so if either is wrong, and few say which
             problem += f"; the address must include /v1, and the server must have the model {self.model!r}"
         if response.status_code < 500 and response.status_code not in BUSY:

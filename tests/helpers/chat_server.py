@@ -23,8 +23,8 @@ class ChatServer:
 
     Args:
         answer: maps the body of a request to the text of the answer.
-        faults: maps the number of a request (from 0) and its body to one of `FAULTS`, the status of an error, the
-            bytes of an answer, or None for a good answer.
+        faults: maps the number of a request (from 0) and its body to one of `FAULTS`, the status of an error
+            and perhaps a message, the bytes of an answer, or None for a good answer.
         seconds: the delay before each answer.
         finish: maps the body of a request to the reason why the answer ends, as in `finish_reason`.
 
@@ -111,9 +111,9 @@ class Handler(BaseHTTPRequestHandler):
             self.send(429, {"error": {"message": "too many requests"}}, {"retry-after": wait})
         elif isinstance(fault, bytes) or fault in BODIES:
             self.send(200, BODIES.get(fault, fault))
-        elif fault and fault.isdecimal():
+        elif fault and fault[:3].isdecimal():
             error = {"error": {"message": f"a fault of the tests: {fault}"}}
-            self.send(int(fault), error, {"location": "/elsewhere"})  # the last of a redirect
+            self.send(int(fault[:3]), error, {"location": "/elsewhere"})  # the last of a redirect
         else:
             self.send(200, completion(body, chat.answer(body), chat.finish(body)), half=fault == "half")
 
