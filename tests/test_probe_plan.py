@@ -122,11 +122,7 @@ def test_a_persona_is_stated_and_asked_about(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "where"),
-    [
-        ("[]", "holds no facts"),
-        ("{bad", "not JSON"),
-        ('{"age": true}', "'age'"),
-    ],
+    [("[]", "holds no facts"), ("{bad", "not JSON"), ('{"age": true}', "'age'")],
 )
 def test_a_wrong_persona_raises_one_line(content, where, tmp_path):
     file = tmp_path / "persona.json"

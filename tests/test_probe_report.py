@@ -265,6 +265,7 @@ def test_two_versions_are_compared_on_the_same_probes(probed, judge, tmp_path, r
         "probe", "report", probed, tmp_path / "better", "--out", tmp_path / "both", "--fail-above", "0.01"
     )
     assert code == 1 and re.search(r"better: \d+\.\d % called a contradiction; --fail-above allows 1 %", err)
+    assert re.search(r"better compared with scripted: called\n(.*\n)+ +all +225 ", out)
     written = json.loads((tmp_path / "both" / "report.json").read_text(encoding="utf-8"))
     [comparison] = written["comparisons"]
     assert (comparison["first"], comparison["second"], comparison["all"]["n"]) == ("scripted", "better", 225)

@@ -8,6 +8,7 @@ import pytest
 from helpers import processes
 from helpers.bot_server import FAULTS, BotServer, scripted
 from helpers.chat_server import answer_with
+from helpers.pages import ROOT, text_of
 
 from contradiction.commands import probe
 from contradiction.errors import InputError
@@ -280,6 +281,10 @@ def test_a_dry_run_prints_the_cost_and_calls_nothing(tmp_path, run):
         code, out, err = run("probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--dry-run")
     assert code == 0 and not endpoint.seen and not (tmp_path / "run").exists()
     assert "1,000 conversations, 3,200 calls" in err and len(out.splitlines()) == 10
+    assert err.strip() in text_of(ROOT / "docs" / "probing.md")
+    (tmp_path / "questions.txt").write_text("你喜欢看电影吗？\n", encoding="utf-8")
+    code, out, err = run("probe", "run", "--out", tmp_path, "--openings", tmp_path / "questions.txt", "--dry-run")
+    assert (code, len(out.splitlines())) == (0, 8) and "no opening fits inquiring-user, inquiring-user-m;" in err
 
 
 @pytest.mark.parametrize(
@@ -287,11 +292,12 @@ def test_a_dry_run_prints_the_cost_and_calls_nothing(tmp_path, run):
     [
         ((), "name one bot"),
         (("--endpoint", "http://me:s3cret@127.0.0.1/v1"), "holds a password"),
-        (("--endpoint", "http://127.0.0.1:9/v1", "--key-variable", "NO_SUCH_KEY"), "NO_SUCH_KEY"),
+        (("--endpoint", "http://127.0.0.1:9/v1", "--key-variable", "NO_KEY"), ":9/v1: the variable 'NO_KEY'"),
         (("--function", "no_such_module:f", "--model", "nowhere"), "it must be module:function"),
         (("--chat-model", "no-chat-model", "--model", "nowhere"), "cdconv: nowhere: "),
         (("--function", "os:getcwd", "--writer", "some-model"), "OPENAI_BASE_URL"),
         (("--command", "python 'bot.py"), "No closing quotation"),
+        (("--openings", "a/typo.txt"), "a/typo.txt: no such file"),
         (("--triggers", "louder"), "trigger 'louder'"),
         (("--triggers", "persona"), "none is given"),
         (("--triggers", "short,short"), "none twice"),

@@ -58,7 +58,7 @@ def run_probe(
     ] = None,
     name: Annotated[str | None, typer.Option(help="The name of the bot in the report.")] = None,
     conversations: Annotated[int, typer.Option(min=1, help="The number of conversations.")] = 1000,
-    triggers: Annotated[str | None, typer.Option(help="The triggers, separated by commas; by default all.")] = None,
+    triggers: Annotated[str | None, typer.Option(help="Triggers separated by commas; by default all that fit.")] = None,
     openings: Annotated[
         str | None, typer.Option(help="A file with one opening per line, or a data repo with the columns of CDConv.")
     ] = None,
@@ -107,16 +107,20 @@ def run_probe(
 
     settings = given_settings(threshold=threshold)
     facts = planning.read_persona(persona) if persona else ()
-    every = [*planning.ALL_TRIGGERS, *([planning.PERSONA] if facts else [])]
-    chosen = [part.strip() for part in triggers.split(",") if part.strip()] if triggers else every
     opening_texts = planning.read_openings(openings)
+    chosen = [part.strip() for part in (triggers or "").split(",") if part.strip()]
+    if not triggers:
+        chosen = [name for name in planning.ALL_TRIGGERS if planning.fits(name, opening_texts, seed)]
+        if not chosen:
+            raise InputError(f"{openings}: no trigger fits its openings: it has no question, and no known kind of fact")
+        if left_out := [name for name in planning.ALL_TRIGGERS if name not in chosen]:
+            say(f"{openings}: no opening fits {', '.join(left_out)}; left out")
+        chosen += [planning.PERSONA] if facts else []
     probes = planning.plan(opening_texts, chosen, conversations, seed=seed, facts=facts)
     say(_cost(probes, at_once, per_minute))
     if dry_run:
-        for trigger in chosen:
-            probe = next((probe for probe in probes if probe.trigger == trigger), None)
-            if probe:
-                typer.echo(f"{trigger}: {probe.u1} → {probe.u2 or '(from the reply)'}")
+        for trigger, probe in {probe.trigger: probe for probe in probes}.items():
+            typer.echo(f"{trigger}: {probe.u1} → {probe.u2 or '(from the reply)'}")
         return
     kinds = {"endpoint": endpoint, "chat_model": chat_model, "function": function, "command": command}
     bot_kind = {kind: value for kind, value in kinds.items() if value}
@@ -224,11 +228,9 @@ def _write_report(runs: list[Path], out: Path, fail_above: float | None, labels:
     sources = [source for run in runs for source in report.read(run)]
     built = report.build(report.with_labels(sources, labels) if labels else sources)
     pages.write(built, out)
-    show(*pages.tables(built)[:1])
-    for line in pages.headlines(built):
+    show(pages.tables(built)[0], *(pages.differences(each | {"by_trigger": {}}) for each in built["comparisons"]))
+    for line in [*pages.headlines(built), *([pages.LABEL_SOME] if pages.needs_labels(built) else [])]:
         say(line)
-    if pages.needs_labels(built):
-        say(pages.LABEL_SOME)
     say(f"→ {out / 'report.html'}")
     if fail_above is None:
         return False

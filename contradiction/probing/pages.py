@@ -35,7 +35,7 @@ def tables(report: Mapping[str, Any]) -> list[Table]:
         for trigger in (*report["triggers"], "all")
     ]
     kinds = [_kinds(bot) for bot in bots if bot["called"] and len(bot["called"]) > 1]
-    comparisons = [_differences(comparison) for comparison in report["comparisons"]]
+    comparisons = [differences(comparison) for comparison in report["comparisons"]]
     return [Table("Called a contradiction, by trigger", header, rows), *kinds, *comparisons]
 
 
@@ -53,7 +53,8 @@ def _kinds(bot: Mapping[str, Any]) -> Table:
     return Table(f"{bot['bot']}: kinds of contradiction", ("kind", "called (95 %)"), rows)
 
 
-def _differences(comparison: Mapping[str, Any]) -> Table:
+def differences(comparison: Mapping[str, Any]) -> Table:
+    """A comparison of two bots, by trigger and over all of them."""
     rows = []
     for name, pair in [*comparison["by_trigger"].items(), ("all", comparison["all"])]:
         difference = ["", ""]

@@ -65,6 +65,8 @@ def read_openings(source: str | Path | None = None) -> list[str]:
     """
     path = Path(source or OPENINGS)
     if not path.is_file():
+        if path.suffix == ".txt" and not path.exists():  # a.txt and a/b.txt could be names on the Hub
+            raise InputError(f"{path}: no such file")
         from contradiction.data.splits import load_split
 
         return list(dict.fromkeys(load_split(str(source), "4-class", "test")["u1"]))
@@ -105,6 +107,11 @@ def _sentences(where: str, key: str, content: object) -> list[str]:
         english = ", ".join(name for name in known if not is_chinese(name))
         raise InputError(f"{where}: key {shown(key)}; it must be Chinese, or one of {english}")
     return [known.get(key, f"我的{key}是{{}}").format(value) for value in values]
+
+
+def fits(trigger: str, openings: Sequence[str], seed: int = 0) -> bool:
+    """Whether some opening fits a trigger."""
+    return any(_probe(trigger, text, 0, seed, ()) for text in _sources(trigger, openings, ()))
 
 
 def plan(
