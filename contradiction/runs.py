@@ -344,5 +344,6 @@ def cascade(detector: str | Path, judge: str | Path, low: float, high: float, ou
         calibrated = [name for part in parts.values() for name in leakage.calibrations(record.read(part))]
         ancestors = leakage.ancestors(map(str, parts.values()))
         write_json(folder / RECORD, {"ancestors": ancestors, "calibrated_parts": list(dict.fromkeys(calibrated))})
-        finalize(folder, rows)
+        if reason := finalize(folder, rows):
+            logging.getLogger(__name__).warning("%s %s", out, reason)
     return out

@@ -131,12 +131,16 @@ def test_the_command_prints_the_curve_and_saves_the_cascade(parts, run, monkeypa
     monkeypatch.setattr(cascades, "curve", lambda *a, **k: curves.append((curve(*a, **k), len(a[2]))) or curves[-1][0])
     monkeypatch.setattr("contradiction.data.splits.load_split", lambda *place: loaded.append(place) or rows)
     record_of(detector, "4-class-grouped")
-    code, out, err = run(
-        "cascade", detector, judge, "--out", tmp_path / "both", "--share", "0.3", "--limit", "80", "--yes"
-    )
-    assert code == 0, err
+    command = ("cascade", detector, judge, "--out", tmp_path / "both", "--share", "0.3", "--limit", "40")
+    with monkeypatch.context() as patched:
+        patched.setattr("contradiction.methods.checkpoint.CheckpointClassifier.score", None)
+        code, _, err = run(*command)
+    assert code == 2 and "40 requests to tiny" in err, "it asks before the detector judges"
+    loaded.clear()
+    code, out, err = run(*command, "--yes")
+    assert code == 0 and "both: its rule was fitted to few rows" in err
     [(steps, count)] = curves
-    assert count == 80 and {0.0, 0.3, 1.0} <= {step.share for step in steps}
+    assert count == 40 and {0.0, 0.3, 1.0} <= {step.share for step in steps}
     chosen = next(step for step in steps if step.share == 0.3)
     marker = read_json(tmp_path / "both" / "cascade.json")
     assert marker["low"] == pytest.approx(chosen.low, abs=1e-6) and "What the judge was asked for" in out

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from contradiction.chats.names import Speakers
+    from contradiction.decision import Rule
     from contradiction.io.tables import Table
 
 SHIPPED = str(paths.SHIPPED)
@@ -146,11 +147,23 @@ def say_precision(precision: str, asked: str) -> None:
         say(f"computes in {precision}, the fastest here; --precision fp32 is exact")
 
 
-def show(*tables: "Table") -> None:
-    """Prints tables under their titles."""
+def say_if_few(folder: Path, rule: "Rule", rows: int) -> None:
+    """Says that the rule of a folder was fitted to too few rows for a curve of thresholds."""
+    from contradiction.decision import MIN_FOR_CURVE as LEAST
+
+    if rule.prior and not rule.curve:
+        found = round(rule.prior * rows)
+        say(
+            f"{folder}: its rule was fitted to few rows; a threshold such as precision>=0.7 needs at least {LEAST} "
+            f"contradictions and {LEAST} other rows, and there are {found} and {rows - found}, so set a number"
+        )
+
+
+def show(*tables: "Table", stderr: bool = False) -> None:
+    """Prints tables under their titles, on stdout or stderr."""
     from contradiction.io.tables import console
 
-    out = console()
+    out = console(stderr=stderr)
     for table in tables:
         out.print(table.title, style="bold", highlight=False, markup=False, emoji=False)
         out.print(table.rich())

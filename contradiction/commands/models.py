@@ -21,13 +21,14 @@ from contradiction.commands.common import (
     counting,
     data_option,
     say,
+    say_if_few,
     show,
     speakers_of,
     unseen_validation,
 )
 from contradiction.errors import InputError
 from contradiction.io.files import check_file, check_new, write_json, write_text
-from contradiction.paths import RESULTS
+from contradiction.paths import RESULTS, SAMPLE
 
 if TYPE_CHECKING:
     from contradiction.io.hub import Upload
@@ -133,7 +134,7 @@ def cascade(
     from contradiction.evaluation import cascades
     from contradiction.evaluation.evaluate import trained_config
     from contradiction.evaluation.tables import usage_table
-    from contradiction.methods.loading import load_classifier
+    from contradiction.methods.loading import load_classifier, load_rule
     from contradiction.runs import cascade
 
     if out:
@@ -152,6 +153,7 @@ def cascade(
     if out:
         chosen = steps[shares.index(share)]
         cascade(detector, judge, chosen.low, chosen.high, out, rows)
+        say_if_few(out, load_rule(out), len(rows))
         # Its record does not say which config is its own.
         option = "" if config == detector_model.task else f" --config {config}"
         typer.echo(
@@ -211,7 +213,6 @@ def export(
         from contradiction.data.splits import load_labelled_split
         from contradiction.evaluation.evaluate import trained_config
         from contradiction.export import export_onnx
-        from contradiction.paths import SAMPLE
 
         rows = cdconv.read_rows(SAMPLE)
         if data:

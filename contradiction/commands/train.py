@@ -22,6 +22,7 @@ from contradiction.commands.common import (
     counting,
     data_option,
     say,
+    say_if_few,
     show,
     speakers_of,
     unseen_validation,
@@ -114,7 +115,6 @@ def adapt(
     yes: YesOption = False,
 ) -> None:
     """Adapts the detector to your own labelled chats. Writes nothing if it is not better on held-out chats."""
-    from contradiction.decision import MIN_FOR_CURVE
     from contradiction.io.tables import Table, percent
     from contradiction.runs import adapt
 
@@ -138,12 +138,7 @@ def adapt(
     if not done.folder:
         return typer.echo(f"{model}: stays, because the rule fitted to {labels} is not better on chats held out")
     typer.echo(f"{done.folder}: the adapted detector; next: cdconv detect CHATS --model {done.folder}")
-    if not found.rule.curve:
-        say(
-            f"{done.folder}: a threshold such as precision>=0.7 needs at least {MIN_FOR_CURVE} contradictions and "
-            f"{MIN_FOR_CURVE} other chats; {labels} has {found.contradictions} and "
-            f"{found.chats - found.contradictions}, so set a number"
-        )
+    say_if_few(done.folder, found.rule, found.chats)
 
 
 def calibrate(
@@ -195,3 +190,4 @@ def calibrate(
     body += [(f"bias of {name}", f"{value:+.2f}") for name, value in rule.biases.items() if value]
     place = (out or model) / loading.method_of(model).MARKER
     show(Table(f"{place}: chosen on {len(rows):,} validation rows", ("", "value"), body))
+    say_if_few(out or model, rule, len(rows))

@@ -50,12 +50,9 @@ class Step:
 
 
 def curve(
-    detector: Classifier,
-    judge: Classifier,
-    rows: "Dataset",
-    shares: Sequence[float] = SHARES,
+    detector: Classifier, judge: Classifier, rows: "Dataset", shares: Sequence[float] = SHARES,
     on_batch: OnBatch | None = None,
-) -> list[Step]:
+) -> list[Step]:  # fmt: skip
     """The cascades of a detector and a judge, by the share of the rows that go to the judge.
 
     Both parts judge all rows, so measuring costs as much as sending all rows to the judge. In each cascade, a row is
@@ -74,7 +71,8 @@ def curve(
     detector.check_contradictions()
     utterances, task = rows.to_list(), detector.task
     report = joint_progress(on_batch, len(rows), 2 * len(rows))
-    classified = [part.classify(utterances, on_batch=report) for part in (detector, judge)]
+    # The judge first, because it asks before it sends requests; the detector takes long.
+    classified = [part.classify(utterances, on_batch=report) for part in (judge, detector)][::-1]
     contradiction = [merge(task, row.scores)[CONTRADICTION] for row in classified[0]]
     doubt = np.abs(_log_odds(contradiction) - _log_odds(detector.rule.threshold))
     references = np.array(rows["label"])
@@ -90,8 +88,7 @@ def curve(
     steps = []
     for share in shares:
         count = round(share * len(rows))
-        in_doubt = np.zeros(len(rows), dtype=bool)
-        in_doubt[order[:count]] = True
+        in_doubt = np.isin(np.arange(len(rows)), order[:count])
         scores = _scores(task, references[scored], np.where(in_doubt, decided[1], decided[0])[scored])
         low, high = _bounds(doubt[order], count, detector.rule.threshold)
         tokens, seconds, cost = _spent(usage, count / len(rows), len(rows))
@@ -139,8 +136,7 @@ def table(steps: Sequence[Step], rows: int) -> Table:
     """The steps of a curve, with intervals."""
     tasks = [task for task in TASKS if task in steps[0].macro_f1]
     header = ("judge is asked about, %", "at a probability of", *(f"macro-F1, {task}" for task in tasks),
-              "no answer", "unchecked",
-              "tokens / 1,000", "seconds / 1,000", "cost / 1,000")  # fmt: skip
+              "no answer", "unchecked", "tokens / 1,000", "seconds / 1,000", "cost / 1,000")  # fmt: skip
     body = [
         (
             percent(step.share),
