@@ -88,6 +88,13 @@ def test_the_cost_is_shown_and_nothing_is_sent_without_consent(
             assert (code, len(server.requests), "requests" in err) == (0, sent, False), "all answers are known"
 
 
+def test_detect_shows_the_cost_at_the_end_and_no_precision(run, judge, monkeypatch):
+    monkeypatch.setattr("contradiction.chats.detection.chosen_precision", lambda *_: "bf16")
+    with ChatServer(always("history")) as server:
+        code, out, err = run("detect", "--model", judge(server), "--text", json.dumps(chat(*TEXTS)))
+    assert (code, out.count("\n"), "computes in" in err) == (0, 1, False) and "What the judge was asked for" in err
+
+
 def test_the_prompt_contains_the_guidelines_and_asks_for_one_of_the_labels(judge):
     with ChatServer(always("history")) as server:
         verdict = ContradictionDetector.from_pretrained(judge(server))(chat(*TEXTS))

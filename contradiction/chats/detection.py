@@ -73,6 +73,11 @@ class Detection:
         # Here, so that all processes use the same one, and a continued run notices another.
         object.__setattr__(self, "precision", chosen_precision(self.model, self.precision, self.backend, self.device))
 
+    @property
+    def computes(self) -> bool:
+        """Whether the detector computes here; a language model behind an endpoint does not."""
+        return method_of(find_model(self.model)) is not LLMJudge
+
     def load(self, device: str | None = None) -> ContradictionDetector:
         """Loads the detector, by default on ``self.device``."""
         return ContradictionDetector.from_pretrained(
@@ -87,12 +92,11 @@ class Detection:
         """
         settings, name = Settings(**self.settings), find_model(self.model)
         method = method_of(name)
-        computes = method is not LLMJudge  # a language model behind an endpoint does not
         return {
             "model": _digest(_model_files(Path(name))) if Path(name).is_dir() else revision(name, method.MARKER),
             "input": _digest([source]) if isinstance(source, Path) else source,
-            "backend": self.backend if computes else None,
-            "precision": self.precision if computes else None,
+            "backend": self.backend if self.computes else None,
+            "precision": self.precision if self.computes else None,
             "scan": self.scan,
             **options,
             "users": [*self.speakers.users],
@@ -102,13 +106,9 @@ class Detection:
         }
 
     def run(
-        self,
-        chats: Chats,
-        output: ResumableOutput | ShownOutput,
-        *,
-        on_chunk: OnChunk | None = None,
-        on_note: Callable[[str], Any] = str,
-    ) -> tuple[Tally, Path | None]:
+        self, chats: Chats, output: ResumableOutput | ShownOutput, *, on_chunk: OnChunk | None = None,
+        on_note: Callable[[str], Any] = str, on_load: Callable[[ContradictionDetector | None], Any] = lambda _: None,
+    ) -> tuple[Tally, Path | None]:  # fmt: skip
         """Judges all chats; returns the counts, and the file of the rejected inputs if there is one.
 
         Args:
@@ -116,6 +116,7 @@ class Detection:
             output: where the verdicts go; it is released at the end.
             on_chunk: see :data:`contradiction.chats.chunks.OnChunk`.
             on_note: called with a message for each rejected input, and where a process was killed.
+            on_load: called with the detector when it is loaded; with None if other processes have loaded it.
 
         Raises:
             InputError: the detector cannot be loaded or judges no replies, or the input cannot be read further.
@@ -124,9 +125,10 @@ class Detection:
         with ExitStack() as stack:
             stack.callback(output.release)
             options: dict[str, Any] = {"scan": self.scan, "batch_size": self.batch_size}
-            judge: Callable[..., Iterator[JudgedChunk]] = partial(self._judge, key=chats.key, **options)
+            judge: Callable[..., Iterator[JudgedChunk]] = partial(self._judge, on_load, key=chats.key, **options)
             if self.workers and self.workers > 1:
                 judge = stack.enter_context(Workers(self.workers, self.load, chats.key, on_note, **options)).judge
+                on_load(None)
             for chunk in judge(output.remaining(split_chunks(chats, self.scan), tally), on_chunk):
                 tally.add(chunk.records, len(chunk.rejected))
                 for record in chunk.rejected:
@@ -134,9 +136,12 @@ class Detection:
                 output.add(chunk)
         return tally, output.rejected_path
 
-    def _judge(self, chunks: Iterable[list[Entry]], on_chunk: OnChunk | None, **options: Any) -> Iterator[JudgedChunk]:
+    def _judge(
+        self, on_load: Callable[..., Any], chunks: Iterable[list[Entry]], on_chunk: OnChunk | None, **options: Any
+    ) -> Iterator[JudgedChunk]:
         detector = self.load()
         detector.check_judges_replies()
+        on_load(detector)
         for entries in chunks:
             yield judge_chunk(detector, entries, on_batch=on_chunk(entries) if on_chunk else None, **options)
 

@@ -31,6 +31,7 @@ from contradiction.commands.common import (
     limit_threads,
     say,
     say_precision,
+    show,
     speakers_of,
 )
 from contradiction.errors import InputError
@@ -40,8 +41,8 @@ from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
     from contradiction.chats.chunks import Chats, Entry, Tally
-    from contradiction.chats.detection import Detection
     from contradiction.chats.names import Speakers
+    from contradiction.detector import ContradictionDetector
     from contradiction.inference.base import OnBatch
     from contradiction.verdict import Verdict
 
@@ -171,7 +172,11 @@ def detect(
     speakers = speakers_of(user_name, bot_name)
     detection_of = partial(Detection, model, settings, backend, precision, device, speakers, scan, batch_size, workers)
     if ray and out:
-        return _end(_judge_folder(detection_of(), Path(file), out, resume, address, quiet), fail_on or [], quiet, out)
+        from contradiction.chats.ray_engine import judge_folder
+
+        with counting(Path(file).name, shown=not quiet) as bar:
+            counts = judge_folder(detection_of(), Path(file), out, resume=resume, address=address, on_parts=bar.move)
+        return _end(counts, fail_on or [], quiet, out)
     # Loading a model takes seconds, so what is wrong with the files is found before it.
     path = Path(file) if text is None and Path(file).is_file() else None
     chats = _open(file, text, None if format == "auto" else format, encoding, speakers, workers, quiet)
@@ -190,43 +195,37 @@ def detect(
         request = partial(detection.request, path, format=chats.format, encoding=encoding)
         output = writers.ResumableOutput(out, chats.key, request, resume, say)
     else:
-        show = verdicts.add if verdicts else partial(writers.write_records, sys.stdout.buffer)
-        output = writers.ShownOutput(show, path, chats.key, [TESTS[kind] for kind in only or []], say)
-    if not quiet:
-        say_precision(detection.precision, precision)
+        write = verdicts.add if verdicts else partial(writers.write_records, sys.stdout.buffer)
+        output = writers.ShownOutput(write, path, chats.key, [TESTS[kind] for kind in only or []], say)
+    loaded: list[ContradictionDetector] = []
+
+    def on_load(detector: "ContradictionDetector | None") -> None:
+        loaded.extend([detector] if detector else [])
+        if detection.computes and not quiet:
+            say_precision(detection.precision, precision)
+
     if not workers or workers == 1:
         limit_threads(backend)
     has_bar = not quiet and (out is not None or table or not sys.stdout.isatty())
     with _progress_bar(chats, scan, shown=has_bar) as on_chunk:
-        tally, rejected = detection.run(chats, output, on_chunk=on_chunk, on_note=say)
+        tally, rejected = detection.run(chats, output, on_chunk=on_chunk, on_note=say, on_load=on_load)
     if verdicts:
         verdicts.print()
     for note in chats.notes if not quiet else ():
         say(note)
     if not (tally.chats or tally.rejected or fail_on or quiet):
         say(f"{chats.where}: held no chat")
+    if not quiet and loaded and (usage := loaded[0].classifier.usage()):
+        from contradiction.evaluation.tables import usage_table
+
+        show(usage_table(usage), stderr=True)  # standard output holds verdicts
     _end(tally, fail_on or [], quiet, rejected)
 
 
-def _judge_folder(
-    detection: "Detection", folder: Path, out: Path, resume: bool, address: str | None, quiet: bool
-) -> "Tally":
-    """``--engine ray``: judges a folder of Parquet files into another folder."""
-    from contradiction.chats import ray_engine
-
-    with counting(folder.name, shown=not quiet) as bar:
-        return ray_engine.judge_folder(detection, folder, out, resume=resume, address=address, on_parts=bar.move)
-
-
 def _open(
-    file: str,
-    text: str | None,
-    format: str | None,
-    encoding: str | None,
-    speakers: "Speakers",
-    workers: int | None,
+    file: str, text: str | None, format: str | None, encoding: str | None, speakers: "Speakers", workers: int | None,
     quiet: bool,
-) -> "Chats":
+) -> "Chats":  # fmt: skip
     from contradiction.chats import readers
 
     if text is not None:

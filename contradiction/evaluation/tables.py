@@ -141,20 +141,20 @@ def figure_text(metrics: Mapping[str, Any], key: str) -> str:
     return with_interval(value, bounds) if bounds else percent(value)
 
 
-def usage_table(usage: Mapping[str, Any], rows: int) -> Table:
+def usage_table(usage: Mapping[str, Any], rows: int | None = None) -> Table:
     """The requests to a judge and their cost, as a table."""
+    for_rows = f" for {rows:,} rows" if rows else ""
     body = [
-        ("answers", f"{usage['answers']:,} for {rows:,} rows, {usage['cached']:,} of them kept from an earlier run"),
+        ("answers", f"{usage['answers']:,}{for_rows}, {usage['cached']:,} of them kept from an earlier run"),
         ("answers without a label", f"{usage['unusable']:,}"),
         ("prompt tokens", f"{usage['prompt_tokens']:,}"),
         ("completion tokens", f"{usage['completion_tokens']:,}"),
     ]
     if usage["seconds"] is not None:
-        body.append(
-            ("seconds an answer", f"{usage['seconds']:.2f} on average, 95 % within {usage['slow_seconds']:.2f}")
-        )
+        body += [("seconds an answer", f"{usage['seconds']:.2f} on average, 95 % within {usage['slow_seconds']:.2f}")]
     if usage["cost"] is not None:
-        body.append(("cost", f"{usage['cost']:.4f}, {1000 * usage['cost'] / rows:.4f} for 1,000 rows"))
+        per_row = f", {1000 * usage['cost'] / rows:.4f} for 1,000 rows" if rows else ""
+        body += [("cost", f"{usage['cost']:.4f}{per_row}")]
     return Table("What the judge was asked for", ("", ""), body, texts=2)
 
 

@@ -54,14 +54,14 @@ class Table:
         return table
 
 
-def console(wraps: bool = False) -> "Console":
-    """The console on stdout, as wide as the terminal; in a file it is wide enough for every table.
+def console(wraps: bool = False, stderr: bool = False) -> "Console":
+    """The console on stdout or stderr, as wide as the terminal; in a file it is wide enough for every table.
 
     If the cells of a table are wrapped (``wraps``), and not cut, $COLUMNS says how wide a file is.
     """
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() or (wraps and "COLUMNS" in os.environ) else 160)
+    return Console(stderr=stderr, width=None if sys.stdout.isatty() or (wraps and "COLUMNS" in os.environ) else 160)
 
 
 def percent(value: float, digits: int = 1) -> str:
