@@ -125,7 +125,7 @@ def _calibrate_head(file: Path, folder: Path, weights: dict[str, "Tensor"]) -> N
         raise InputError(f"{file}: --calibrate-head finds none of the layers {', '.join(HEADS)}")
     rule = Rule.load(folder / CONFIG)
     if not rule.calibrates:
-        raise InputError(f"{file.parent}: its decision rule has no calibration to move into the head")
+        raise InputError(f"{file.parent}: nothing to move: its head is calibrated already, or it has no decision rule")
     names = read_json(folder / CONFIG)["id2label"]
     labels = [names[index] for index in sorted(names, key=int)]
     weight, bias = weights[f"{head}.weight"].double(), weights[f"{head}.bias"].double()
