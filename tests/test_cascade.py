@@ -136,7 +136,6 @@ def test_the_command_prints_the_curve_and_saves_the_cascade(parts, run, monkeypa
         patched.setattr("contradiction.methods.checkpoint.CheckpointClassifier.score", None)
         code, _, err = run(*command)
     assert code == 2 and "40 requests to tiny" in err, "it asks before the detector judges"
-    loaded.clear()
     code, out, err = run(*command, "--yes")
     assert code == 0 and "both: its rule was fitted to few rows" in err
     [(steps, count)] = curves
@@ -144,7 +143,7 @@ def test_the_command_prints_the_curve_and_saves_the_cascade(parts, run, monkeypa
     chosen = next(step for step in steps if step.share == 0.3)
     marker = read_json(tmp_path / "both" / "cascade.json")
     assert marker["low"] == pytest.approx(chosen.low, abs=1e-6) and "What the judge was asked for" in out
-    assert loaded == [("cdconv", "4-class-grouped", "validation")]
+    assert loaded == 2 * [("cdconv", "4-class-grouped", "validation")]
     assert f"cdconv evaluate {tmp_path / 'both'} --config 4-class-grouped\n" in out
     ancestors = read_json(tmp_path / "both" / "run.json")["ancestors"]
     assert {(entry["model"], entry["config"]) for entry in ancestors} == {("detector", "4-class-grouped")}

@@ -70,10 +70,9 @@ def test_a_closed_port_an_invalid_address_and_an_invalid_key_raise_one_line(monk
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(InputError, match=r"\$OPENAI_BASE_URL must hold its address"):
         Endpoint("tiny")
-    with pytest.raises(InputError, match="begins with http"):
-        Endpoint("tiny", url="ftp://127.0.0.1/v1")
-    with pytest.raises(InputError, match="port"):
-        Endpoint("tiny", url="http://127.0.0.1:port/v1")
+    for url, why in (("ftp://127.0.0.1/v1", "begins with http"), ("http://127.0.0.1:port/v1", "port")):
+        with pytest.raises(InputError, match=why):
+            Endpoint("tiny", url=url)
     for secret in ("sk-123\nsk-456", "sk-密钥"):
         with pytest.raises(InputError, match="no HTTP header can hold") as raised:
             Endpoint("tiny", url="http://127.0.0.1:9/v1", key=secret)
@@ -92,12 +91,7 @@ def test_a_closed_port_an_invalid_address_and_an_invalid_key_raise_one_line(monk
         ({"content": "好\ud83d", "refusal": None, "tool_calls": None, "annotations": []}, "stop", "好?", None),
         ({"content": None, "refusal": "我不能说"}, "stop", "我不能说", "a refusal"),
         ({"content": [{"type": "refusal", "refusal": "我不能说"}]}, "stop", "我不能说", "a refusal"),
-        (
-            {"content": None, "reasoning_content": "怎么答？"},
-            "length",
-            "",
-            "holds reasoning_content, and ends with 'length'",
-        ),
+        ({"content": None, "reasoning_content": "怎么答？"}, "length", "", "reasoning_content, and ends with 'length'"),
         ({"content": "<think>怎么答？"}, "length", "", "holds content, and ends with 'length'"),
         ({"content": None, "tool_calls": [{"id": "1"}]}, "tool_calls", "", "holds tool_calls, and"),
         ({"content": ""}, "content_filter", "", "holds nothing, and ends with 'content_filter'"),

@@ -70,9 +70,7 @@ def test_a_perfect_judge_gets_a_perfect_score_with_tokens_time_and_cost(run, jud
     ("typed", "sent", "arguments"),
     [(None, 0, ()), (b"n\n", 0, ()), (b"", 0, ()), (b"y\n", 40, ()), (None, 40, ("--yes",))],
 )
-def test_the_cost_is_shown_and_nothing_is_sent_without_consent(
-    run, judge, sample_repo, monkeypatch, arguments, typed, sent
-):
+def test_the_cost_is_shown_and_nothing_is_sent_unasked(run, judge, sample_repo, monkeypatch, arguments, typed, sent):
     rows = load_split(sample_repo, "4-class", "validation").select(range(40))
     monkeypatch.setattr("contradiction.data.splits.load_split", lambda *_: rows)
     with ChatServer(scripted(rows)) as server:

@@ -106,6 +106,8 @@ def test_a_plan_spreads_the_conversations_and_is_reproducible():
     assert cost(probes)[0] == 2 * 103 + 2 * counts[8] + 20 * counts[9]
     about_the_user = [probe for probe in probes if probe.trigger.startswith("inquiring-user")]
     assert all(not probe.u1.endswith("？") for probe in about_the_user)
+    with pytest.raises(InputError, match="inquiring-user: no opening"):
+        plan(["你养猫吗？"], ["inquiring-user"], 3)
 
 
 def test_a_persona_is_stated_and_asked_about(tmp_path):
@@ -127,9 +129,8 @@ def test_a_persona_is_stated_and_asked_about(tmp_path):
 def test_a_wrong_persona_raises_one_line(content, where, tmp_path):
     file = tmp_path / "persona.json"
     file.write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match="persona.json") as error:
+    with pytest.raises(InputError, match=f"persona.json: .*{where}"):
         read_persona(file)
-    assert where in str(error.value)
 
 
 def test_openings_can_come_from_a_file_or_from_cdconv(tmp_path, sample_repo, sample_rows):
@@ -140,11 +141,6 @@ def test_openings_can_come_from_a_file_or_from_cdconv(tmp_path, sample_repo, sam
     file.write_text("你养猫吗？\n。。。\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"mine.txt:2"):
         read_openings(file)
-
-
-def test_a_trigger_that_no_opening_fits_is_named():
-    with pytest.raises(InputError, match="inquiring-user: no opening"):
-        plan(["你养猫吗？"], ["inquiring-user"], 3)
 
 
 @pytest.mark.real_data

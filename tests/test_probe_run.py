@@ -236,9 +236,7 @@ def _lines(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def test_keys_come_from_the_environment_reach_one_address_and_are_never_written(
-    run, detect_model, tmp_path, monkeypatch
-):
+def test_keys_of_the_environment_reach_one_address_and_are_never_written(run, detect_model, tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "judge", lambda *_, **__: None)
     monkeypatch.setattr(probe, "_write_report", lambda *_: False)
     for name in ("OPENAI_API_KEY", "BOT_KEY"):
