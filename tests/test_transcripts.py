@@ -43,9 +43,18 @@ def test_an_empty_line_within_a_reply_or_before_the_answer_ends_no_chat():
         "用户：a\n\n机器人：b\n\nb\n\n用户：c\n\n机器人：d": ["a b\nb c d"],
         "用户：a\n\n机器人：b\n用户：c\n\n机器人：d\n\n机器人：e\n用户：f": ["a b c d", "e f"],
         "机器人：a\n用户：b\n\n机器人：c\n用户：d": ["a b", "c d"],
+        "用户：a\n机器人：b\n\n1. c\n\n2. d\n\n用户：e\n机器人：f": ["a b\n1. c\n2. d", "e f"],
     }.items():
         read = [read_transcript(block) for _, block, _ in messages.blocks((1, line, 1) for line in text.split("\n"))]
         assert [" ".join(one["content"] for one in said) for said in read] == chats
+
+
+@pytest.mark.parametrize("title", ["2024年5月2日", "-----", "对话2", "对话2：", "# 对话 2", "== Chat 2 =="])
+def test_a_title_above_a_chat_begins_no_message_and_ends_the_chat_above(title, tmp_path):
+    first, second = chat("你好", "在的"), chat("我是女生", "好的")
+    (tmp_path / "a.txt").write_text(f"用户：你好\n机器人：在的\n\n{title}\n用户：我是女生\n机器人：好的", "utf-8")
+    assert [entry.messages for entry in readers.open_file(tmp_path / "a.txt")] == [first, second]
+    assert read_lines(f"用户：你好\n机器人：在的\n{title}\n用户：好") == [*first, *chat("好")]
 
 
 FORMS = (
@@ -87,6 +96,8 @@ def test_a_third_speaker_is_no_part_of_a_reply(line, stranger):
     text = f"用户：你好\n机器人：在的\n{line}"
     with pytest.raises(InputError, match=f"{stranger} (.*; indent the line|and) .*--bot-name"):
         read_transcript(text)
+    lines = f"用户：你好\n机器人：在的\n\n{line}\n机器人：好".split("\n")
+    assert [number for number, _, _ in messages.blocks((n, text, n) for n, text in enumerate(lines, 1))] == [1, 4]
     for named in (Speakers(bots=(stranger,)), Speakers(users=(stranger,))):
         assert len(read_transcript(text, named)) == 3
     with pytest.raises(InputError, match="--bot-name"):

@@ -164,8 +164,10 @@ _HEADS = [
 ]
 # What may stand before each speaker: marks of lists, quotes and headings, a number, an emoji.
 _MARK = re.compile(r"[\s\u3000*#>\-•]*(?:\d{1,3}[.、)）]\s*)?[^\w\s\[【(（<「\"'“‘]*\s*")
+# A line of its own between messages or chats: a time, a rule, or the title of a chat.
 _ALONE = re.compile(
-    rf"[\s\-–—=]*(?:{_TIME}|\d{{4}}[-/.年]\d{{1,2}}[-/.月]\d{{1,2}}日?)[\s\-–—=]*|[\-–—=]{{2,}}.*{_DAY}.*"
+    rf"[\s\-–—=]*+(?:{_TIME}|\d{{4}}[-/.年]\d{{1,2}}[-/.月]\d{{1,2}}日?)[\s\-–—=]*|[\-–—=]{{2}}.*{_DAY}.*|[\s\-–—=*_]+|"
+    r"[\s\-–—=*#]*(?i:对话|会话|對話|會話|chat|conversation)\s*[\d一二三四五六七八九十]+[：:]?[\s\-–—=*]*"
 )
 _STARTS, _ENDS = re.compile(rf"{_TIME}\s*"), re.compile(rf"\s*[\[【(（]\s*(?:{_DAY}[\sT,，]*)?{_HOUR}\s*[\]】)）]$")
 _TAGS = re.compile(r"<\|(?:im_start|start_header_id)\|>\s*(\w+)\s*(?:<\|end_header_id\|>)?\s*")
@@ -258,7 +260,7 @@ def _heads_of(text: str, speakers: Speakers) -> tuple[list[str], list[_Head | No
     roles = [_role(head, names, speakers) if head else None for head in heads]
     # An indented line continues the one above, unless it names a known speaker.
     heads = [
-        None if line[0].isspace() and role is None else head
+        None if role is None and (line[0].isspace() or _ALONE.fullmatch(line)) else head
         for line, head, role in zip(lines, heads, roles, strict=True)
     ]
     return lines, heads, roles
@@ -267,24 +269,30 @@ def _heads_of(text: str, speakers: Speakers) -> tuple[list[str], list[_Head | No
 def blocks(lines: Iterable[_Block], speakers: Speakers = USUAL) -> Iterator[_Block]:
     """The chats of numbered lines, each with its first number, its text, and where its last line ends.
 
-    An empty line ends a chat, unless the next line continues it: it has no speaker, or it is the bot's, and the last
-    message of the chat, which the user began, is the user's. Where every chat would have a single message, empty lines
-    stand between the messages of one chat.
+    An empty line ends a chat, unless the next block begins without a speaker, or with the bot's answer to the user's
+    last message in a chat that the user began. A time, a rule or a title above a block does not count. Where every chat
+    would have a single message, empty lines stand between the messages of one chat.
     """
 
     @lru_cache(4)
-    def sides(text: str) -> tuple[str | None, list[str]]:  # of the first line, and of all messages
-        roles = _heads_of(text, speakers)[2]
-        return next(iter(roles), None), [role for role in roles if role]
+    def sides(text: str) -> tuple[_Head | None, str | None, list[_Head], list[str]]:  # of the first line, and of all
+        lines = [*zip(*_heads_of(text, speakers), strict=True)]
+        lines = [(line, head, role) for line, head, role in lines if role or not _ALONE.fullmatch(line)]
+        _, head, role = lines[0] if lines else ("", None, None)
+        return head, role, [h for _, h, known in lines if h and known], [known for _, _, known in lines if known]
+
+    def continues(above: list[str], text: str) -> bool:
+        (_, began, known, _), (head, role, _, _) = sides(above[0]), sides(text)
+        return bool(began) and not role and not (head and _is_speaker(head, known))
 
     def answers(above: list[str], text: str) -> bool:
-        return sides(above[0])[0] == USER == sides(above[-1])[1][-1] and sides(text)[0] == ASSISTANT
+        return sides(above[0])[1] == USER == sides(above[-1])[3][-1] and sides(text)[1] == ASSISTANT
 
-    parts = _joined(_split(lines), lambda above, text: bool(sides(above[0])[0]) and not sides(text)[0])
+    parts = _joined(_split(lines), continues)
     single: list[_Block] = []  # the blocks up to the first one of several messages
     for block in parts:
         single.append(block)
-        if len(sides(block[1])[1]) > 1:
+        if len(sides(block[1])[3]) > 1:
             yield from _joined(chain(single, parts), answers)
             return
     yield from _joined(single, lambda above, text: True)
