@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from contradiction.decision import Rule
 
 FEW_CALLED = 0.1  # of the validation replies: if no more reach a probability, hardly any does
-_PRECISION = re.compile(r"\s*precision\s*>=\s*(\d*\.?\d+)\s*")
+_PRECISION = re.compile(r"\s*precision\s*>=\s*(\d+(?:\.\d+)?|\.\d+)\s*")
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,14 @@ def _parse_threshold(text: str) -> float | str:
     """Parses a threshold: a number, or a precision such as ``precision>=0.8``, which stays text."""
     if match := _PRECISION.fullmatch(text):
         if not 0 < float(match[1]) <= 1:
-            raise InputError(f"threshold {text!r}: a precision is above 0 and at most 1")
+            raise InputError(f"threshold {shown(text)}: a precision is above 0 and at most 1")
         return text
     try:
         value = float(text)
     except ValueError:
         value = float("nan")
     if not 0 <= value <= 1:
-        raise InputError(f"threshold {text!r}; it must be a probability from 0 to 1, or like precision>=0.8")
+        raise InputError(f"threshold {shown(text)}; it must be a probability from 0 to 1, or like precision>=0.8")
     return value
 
 
