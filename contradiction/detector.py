@@ -19,11 +19,11 @@ from contradiction.inference.base import AUTO, OnBatch
 from contradiction.inputs.views import MAX_TURNS, TWO_TEXTS, VIEWS, WINDOWED, Row, check_rows
 from contradiction.io import manifest
 from contradiction.io.files import check_new, new_folder
-from contradiction.io.hub import check_repo_id, model_name, push
+from contradiction.io.hub import check_repo_id, model_name, pinned, push
 from contradiction.labels import CATEGORIES, WITHOUT_RULE
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.methods.checkpoint import CheckpointClassifier, save_view
-from contradiction.methods.loading import chosen_precision, fetch, load_classifier, parts_of, save_rule
+from contradiction.methods.loading import chosen_precision, fetch, find_model, load_classifier, parts_of, save_rule
 from contradiction.monitor import Monitor
 from contradiction.paths import SHIPPED
 from contradiction.settings import Settings
@@ -85,7 +85,7 @@ class ContradictionDetector(BaseDetector):
                 setting is wrong.
         """
         settings = Settings(threshold, prior, categories, windowing, max_turns)  # before a large model is loaded
-        precision = chosen_precision(name, precision, backend, device)
+        precision = chosen_precision(pinned(find_model(name), revision), precision, backend, device)
         classifier = load_classifier(
             name, view=view, device=device, precision=precision, backend=backend, revision=revision
         )

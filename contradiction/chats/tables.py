@@ -150,6 +150,7 @@ def message_keys(value: object) -> Columns | None:
     columns = columns_of([*map(str, value)], "")
     if columns and names.first(value, names.QUESTIONS) and names.first(value, names.ANSWERS):
         texts = [parsed(value[name]) for name in columns.texts]  # JSON or a transcript would be a whole chat
+        texts = [text for text in texts if text is not None]
         is_turn = all(isinstance(text, str) and not has_speakers(text, several=True) for text in texts)
         return columns if is_turn and not columns.speaker else None
     return columns

@@ -112,7 +112,7 @@ def run_probe(
     if not triggers:
         chosen = [name for name in planning.ALL_TRIGGERS if planning.fits(name, opening_texts, seed)]
         if not chosen:
-            raise InputError(f"{openings}: no trigger fits its openings: it has no question, and no known kind of fact")
+            raise InputError(f"{openings}: the file has no question and no known kind of fact, so no trigger fits")
         if left_out := [name for name in planning.ALL_TRIGGERS if name not in chosen]:
             say(f"{openings}: no opening fits {', '.join(left_out)}; left out")
         chosen += [planning.PERSONA] if facts else []
