@@ -70,8 +70,10 @@ def add_crossed(folder: Path, evaluations: Iterable[Mapping[str, Any]]) -> None:
         InputError: an evaluation is on other rows than those of the test split; nothing is written then.
     """
     rows = {row["detector"]: row for row in _read_crossed(folder)}
+    if evaluations := [*evaluations]:
+        whole = sets.load("crossed", split="test").data
     for result in evaluations:
-        if result.get("data") != sets.load("crossed", split="test").data:
+        if result.get("data") != whole:
             raise InputError(f"{result['name']}: not on all rows of the crossed test split; evaluate without --limit")
         figures = (result["metrics"]["in_order"], *result["metrics"]["interval"]["in_order"])
         values = {key: f"{value:.3f}" for key, value in zip(("in_order", "low", "high"), figures, strict=True)}

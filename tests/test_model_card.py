@@ -142,7 +142,7 @@ def test_a_card_credits_the_sources_of_the_model():
         card, run = ModelCard.load(folder / "README.md"), record.read(folder)
         assert card.data.base_model == base
         assert f"the {kind} [{base}](https://huggingface.co/{base}) ({licence})" in card.text
-        assert (model_card.credits_sentence([base], run["corpora"], kind) in card.text) or kind != "encoder"
+        assert model_card.credits_sentence([base], run["corpora"], kind) in card.text
         assert re.search(r"\[CMNLI\]\(https://\S+\) \(licence not stated\)", card.text)
     assert str(model_card.credits_sentence([], ["OCNLI"], "language model")).startswith("NLI pairs of [OCNLI](")
 

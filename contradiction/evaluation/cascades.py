@@ -88,7 +88,8 @@ def curve(
     steps = []
     for share in shares:
         count = round(share * len(rows))
-        in_doubt = np.isin(np.arange(len(rows)), order[:count])
+        in_doubt = np.zeros(len(rows), dtype=bool)
+        in_doubt[order[:count]] = True
         scores = _scores(task, references[scored], np.where(in_doubt, decided[1], decided[0])[scored])
         low, high = _bounds(doubt[order], count, detector.rule.threshold)
         tokens, seconds, cost = _spent(usage, count / len(rows), len(rows))
