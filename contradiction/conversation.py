@@ -264,6 +264,7 @@ _CHINESE = re.compile(f"[{HAN}]")
 _OTHER = re.compile(rf"[{_SYLLABLES}]|[^\W\d_{HAN}{_SYLLABLES}]+")
 _URL = re.compile(r"(?:https?://|www\.)[!-~]+", re.IGNORECASE)  # ends at a Han character, before which no space may be
 FOREIGN_WORDS = 3  # fewer are a name or a short answer, as Chinese speakers use them: OK, iPhone, Wi-Fi
+NAME_WORDS = 4  # with a capital letter; more are a sentence in capitals or a title
 
 
 def is_chinese(text: str) -> bool:
@@ -276,8 +277,10 @@ def is_foreign(text: str) -> bool:
     """Whether a text is in another language than Chinese.
 
     It is if words of other scripts outnumber its Han characters, and are at least ``FOREIGN_WORDS``. URLs and markup do
-    not count, nor, beside Han characters, do words with a capital letter: they are names, such as iPhone 15 Pro Max.
+    not count. Beside Han characters, up to ``NAME_WORDS`` words with a capital letter do not either: iPhone 15 Pro Max.
     """
     text = _URL.sub(" ", plain(text))
     han, words = len(_CHINESE.findall(text)), _OTHER.findall(text)
-    return len([word for word in words if not han or word == word.lower()]) >= max(FOREIGN_WORDS, han + 1)
+    capitals = sum(word != word.lower() for word in words)
+    names = capitals if han and capitals <= NAME_WORDS else 0
+    return len(words) - names >= max(FOREIGN_WORDS, han + 1)

@@ -765,7 +765,8 @@ class CDConvMetric(evaluate.Metric):
         """
         known = [*Bootstrap.__dataclass_fields__, *(["threshold"] if self.task == CROSSED else [])]
         if unknown := [name for name in options if name not in known]:
-            known = ["predictions", "references", "baseline_predictions", *known]
+            compared = [] if self.task in ROW_TASKS else ["baseline_predictions"]
+            known = ["predictions", "references", *compared, *known]
             raise TypeError(f"{unknown[0]} is not an argument; the arguments are {', '.join(known)}")
         _probability(options.get("threshold", 0.5), "threshold")
         Bootstrap(**{name: value for name, value in options.items() if name != "threshold"})

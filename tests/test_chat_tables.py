@@ -225,4 +225,4 @@ def test_keys_that_only_later_messages_have_are_read_too(tmp_path, detect):
     [row] = labels.read(file)
     assert (row.label, len(row.messages)) == ("history", len(CHAT))
     file.write_text("\n".join(map(json.dumps, [*said[:-1], {**labelled, "response": "养了"}])), encoding="utf-8")
-    assert "response in line 4 may hold a reply" in detect(file)[2][0]
+    assert "response in line 4 may hold what was said" in detect(file)[2][0]

@@ -58,6 +58,7 @@ def test_three_words_that_outnumber_han_characters_are_foreign():
         "私は猫を飼っていません",
         "고양이를 키우지 않아요",
         "Is it https://a.cn/b there",
+        "HELLO MY NAME IS JOHN 好",
     )
     assert all(map(is_foreign, foreign)) and not any(map(is_chinese, foreign))
     chinese = "我没养过猫", "我用Python写API", "18"

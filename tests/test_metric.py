@@ -338,6 +338,8 @@ def test_evaluate_loads_the_config_of_selection(tmp_path):
     assert (result["r1"], result["interval"]["resamples"]) == (0.5, 10)
     with pytest.raises(ValueError, match="compares no predictions"):
         ranked.compute(predictions=[[1.0, 0.0]], references=[0], baseline_predictions=[[1.0, 0.0]])
+    with pytest.raises(TypeError, match="the arguments are predictions, references, bootstrap, "):
+        ranked.compute(predictions=[[1.0, 0.0]], references=[0], average="macro")
     with pytest.raises(ValueError, match="no classes to stratify by"):
         ranked.compute(predictions=[[1.0, 0.0]], references=[0], bootstrap=10, stratified=True)
     with pytest.raises(ValueError, match=r"predictions\[0\] is \[1.0\]"):

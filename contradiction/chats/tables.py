@@ -244,7 +244,8 @@ def _chat(
     speakers.check_one_bot(row.get(columns.speaker) for _, row in rows if columns.speaker)
     for number, row in rows:
         if full := next((column for column in columns.unread if _text(row.get(column)).strip()), None):
-            raise InputError(f"{full} in {unit} {number} may hold a reply, and is not read; remove it")
+            read = " and ".join(columns.texts)
+            raise InputError(f"{full} in {unit} {number} may hold what was said, but {read} is read; keep one of them")
         try:
             messages += read_messages(columns.said(row, whole), speakers)
         except InputError as error:

@@ -137,8 +137,8 @@ def detect(
     as "chosen" and "rejected", each is judged.
 
     The id of a chat is copied to its verdict. An input that is not a chat is reported, and written to
-    FILE.rejected.jsonl. A pipe of JSON lines is answered line by line, or at
-    its end if the lines are single messages or turns.
+    FILE.rejected.jsonl. A pipe of JSON lines is answered line by line,
+    or at its end if the lines are single messages or turns.
 
     Exit code: 0 done; 1 an input was rejected, or --fail-on found such a verdict or no chat; 2 the command cannot run;
     130 interrupted; 141 the output was closed.

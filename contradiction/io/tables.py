@@ -61,7 +61,8 @@ def console(wraps: bool = False, stderr: bool = False) -> "Console":
     """
     from rich.console import Console
 
-    return Console(stderr=stderr, width=None if sys.stdout.isatty() or (wraps and "COLUMNS" in os.environ) else 160)
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, width=None if stream.isatty() or (wraps and "COLUMNS" in os.environ) else 160)
 
 
 def percent(value: float, digits: int = 1) -> str:
