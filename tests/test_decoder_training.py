@@ -1,11 +1,14 @@
 """A causal detector is trained on trees of chats, and an interrupted run continues exactly."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from datasets import ClassLabel, Dataset
+from helpers import processes
 from helpers.chats import chat
 from helpers.decoders import base_model
-from helpers.runs import train
+from helpers.runs import scalars, train
 
 import contradiction
 from contradiction.data.corpora.crossed import FOLDERS, Pair, Quadruple, read_batch
@@ -20,7 +23,7 @@ from contradiction.training import decoder_examples as examples
 from contradiction.training.augmentation import labelled_rows
 from contradiction.training.decoder_examples import log_odds, losses
 from contradiction.training.decoder_trainer import examples_of, passes, train_steps
-from contradiction.training.recipe import Recipe
+from contradiction.training.recipe import Recipe, load_recipe
 from contradiction.training.recipe_options import OptimizerOptions
 from contradiction.training.run import Run
 
@@ -109,7 +112,7 @@ def test_examples_are_learned_and_long_ones_left_out(base, reader, tmp_path, cap
     assert len(passes([example, long], 0)) == 1 and "1 examples of more than 1024 tokens" in caplog.text
     found = []
     train_steps(network, [example] * 240, tmp_path / "s", options(3e-2), on_step=lambda *given: found.append(given))
-    assert [step for step, _, _ in found] == [*range(1, len(found) + 1)] and len(found) > 20
+    assert [step for step, *_ in found] == [*range(1, len(found) + 1)] and len(found) > 20
     assert found[-1][2] < 0.4 * found[0][2]
 
 
@@ -120,7 +123,7 @@ def test_an_interrupted_run_ends_with_the_same_weights(base, reader, tmp_path):
         for stop in stops:
             network = network_of(base)
 
-            def interrupt(step, total, _, stop=stop):
+            def interrupt(step, total, *_, stop=stop):
                 if step == stop:
                     raise KeyboardInterrupt
 
@@ -200,3 +203,32 @@ def test_a_run_reads_rows_by_context_crossed_chats_and_pairs(recipe, sample_repo
     assert [label for each in more for label in each.nli.values()].count(-100) == labels.count(-1)
     with pytest.raises(InputError, match="nli_pairs_per_row: 2 for each of"):
         examples_of(Run(recipe.with_changes(nli_pairs_per_row=2), sample_repo, tmp_path), str(base))
+
+
+def test_two_processes_train_the_same_weights_as_one(base, sample_repo, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        f'method = "decoder"\nconfig = "4-class"\nview = "flatten"\nbackbone = "{base}"\nnum_layers = 2\n'
+        'lora_rank = 4\nepochs = 1\nlearning_rate = 3e-3\ncrossed = true\ncrossed_batches = ["a1"]\n',
+        encoding="utf-8",
+    )
+    one = train(load_recipe(recipe), sample_repo, tmp_path / "one", track="tensorboard")
+    both = processes.start_two("train", recipe, "--data", sample_repo, "--out", tmp_path / "two")
+    stderr = [process.communicate(timeout=600)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], stderr
+    assert read_json(tmp_path / "two" / "run.json")["processes"] == 2
+    for file in ("adapter_model.safetensors", "heads.safetensors"):
+        alone, shared = load_weights(one / file), load_weights(tmp_path / "two" / file)
+        assert alone.keys() == shared.keys()
+        for name, weight in alone.items():
+            torch.testing.assert_close(shared[name], weight, atol=1e-4, rtol=0)
+    curves = scalars(tmp_path / "one.tracking")
+    assert [value for _, value in curves["train/loss"]][-1] < curves["train/loss"][0][1]
+    assert len(curves["train/learning_rate"]) == len(curves["train/loss"])
+
+
+def test_a_step_with_too_few_passes_for_the_processes_is_rejected(base, reader, tmp_path, monkeypatch):
+    eight = SimpleNamespace(num_processes=8, process_index=0, is_main_process=True)
+    monkeypatch.setattr("contradiction.training.decoder_trainer.processes", lambda: eight)
+    with pytest.raises(InputError, match="batch_size 16: each of 8 processes .* set it to 128 or more"):
+        train_steps(network_of(base), [examples.of_item(CAT, reader)], tmp_path / "s", options(1e-2))

@@ -1,4 +1,4 @@
-"""Trains a causal detector: adapters and heads on trees of chats, in steps that can resume."""
+"""Trains a causal detector: adapters and heads on trees of chats, in one or several processes; a run can resume."""
 
 import logging
 import math
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate.utils import ProjectConfiguration, reduce
 from tqdm.auto import tqdm
 
 from contradiction.data.corpora.crossed import read_batch
@@ -26,7 +27,7 @@ from contradiction.labels import CONTRADICTION, NON_CONTRADICTION
 from contradiction.methods.decoder import BASE_MODEL, BASE_WEIGHTS, DecoderClassifier, load_reader, shape_of
 from contradiction.methods.loading import fetch, name_with_digest
 from contradiction.training import decoder_examples as examples
-from contradiction.training.accelerators import deterministic, processes
+from contradiction.training.accelerators import accelerator_for, deterministic, processes, tracking
 from contradiction.training.augmentation import contradicts, drawn_pairs, labelled_rows
 from contradiction.training.decoder_examples import WEIGHTS, Example, losses
 from contradiction.training.recipe_options import OptimizerOptions
@@ -37,7 +38,8 @@ TOKENS = 64  # of a training row, on average: a step reads so many times the bat
 STATE = "state/state.pt"
 SAVE_STEPS = 50
 
-OnStep = Callable[[int, int, float], Any]  # gets the number of steps done, of all steps, and the loss of the last one
+# Gets the number of steps done, of all steps, and the loss and the learning rate of the last one.
+OnStep = Callable[[int, int, float, float], Any]
 
 
 def train_decoder(run: Run) -> Trained:
@@ -47,20 +49,19 @@ def train_decoder(run: Run) -> Trained:
     backbone is a chat model, or a detector of this method to continue from.
 
     Raises:
-        InputError: there are several processes, the recipe asks for fp16 or a tracker, the backbone is no chat model or
-            has another base or other adapters, no row has a label, there are too few NLI pairs, or the disk is full.
+        InputError: the recipe asks for fp16, the backbone is no chat model or has another base or other adapters, no
+            row has a label, there are too few NLI pairs, a step cannot be shared, the disk is full, or the tracker
+            cannot be started.
     """
-    recipe = run.recipe
-    for asked, what in (
-        (processes().num_processes > 1, "several processes"),
-        (recipe.precision == "fp16", "precision 'fp16'"),
-        (run.track, "--track"),
-    ):
-        if asked:
-            raise InputError(f"{recipe.name}: {what} cannot be used with the method 'decoder'")
+    recipe, main = run.recipe, processes().is_main_process
+    if recipe.precision == "fp16":
+        raise InputError(f"{recipe.name}: precision 'fp16' cannot be used with the method 'decoder'")
+    accelerator = accelerator_for(
+        recipe, log_with=run.track, project_config=ProjectConfiguration(logging_dir=str(run.tracked))
+    )
     adapter, shape, description = _start(run)
     place = base_of(shape.base)
-    if Path(place).name.lower() != Path(shape.base).name.lower():  # it may be another model
+    if main and Path(place).name.lower() != Path(shape.base).name.lower():  # it may be another model
         logging.getLogger(__name__).warning("%s is read from %s, which %s names", shape.base, place, BASE_VARIABLE)
     chosen = examples_of(run, shape.base)  # before the base, which may be large
     dtype = torch.float32 if recipe.precision == "fp32" else torch.bfloat16
@@ -68,20 +69,22 @@ def train_decoder(run: Run) -> Trained:
     network = Network.load(adapter, shape, dtype, merged=False) if adapter else Network(shape, dtype)
     network.check_base(description[BASE_WEIGHTS] or network.base_weights)
     network.to(processes().device)
-    bar = tqdm(desc=f"training {recipe.name}", unit="step", dynamic_ncols=True, mininterval=1)
+    bar = tqdm(desc=f"training {recipe.name}", unit="step", dynamic_ncols=True, mininterval=1, disable=not main)
 
-    def show(step: int, total: int, loss: float) -> None:
+    def show(step: int, total: int, loss: float, rate: float) -> None:
         bar.total, bar.n = total, step
-        bar.set_postfix(loss=f"{loss:.3f}")
+        bar.set_postfix(loss=f"{loss:.3f}", lr=f"{rate:.1e}")
+        accelerator.log({"train/loss": loss, "train/learning_rate": rate}, step=step)
 
-    with bar, deterministic(run.deterministic), explain_write_errors(run.work):
+    with bar, deterministic(run.deterministic), tracking(accelerator, run), explain_write_errors(run.work):
         seconds = train_steps(
             network, chosen, run.work / STATE, recipe.optimizer, seed=recipe.seed,
             save_steps=run.save_steps or SAVE_STEPS, on_step=show,
         )  # fmt: skip
-        with files.new_folder(run.model) as folder:
-            network.save(folder)
-            files.write_json(folder / DecoderClassifier.MARKER, description | {BASE_WEIGHTS: network.base_weights})
+        if main:
+            with files.new_folder(run.model) as folder:
+                network.save(folder)
+                files.write_json(folder / DecoderClassifier.MARKER, description | {BASE_WEIGHTS: network.base_weights})
     parameters = sum(weight.numel() for weight in network.parameters())
     result = {"base_folder": name_with_digest(place)} if place != shape.base else {}
     return Trained(parameters, seconds / 60, str(network.score.weight.device), result)
@@ -151,7 +154,8 @@ def passes(chosen: Sequence[Example], seed: int) -> list[tuple[int, list[list[Ex
         batches = [rows[first : first + count] for first in range(0, len(rows), count)]
         result += [(length, [[fitting[index] for index in row] for row in batch]) for batch in batches]
         shorter = length
-    if left_out := sum(len(each.tree) > shorter for each in shuffled):
+    left_out = sum(len(each.tree) > shorter for each in shuffled)
+    if left_out and processes().is_main_process:
         logging.getLogger(__name__).warning("%d examples of more than %d tokens are left out", left_out, shorter)
     random.Random(seed).shuffle(result)
     return result
@@ -171,39 +175,49 @@ def train_steps(
 
     A run that was interrupted continues from the file if the examples, the options and the seed are the same. The
     adapters, which are not merged, are stored in the number format of the network, and moved in float32. The heads have
-    the rate ``head_learning_rate``. ``on_step`` is called after each step.
+    the rate ``head_learning_rate``. ``on_step`` is called after each step. Several processes share the forward passes
+    of each step and add up their gradients, so they take the same steps as one.
 
     Returns:
         The seconds of all steps, also of those before an interruption.
 
     Raises:
-        InputError: the loss is not finite.
+        InputError: the loss is not finite, or a step has fewer forward passes than there are processes.
     """
     order = passes(chosen, seed)
     accumulation = max(1, round(options.batch_size * TOKENS / max(LENGTHS)))
+    shared = processes()
+    if accumulation < shared.num_processes:
+        least = math.ceil(shared.num_processes * max(LENGTHS) / TOKENS)
+        raise InputError(
+            f"batch_size {options.batch_size}: each of {shared.num_processes} processes needs a pass of "
+            f"{max(LENGTHS):,} tokens per step; set it to {least} or more"
+        )
     total = math.ceil(len(order) / accumulation)
     warmup = math.ceil(options.warmup_ratio * total)
     state = _State(network, options)
     network.train()
     for step in range(state.load(file), total):
         begun = time.perf_counter()
-        loss = 0.0
+        loss = torch.zeros((), device=network.score.weight.device)
         of_step = order[step * accumulation : (step + 1) * accumulation]
-        for length, rows in of_step:
+        for length, rows in of_step[shared.process_index :: shared.num_processes]:
             packed = pack([[each.tree for each in row] for row in rows], length)
             flat = [each for row in rows for each in row]
             found = losses(network, network(packed), list(zip(packed.offsets, flat, strict=True)))
             part = torch.stack([WEIGHTS[name] * value for name, value in found.items()]).sum() / len(of_step)
             part.backward()
-            loss += part.item()
-        if not math.isfinite(loss):
-            raise InputError(f"step {step + 1}: the loss is {loss}; a lower learning_rate may help")
+            loss += part.detach()
+        value = reduce(loss, "sum").item()
+        if not math.isfinite(value):
+            raise InputError(f"step {step + 1}: the loss is {value}; a lower learning_rate may help")
         # As in transformers' linear schedule.
-        state.step(min(1.0, (step + 1) / (warmup + 1), (total - step) / max(1, total - warmup)))
+        factor = min(1.0, (step + 1) / (warmup + 1), (total - step) / max(1, total - warmup))
+        state.step(factor)
         state.seconds += time.perf_counter() - begun
         if on_step:
-            on_step(step + 1, total, loss)
-        if (step + 1) % save_steps == 0 or step + 1 == total:
+            on_step(step + 1, total, value, factor * options.learning_rate)
+        if shared.is_main_process and ((step + 1) % save_steps == 0 or step + 1 == total):
             state.save(file, step + 1)
     return state.seconds
 
@@ -228,11 +242,13 @@ class _State:
         )  # fmt: skip
 
     def step(self, factor: float) -> None:
-        """One step at this fraction of the peak rates."""
+        """One step at this fraction of the peak rates, with the sum of the gradients of all processes."""
         for group in self._optimizer.param_groups:
             group["lr"] = factor * group["peak"]
         for name, weight in self._weights.items():
-            self._masters[name].grad = None if weight.grad is None else weight.grad.float()
+            # A head that nothing of a step trains has no gradient, which may differ between the processes.
+            gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad
+            self._masters[name].grad = reduce(gradient.float(), "sum")
             weight.grad = None
         torch.nn.utils.clip_grad_norm_(self._masters.values(), 1.0)
         self._optimizer.step()
