@@ -321,7 +321,10 @@ def merged(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str 
         finalize(folder, of_bot(validation, bot))
 
 
-def cascade(detector: str | Path, judge: str | Path, low: float, high: float, out: str | Path, rows: "Dataset") -> Path:
+def cascade(
+    detector: str | Path, judge: str | Path, low: float, high: float, out: str | Path, rows: "Dataset", *,
+    precision: str = "fp32",
+) -> Path:  # fmt: skip
     """Copies a detector and a judge into one folder, and chooses the decision rule of the cascade on validation.
 
     The judge is asked where the detector's probability of a contradiction is from ``low`` to ``high``. Answers that it
@@ -344,6 +347,6 @@ def cascade(detector: str | Path, judge: str | Path, low: float, high: float, ou
         calibrated = [name for part in parts.values() for name in leakage.calibrations(record.read(part))]
         ancestors = leakage.ancestors(map(str, parts.values()))
         write_json(folder / RECORD, {"ancestors": ancestors, "calibrated_parts": list(dict.fromkeys(calibrated))})
-        if reason := finalize(folder, rows):
+        if reason := finalize(folder, rows, precision=precision):
             logging.getLogger(__name__).warning("%s %s", out, reason)
     return out

@@ -149,6 +149,18 @@ def test_the_command_prints_the_curve_and_saves_the_cascade(parts, run, monkeypa
     assert {(entry["model"], entry["config"]) for entry in ancestors} == {("detector", "4-class-grouped")}
 
 
+def test_a_precision_that_is_slow_here_is_rejected_wherever_a_rule_is_fitted(parts, run, monkeypatch, tmp_path):
+    detector, judge, _, rows = parts
+    monkeypatch.setattr("contradiction.data.splits.load_split", lambda *place: rows)
+    monkeypatch.setattr("contradiction.inference.torch_backend.has_bf16", lambda: False)
+    for command in (("cascade", detector, judge), ("calibrate", detector)):
+        code, _, err = run(*command, "--config", "4-class", "--precision", "bf16")
+        assert code == 2 and "this CPU has no instructions for bf16" in err
+    with pytest.raises(InputError, match="no instructions for bf16"):
+        cascade(detector, judge, 0.2, 0.8, tmp_path / "both", rows, precision="bf16")
+    assert not (tmp_path / "both").exists()
+
+
 def test_rows_that_a_part_was_trained_on_choose_no_cascade(parts, run, monkeypatch):
     detector, judge, server, rows = parts
     monkeypatch.setattr("contradiction.data.splits.load_split", lambda *place: rows)

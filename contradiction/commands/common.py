@@ -46,6 +46,9 @@ PrecisionOption = Annotated[
         "otherwise fp32. bf16 takes half the time and changes few labels. fp16 needs a GPU.",
     ),
 ]
+ExactPrecisionOption = Annotated[
+    str, typer.Option(metavar="<auto|fp32|bf16|fp16>", help="auto: as in `cdconv detect`; fp32 is exact.")
+]
 DeviceOption = Annotated[
     str | None,
     typer.Option(help="The device, as in torch: cpu, cuda, cuda:1 or mps.", show_default="a CUDA GPU if there is one"),

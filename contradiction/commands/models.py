@@ -12,6 +12,7 @@ from contradiction.commands.common import (
     ConfigOption,
     DataOption,
     DeviceOption,
+    ExactPrecisionOption,
     RevisionOption,
     UserNameOption,
     ViewOption,
@@ -62,9 +63,7 @@ def evaluate(
     windowing: WindowingOption = None,
     view: ViewOption = None,
     revision: RevisionOption = None,
-    precision: Annotated[
-        str, typer.Option(metavar="<auto|fp32|bf16|fp16>", help="auto: as in `cdconv detect`; fp32 is exact.")
-    ] = "fp32",
+    precision: ExactPrecisionOption = "fp32",
     backend: BackendOption = "torch",
     device: DeviceOption = None,
     json: Annotated[Path | None, typer.Option(help="Also write metrics and predictions to this file.")] = None,
@@ -124,6 +123,7 @@ def cascade(
     limit: Annotated[
         int | None, typer.Option(min=1, help="The number of validation rows, drawn at random. By default all.")
     ] = None,
+    precision: ExactPrecisionOption = "fp32",
     device: DeviceOption = None,
     yes: YesOption = False,
 ) -> None:
@@ -134,12 +134,15 @@ def cascade(
     from contradiction.evaluation import cascades
     from contradiction.evaluation.evaluate import trained_config
     from contradiction.evaluation.tables import usage_table
-    from contradiction.methods.loading import load_classifier, load_rule
+    from contradiction.methods.loading import chosen_precision, load_classifier, load_rule
     from contradiction.runs import cascade
 
     if out:
         check_new(out, [detector, judge])
-    detector_model, judge_model = load_classifier(detector, device=device), load_classifier(judge, device=device)
+    precision = chosen_precision(judge, precision, "torch", device)
+    detector_model, judge_model = (
+        load_classifier(part, device=device, precision=precision) for part in (detector, judge)
+    )
     config = config or trained_config(detector) or detector_model.task
     rows = unseen_validation((detector, judge), data, config, "its scores on them would be too high")
     if limit and limit < len(rows):
@@ -152,7 +155,7 @@ def cascade(
         show(usage_table(usage, len(rows)))
     if out:
         chosen = steps[shares.index(share)]
-        cascade(detector, judge, chosen.low, chosen.high, out, rows)
+        cascade(detector, judge, chosen.low, chosen.high, out, rows, precision=precision)
         say_if_few(out, load_rule(out), len(rows))
         # Its record does not say which config is its own.
         option = "" if config == detector_model.task else f" --config {config}"

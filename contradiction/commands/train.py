@@ -14,6 +14,7 @@ from contradiction.commands.common import (
     BotNameOption,
     ConfigOption,
     DataOption,
+    ExactPrecisionOption,
     ModelOption,
     UserNameOption,
     ViewOption,
@@ -146,6 +147,7 @@ def calibrate(
     data: DataOption = DATA,
     config: ConfigOption = None,
     view: ViewOption = None,
+    precision: ExactPrecisionOption = "fp32",
     out: Annotated[
         Path | None, typer.Option(help="Copy the model to this new folder, and write the rule there.")
     ] = None,
@@ -178,7 +180,8 @@ def calibrate(
     if view:
         check_view(model, view)
     with counting(f"calibrating {model.name}", len(rows)) as bar, asking(bar, yes):
-        rule = loading.fit_rule(model, rows, view=view, on_batch=bar.advance)
+        precision = loading.chosen_precision(model, precision, "torch", None)
+        rule = loading.fit_rule(model, rows, view=view, precision=precision, on_batch=bar.advance)
     with new_folder(out) if out else nullcontext(model) as folder:
         if out:
             shutil.copytree(model, folder, dirs_exist_ok=True)
