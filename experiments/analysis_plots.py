@@ -100,8 +100,7 @@ def confusion(analysis: "Analysis", palette: Palette) -> "Figure":
     """The confusion matrix: counts, coloured by their fraction of the row."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    labels = LABELS[analysis.rows.task]
-    counts = np.array([[record[label] for label in labels] for record in analysis.confusion])
+    labels, counts = LABELS[analysis.rows.task], np.array(analysis.evaluation["metrics"]["confusion_matrix"])
     fractions = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     figure, axes = _axes(1.7 + 0.62 * len(labels))
     colours = LinearSegmentedColormap.from_list("", [palette.surface, palette.first])
@@ -185,7 +184,7 @@ def reliability(analysis: "Analysis", palette: Palette) -> "Figure":
     axes.set_ylabel("contradictions in the bin (%)")
     axes.grid()
     axes.legend(loc="upper left")
-    error = calibration_error(analysis.rows.is_contradiction(), analysis.probabilities())
+    error = calibration_error(analysis.rows.is_contradiction(), analysis.rows.contradiction_probabilities())
     _title(figure, f"Expected calibration error {percent(error)} points")
     return figure
 
@@ -199,7 +198,8 @@ def precision_recall(analysis: "Analysis", palette: Palette) -> "Figure":
     )
     figure, axes = _axes(4.8)
     baselines = [record for record in analysis.comparison if "p_value" in record]
-    average_precision = average_precision_score(analysis.rows.is_contradiction(), analysis.probabilities())
+    truth, probabilities = analysis.rows.is_contradiction(), analysis.rows.contradiction_probabilities()
+    average_precision = average_precision_score(truth, probabilities)
     for prior, colour, marker, line in ((analysis.prior, palette.first, "o", "-"), (IN_USE, palette.second, "s", "--")):
         axes.plot(
             100 * recall, 100 * precision_at(prior, recall, false_alarms), color=colour, linestyle=line, linewidth=1.8,

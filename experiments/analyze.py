@@ -60,26 +60,17 @@ class ScoredRows:
 
 @dataclass(frozen=True)
 class Analysis:
-    """The tables of an analysis, and the rows that they are made of."""
+    """The tables of an analysis, and the rows that they are made of; ``prior`` is the fraction of contradictions."""
 
     evaluation: Mapping[str, Any]
     rows: ScoredRows
+    prior: float
     slices: Records
     classes: Records
-    confusion: Records
     comparison: Records
     reliability: Records
     curve: Records
     operating_points: Records
-
-    @property
-    def prior(self) -> float:
-        """The fraction of contradictions."""
-        return float(self.rows.is_contradiction().mean())
-
-    def probabilities(self) -> np.ndarray:
-        """P(contradiction) of each row, shape (rows,)."""
-        return self.rows.contradiction_probabilities()
 
 
 def analyse(evaluation: Mapping[str, Any], data: str | Path) -> Analysis:
@@ -98,23 +89,17 @@ def analyse(evaluation: Mapping[str, Any], data: str | Path) -> Analysis:
     truth, metrics = rows.is_contradiction(), evaluation["metrics"]
     if truth.all() or not truth.any():
         raise InputError(f"{data}: {evaluation['config']!r} needs both contradictions and other replies")
-    curve = threshold_curve(truth, rows.contradiction_probabilities())
+    curve, prior = threshold_curve(truth, rows.contradiction_probabilities()), float(truth.mean())
     return Analysis(
         evaluation=evaluation,
         rows=rows,
+        prior=prior,
         slices=slices(rows, _groups(split, load_split(data, evaluation["config"], "train"))),
         classes=[{"label": label, **scores} for label, scores in metrics["per_class"].items()],
-        confusion=[
-            {"label": label, **dict(zip(metrics["labels"], row, strict=True))}
-            for label, row in zip(metrics["labels"], metrics["confusion_matrix"], strict=True)
-        ],
         comparison=_comparison(evaluation),
         reliability=reliability(truth, rows.contradiction_probabilities()),
         curve=curve,
-        operating_points=[
-            *operating_points(curve, len(truth), float(truth.mean())),
-            *operating_points(curve, len(truth), IN_USE),
-        ],
+        operating_points=[point for share in (prior, IN_USE) for point in operating_points(curve, len(truth), share)],
     )
 
 

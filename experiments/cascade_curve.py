@@ -3,10 +3,13 @@
 python -m experiments.cascade_curve models/e5-small-long-replies models/qwen-1.5b --data cdconv --out cascade.png
 """
 
-import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from contradiction import cli
+from contradiction.commands.common import DATA, DataOption
 from contradiction.data.splits import load_labelled_split
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import cascades
@@ -16,21 +19,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def main() -> None:
-    """Prints the table and writes the plot."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("detector", help="judges every row")
-    parser.add_argument("judge", help="judges the rows for which the detector is unsure")
-    parser.add_argument("--data", default="cdconv", help="the data repo")
-    parser.add_argument("--out", type=Path, required=True, help="the plot, a PNG file")
-    arguments = parser.parse_args()
-    rows = load_labelled_split(arguments.data, "4-class", "validation")
-    detector, judge = (
-        ContradictionDetector.from_pretrained(name).classifier for name in (arguments.detector, arguments.judge)
-    )
-    steps = cascades.curve(detector, judge, rows)
+def main(
+    detector: Annotated[str, typer.Argument(help="Judges every row.")],
+    judge: Annotated[str, typer.Argument(help="Judges the rows for which the detector is unsure.")],
+    out: Annotated[Path, typer.Option(help="The plot, a PNG file.")],
+    data: DataOption = DATA,
+) -> None:
+    """Prints and plots macro-F1 by the share of the validation rows that goes to the second of two detectors."""
+    rows = load_labelled_split(data, "4-class", "validation")
+    first, second = (ContradictionDetector.from_pretrained(name).classifier for name in (detector, judge))
+    steps = cascades.curve(first, second, rows)
     print(cascades.table(steps, len(rows)).markdown())
-    arguments.out.write_bytes(png(draw, steps, PALETTES["light"]))
+    out.write_bytes(png(draw, steps, PALETTES["light"]))
 
 
 def draw(steps: Any, palette: Palette) -> "Figure":
@@ -51,4 +51,4 @@ def draw(steps: Any, palette: Palette) -> "Figure":
 
 
 if __name__ == "__main__":
-    main()
+    cli.main(cli.script(main))

@@ -1,25 +1,26 @@
 """Does a detector learn to compare from more crossed quadruples? Trains one recipe on nested parts of the corpus.
 
-    python -m experiments.crossed_curve --quadruples 750 1500 3000 6000
+    python -m experiments.crossed_curve 750 1500 3000 6000
 
 Each part holds whole batches, of each style about in its proportion, and contains the smaller parts. All runs have the
 same recipe and the same number of epochs. The table has the 95 % bootstrap intervals of `cdconv evaluate MODEL
 crossed`. A run that was stopped continues, and finished runs are kept: start the command again.
 """
 
-import argparse
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 
-from contradiction import train
+from contradiction import cli, train
+from contradiction.commands.common import DATA, DataOption
 from contradiction.data.corpora.crossed import Quadruple, batches, read
-from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
-from contradiction.io.tables import Table, percent, with_interval
+from contradiction.evaluation.tables import figure_text
+from contradiction.io.tables import Table
 from contradiction.methods.loading import load_classifier
 from contradiction.training.accelerators import fast_precision
 from contradiction.training.recipe import load_recipe
@@ -50,34 +51,28 @@ def nested_parts(
     return parts
 
 
-def main() -> None:
-    """Parses the arguments, trains what is missing, prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quadruples", type=int, nargs="+", required=True)
-    parser.add_argument("--recipe", default="e5-small-crossed-long")
-    parser.add_argument("--seed", type=int, default=23)
-    parser.add_argument("--data", default="cdconv", help="the data repo of CDConv")
-    parser.add_argument("--split", default="validation", help="the split that is scored: validation or test")
-    parser.add_argument("--out", type=Path, default=Path("runs/crossed-curve"))
-    options = parser.parse_args()
-
+def main(
+    quadruples: Annotated[list[int], typer.Argument(help="The least number of quadruples of each run.")],
+    recipe: Annotated[str, typer.Option(help="The recipe of all runs.")] = "e5-small-crossed-long",
+    seed: int = 23,
+    data: DataOption = DATA,
+    split: Annotated[str, typer.Option(help="The split that is scored: validation or test.")] = "validation",
+    out: Annotated[Path, typer.Option(help="The folder of the runs.")] = Path("runs/crossed-curve"),
+) -> None:
+    """Trains one recipe on nested parts of the crossed chats, and scores the runs on them."""
     items = [item for item in read("train") if isinstance(item, Quadruple)]
     sizes = Counter(item.batch for item in items)
     styles = {name: batch.style for name, batch in batches().items() if name in sizes}
     rows = []
-    for names in nested_parts(sizes, styles, options.quadruples, options.seed):
+    for names in nested_parts(sizes, styles, quadruples, seed):
         number = sum(sizes[name] for name in names)
-        recipe = fast_precision(load_recipe(options.recipe)).with_changes(crossed_batches=names, seed=options.seed)
-        model = train(recipe, data=options.data, out=options.out / str(number), resume=True, save_steps=200)
-        figures = evaluate(load_classifier(model), "crossed", split=options.split)["metrics"]
-        cells = (with_interval(figures[key], figures["interval"][key]) for key in ("in_order", "both_right"))
-        rows.append((f"{number:,}", *cells, percent(figures["auc"])))
+        chosen = fast_precision(load_recipe(recipe)).with_changes(crossed_batches=names, seed=seed)
+        model = train(chosen, data=data, out=out / str(number), resume=True, save_steps=200)
+        figures = evaluate(load_classifier(model), "crossed", split=split)["metrics"]
+        rows.append((f"{number:,}", *(figure_text(figures, key) for key in ("in_order", "both_right", "auc"))))
     header = ("quadruples", "in order, %", "both right, %", "AUC, %")
-    print(Table(f"Crossed {options.split} split, by the number of quadruples in training", header, rows).markdown())
+    print(Table(f"Crossed {split} split, by the number of quadruples in training", header, rows).markdown())
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except InputError as error:
-        sys.exit(f"crossed_curve: {error}")
+    cli.main(cli.script(main))

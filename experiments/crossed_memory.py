@@ -8,17 +8,18 @@ also shows both by whether the clash takes knowledge or arithmetic. Intervals ar
 `cdconv evaluate MODEL crossed`: 95 % bootstrap intervals over the items.
 """
 
-import argparse
-import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
+import typer
 
-from contradiction import ContradictionDetector
+from contradiction import ContradictionDetector, cli
 from contradiction.data.corpora.crossed import Item, read
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
-from contradiction.io.tables import Table, with_interval
+from contradiction.evaluation.tables import figure_text
+from contradiction.io.tables import Table
 from contradiction.training import record
 
 # The value of the field `inference` -> what it says.
@@ -43,33 +44,26 @@ def rows_of(split: str, items: Sequence[Item], detector: ContradictionDetector) 
     for name, chosen in parts.items():
         if chosen:
             figures = evaluate(detector, [row for item in chosen for row in item.judged()])["metrics"]
-            cells = (with_interval(figures[key], figures["interval"][key]) for key in ("in_order", "both_right"))
+            cells = (figure_text(figures, key) for key in ("in_order", "both_right"))
             rows.append((split, name, f"{len(chosen):,}", *cells))
     return rows
 
 
-def main() -> None:
-    """Parses the arguments, judges both splits, prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--model", default="models/e5-small-crossed-cdconv", help="the folder or Hub id of one run")
-    parser.add_argument("--items", type=int, default=700, help="the most items of each split; validation has 700")
-    parser.add_argument("--seed", type=int, default=23, help="of the draw")
-    options = parser.parse_args()
-    if options.items < 1:
-        raise InputError(f"--items {options.items}: must be at least 1")
-
-    splits: dict[str, Sequence] = {"training": trained_items(options.model), "validation": read("validation")}
-    detector = ContradictionDetector.from_pretrained(options.model, precision="fp32")
+def main(
+    model: Annotated[str, typer.Option(help="The folder or Hub id of one run.")] = "models/e5-small-crossed-cdconv",
+    items: Annotated[int, typer.Option(min=1, help="The most items of each split; validation has 700.")] = 700,
+    seed: Annotated[int, typer.Option(help="The seed of the draw.")] = 23,
+) -> None:
+    """Scores a detector on crossed items of its training beside the validation split."""
+    splits: dict[str, Sequence[Item]] = {"training": trained_items(model), "validation": read("validation")}
+    detector = ContradictionDetector.from_pretrained(model, precision="fp32")
     rows = []
-    for split, items in splits.items():
-        order = np.random.default_rng(options.seed).permutation(len(items))[: options.items]
-        rows += rows_of(split, [items[index] for index in order], detector)
+    for split, every in splits.items():
+        order = np.random.default_rng(seed).permutation(len(every))[:items]
+        rows += rows_of(split, [every[index] for index in order], detector)
     header = ("split", "part", "items", "in order, %", "both right, %")
-    print(Table(f"{options.model}: items of its training, and of validation", header, rows, texts=2).markdown())
+    print(Table(f"{model}: items of its training, and of validation", header, rows, texts=2).markdown())
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except InputError as error:
-        sys.exit(f"crossed_memory: {error}")
+    cli.main(cli.script(main))

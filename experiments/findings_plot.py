@@ -6,15 +6,17 @@ Reads `models/results/comparisons.csv`, which `python -m paper.results` writes. 
 Holm's correction.
 """
 
-import argparse
 import csv
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
 
+import typer
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from contradiction import paths
+from contradiction import cli, paths
 from paper.comparisons import NGRAMS
 from paper.plots import COLOURS, draw_grid, save_png
 
@@ -41,12 +43,10 @@ SHOWN = {
 SPLITS = {"4-class": "official split", "4-class-grouped": "grouped split: new contexts"}
 
 
-def main() -> None:
-    """Parses the arguments and writes the plot."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", default="docs/images/findings-n-grams.png")
-    options = parser.parse_args()
-
+def main(
+    out: Annotated[Path, typer.Option(help="The plot, a PNG file.")] = Path("docs/images/findings-n-grams.png"),
+) -> None:
+    """Draws the difference between each detector and n-grams."""
     with (paths.RESULTS / "comparisons.csv").open(encoding="utf-8", newline="") as lines:
         rows = {
             (row["config"], row["task"], row["detector"]): row
@@ -68,7 +68,7 @@ def main() -> None:
         Line2D([], [], color=COLOURS["trained"], marker="o", markerfacecolor="white", label="p ≥ 0.05"),
     ]
     figure.legend(handles=marks, loc="outside lower left", ncols=2, frameon=False, fontsize=9)
-    save_png(figure, options.out)
+    save_png(figure, out)
 
 
 def draw(axes: Axes, rows: Sequence[tuple[str, Mapping[str, str]]]) -> None:
@@ -88,4 +88,4 @@ def draw(axes: Axes, rows: Sequence[tuple[str, Mapping[str, str]]]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    cli.main(cli.script(main))

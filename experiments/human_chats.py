@@ -10,15 +10,16 @@ the end of a chat a question is asked again, and the numbers of its first answer
 bootstrap intervals are over chats.
 """
 
-import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from tqdm import tqdm
 
-from contradiction import ContradictionDetector
+from contradiction import ContradictionDetector, cli
 from contradiction.conversation import ASSISTANT, alternating
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.io.tables import Table, with_interval
@@ -78,40 +79,32 @@ def scan(detector: ContradictionDetector, chats: Sequence[Chat], title: str) -> 
     return [replies[1:] for replies in verdicts]
 
 
-def main() -> None:
-    """Parses the arguments, judges, prints two tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("files", nargs="+", type=Path, help="text files of chats")
-    parser.add_argument("--model", default="models/e5-small-long-replies", help="a model folder or Hub id")
-    parser.add_argument("--precision", default="fp32", help="fp32 is exact")
-    parser.add_argument("--chats", type=int, default=100, help="how many chats to draw from each file")
-    options = parser.parse_args()
-
-    detector = ContradictionDetector.from_pretrained(options.model, precision=options.precision)
+def main(
+    files: Annotated[list[Path], typer.Argument(help="Text files of chats.")],
+    model: Annotated[str, typer.Option(help="A model folder or Hub id.")] = "models/e5-small-long-replies",
+    precision: Annotated[str, typer.Option(help="fp32 is exact.")] = "fp32",
+    chats: Annotated[int, typer.Option(help="How many chats to draw from each file.")] = 100,
+) -> None:
+    """Counts the alarms in chats between people, and the contradictions found in changed answers."""
+    detector = ContradictionDetector.from_pretrained(model, precision=precision)
     by_length, by_threshold = [], []
-    for path in options.files:
-        chats = read_chats(path, options.chats)
-        replies = scan(detector, chats, path.stem)
+    for path in files:
+        drawn = read_chats(path, chats)
+        replies = scan(detector, drawn, path.stem)
         alarms = [[verdict.contradiction is True for verdict in verdicts] for verdicts in replies]
         parts = [[values[low - 1 : high] for values in alarms] for low, high in EARLIER]
         cells = [share([values for values in part if values]) for part in (alarms, *parts)]
         by_length.append((path.stem, f"{sum(map(len, alarms)):,}", *cells, share([[any(values)] for values in alarms])))
-        changed = detector.batch(changed_answers(chats))
+        changed = detector.batch(changed_answers(drawn))
         for threshold in (None, *THRESHOLDS):
-            by_threshold.append(
-                (
-                    path.stem,
-                    "default" if threshold is None else f"{threshold}",
-                    share([[_alarm(verdict, threshold) for verdict in verdicts] for verdicts in replies]),
-                    share([[_alarm(verdict, threshold)] for verdict in changed]),
-                    str(len(changed)),
-                )
-            )
+            called = share([[_alarm(verdict, threshold) for verdict in verdicts] for verdicts in replies])
+            found = share([[_alarm(verdict, threshold)] for verdict in changed])
+            by_threshold.append((path.stem, str(threshold or "default"), called, found, str(len(changed))))
     names = [f"{low} to {high}" if high else f"{low} or more" for low, high in EARLIER]
     header = ("chats", "replies", "called contradictions", *names, "chats with an alarm")
-    print(Table(f"{options.model}: by the number of earlier turns", header, by_length).markdown())
+    print(Table(f"{model}: by the number of earlier turns", header, by_length).markdown())
     header = ("chats", "threshold", "called contradictions", "changed answers found", "changed answers")
-    print(Table(f"{options.model}: by threshold", header, by_threshold, texts=2).markdown())
+    print(Table(f"{model}: by threshold", header, by_threshold, texts=2).markdown())
 
 
 def _alarm(verdict: Verdict, threshold: float | None) -> bool:
@@ -121,4 +114,4 @@ def _alarm(verdict: Verdict, threshold: float | None) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    cli.main(cli.script(main))

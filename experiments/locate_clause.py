@@ -10,16 +10,17 @@ Chance is the share of right clauses or pairs. *Most common characters* is the p
 which shows how far the topic helps.
 """
 
-import argparse
 import random
 from collections.abc import Mapping
 from itertools import combinations, product
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.progress import track
 
-from contradiction import ContradictionDetector, Verdict
+from contradiction import ContradictionDetector, Verdict, cli
+from contradiction.commands.common import DATA, DataOption
 from contradiction.conversation import ASSISTANT
 from contradiction.data.splits import load_split
 from contradiction.evaluation.figures import wilson
@@ -81,24 +82,22 @@ def measure(detector: ContradictionDetector, row: Mapping[str, Any], label: str)
     return [*([*values] for values in zip(chance, guess, located, strict=True)), both]
 
 
-def main() -> None:
-    """Parses the arguments, measures, prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("model", help="a model folder or Hub id")
-    parser.add_argument("--data", default="cdconv")
-    parser.add_argument("--split", default="validation")
-    parser.add_argument("--rows", type=int, default=150, help="at most, of each config")
-    options = parser.parse_args()
-
-    detector = ContradictionDetector.from_pretrained(options.model, precision="fp32")
+def main(
+    model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
+    data: DataOption = DATA,
+    split: str = "validation",
+    rows: Annotated[int, typer.Option(help="The most rows of each config and label.")] = 150,
+) -> None:
+    """Measures on crossed chats whether `detector.locate` finds the clauses that contradict each other."""
+    detector = ContradictionDetector.from_pretrained(model, precision="fp32")
     body = []
     for config, label in product(CROSSED_CONFIGS, PLACES):
-        split = load_split(options.data, config, options.split)
-        named = split.features["label"].str2int(label)
-        marked = [row for row in split if row["label"] == named and row["reply_clause"]]
-        rows = [row for row in marked if len(pairs_of(row)) > 1]
-        random.Random(SEED).shuffle(rows)
-        measured = [measure(detector, row, label) for row in track(rows[: options.rows], f"{config}, {label}")]
+        loaded = load_split(data, config, split)
+        named = loaded.features["label"].str2int(label)
+        marked = [row for row in loaded if row["label"] == named and row["reply_clause"]]
+        chosen = [row for row in marked if len(pairs_of(row)) > 1]
+        random.Random(SEED).shuffle(chosen)
+        measured = [measure(detector, row, label) for row in track(chosen[:rows], f"{config}, {label}")]
         for place, values in zip(PLACES[label], zip(*measured, strict=True), strict=False):
             if place:
                 chance, guessed, located = ([*column] for column in zip(*values, strict=True))
@@ -106,9 +105,9 @@ def main() -> None:
                 bounds = interval(wilson(int(sum(located)), len(located)))
                 body.append((config, place, str(len(located)), *shares, bounds))
     header = ("config", "place", "n", "chance", "most common characters", "located", "95 % interval")
-    print(f"{options.model}, {options.split} split")
+    print(f"{model}, {split} split")
     print(Table("", header, body).markdown())
 
 
 if __name__ == "__main__":
-    main()
+    cli.main(cli.script(main))

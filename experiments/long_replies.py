@@ -7,12 +7,14 @@ with `--before` before the first one. They change no label. Shown are recall of 
 default threshold, and the area under the ROC curve, in percent.
 """
 
-import argparse
+from typing import Annotated
 
 import numpy as np
+import typer
 from sklearn.metrics import roc_auc_score
 
-from contradiction import ContradictionDetector, cdconv
+from contradiction import ContradictionDetector, cdconv, cli
+from contradiction.commands.common import DATA, DataOption
 from contradiction.conversation import alternating
 from contradiction.data.splits import load_split
 from contradiction.io.tables import Table, percent
@@ -25,24 +27,21 @@ FILLER = (
 )
 
 
-def main() -> None:
-    """Parses the arguments, judges, prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("model", help="a model folder or Hub id")
-    parser.add_argument("--data", default="cdconv")
-    parser.add_argument("--before", action="store_true", help="put them before the first reply")
-    options = parser.parse_args()
-
-    detector = ContradictionDetector.from_pretrained(options.model, precision="fp32")
-    split = load_split(options.data, "2-class", "validation")
+def main(
+    model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
+    data: DataOption = DATA,
+    before: Annotated[bool, typer.Option("--before", help="Put the sentences before the first reply.")] = False,
+) -> None:
+    """Measures how well contradictions are found if neutral sentences are added to the replies."""
+    detector = ContradictionDetector.from_pretrained(model, precision="fp32")
+    split = load_split(data, "2-class", "validation")
     split = split.select(range(0, len(split), EVERY))
     truth = np.array(split["label"]) > 0
     rows = [[row[name] for name in cdconv.UTTERANCES] for row in split]
     lines = []
     for length in LENGTHS:
         chats = [
-            alternating((u1, longer(b1, length, before=options.before), u2, longer(b2, length)))
-            for u1, b1, u2, b2 in rows
+            alternating((u1, longer(b1, length, before=before), u2, longer(b2, length))) for u1, b1, u2, b2 in rows
         ]
         verdicts = detector.batch(chats)
         called = np.array([bool(verdict.contradiction) for verdict in verdicts])
@@ -63,4 +62,4 @@ def longer(reply: str, length: int, *, before: bool = False) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    cli.main(cli.script(main))

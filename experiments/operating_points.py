@@ -4,42 +4,28 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.decision import IN_USE, precision_at
+from contradiction.decision import precision_at
 from contradiction.evaluation.figures import wilson
 from evaluate_metric.evaluate_metric import calibration_bins
 
 Records = list[dict[str, Any]]  # a table: a dict for each row; fractions are not rounded
-BINS = 10
 TARGETS = (0.5, 0.8, 0.9)
-FEW = 10  # with fewer false alarms, the precision at another fraction of contradictions is unreliable
 
 
-def reliability(truth: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> Records:
-    """The reliability diagram with bins of equal mass; equal probabilities share a bin, so there may be fewer.
+def reliability(truth: np.ndarray, probabilities: np.ndarray) -> Records:
+    """The bins of a reliability diagram: rows, mean probability, share of contradictions and its 95 % Wilson interval.
 
-    Args:
-        truth: whether each row is a contradiction, shape (rows,).
-        probabilities: P(contradiction), shape (rows,).
-        bins: the maximum number of bins.
-
-    Returns:
-        A record for each bin: n, mean_probability, share (the fraction of contradictions), low, high (its 95 % Wilson
-        interval).
+    ``truth`` says whether each row is a contradiction; like its probability, it has the shape (rows,).
     """
     records = []
-    for n, mean, fraction in calibration_bins(truth, probabilities, bins):
+    for n, mean, fraction in calibration_bins(truth, probabilities):
         low, high = wilson(round(fraction * n), n)
         records.append({"n": n, "mean_probability": mean, "share": fraction, "low": low, "high": high})
     return records
 
 
 def threshold_curve(truth: np.ndarray, probabilities: np.ndarray) -> Records:
-    """Recall, false alarms and precision at every distinct threshold, in descending order.
-
-    Returns:
-        A record for each threshold: threshold, recall, false_alarm_rate, true_positives, false_positives, precision (on
-        these rows), precision_in_use (at the fraction ``IN_USE`` of contradictions).
-    """
+    """Recall, false alarms and precision on these rows at every distinct threshold, in descending order."""
     from sklearn.metrics import roc_curve
 
     false_alarms, recall, thresholds = (
@@ -54,7 +40,6 @@ def threshold_curve(truth: np.ndarray, probabilities: np.ndarray) -> Records:
         "true_positives": np.rint(recall * positives).astype(int),
         "false_positives": np.rint(false_alarms * (len(truth) - positives)).astype(int),
         "precision": precision_at(positives / len(truth), recall, false_alarms),
-        "precision_in_use": precision_at(IN_USE, recall, false_alarms),
     }
     points = zip(*(values.tolist() for values in columns.values()), strict=True)
     return [dict(zip(columns, point, strict=True)) for point in points]
@@ -63,12 +48,9 @@ def threshold_curve(truth: np.ndarray, probabilities: np.ndarray) -> Records:
 def operating_points(curve: Records, rows: int, prior: float, targets: tuple[float, ...] = TARGETS) -> Records:
     """The threshold with the highest recall for each target precision, where ``prior`` of the replies contradict.
 
-    Returns:
-        A record for each target: prior, wanted, reached (whether any threshold reaches it), threshold, precision, low,
-        high, recall, false_alarm_rate, true_positives, false_positives, alarms_per_1000 replies. Where no threshold
-        reaches the target, it is the point with the highest precision. The interval combines the worse and the better
-        ends of the Wilson intervals of recall and false-alarm rate, so it is conservative. It ignores that the
-        threshold was chosen on these rows.
+    Where no threshold reaches the target, it is the point with the highest precision. The interval combines the worse
+    and the better ends of the Wilson intervals of recall and false-alarm rate, so it is conservative. It ignores that
+    the threshold was chosen on these rows.
     """
     recall, false_alarms = (np.array([point[key] for point in curve]) for key in ("recall", "false_alarm_rate"))
     precision = precision_at(prior, recall, false_alarms)

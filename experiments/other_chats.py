@@ -7,13 +7,14 @@ script prints the area under the ROC curve of the probability of a contradiction
 percent. The 95 % bootstrap intervals are over the first messages, because rows that share one are not independent.
 """
 
-import argparse
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
+import typer
 from sklearn.metrics import f1_score, roc_auc_score
 
-from contradiction import ContradictionDetector, cdconv
+from contradiction import ContradictionDetector, cdconv, cli
 from contradiction.conversation import alternating
 from contradiction.io.tables import Table, with_interval
 from contradiction.labels import LABELS, NON_CONTRADICTION
@@ -29,19 +30,17 @@ def group_draws(groups: np.ndarray, resamples: int) -> list[np.ndarray]:
     return [np.concatenate([members[group] for group in draw]) for draw in draws]
 
 
-def main() -> None:
-    """Parses the arguments, judges, prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("models", nargs="+", help="model folders or Hub ids, with the labels of 4-class")
-    options = parser.parse_args()
-
+def main(
+    models: Annotated[list[str], typer.Argument(help="Model folders or Hub ids, with the labels of 4-class.")],
+) -> None:
+    """Scores detectors on the embedded sample, which shares only the form with CDConv."""
     rows = cdconv.read_rows(SAMPLE)
     chats = [alternating(row[name] for name in cdconv.UTTERANCES) for row in rows]
     numbers = {first: number for number, first in enumerate(dict.fromkeys(row["u1"] for row in rows))}
     draws = group_draws(np.array([numbers[row["u1"]] for row in rows]), RESAMPLES)
     truth = np.array([row["label"] for row in rows])
     lines = []
-    for model in options.models:
+    for model in models:
         verdicts = ContradictionDetector.from_pretrained(model, precision="fp32").batch(chats)
         probabilities = np.array([1 - verdict.scores[NON_CONTRADICTION] for verdict in verdicts])
         predictions = np.array([LABELS["4-class"].index(verdict.label) for verdict in verdicts])
@@ -67,4 +66,4 @@ def _macro_f1(truth: np.ndarray, predictions: np.ndarray) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    cli.main(cli.script(main))

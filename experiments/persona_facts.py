@@ -13,12 +13,14 @@ The checks of one row give these measures:
   other facts. Chance is a half and one in eleven.
 """
 
-import argparse
+from typing import Annotated
 
 import numpy as np
+import typer
 from rich.progress import track
 
-from contradiction import ContradictionDetector
+from contradiction import ContradictionDetector, cli
+from contradiction.commands.common import DATA, DataOption
 from contradiction.data.splits import load_split
 from contradiction.evaluation.figures import wilson
 from contradiction.io.tables import Table, interval, percent
@@ -27,27 +29,23 @@ from contradiction.labels import HISTORY, NON_CONTRADICTION
 OTHERS = 10  # facts of other conversations beside the contradicted one
 
 
-def main() -> None:
-    """Parses the arguments, checks, prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("model", help="a model folder or Hub id")
-    parser.add_argument("--precision", default="fp32", help="fp32 is exact")
-    parser.add_argument("--data", default="cdconv")
-    parser.add_argument("--config", default="4-class")
-    parser.add_argument("--split", default="validation")
-    parser.add_argument("--rows", type=int, default=400, help="at most, of each label")
-    parser.add_argument("--threshold", type=float, help="by default the model's")
-    options = parser.parse_args()
-
-    detector = ContradictionDetector.from_pretrained(
-        options.model, precision=options.precision, threshold=options.threshold
-    )
-    split = load_split(options.data, options.config, options.split)
+def main(
+    model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
+    precision: Annotated[str, typer.Option(help="fp32 is exact.")] = "fp32",
+    data: DataOption = DATA,
+    config: str = "4-class",
+    split: str = "validation",
+    rows: Annotated[int, typer.Option(help="The most rows of each label.")] = 400,
+    threshold: Annotated[float | None, typer.Option(help="By default the model's.")] = None,
+) -> None:
+    """Checks replies against facts that they contradict, and against others."""
+    detector = ContradictionDetector.from_pretrained(model, precision=precision, threshold=threshold)
+    loaded = load_split(data, config, split)
     generator = np.random.default_rng(0)
-    name = split.features["label"].int2str
-    rows = [split[int(place)] for place in generator.permutation(len(split))]
+    name = loaded.features["label"].int2str
+    shuffled = [loaded[int(place)] for place in generator.permutation(len(loaded))]
     contradicting, consistent = (
-        [row for row in rows if name(row["label"]) == label][: options.rows] for label in (HISTORY, NON_CONTRADICTION)
+        [row for row in shuffled if name(row["label"]) == label][:rows] for label in (HISTORY, NON_CONTRADICTION)
     )
     facts = [row["b1"] for row in contradicting]
 
@@ -76,9 +74,9 @@ def main() -> None:
         (measure, str(len(values)), percent(sum(values) / len(values)), interval(wilson(sum(values), len(values))))
         for measure, values in results.items()
     ]
-    print(f"{options.model}, {options.split} split of {options.config}, threshold {detector.settings.threshold}")
+    print(f"{model}, {split} split of {config}, threshold {detector.settings.threshold}")
     print(Table("", ("measure", "n", "%", "95 % interval"), body).markdown())
 
 
 if __name__ == "__main__":
-    main()
+    cli.main(cli.script(main))

@@ -6,10 +6,9 @@ The script prints the area under the ROC curve in percent: of n-grams in five-fo
 rows of one u1 in one fold, as the mean and the range over random divisions into folds; and of the length of the reply.
 """
 
-import argparse
-
 from sklearn.metrics import roc_auc_score
 
+from contradiction import cli
 from contradiction.cdconv import NON_CONTRADICTION, read_rows
 from contradiction.io.tables import Table, percent
 from contradiction.paths import SAMPLE
@@ -19,8 +18,7 @@ DIVISIONS = 5
 
 
 def main() -> None:
-    """Reads the sample and prints the table."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    """Prints what the reply alone and the chat alone reveal about the labels of the embedded sample."""
     rows = read_rows(SAMPLE)
     contradicts = [row["label"] != NON_CONTRADICTION for row in rows]
     sides = {
@@ -36,4 +34,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    cli.main(cli.script(main))

@@ -4,7 +4,6 @@
 of the report that ``cdconv probe report`` wrote to the folder.
 """
 
-import argparse
 import base64
 import json
 import os
@@ -12,11 +11,12 @@ import shutil
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from playwright.sync_api import sync_playwright
 
-from contradiction import ContradictionDetector, paths
+from contradiction import ContradictionDetector, cli, paths
 from contradiction.chats.readers import read_pasted
 from contradiction.commands import serve
 from contradiction.io import files
@@ -29,11 +29,8 @@ CHAT = ("你养宠物吗？", "养了一只橘猫", "它叫什么名字？", "�
 LANGUAGES = {"chat.png": "en-US", "chat.zh.png": "zh-CN"}  # of the browser
 
 
-def main() -> None:
-    """Takes the screenshots of both pages, or that of a report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path)
-    folder = parser.parse_args().folder
+def main(folder: Annotated[Path | None, typer.Argument(help="The folder of a report.")] = None) -> None:
+    """Takes the screenshots of the demo page and of the review page, or that of a report."""
     with sync_playwright() as playwright:
         chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
@@ -108,4 +105,4 @@ def take_review(browser: Any, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    cli.main(cli.script(main))

@@ -6,16 +6,18 @@ Every form is applied to the same last replies of the official validation split.
 contradiction or none, changes, and those that are no longer checked, in percent.
 """
 
-import argparse
 import random
 import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from opencc import OpenCC
 
-from contradiction import ContradictionDetector
+from contradiction import ContradictionDetector, cli
+from contradiction.commands.common import DATA, DataOption
 from contradiction.conversation import Messages, alternating
 from contradiction.data.splits import load_split
 from contradiction.inputs.views import CONVERSATION
@@ -33,20 +35,16 @@ FORMS: dict[str, Callable[[str], str]] = {
 }
 
 
-def main() -> None:
-    """Parses the arguments, judges, prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("model", help="a model folder or Hub id")
-    parser.add_argument("--precision", default="fp32", help="fp32 is exact")
-    parser.add_argument("--data", default="cdconv")
-    parser.add_argument("--replies", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-
-    detector = ContradictionDetector.from_pretrained(options.model, precision=options.precision)
-    rows = random.Random(options.seed).sample(
-        load_split(options.data, "4-class", "validation").to_list(), options.replies
-    )
+def main(
+    model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
+    precision: Annotated[str, typer.Option(help="fp32 is exact.")] = "fp32",
+    data: DataOption = DATA,
+    replies: Annotated[int, typer.Option(help="How many replies to draw.")] = 500,
+    seed: int = 0,
+) -> None:
+    """Counts the replies whose verdict changes if they are written in another form."""
+    detector = ContradictionDetector.from_pretrained(model, precision=precision)
+    rows = random.Random(seed).sample(load_split(data, "4-class", "validation").to_list(), replies)
 
     def judge(form: Callable[[str], str]) -> list[Verdict]:
         chats: list[Messages] = []
@@ -69,4 +67,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    cli.main(cli.script(main))

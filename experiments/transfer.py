@@ -11,16 +11,18 @@ A run that was stopped continues, and finished runs and cells in OUT/cells.json 
 other options, name another OUT. The intervals are the 95 % bootstrap intervals over the rows of a test set.
 """
 
-import argparse
-import sys
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from datasets import ClassLabel, Dataset, Features, Value
 from huggingface_hub import DatasetCardData
 from sklearn.metrics import roc_auc_score
 
-from contradiction import cdconv, train
+from contradiction import cdconv, cli, train
+from contradiction.commands.common import DATA, DataOption
 from contradiction.conversation import alternating, chat_to_text
 from contradiction.data import corpora
 from contradiction.data.corpora import pair_texts, read_split
@@ -43,34 +45,27 @@ SOURCES = {CDCONV: ("2-class", "test"), "crossed": (None, "test"), "decode": ("n
 Example = tuple[str, str, bool]  # what was said before, the reply, whether it contradicts
 
 
-def examples(name: str, split: str, options: argparse.Namespace) -> list[Example]:
-    """The rows of a split in one form, in random order."""
+def examples(name: str, split: str, *, data: str, folder: Path | None, seed: int) -> list[Example]:
+    """The rows of a split in one form, in random order; ``folder`` has the corpora, and ``data`` is CDConv."""
     config = SOURCES[name][0]
     if name == CDCONV:
         rows = [
             (chat_to_text(alternating(row[name] for name in cdconv.UTTERANCES[:-1])), row["b2"], bool(row["label"]))
-            for row in load_split(options.data, "2-class", split)
+            for row in load_split(data, "2-class", split)
         ]
     else:
         corpus = corpora.find(name)
-        read = read_split(corpus, corpora.local_copy(corpus, options.corpora), config, split).rows
         rows = [
             (row.premise or chat_to_text(row.messages), row.reply or row.hypothesis, is_contradiction(row.label))
-            for row in read
+            for row in read_split(corpus, corpora.local_copy(corpus, folder), config, split).rows
             if row.label is not None
         ]
-    order = np.random.default_rng(options.seed).permutation(len(rows))
-    return [rows[index] for index in order]
+    return [rows[index] for index in np.random.default_rng(seed).permutation(len(rows))]
 
 
-def build(name: str, options: argparse.Namespace) -> Path:
-    """The data repo of a run: rows of one corpus, or the same number from all; a tenth is for validation."""
-    folder = options.out / "data" / name.replace(" ", "-")
-    if folder.is_dir():
-        return folder
-    parts = [name] if name != MIXED else list(SOURCES)
-    chosen = [example for part in parts for example in examples(part, "train", options)[: options.rows // len(parts)]]
-    shuffled = [chosen[index] for index in np.random.default_rng(options.seed).permutation(len(chosen))]
+def build(name: str, folder: Path, rows: list[Example], seed: int) -> None:
+    """Writes the data repo of a run; a tenth of the rows is for validation."""
+    shuffled = [rows[index] for index in np.random.default_rng(seed).permutation(len(rows))]
     held_out = len(shuffled) // 10
     text = Value("string")
     features = Features(id=Value("int32"), chat=text, reply=text, label=ClassLabel(names=list(LABELS["2-class"])))
@@ -81,21 +76,10 @@ def build(name: str, options: argparse.Namespace) -> Path:
         splits[split] = Dataset.from_dict({key: list(values) for key, values in columns.items()}, features=features)
     title = f"Transfer from {name}"
     write_repo(folder, {"chat-2-class": splits}, DatasetCardData(pretty_name=title), f"# {title}\n")
-    return folder
 
 
-def recipe(name: str, options: argparse.Namespace, nli_head: bool) -> Recipe:
-    """The recipe of a run; only the rows differ."""
-    return Recipe.of(
-        name=f"transfer from {name}", config="chat-2-class", view="chat", backbone=options.backbone, dropout=0.0,
-        max_length=192, freeze_embeddings=True, nli_head=nli_head, epochs=options.epochs, checkpoint="last",
-        learning_rate=options.learning_rate, precision=options.precision, seed=options.seed,
-    )  # fmt: skip
-
-
-def cell(model: str | Path, tested: str, options: argparse.Namespace) -> dict[str, object]:
-    """The area under the ROC curve of a model on a test set."""
-    rows = examples(tested, SOURCES[tested][1], options)[: options.test_rows]
+def cell(model: str | Path, rows: list[Example]) -> dict[str, object]:
+    """The area under the ROC curve of a model on the rows of a test set."""
     scores = np.array(contradiction_scores(load_classifier(model), [pair_texts(*row[:2]) for row in rows]))
     truth = np.array([contradicts for *_, contradicts in rows])
     draw = np.random.default_rng(0)
@@ -105,49 +89,55 @@ def cell(model: str | Path, tested: str, options: argparse.Namespace) -> dict[st
     return {"n": len(rows), "auc": float(roc_auc_score(truth, scores)), "interval": bounds}
 
 
-def main() -> None:
-    """Parses the arguments, trains and scores what is missing, prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--backbone", required=True, help="folder or Hub id of an encoder or an NLI model")
-    parser.add_argument("--data", default=CDCONV, help="the data repo of CDConv")
-    parser.add_argument("--corpora", help="a folder with a folder for each corpus; by default $CDCONV_CORPORA")
-    parser.add_argument("--out", type=Path, default=Path("runs/transfer"), help="the folder of runs and cells")
-    parser.add_argument("--only", nargs="*", default=[*SOURCES, MIXED], help="the corpora to train on")
-    parser.add_argument("--rows", type=int, default=6000, help="training rows of each run")
-    parser.add_argument("--test-rows", type=int, default=1000, help="rows of each test set at most")
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--learning-rate", type=float, default=1e-4)
-    parser.add_argument("--precision", default="bf16")
-    parser.add_argument("--seed", type=int, default=23)
-    options = parser.parse_args()
-
-    file = options.out / CELLS
+def main(
+    backbone: Annotated[str, typer.Option(help="The folder or Hub id of an encoder or an NLI model.")],
+    data: DataOption = DATA,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--corpora", help="A folder with a folder for each corpus.", show_default="$CDCONV_CORPORA"),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder of runs and cells.")] = Path("runs/transfer"),
+    only: Annotated[
+        list[str] | None, typer.Option(help="A corpus to train on; can be repeated.", show_default="all")
+    ] = None,
+    rows: Annotated[int, typer.Option(help="The training rows of each run.")] = 6000,
+    test_rows: Annotated[int, typer.Option(help="The most rows of each test set.")] = 1000,
+    epochs: int = 2,
+    learning_rate: float = 1e-4,
+    precision: str = "bf16",
+    seed: int = 23,
+) -> None:
+    """Trains an encoder on each corpus and on all of them, and tests each run on every corpus."""
+    read = partial(examples, data=data, folder=folder, seed=seed)
+    file = out / CELLS
     cells = read_json(file) if file.is_file() else {}
     try:
-        nli = load_classifier(options.backbone).task == "nli"
+        nli = load_classifier(backbone).task == "nli"
     except InputError:  # an encoder without a head
         nli = False
-    models = {"nothing, NLI model": Path(options.backbone)} if nli else {}
-    for name in [*models, *options.only]:
-        model = models.get(name)
-        if model is None:
-            model = options.out / name.replace(" ", "-")
-            data = build(name, options)
-            train(recipe(name, options, nli), data=data, out=model, resume=True, save_steps=50)
-        for tested in SOURCES:
-            key = f"{name} -> {tested}"
-            if key not in cells:
-                cells[key] = cell(model, tested, options)
+    recipe = Recipe.of(
+        name="transfer", config="chat-2-class", view="chat", backbone=backbone, dropout=0.0, max_length=192,
+        freeze_embeddings=True, nli_head=nli, epochs=epochs, checkpoint="last", learning_rate=learning_rate,
+        precision=precision, seed=seed,
+    )  # fmt: skip
+    models: dict[str, str | Path] = {"nothing, NLI model": backbone} if nli else {}
+    for name in only or [*SOURCES, MIXED]:
+        place, parts = name.replace(" ", "-"), [*SOURCES] if name == MIXED else [name]
+        models[name], repo = out / place, out / "data" / place
+        if not repo.is_dir():
+            chosen = [row for part in parts for row in read(part, "train")[: rows // len(parts)]]
+            build(name, repo, chosen, seed)
+        train(recipe.with_changes(name=f"transfer from {name}"), repo, out / place, resume=True, save_steps=50)
+    table = []
+    for name, model in models.items():
+        for tested, (_, split) in SOURCES.items():
+            if (key := f"{name} -> {tested}") not in cells:
+                cells[key] = cell(model, read(tested, split)[:test_rows])
                 write_json(file, cells)
-    rows = []
-    for name in [*models, *options.only]:
         scores = [cells[f"{name} -> {tested}"] for tested in SOURCES]
-        rows.append((name, *(with_interval(score["auc"], score["interval"]) for score in scores)))
-    print(Table("AUC, %: trained on (rows), tested on (columns)", ("trained on", *SOURCES), rows).markdown())
+        table.append((name, *(with_interval(score["auc"], score["interval"]) for score in scores)))
+    print(Table("AUC, %: trained on (rows), tested on (columns)", ("trained on", *SOURCES), table).markdown())
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except InputError as error:
-        sys.exit(f"transfer: {error}")
+    cli.main(cli.script(main))
