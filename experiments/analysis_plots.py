@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from experiments.analyze import Analysis, Records
+    from experiments.analyze import Analysis
 
 WIDTH = 5.2  # inches; letters on a phone are ten pixels high
 DPI = 180
@@ -88,14 +88,6 @@ def _title(figure: "Figure", text: str) -> None:
     figure.suptitle(text, x=0.01, ha="left", fontsize=12, fontweight="bold")
 
 
-def _intervals(axes: "Axes", places: Sequence[float], records: "Records", keys: Sequence[str], **style: Any) -> None:
-    value, low, high = (100 * np.array([record[key] for record in records]) for key in keys)
-    axes.errorbar(
-        value, places, xerr=[np.maximum(value - low, 0), np.maximum(high - value, 0)],
-        fmt=style.pop("marker", "o"), capsize=0, elinewidth=2, markersize=6, **style,
-    )  # fmt: skip
-
-
 def confusion(analysis: "Analysis", palette: Palette) -> "Figure":
     """The confusion matrix: counts, coloured by their fraction of the row."""
     from matplotlib.colors import LinearSegmentedColormap
@@ -148,7 +140,9 @@ def slices(analysis: "Analysis", palette: Palette) -> "Figure":
     keys = ("macro_f1", "low", "high")
     axes.axvspan(100 * overall[keys[1]], 100 * overall[keys[2]], color=palette.faint, alpha=0.35, linewidth=0)
     axes.axvline(100 * overall[keys[0]], color=palette.ink, linewidth=1, linestyle="--")
-    _intervals(axes, places, records, keys, color=palette.first)
+    value, low, high = (100 * np.array([record[key] for record in records]) for key in keys)
+    reach = [np.maximum(value - low, 0), np.maximum(high - value, 0)]
+    axes.errorbar(value, places, xerr=reach, fmt="o", elinewidth=2, markersize=6, color=palette.first)
     axes.set_yticks(places, ticks, fontsize=10)
     axes.set_ylim(place, -0.2)
     for where, name in heads:

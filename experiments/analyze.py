@@ -74,11 +74,7 @@ class Analysis:
 
 
 def analyse(evaluation: Mapping[str, Any], data: str | Path) -> Analysis:
-    """Analyses an evaluation with probabilities on a split of a data repo of CDConv.
-
-    Raises:
-        InputError: the evaluation is on other rows, or these lack a kind of reply or a column.
-    """
+    """Analyses an evaluation with probabilities on a split of a data repo of CDConv."""
     split = load_split(data, evaluation["config"], evaluation["split"])
     if split["id"][:] != list(evaluation["ids"]) or split["label"][:] != list(evaluation["references"]):
         raise InputError(f"{evaluation['name']}: evaluated on other rows than the split of {evaluation['config']!r}")

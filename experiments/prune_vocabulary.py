@@ -257,9 +257,6 @@ def read_texts(files: Iterable[str | Path]) -> Iterator[str]:
 
     A line is a text, or a JSON object or list whose strings are texts. A text that a detector reads in another form,
     see :func:`contradiction.inputs.views.normalize`, is followed by this form.
-
-    Raises:
-        InputError: a file cannot be read.
     """
     for file in map(Path, files):
         try:

@@ -49,11 +49,7 @@ def best_first(evaluations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def read_files(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """The evaluations in JSON files, or in folders, whose other files are skipped.
-
-    Raises:
-        InputError: a file holds none, or a folder holds no evaluation.
-    """
+    """The evaluations in JSON files, or in folders, whose other files are skipped."""
     evaluations: list[dict[str, Any]] = []
     for path in files:
         found = len(evaluations)

@@ -67,11 +67,7 @@ def _write_record(folder: Path, runs: Sequence[dict[str, Any]]) -> None:
 
 
 def _soup_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
-    """The records of detectors whose weights can be averaged.
-
-    Raises:
-        InputError: they cannot be averaged; the message says why.
-    """
+    """The records of detectors whose weights can be averaged."""
     if len(models) < 2 or len({model.resolve() for model in models}) < len(models):
         raise InputError("a soup needs at least two models, each named once")
     for model in models:

@@ -108,11 +108,7 @@ def task_of(chats: Sequence[LabelledChat]) -> str:
 
 
 def of_split(chats: Sequence[LabelledChat], path: str | Path, split: str) -> list[LabelledChat]:
-    """The chats of a split of a file, as :func:`build` splits it; ``WHOLE`` has all of them.
-
-    Raises:
-        InputError: there is no such split, or the file has too few chats for splits.
-    """
+    """The chats of a split of a file, as :func:`build` splits it; ``WHOLE`` has all of them."""
     if split == WHOLE:
         return list(chats)
     if split not in SPLITS:
@@ -181,7 +177,7 @@ def build(path: str | Path, out: str | Path | None = None, speakers: Speakers = 
     language = _language(chats)
     rows, left_out = _rows(chats)
     split_of = _splits_of(_groups(rows, path))
-    splits = {split: [row for context, row in rows if split_of[context] == split] for split in SPLITS}
+    splits = {split: [row for row in rows if split_of[row.context] == split] for split in SPLITS}
     task = task_of(chats)
     sets = {
         config: {split: to_dataset(config, chosen) for split, chosen in splits.items()}
@@ -220,29 +216,34 @@ def _is_current(out: Path, *parts: str) -> bool:
     return all(part in card for part in parts)
 
 
-Chosen = list[tuple[str, Row, str]]  # the id of the chat, a row of it, and its label
-InContext = list[tuple[str, tuple[str, Row, str]]]  # the same with the context of the chat
+class ChatRow(NamedTuple):
+    """A row of two turns, its label, and the context and the id of its chat."""
+
+    context: str
+    chat: str
+    row: Row
+    label: str
 
 
-def _rows(chats: Sequence[LabelledChat]) -> tuple[InContext, Counter[str]]:
+def _rows(chats: Sequence[LabelledChat]) -> tuple[list[ChatRow], Counter[str]]:
     """The rows of all chats, and why some chats gave none."""
-    rows: InContext = []
+    rows: list[ChatRow] = []
     left_out: Counter[str] = Counter()
     for chat in chats:
         chat_rows = chat.rows()
         if not chat_rows:
             left_out[NO_EVIDENCE.format(label=chat.label)] += 1
-        rows += [(chat.context, (chat.id, row, label)) for row, label in chat_rows]
+        rows += [ChatRow(chat.context, chat.id, row, label) for row, label in chat_rows]
     return rows, left_out
 
 
-def _groups(rows: InContext, path: str | Path) -> list[set[str]]:
+def _groups(rows: Sequence[ChatRow], path: str | Path) -> list[set[str]]:
     """The contexts of contradictions, of other chats, and of each frequent label; raises InputError if too few."""
     kinds: dict[bool, set[str]] = {True: set(), False: set()}
     labels: dict[str, set[str]] = {}
-    for context, (*_, label) in rows:
-        kinds[is_contradiction(label)].add(context)
-        labels.setdefault(label, set()).add(context)
+    for row in rows:
+        kinds[is_contradiction(row.label)].add(row.context)
+        labels.setdefault(row.label, set()).add(row.context)
     # Rows that begin alike stay together, so each part needs another beginning.
     if min(map(len, kinds.values())) < FOLDS:
         raise InputError(
@@ -279,7 +280,7 @@ def _split_of(context: str) -> str:
     return {0: "test", 1: "validation"}.get(int(context, 16) % FOLDS, "train")
 
 
-def to_dataset(config: str, rows: Chosen) -> "Dataset":
+def to_dataset(config: str, rows: Sequence[ChatRow]) -> "Dataset":
     """Rows with the columns of CDConv that training reads, and the id of their chat."""
     from datasets import ClassLabel, Dataset, Features, Value
 
@@ -288,7 +289,12 @@ def to_dataset(config: str, rows: Chosen) -> "Dataset":
         id=Value("int32"), **dict.fromkeys(CONVERSATION, text), label=ClassLabel(names=list(LABELS[config])), chat=text
     )
     values = [
-        {"id": number, **row, "label": label if config == "4-class" else merge_label(label), "chat": chat}
-        for number, (chat, row, label) in enumerate(rows, start=1)
+        {
+            "id": number,
+            **one.row,
+            "label": one.label if config == "4-class" else merge_label(one.label),
+            "chat": one.chat,
+        }
+        for number, one in enumerate(rows, start=1)
     ]
     return Dataset.from_list(values, features=features)

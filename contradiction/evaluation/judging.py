@@ -44,9 +44,6 @@ def task_for(evalset: EvalSet, task: str, name: str) -> str:
     """The task in which rows and a model with the labels of ``task`` are compared.
 
     It is that of both if they have the same labels, and otherwise contradiction or not.
-
-    Raises:
-        InputError: the labels cannot be compared.
     """
     if task == evalset.task:
         return task
@@ -74,9 +71,6 @@ def judge(
     A chat is judged as by ``detector.batch``, and rows of two turns or two texts by ``detector.classify``; both decide
     alike. A model of premise and hypothesis compares the reply with earlier messages. A model of whole chats reads each
     chat as one text.
-
-    Raises:
-        InputError: the model does not read such rows.
     """
     columns, rows = tuple(detector.columns), evalset.rows
     if evalset.as_chats and columns == VIEWS["nli"]:
@@ -110,11 +104,7 @@ def was_judged(verdict: Verdict) -> bool:
 def contradiction_scores(
     classifier: Classifier, pairs: Sequence[dict[str, str]], on_batch: OnBatch | None = None
 ) -> list[float]:
-    """The calibrated probability that each pair of texts, see ``pair_texts``, is a contradiction.
-
-    Raises:
-        InputError: the model does not tell contradictions from other replies.
-    """
+    """The calibrated probability that each pair of texts, see ``pair_texts``, is a contradiction."""
     classifier.check_contradictions()
     predictions = classifier.predict(pairs, on_batch=on_batch) if pairs else []
     return [merge(classifier.task, prediction.scores)[CONTRADICTION] for prediction in predictions]
@@ -211,11 +201,7 @@ def _vectorizer(characters: bool, longest: int, **options: Any) -> Any:
 def _ngrams(
     train: Sequence[Mapping[str, str]], labels: Sequence[str], *, reads_both: bool
 ) -> Callable[[Sequence[Mapping[str, str]]], list[Verdict]]:
-    """Logistic regression on n-grams of the hypothesis, and with ``reads_both`` on those of the premise and of both.
-
-    The n-grams are of characters for text without spaces, and otherwise of words. Without the premise, the model is an
-    artefact baseline.
-    """
+    """Logistic regression on n-grams of the hypothesis, and with ``reads_both`` on those of the premise and of both."""
     from scipy.sparse import hstack
     from sklearn.linear_model import LogisticRegression
 

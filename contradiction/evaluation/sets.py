@@ -128,43 +128,46 @@ def load(
             split = own
         split = split or TEST
         config, source = config or config_of(source), {split: source}
-    if isinstance(source, Mapping):
-        return _of_data(source, config or own_config, split or TEST, columns, limit)
-    if not isinstance(source, str | Path):
-        return _of_list(source, limit)
-    if config in CROSSED_CONFIGS:
+    if config in CROSSED_CONFIGS and isinstance(source, str | Path):
         source = config
-    if Path(source).is_file():
+    if isinstance(source, str | Path) and Path(source).is_file():
         if config:
             raise InputError(f"{source}: a file of labelled chats has no configs; leave --config out")
-        return _of_file(source, split or labelled.WHOLE, limit, speakers)
-    corpus = corpora.all_corpora().get(Path(source).name)
-    if corpus and not (Path(source) / "README.md").is_file():
-        if copy is None and Path(source).is_dir():
-            copy = source
-        return _of_corpus(corpus, copy, config, task, split, limit)
-    return _of_data(source, config or own_config, split or TEST, columns, limit)
+        found = _of_file(source, split or labelled.WHOLE, speakers)
+    elif isinstance(source, str | Path) and (corpus := _corpus_of(source)):
+        local = source if copy is None and Path(source).is_dir() else copy
+        found = _of_corpus(corpus, local, config, task, split)
+    elif isinstance(source, str | Path | Mapping):
+        found = _of_data(source, config or own_config, split or TEST, columns)
+    else:
+        found = _of_list(source)
+    return found if limit is None or len(found.rows) <= limit else _spread(found, limit)
 
 
-def spread(rows: Sequence[Row], limit: int | None) -> list[int]:
-    """The numbers of about ``limit`` rows, taken evenly; whole sources are taken, so there may be more or fewer."""
-    if limit is None or len(rows) <= limit:
-        return [*range(len(rows))]
-    sources = list(dict.fromkeys(row.source or row.id for row in rows))
-    wanted = max(1, round(limit * len(sources) / len(rows)))
+def _corpus_of(source: str | Path) -> Corpus | None:
+    """The corpus of a name, or of a folder with its name; None for a data repo."""
+    return None if (Path(source) / "README.md").is_file() else corpora.all_corpora().get(Path(source).name)
+
+
+def _spread(evalset: EvalSet, limit: int) -> EvalSet:
+    """About ``limit`` of the rows, taken evenly; whole sources are taken, so there may be more or fewer."""
+    sources = list(dict.fromkeys(row.source or row.id for row in evalset.rows))
+    wanted = max(1, round(limit * len(sources) / len(evalset.rows)))
     kept = {sources[index] for index in np.linspace(0, len(sources) - 1, wanted).round().astype(int)}
-    return [number for number, row in enumerate(rows) if (row.source or row.id) in kept]
+    rows = [row for row in evalset.rows if (row.source or row.id) in kept]
+    return replace(evalset, rows=rows, data=_digest(rows))
 
 
-def _of_data(data: Data, config: str, split: str, columns: Iterable[str], limit: int | None) -> EvalSet:
+def _digest(rows: Iterable[Row]) -> str:
+    texts = [([*row.context], row.hypothesis, row.reply, row.label) for row in rows]
+    return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
+
+
+def _of_data(data: Data, config: str, split: str, columns: Iterable[str]) -> EvalSet:
     dataset = load_labelled_split(data, config, split)
     as_chats = "messages" in dataset.column_names
     if not as_chats:
         check_columns(dataset, columns, "the detector")
-    rows = rows_of(dataset)
-    if limit is not None:
-        chosen = spread(rows, limit)
-        dataset, rows = dataset.select(chosen), [rows[number] for number in chosen]
     name = name_if_known(data)
 
     def leak(run: Mapping[str, Any]) -> str | None:
@@ -176,7 +179,8 @@ def _of_data(data: Data, config: str, split: str, columns: Iterable[str], limit:
         return rows_of(with_label(load_split(data, config, TRAIN)))
 
     parts = ("inserted", "form", "origin") if config in CHECKLISTS else ()
-    return EvalSet(config, split, task_of(config), rows, fingerprint(dataset), name, as_chats, parts, train, leak)
+    rows, digest = rows_of(dataset), fingerprint(dataset)
+    return EvalSet(config, split, task_of(config), rows, digest, name, as_chats, parts, train, leak)
 
 
 def rows_of(dataset: "Dataset") -> list[Row]:
@@ -218,9 +222,8 @@ def _row(values: Mapping[str, Any]) -> Row:
 
 
 def _of_corpus(
-    corpus: Corpus, copy: str | Path | None, config: str | None, wanted: str | None, split: str | None,
-    limit: int | None,
-) -> EvalSet:  # fmt: skip
+    corpus: Corpus, copy: str | Path | None, config: str | None, wanted: str | None, split: str | None
+) -> EvalSet:
     """The rows of a config, by default the first one with the labels of the task ``wanted``, or else of any task."""
     place = source_of(corpus, copy)
     tasks = {one.name: own for one in corpus.configs if (own := task_of_labels(one.labels)) in LABELS}
@@ -247,10 +250,10 @@ def _of_corpus(
     def leak(run: Mapping[str, Any]) -> str | None:
         return leakage.describe_crossed(run, name) if batches else None
 
-    return _made(
-        chosen.name if corpus.bundled else f"{corpus.name}, {chosen.name}", name, str(tasks[chosen.name]), rows, limit,
-        data_name=corpus.title, as_chats=chosen.shape != PAIRS, parts=parts,
-        train=lambda: _training_rows(corpus, chosen, place, name), leak=leak,
+    title = chosen.name if corpus.bundled else f"{corpus.name}, {chosen.name}"
+    return EvalSet(
+        title, name, str(tasks[chosen.name]), rows, _digest(rows), corpus.title, as_chats=chosen.shape != PAIRS,
+        parts=parts, train=lambda: _training_rows(corpus, chosen, place, name), leak=leak,
     )  # fmt: skip
 
 
@@ -264,7 +267,7 @@ def _training_rows(corpus: Corpus, config: Config, place: Path, split: str) -> l
     return []
 
 
-def _of_file(path: str | Path, split: str, limit: int | None, speakers: Speakers) -> EvalSet:
+def _of_file(path: str | Path, split: str, speakers: Speakers) -> EvalSet:
     with Path(path).open(encoding="utf-8", errors="replace") as lines:
         _check_no_verdict(re.findall(r'"(\w+)"\s*:', lines.readline()), f"{path}:1")
     every = labelled.read(path, speakers)
@@ -278,13 +281,13 @@ def _of_file(path: str | Path, split: str, limit: int | None, speakers: Speakers
         for chat in chats
     ]  # fmt: skip
     task, name = labelled.task_of(every), labelled.name_of_file(path)
-    return _made(
-        task, split, task, rows, limit, data_name=name, as_chats=True,
+    return EvalSet(
+        task, split, task, rows, _digest(rows), name, as_chats=True,
         leak=lambda run: leakage.describe_chats(run, name, split),
     )  # fmt: skip
 
 
-def _of_list(values: object, limit: int | None) -> EvalSet:
+def _of_list(values: object) -> EvalSet:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise InputError(f"data is {kind_of(values)}; it must be a path, a corpus, a Dataset or a list of rows")
     rows = [_of_value(value, number) for number, value in enumerate(values, start=1)]
@@ -292,7 +295,7 @@ def _of_list(values: object, limit: int | None) -> EvalSet:
     if not rows or not known:
         raise InputError(f"{IN_MEMORY}: {'there are none' if not rows else 'their labels are those of no task'}")
     as_chats = not any(row.hypothesis for row in rows)
-    return _made(known[0], labelled.WHOLE, known[0], rows, limit, as_chats=as_chats)
+    return EvalSet(known[0], labelled.WHOLE, known[0], rows, _digest(rows), as_chats=as_chats)
 
 
 def _of_value(value: object, number: int) -> Row:
@@ -314,10 +317,3 @@ def _of_value(value: object, number: int) -> Row:
 def _check_no_verdict(keys: Container[object], where: str) -> None:
     if all(key in keys for key in VERDICT_KEYS):
         raise InputError(f"{where}: its label is a detector's verdict; label chats by hand, as by `cdconv review`")
-
-
-def _made(config: str, split: str, task: str, rows: Sequence[Row], limit: int | None, **more: Any) -> EvalSet:
-    """About ``limit`` of the rows, with a digest of them."""
-    rows = [rows[number] for number in spread(rows, limit)]
-    texts = [([*row.context], row.hypothesis, row.reply, row.label) for row in rows]
-    return EvalSet(config, split, task, rows, hashlib.sha256(repr(texts).encode()).hexdigest()[:16], **more)

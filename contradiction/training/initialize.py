@@ -30,10 +30,6 @@ def initialize_model(recipe: Recipe, texts: Iterable[str] = ()) -> tuple["PreTra
     """The model (in float32, with the label names in its configuration) and the tokenizer at the start of training.
 
     Without a backbone, the tokenizer is made from ``texts``, the utterances of the training split.
-
-    Raises:
-        InputError: the backbone cannot be loaded, its weights are damaged, or its checkpoint lacks a weight of the
-            encoder.
     """
     if recipe.model.backbone:
         model, tokenizer = _pretrained(recipe.model.backbone, recipe)
@@ -154,11 +150,7 @@ def _with_fresh_head(model: "PreTrainedModel") -> "PreTrainedModel":
 
 
 def _fit_tokenizer(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel", backbone: str) -> None:
-    """Lets a tokenizer, which saves it, give the inputs that the model reads.
-
-    Raises:
-        InputError: it cannot pad, or puts nothing between two texts, like that of a language model.
-    """
+    """Lets a tokenizer, which saves it, give the inputs that the model reads."""
     of_pair, of_one = (tokenizer.num_special_tokens_to_add(pair=pair) for pair in (True, False))
     if tokenizer.sep_token is None or tokenizer.pad_token is None or of_pair == of_one:
         raise InputError(

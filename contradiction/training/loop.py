@@ -115,11 +115,7 @@ def _over_processes(progress: Progress) -> tuple[float, int]:
 
 
 def load_state(accelerator: Accelerator, work: Path) -> Progress:
-    """Loads the saved training state; without one, the run starts from the beginning.
-
-    Raises:
-        InputError: another number of processes saved the state.
-    """
+    """Loads the saved training state; without one, the run starts from the beginning."""
     state, number = work / "state", accelerator.num_processes
     if not state.is_dir():
         return Progress()
