@@ -99,7 +99,7 @@ def test_chats_and_a_model_in_a_read_only_folder_can_be_used(detect, place):
         assert [message for message in err if f"{file}.rejected.jsonl: " in message and "only shown here" in message]
         code, _, [expected_message] = detect(file, "--out", place / "verdicts.jsonl", model=place / "model")
         assert code == 2
-        assert f"--out {place / 'verdicts.jsonl'}: no file can be written in {place}; " in expected_message
+        assert f"{place / 'verdicts.jsonl'}: no file can be written in {place}; " in expected_message
     assert {path.name for path in place.iterdir()} == {"model", "chats.jsonl"}
 
 

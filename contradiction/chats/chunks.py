@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any
@@ -126,7 +126,6 @@ def _raw(source: Any) -> str:
 Record = dict[str, Any]
 # Called with the entries of a chunk before it is judged; returns the ``on_batch`` for it.
 OnChunk = Callable[[list[Entry]], OnBatch | None]
-Test = Callable[[Verdict, int], bool | None]
 
 
 @dataclass(frozen=True)
@@ -269,12 +268,14 @@ def judge_chunk(
     )
 
 
-def filter_verdicts(chunk: JudgedChunk, tests: Sequence[Test]) -> JudgedChunk:
-    """The chunk with only the verdicts that pass one of the tests. Rejected inputs stay.
+def filter_verdicts(chunk: JudgedChunk, kinds: Collection[str]) -> JudgedChunk:
+    """The chunk with only the verdicts of some kinds: ``contradiction`` and ``unchecked``. Rejected inputs stay."""
 
-    A test takes a verdict and the number of verdicts on its chat.
-    """
-    wanted = [[any(test(verdict, len(own)) for test in tests) for verdict in own] for own in chunk.verdicts]
+    def is_wanted(verdict: Verdict, replies: int) -> bool:
+        unchecked = is_unchecked(verdict.checked, verdict.reason, replies)
+        return bool(verdict.contradiction and "contradiction" in kinds) or (unchecked and "unchecked" in kinds)
+
+    wanted = [[is_wanted(verdict, len(own)) for verdict in own] for own in chunk.verdicts]
     records = [
         record | {"verdicts": [*compress(record["verdicts"], keep)]} if "verdicts" in record else record
         for record, keep in zip(chunk.records, wanted, strict=True)

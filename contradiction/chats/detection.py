@@ -106,44 +106,46 @@ class Detection:
         }
 
     def run(
-        self, chats: Chats, output: ResumableOutput | ShownOutput, *, on_chunk: OnChunk | None = None,
-        on_note: Callable[[str], Any] = str, on_load: Callable[[ContradictionDetector | None], Any] = lambda _: None,
-    ) -> tuple[Tally, Path | None]:  # fmt: skip
-        """Judges all chats; returns the counts, and the file of the rejected inputs if there is one.
+        self, chats: Chats, output: ResumableOutput | ShownOutput, *, on_chunk: OnChunk,
+        on_note: Callable[[str], Any], on_load: Callable[[], Any],
+    ) -> tuple[Tally, Mapping[str, Any] | None]:  # fmt: skip
+        """Judges all chats; returns the counts, and what a judge used, as its ``usage`` gives it.
 
         Args:
             chats: the chats.
-            output: where the verdicts go; it is released at the end.
+            output: where the verdicts go.
             on_chunk: see :data:`contradiction.chats.chunks.OnChunk`.
             on_note: called with a message for each rejected input, and where a process was killed.
-            on_load: called with the detector when it is loaded; with None if other processes have loaded it.
+            on_load: called when the detector is loaded.
 
         Raises:
             InputError: the detector cannot be loaded or judges no replies, or the input cannot be read further.
         """
         tally = Tally()
         with ExitStack() as stack:
-            stack.callback(output.release)
             options: dict[str, Any] = {"scan": self.scan, "batch_size": self.batch_size}
-            judge: Callable[..., Iterator[JudgedChunk]] = partial(self._judge, on_load, key=chats.key, **options)
+            judge: Callable[..., Iterator[JudgedChunk]]
+            detector = None
             if self.workers and self.workers > 1:
                 judge = stack.enter_context(Workers(self.workers, self.load, chats.key, on_note, **options)).judge
-                on_load(None)
+            else:
+                detector = self.load()
+                detector.check_judges_replies()
+                judge = partial(_one_by_one, partial(judge_chunk, detector, key=chats.key, **options))
+            on_load()
             for chunk in judge(output.remaining(split_chunks(chats, self.scan), tally), on_chunk):
                 tally.add(chunk.records, len(chunk.rejected))
                 for record in chunk.rejected:
                     on_note(f"{chats.place(record[chats.key])}: {record['error']}")
                 output.add(chunk)
-        return tally, output.rejected_path
+        return tally, detector.classifier.usage() if detector else None
 
-    def _judge(
-        self, on_load: Callable[..., Any], chunks: Iterable[list[Entry]], on_chunk: OnChunk | None, **options: Any
-    ) -> Iterator[JudgedChunk]:
-        detector = self.load()
-        detector.check_judges_replies()
-        on_load(detector)
-        for entries in chunks:
-            yield judge_chunk(detector, entries, on_batch=on_chunk(entries) if on_chunk else None, **options)
+
+def _one_by_one(
+    judge: Callable[..., JudgedChunk], chunks: Iterable[list[Entry]], on_chunk: OnChunk
+) -> Iterator[JudgedChunk]:
+    for entries in chunks:
+        yield judge(entries, on_batch=on_chunk(entries))
 
 
 def _model_files(folder: Path) -> list[Path]:
@@ -206,7 +208,7 @@ class Workers:
             process.kill()
             process.join()
 
-    def judge(self, chunks: Iterable[list[Entry]], on_chunk: OnChunk | None = None) -> Iterator[JudgedChunk]:
+    def judge(self, chunks: Iterable[list[Entry]], on_chunk: OnChunk = lambda entries: None) -> Iterator[JudgedChunk]:
         """Judges chunks; yields the results in order, each as soon as it and all earlier ones are ready.
 
         Args:
@@ -236,7 +238,7 @@ class Workers:
                 if isinstance(item, BaseException):
                     raise item
                 entries, future = item
-                on_batch = on_chunk(entries) if on_chunk else None
+                on_batch = on_chunk(entries)
                 judged = self._result(entries, future)
                 if on_batch:
                     on_batch(sum(count_windows(entry, self._scan) for entry in entries))

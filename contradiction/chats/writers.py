@@ -1,20 +1,18 @@
 """Outputs of verdicts: JSON lines on a stream, a table, or files that a killed run of the same request can continue."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
-from weakref import finalize
 
-from contradiction.chats.chunks import Entry, JudgedChunk, Tally, Test, filter_verdicts
+from contradiction.chats.chunks import Entry, JudgedChunk, Tally, filter_verdicts
 from contradiction.conversation import text_at
 from contradiction.errors import InputError
-from contradiction.io.files import RECORD, LineFile, locked, read_json, to_json_line, write_json
+from contradiction.io.files import RECORD, LineFile, read_json, to_json_line, write_json
 from contradiction.io.tables import Table, console
 
 MAX_CELL = 500  # characters in a cell of a table
-REPLACED = "existed already; the inputs rejected now replace it"
 
 
 def line_file(path: Path, key: str) -> LineFile:
@@ -57,7 +55,7 @@ class ShownOutput:
         show: shows a chunk, for instance :meth:`VerdictTable.add`.
         source: the file of the chats; None if they come through a pipe.
         key: ``line`` or ``row``, what the numbers of the input count.
-        only: shows only the verdicts that pass one of these tests; all if there is no test.
+        only: shows only the verdicts of these kinds, see :func:`contradiction.chats.chunks.filter_verdicts`; else all.
         on_note: called with a message for the user.
 
     Attributes:
@@ -69,8 +67,8 @@ class ShownOutput:
         show: Callable[[JudgedChunk], Any],
         source: Path | None,
         key: str,
-        only: Sequence[Test] = (),
-        on_note: Callable[[str], Any] = str,
+        only: Collection[str],
+        on_note: Callable[[str], Any],
     ) -> None:
         self._show, self._key, self._only, self._on_note = show, key, only, on_note
         self.rejected_path = rejected_path(source) if source else None
@@ -93,15 +91,12 @@ class ShownOutput:
                 self.rejected_path = None
         self._show(filter_verdicts(chunk, self._only) if self._only else chunk)
 
-    def release(self) -> None:
-        """Nothing is locked."""
-
 
 def _remove(path: Path, on_note: Callable[[str], Any]) -> None:
     """Removes the rejected inputs of another run, and says so."""
     if path.exists():
         path.unlink()
-        on_note(f"{path}: {REPLACED}")
+        on_note(f"{path}: existed already; the inputs rejected now replace it")
 
 
 def write_records(stream: BinaryIO, chunk: JudgedChunk) -> None:
@@ -138,12 +133,13 @@ class ResumableOutput:
 
     Both files of lines grow chunk by chunk, the rejected inputs first. A killed run continues with the chunk that holds
     its last verdict: the lines of this chunk are removed and it is judged again. So the files end as if the run had
-    never stopped. They are locked until ``release``.
+    never stopped. Whoever uses an output holds the lock of FILE.
 
     Args:
         path: FILE.
         key: ``line`` or ``row``, what the numbers of the input count.
-        request: gives what affects the verdicts, see :meth:`contradiction.chats.detection.Detection.request`.
+        request: gives what affects the verdicts, see :meth:`contradiction.chats.detection.Detection.request`. It reads
+            the whole input.
         resume: continues an unfinished run. A finished run judges its last chunk again, with the same result.
         on_note: called with a message for the user.
 
@@ -151,8 +147,7 @@ class ResumableOutput:
         rejected_path: FILE.rejected.jsonl.
 
     Raises:
-        InputError: FILE exists and ``resume`` is false, another request made it, another process is writing it, or
-            nothing can be written there.
+        InputError: FILE exists and ``resume`` is false, or another request made it.
     """
 
     def __init__(
@@ -161,18 +156,11 @@ class ResumableOutput:
         key: str,
         request: Callable[[], Mapping[str, Any]],
         resume: bool,
-        on_note: Callable[[str], Any] = str,
+        on_note: Callable[[str], Any],
     ) -> None:
         self.rejected_path, self._key, self._request, self._on_note = rejected_path(path), key, request, on_note
         self._verdicts, self._rejected = line_file(path, key), line_file(self.rejected_path, key)
-        folder = next(parent for parent in path.absolute().parents if parent.exists())
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise InputError(f"--out {path}: no file can be written in {folder}; name another folder")
-        with ExitStack() as stack:
-            stack.enter_context(locked(path))
-            self._continues = continues(path, record_path(path), request, resume)
-            self._release = stack.pop_all().close
-        finalize(self, self._release)  # if an error ends the run before its last chunk
+        self._continues = continues(path, record_path(path), request, resume)
 
     def remaining(self, chunks: Iterable[list[Entry]], tally: Tally) -> Iterator[list[Entry]]:
         """The chunks that are still to be judged; counts the verdicts of an earlier run that stay."""
@@ -182,22 +170,20 @@ class ResumableOutput:
             write_json(record_path(path), self._request())
         path.touch()
         last = max((row[self._key] for row, _ in self._verdicts.read()), default=0)
-        until, expected, begun = 0, 0, False
+        chunks, until, expected = iter(chunks), 0, 0
         for chunk in chunks:
-            if not begun and chunk[-1].number < last:
-                until = chunk[-1].number
-                expected += len(chunk)
-                continue
-            if not begun:
-                rejected = sum(1 for _ in self._keep(self._rejected, until))
-                tally.add(self._keep(self._verdicts, until), rejected)
-                if (answered := tally.chats + rejected) != expected:
-                    raise InputError(
-                        f"{path}: up to {self._key} {until} there are {expected:,} inputs and {answered:,} answers; "
-                        "lines were removed or added, so start anew under another name"
-                    )
-                begun = True
-            yield chunk
+            if chunk[-1].number >= last:
+                chunks = chain([chunk], chunks)
+                break
+            until, expected = chunk[-1].number, expected + len(chunk)
+        rejected = sum(1 for _ in self._keep(self._rejected, until))
+        tally.add(self._keep(self._verdicts, until), rejected)
+        if (answered := tally.chats + rejected) != expected:
+            raise InputError(
+                f"{path}: up to {self._key} {until} there are {expected:,} inputs and {answered:,} answers; lines were "
+                "removed or added, so start anew under another name"
+            )
+        yield from chunks
 
     def _keep(self, file: LineFile, number: int) -> Iterator[Mapping[str, Any]]:
         return file.keep(lambda row: row[self._key] <= number)
@@ -206,10 +192,6 @@ class ResumableOutput:
         """Writes the verdicts on a chunk."""
         self._rejected.add(chunk.rejected)
         self._verdicts.add(chunk.records)
-
-    def release(self) -> None:
-        """Unlocks the files, after the last chunk."""
-        self._release()
 
 
 def record_path(path: Path) -> Path:

@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -36,15 +36,13 @@ from contradiction.commands.common import (
 )
 from contradiction.errors import InputError
 from contradiction.inputs.views import MAX_TURNS
+from contradiction.io.files import locked
 from contradiction.io.hub import pinned
-from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
-    from contradiction.chats.chunks import Chats, Entry, Tally
+    from contradiction.chats.chunks import Chats, Entry, OnChunk, Tally
     from contradiction.chats.names import Speakers
-    from contradiction.detector import ContradictionDetector
     from contradiction.inference.base import OnBatch
-    from contradiction.verdict import Verdict
 
 
 class Kind(StrEnum):
@@ -52,13 +50,6 @@ class Kind(StrEnum):
 
     CONTRADICTION = "contradiction"
     UNCHECKED = "unchecked"
-
-
-# Kind -> whether a verdict is of this kind. The second argument is the number of verdicts on the chat.
-TESTS: dict[Kind, Callable[["Verdict", int], bool | None]] = {
-    Kind.CONTRADICTION: lambda verdict, replies: verdict.contradiction,
-    Kind.UNCHECKED: lambda verdict, replies: is_unchecked(verdict.checked, verdict.reason, replies),
-}
 
 
 def detect(
@@ -184,7 +175,6 @@ def detect(
     from contradiction.chats import writers
 
     detection, verdicts = detection_of(), writers.VerdictTable() if table else None
-    output: writers.ResumableOutput | writers.ShownOutput
     if out:
         if resume and path is None:
             raise InputError(
@@ -193,34 +183,34 @@ def detect(
         if source := None if text is not None else os.fstat(0) if file == "-" else Path(file).stat():
             files = (out, writers.rejected_path(out), writers.record_path(out))
             writers.check_not_the_input(files, source, f"--out {out}")
-        request = partial(detection.request, path, format=chats.format, encoding=encoding)
-        output = writers.ResumableOutput(out, chats.key, request, resume, say)
-    else:
-        write = verdicts.add if verdicts else partial(writers.write_records, sys.stdout.buffer)
-        output = writers.ShownOutput(write, path, chats.key, [TESTS[kind] for kind in only or []], say)
-    loaded: list[ContradictionDetector] = []
 
-    def on_load(detector: "ContradictionDetector | None") -> None:
-        loaded.extend([detector] if detector else [])
+    def on_load() -> None:
         if detection.computes and not quiet:
             say_precision(detection.precision, precision)
 
-    if not workers or workers == 1:
-        limit_threads(backend)
     has_bar = not quiet and (out is not None or table or not sys.stdout.isatty())
-    with _progress_bar(chats, scan, shown=has_bar) as on_chunk:
-        tally, rejected = detection.run(chats, output, on_chunk=on_chunk, on_note=say, on_load=on_load)
+    with locked(out) if out else nullcontext(), _progress_bar(chats, scan, shown=has_bar) as on_chunk:
+        output: writers.ResumableOutput | writers.ShownOutput
+        if out:
+            request = partial(detection.request, path, format=chats.format, encoding=encoding)
+            output = writers.ResumableOutput(out, chats.key, request, resume, say)
+        else:
+            write = verdicts.add if verdicts else partial(writers.write_records, sys.stdout.buffer)
+            output = writers.ShownOutput(write, path, chats.key, only or (), say)
+        if not workers or workers == 1:
+            limit_threads(backend)
+        tally, usage = detection.run(chats, output, on_chunk=on_chunk, on_note=say, on_load=on_load)
     if verdicts:
         verdicts.print()
     for note in chats.notes if not quiet else ():
         say(note)
     if not (tally.chats or tally.rejected or fail_on or quiet):
         say(f"{chats.where}: held no chat")
-    if not quiet and loaded and (usage := loaded[0].classifier.usage()):
+    if usage and not quiet:
         from contradiction.evaluation.tables import usage_table
 
         show(usage_table(usage), stderr=True)  # standard output holds verdicts
-    _end(tally, fail_on or [], quiet, rejected)
+    _end(tally, fail_on or [], quiet, output.rejected_path)
 
 
 def _open(
@@ -247,12 +237,10 @@ def _open(
 
 
 @contextmanager
-def _progress_bar(
-    chats: "Chats", scan: bool, shown: bool
-) -> Iterator[Callable[[list["Entry"]], "OnBatch | None"] | None]:
+def _progress_bar(chats: "Chats", scan: bool, shown: bool) -> Iterator["OnChunk"]:
     """Shows progress if the length of the input is known; yields the ``on_chunk`` of ``Detection.run``."""
     if not shown or not chats.total:
-        yield None
+        yield lambda entries: None
         return
     from contradiction.chats.chunks import count_windows
 

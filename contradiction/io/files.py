@@ -29,12 +29,6 @@ def check_file(path: str | Path) -> None:
         raise InputError(f"{path}: is a folder; name a file in it")
 
 
-def check_folder(path: str | Path) -> None:
-    """Raises InputError if the path is the working folder or above it, so that it cannot be replaced."""
-    if Path.cwd().is_relative_to(Path(path).resolve()):
-        raise InputError(f"{path}: the folder you are in cannot be replaced; name one inside it")
-
-
 def check_new(path: str | Path, copied: Iterable[str | Path] = ()) -> None:
     """Raises InputError if the path exists, or is inside one of the folders that are ``copied`` into it."""
     if Path(path).exists():
@@ -113,7 +107,8 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     A symbolic link stays, and its target is replaced. Folders that killed processes left beside it are removed.
     """
     path = followed(path)
-    check_folder(path)
+    if Path.cwd().is_relative_to(path.resolve()):
+        raise InputError(f"{path}: the folder you are in cannot be replaced; name one inside it")
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
     partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.{_owner()}.", suffix=".partial", dir=path.parent))
@@ -219,8 +214,12 @@ def locked(path: str | Path, wait: bool = False) -> Iterator[None]:
 
     Raises:
         LockedError: another process holds the lock, and ``wait`` is false.
+        InputError: no file can be written there.
     """
     path = Path(path)
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: no file can be written in {folder}; name another folder")
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.with_name(f".{path.name}.lock")
     # The operating system's lock on the file counts, not the file itself. It ends with the process that holds it, so a
