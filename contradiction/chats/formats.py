@@ -159,24 +159,21 @@ def csv_rows(lines: Iterable[bytes], where: str, format: str) -> Iterator[Cells]
     after it are read again, each as a row of its own up to the line that showed the error, so no line is read often.
     """
     csv.field_size_limit(max(MAX_CELL, csv.field_size_limit()))  # of the process, so it is never lowered
-    numbered = enumerate(lines, 1)
-    again = deque(line for line in [next(numbered, None)] if line)  # lines that are read before further ones
-    row: list[tuple[int, bytes]] = []  # the lines of a row
-    delimiters, end, single = [DELIMITERS[format], ",", ";", "\t"], 0, 0  # single: how many lines are a row each
-
-    def text_of(number: int, line: bytes) -> str:
-        return decode(line, f"{where}:{number}", number == 1)
-
-    if again and (named := re.fullmatch(r"\"?sep=(.)\"?\s*", text_of(*again[0]))):  # in files for Excel
-        delimiters, end = [named[1]], len(again.popleft()[1])
-        again.extend(line for line in [next(numbered, None)] if line)
-    header = text_of(*again[0]).strip() if again else ""
-    delimiter = next((one for one in delimiters if is_header(header_cells(header, one))), delimiters[0])
+    decoded = ((decode(line, f"{where}:{number}", number == 1), len(line)) for number, line in enumerate(lines, 1))
+    first, end = next(decoded, ("", 0)), 0
+    if named := re.fullmatch(r"\"?sep=(.)\"?\s*", first[0]):  # in files for Excel
+        first, end = next(decoded, ("", 0)), first[1]
+    usual = (DELIMITERS[format], ",", ";", "\t")
+    fitting = (one for one in usual if is_header(header_cells(first[0].strip(), one)))
+    delimiter = named[1] if named else next(fitting, usual[0])
+    again = deque([first])  # lines that are read before further ones
+    row: list[tuple[str, int]] = []  # the lines of a row
+    single = 0  # how many of the next lines are a row each
 
     def row_lines() -> Iterator[str]:
-        while line := again.popleft() if again else next(numbered, None):
+        while line := again.popleft() if again else next(decoded, None):
             row.append(line)
-            yield text_of(*line)
+            yield line[0]
             if row and single > 0:
                 raise csv.Error
 
@@ -195,9 +192,9 @@ def csv_rows(lines: Iterable[bytes], where: str, format: str) -> Iterator[Cells]
             del row[1:]
             reader = csv.reader(row_lines(), delimiter=delimiter, strict=True)
         single -= 1
-        end += sum(len(line) for _, line in row)
+        end += sum(size for _, size in row)
         if cells:
-            yield "".join(text_of(*line) for line in row).rstrip("\r\n"), cells, end
+            yield "".join(text for text, _ in row).rstrip("\r\n"), cells, end
 
 
 def header_cells(line: str, delimiter: str) -> list[str]:
@@ -272,7 +269,8 @@ def parquet_rows(
     with path.open("rb") as file:
         try:
             opened = parquet.ParquetFile(file)
-            total, footer = opened.metadata.num_rows, opened.metadata
+            footer = opened.metadata
+            total = footer.num_rows
             ends = accumulate(footer.row_group(group).num_rows for group in range(footer.num_row_groups))
             for group, end in enumerate(ends):
                 if end < rows.start or number + 1 >= rows.stop:
@@ -297,13 +295,11 @@ def _parquet_row(number: int, cells: Mapping[str, Any], classes: Mapping[str, Se
     problem = None
     for name, cell in cells.items():
         try:
-            values[name] = cell.as_py()
-        except UnicodeDecodeError:
-            values[name], problem = None, InputError(f"{name}: text that is not in UTF-8")
-        # A year after 9999, an unknown time zone, a field that occurs twice.
+            value = cell.as_py()
+        # Text that is not in UTF-8, a year after 9999, an unknown time zone, a field that occurs twice.
         except (ValueError, OverflowError, LookupError) as error:
-            values[name] = None
-            problem = InputError(f"{name}: a {cell.type} that Python cannot hold ({error})")
-        if isinstance(number_of_class := values[name], int) and (known := classes.get(name)):
-            values[name] = known[number_of_class] if 0 <= number_of_class < len(known) else None  # -1 is no label
+            value, problem = None, InputError(f"{name}: a {cell.type} that Python cannot hold ({error})")
+        if isinstance(value, int) and (known := classes.get(name)):
+            value = known[value] if 0 <= value < len(known) else None  # -1 is no label
+        values[name] = value
     return number, values, problem or values, number

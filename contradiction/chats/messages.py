@@ -169,7 +169,7 @@ _ALONE = re.compile(
     rf"[\s\-–—=]*+(?:{_TIME}|\d{{4}}[-/.年]\d{{1,2}}[-/.月]\d{{1,2}}日?)[\s\-–—=]*|[\-–—=]{{2}}.*{_DAY}.*|[\s\-–—=*_]+|"
     r"[\s\-–—=*#]*(?i:对话|会话|對話|會話|chat|conversation)\s*[\d一二三四五六七八九十]+[：:]?[\s\-–—=*]*"
 )
-_STARTS, _ENDS = re.compile(rf"{_TIME}\s*"), re.compile(rf"\s*[\[【(（]\s*(?:{_DAY}[\sT,，]*)?{_HOUR}\s*[\]】)）]$")
+_STARTS, _ENDS = re.compile(rf"\A{_TIME}\s*"), re.compile(rf"\s*[\[【(（]\s*(?:{_DAY}[\sT,，]*)?{_HOUR}\s*[\]】)）]$")
 _TAGS = re.compile(r"<\|(?:im_start|start_header_id)\|>\s*(\w+)\s*(?:<\|end_header_id\|>)?\s*")
 _END_TAGS = re.compile(r"<\|(?:im_end|eot_id|begin_of_text|endoftext)\|>")
 # Words before a colon that begin a line of a reply, and are no speaker.
@@ -363,10 +363,8 @@ def _is_speaker(head: _Head, known: Sequence[_Head]) -> bool:
 def _without_times(messages: list[dict[str, str]]) -> list[dict[str, str]]:
     """The messages without a time that each of them begins or ends with."""
     spoken = [message for message in messages if message["role"] != SYSTEM]
-    for pattern in (_STARTS, _ENDS):
-        found = [pattern.match(m["content"]) if pattern is _STARTS else pattern.search(m["content"]) for m in spoken]
-        if len(spoken) > 1 and all(found):
-            for message, time in zip(spoken, found, strict=True):
-                content = message["content"]
-                message["content"] = (content[: time.start()] + content[time.end() :]) if time else content
+    for time in (_STARTS, _ENDS):
+        if len(spoken) > 1 and all(time.search(message["content"]) for message in spoken):
+            for message in spoken:
+                message["content"] = time.sub("", message["content"], count=1)
     return messages

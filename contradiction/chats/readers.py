@@ -146,7 +146,7 @@ def check_begin(chats: Chats) -> Chats:
     return replace(chats, arrivals=[chain([first], entries)])
 
 
-def from_text(text: str, speakers: Speakers = USUAL) -> Chats:
+def from_text(text: str, speakers: Speakers) -> Chats:
     """A single chat from a text: a record as JSON, or lines of text.
 
     Raises:
@@ -179,7 +179,7 @@ def _messages(lines: Iterable[bytes], keys: Columns, chats: Chats, speakers: Spe
                 except InputError as error:
                     yield number, line, error, end
 
-    return grouped(rows(), keys, chats, speakers, whole=True)
+    return grouped(rows(), keys, chats, speakers)
 
 
 def _checked(value: Any) -> Values | InputError:
@@ -216,7 +216,7 @@ def _json(content: bytes, chats: Chats, speakers: Speakers) -> Iterator[Entry]:
     keys = message_keys(value[0]) if isinstance(value, list) and value else None
     if keys and keys.chat.lower() != "id" and all(isinstance(one, Mapping) and keys.chat in one for one in value):
         rows = ((number, one, _checked(one), number) for number, one in enumerate(value, 1))
-        yield from grouped(rows, keys, chats, speakers, whole=True)
+        yield from grouped(rows, keys, chats, speakers)
         return
     for number, record in enumerate(chats_of_json(value), 1):
         yield from make_entries(number, number, partial(read_record, speakers=speakers), record)

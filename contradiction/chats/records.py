@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from contradiction.chats import names
 from contradiction.chats.formats import parsed
@@ -15,7 +15,7 @@ from contradiction.errors import InputError, kind_of, shown
 Answer = list[Any]  # the messages of one reply
 
 
-def read_answers(value: Any, name: str, speakers: Speakers = USUAL, *, alone: bool = False) -> dict[str, Answer]:
+def read_answers(value: Any, name: str, speakers: Speakers, *, alone: bool = False) -> dict[str, Answer]:
     """The answers under a key, by their places, each as messages.
 
     Args:
@@ -31,7 +31,7 @@ def read_answers(value: Any, name: str, speakers: Speakers = USUAL, *, alone: bo
         value = inside
     if isinstance(value, str):
         whole = alone and has_speakers(value, speakers, several=True)
-        return {name: read_transcript(value, speakers) if whole else _said(value)}
+        return {name: read_transcript(value, speakers) if whole else [{"role": ASSISTANT, "content": value}]}
     if isinstance(value, Mapping):
         if is_message(value):
             return {name: read_messages([value], speakers)}
@@ -61,10 +61,6 @@ def _is_response(value: Any) -> bool:
     if isinstance(value, Mapping) and names.first(value, ("choices", "candidates")):
         return True
     return any(map(is_message, value if isinstance(value, list) else [value]))
-
-
-def _said(text: str) -> Answer:
-    return [{"role": ASSISTANT, "content": text}]
 
 
 def is_whole(messages: Sequence[Any]) -> bool:
@@ -200,7 +196,10 @@ class _Record:
         name, history = self._history()
         answers = self._answers(name, asked=bool(history and not ends_with_reply(history)))
         if history is None and not any(map(is_whole, answers.values())):
-            self._refuse()
+            empty = names.first(self.values, names.MESSAGES)
+            if empty is not None and self.values[empty] is None:
+                raise InputError(f"{empty} is null; it must be a list of messages")
+            raise InputError(f"an object with the keys: {names.list_names(self.values)}; a chat must be {CHAT}")
         label = self._value(names.LABEL)
         if len(chats := join_answers(history or [], answers)) > 1 and label is not None:
             raise InputError(
@@ -210,12 +209,6 @@ class _Record:
             Chat(messages, self._id(), label, self._value(names.EVIDENCE), answer if len(chats) > 1 else "")
             for answer, messages in chats.items()
         ]
-
-    def _refuse(self) -> NoReturn:
-        empty = names.first(self.values, names.MESSAGES)
-        if empty is not None and self.values[empty] is None:
-            raise InputError(f"{empty} is null; it must be a list of messages")
-        raise InputError(f"an object with the keys: {names.list_names(self.values)}; a chat must be {CHAT}")
 
     def _value(self, *known: str) -> Any:
         name = names.first(self.given, known)

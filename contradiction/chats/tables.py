@@ -10,7 +10,7 @@ from contradiction.chats import names
 from contradiction.chats.chunks import Chats, Entry, make_entries
 from contradiction.chats.formats import Cells, Row, Values, parsed
 from contradiction.chats.messages import has_speakers, order, read_messages
-from contradiction.chats.names import USUAL, Speakers
+from contradiction.chats.names import Speakers
 from contradiction.chats.records import CHAT, Chat, read_record
 from contradiction.conversation import ASSISTANT, USER, check_text
 from contradiction.errors import InputError, kind_of
@@ -27,6 +27,7 @@ class Columns:
         times: the columns with the time; empty if there are none.
         label: the column with the label of the reply, if there is one.
         unread: columns that may hold replies, which must be empty.
+        of_json: whether rows are objects of JSON, whose further keys belong to the message, such as calls of tools.
     """
 
     chat: str
@@ -35,6 +36,7 @@ class Columns:
     times: tuple[str, ...]
     label: str | None
     unread: tuple[str, ...] = ()
+    of_json: bool = False
 
     @property
     def read(self) -> set[str]:
@@ -48,18 +50,18 @@ class Columns:
         unread = tuple(key for key in others if names.first([key], more) or names.could_answer(key))
         return replace(self, times=_time_columns(others), label=names.first(keys, [names.LABEL]), unread=unread)
 
-    def said(self, row: Values, whole: bool) -> list[dict[str, Any]]:
-        """The messages of a row; of an object of JSON (``whole``), also with the keys that no column is known for."""
+    def said(self, row: Values) -> list[dict[str, Any]]:
+        """The messages of a row."""
         if self.speaker is None:
             texts = ["" if row.get(name, "") is None else check_text(row.get(name), name) for name in self.texts]
             sides = zip((USER, ASSISTANT), texts, strict=True)
             return [{"role": role, "content": text} for role, text in sides if text.strip()]
         others = {self.chat, *self.times, self.label}
-        keys = [name for name in row if name not in others] if whole else [self.speaker, *self.texts]
+        keys = [name for name in row if name not in others] if self.of_json else [self.speaker, *self.texts]
         return [{name: row[name] for name in keys}]
 
 
-def read_cells(cells: Iterator[Cells], chats: Chats, speakers: Speakers = USUAL) -> Iterator[Entry]:
+def read_cells(cells: Iterator[Cells], chats: Chats, speakers: Speakers) -> Iterator[Entry]:
     """The entries of a table whose first row is the header; see :func:`read_table`."""
     _, header, _ = next(cells, ("", None, 0))
     if not isinstance(header, list):
@@ -76,7 +78,7 @@ def read_table(
     header: Sequence[str],
     rows: Callable[[Sequence[str]], Iterator[Row]],
     chats: Chats,
-    speakers: Speakers = USUAL,
+    speakers: Speakers,
     *,
     one_by_one: bool = False,
 ) -> Iterator[Entry]:
@@ -152,8 +154,9 @@ def message_keys(value: object) -> Columns | None:
         texts = [parsed(value[name]) for name in columns.texts]  # JSON or a transcript would be a whole chat
         texts = [text for text in texts if text is not None]
         is_turn = all(isinstance(text, str) and not has_speakers(text, several=True) for text in texts)
-        return columns if is_turn and not columns.speaker else None
-    return columns
+        if columns.speaker or not is_turn:
+            return None
+    return replace(columns, of_json=True) if columns else None
 
 
 def _time_columns(header: Sequence[str]) -> tuple[str, ...]:
@@ -175,14 +178,11 @@ def _record(values: Values | InputError, speakers: Speakers, _: object) -> list[
     return read_record(values, speakers)
 
 
-def grouped(
-    rows: Iterator[Row], columns: Columns, chats: Chats, speakers: Speakers = USUAL, *, whole: bool = False
-) -> Iterator[Entry]:
+def grouped(rows: Iterator[Row], columns: Columns, chats: Chats, speakers: Speakers) -> Iterator[Entry]:
     """The chats of rows with a message or a turn each, in the order in which they begin.
 
     The rows of a chat need not follow one another, so all rows are read before the first chat is complete. The number
-    of a chat is that of its first row. A row that cannot be read is an entry of its own. Rows of JSON are ``whole``
-    messages, perhaps with calls of tools and other keys of messages.
+    of a chat is that of its first row. A row that cannot be read is an entry of its own.
 
     Raises:
         InputError: the chats are named by ``id``, and no two rows have the same one.
@@ -193,7 +193,9 @@ def grouped(
     for number, source, row, end in rows:
         size = end
         try:
-            groups.setdefault(_chat_of(row, columns), []).append((number, row))  # type: ignore[arg-type]  # no error by now
+            if isinstance(row, InputError):
+                raise row
+            groups.setdefault(_chat_of(row, columns), []).append((number, row))
         except InputError as error:
             refusal = InputError(f"{error}; its chat is judged without this row")
             entries.append((number, partial(_record, refusal, speakers), source))
@@ -202,11 +204,11 @@ def grouped(
             f"{chats.where}: each row has an {columns.chat} of its own, so it names the message; a column "
             f"{names.CHATS[0]} must say which chat the row belongs to"
         )
-    if whole:
+    if columns.of_json:
         columns = columns.of([*dict.fromkeys(key for group in groups.values() for _, row in group for key in row)])
     reordered = 0
     for name, group in groups.items():
-        read = partial(_chat, name, columns, speakers, whole, chats.key)
+        read = partial(_chat, name, columns, speakers, chats.key)
         times = [" ".join(_text(row.get(name)) for name in columns.times) for _, row in group]
         roles = [speakers.role_of(row.get(columns.speaker)) if columns.speaker else None for _, row in group]
         places = order(times, roles)
@@ -223,10 +225,8 @@ def grouped(
         yield from make_entries(number, size * done // len(entries), read, source)
 
 
-def _chat_of(row: Values | InputError, columns: Columns) -> str | int:
+def _chat_of(row: Values, columns: Columns) -> str | int:
     """The name of the chat to which a row belongs."""
-    if isinstance(row, InputError):
-        raise row
     name = row.get(columns.chat)
     if isinstance(name, str) and name.strip():
         return name.strip()
@@ -237,7 +237,7 @@ def _chat_of(row: Values | InputError, columns: Columns) -> str | int:
 
 
 def _chat(
-    name: str | int, columns: Columns, speakers: Speakers, whole: bool, unit: str, rows: list[tuple[int, Values]]
+    name: str | int, columns: Columns, speakers: Speakers, unit: str, rows: list[tuple[int, Values]]
 ) -> list[Chat]:
     """The chat of a group of rows, in their order; ``unit`` is what their numbers count."""
     messages: list[Any] = []
@@ -247,7 +247,7 @@ def _chat(
             read = " and ".join(columns.texts)
             raise InputError(f"{full} in {unit} {number} may hold what was said, but {read} is read; keep one of them")
         try:
-            messages += read_messages(columns.said(row, whole), speakers)
+            messages += read_messages(columns.said(row), speakers)
         except InputError as error:
             reason = str(error).partition(f"{columns.speaker} ")[2] or str(error)
             column = f"{columns.speaker} in " if columns.speaker else ""
