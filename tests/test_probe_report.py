@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from helpers.bot_server import BotServer, chance, scripted, true_label
-from helpers.chats import objects, write_jsonl
+from helpers.chats import chat, objects, write_jsonl
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +19,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.inference.base import Scores
-from contradiction.io.files import write_json
+from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods import loading
 from contradiction.methods.base import Classifier
@@ -80,9 +80,10 @@ def judge(tmp_path_factory):
     loading.register(NumbersClassifier)
     rows = []
     for number in range(1200):
-        chat = [{"role": "user", "content": f"{number}？"}, {"role": "user", "content": f"再问{number}"}]
-        b1, b2 = scripted(chat[:1]), scripted(chat)
-        row = {"u1": chat[0]["content"], "b1": b1, "u2": chat[1]["content"], "b2": b2}
+        u1, u2 = f"{number}？", f"再问{number}"
+        b1 = scripted(chat(u1))
+        b2 = scripted(chat(u1, b1, u2))
+        row = {"u1": u1, "b1": b1, "u2": u2, "b2": b2}
         rows.append({"id": number, **row, "label": true_label(b1, b2)})
     text = Value("string")
     columns = {"id": Value("int32"), "u1": text, "b1": text, "u2": text, "b2": text, "label": ClassLabel(names=FOUR)}
@@ -111,7 +112,7 @@ def rows_of(folder):
 
 
 def test_the_intervals_contain_the_true_rates_of_a_scripted_bot(probed):
-    rows, written = rows_of(probed), json.loads((probed / "report.json").read_text(encoding="utf-8"))
+    rows, written = rows_of(probed), read_json(probed / "report.json")
     [bot] = written["bots"]
     truth = [true_label(row["b1"], row["b2"]) for row in rows]
     assert (bot["conversations"], bot["read"], bot["read_in_part"], bot["not_judged"]) == (225, 225, 0, 0)
@@ -199,7 +200,7 @@ def test_labels_replace_verdicts_and_measure_the_detector_for_the_rest(probed, t
     lines = [json.dumps({"id": row["id"], "label": truth[row["id"]]}) for row in rows[::3]]
     (tmp_path / "labels.jsonl").write_text("\n".join(lines) + "\n\n", encoding="utf-8")
     code, _, err = run("probe", "report", probed, "--labels", tmp_path / "labels.jsonl", "--out", tmp_path)
-    [bot] = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["bots"]
+    [bot] = read_json(tmp_path / "report.json")["bots"]
     assert code == 0 and (bot["labelled"], bot["measured_on"]) == (75, "75 labelled conversations")
     decided = [truth[row["id"]] if n % 3 == 0 else row["label"] for n, row in enumerate(rows)]
     assert bot["called"]["contradiction"]["called"] == sum(label != NONE for label in decided)
@@ -266,7 +267,7 @@ def test_two_versions_are_compared_on_the_same_probes(probed, judge, tmp_path, r
     )
     assert code == 1 and re.search(r"better: \d+\.\d % called a contradiction; --fail-above allows 1 %", err)
     assert re.search(r"better compared with scripted: called\n(.*\n)+ +all +225 ", out)
-    written = json.loads((tmp_path / "both" / "report.json").read_text(encoding="utf-8"))
+    written = read_json(tmp_path / "both" / "report.json")
     [comparison] = written["comparisons"]
     assert (comparison["first"], comparison["second"], comparison["all"]["n"]) == ("scripted", "better", 225)
     true = np.mean(
@@ -295,25 +296,19 @@ def test_the_pages_show_the_same_figures_and_escape_the_messages(probed, tmp_pat
 
 
 def test_a_repeated_question_is_compared_with_its_first_answer_also_with_a_persona(judge):
-    start = instruction(("我养了9只猫",))
     texts = {"u1": "你养了几只猫？", "b1": "我养了3只猫", "u2": "你养了几只猫？", "b2": "我养了4只猫"}
-    chat = [
-        {"role": role, "content": text}
-        for role, text in (
-            ("user", texts["u1"]), ("assistant", texts["b1"]), ("user", "今天天气不错"), ("assistant", "我养了4只猫"),
-            ("user", texts["u2"]), ("assistant", texts["b2"]),
-        )
-    ]  # fmt: skip
-    row = {"id": "repeat-1/a/0", "trigger": "repeat-1", **texts, "messages": [*start, *chat]}
+    between = ("今天天气不错", "我养了4只猫")
+    messages = [*instruction(("我养了9只猫",)), *chat(texts["u1"], texts["b1"], *between, texts["u2"], texts["b2"])]
+    row = {"id": "repeat-1/a/0", "trigger": "repeat-1", **texts, "messages": messages}
     detector = ContradictionDetector.from_pretrained(judge[0])
     [one] = judged([row], detector)
-    alone = detector(chat[:2] + chat[-2:])
+    alone = detector(chat(*texts.values()))
     assert (one["label"], one["probability"]) == (alone.label, round(alone.probability, 6))
     assert one["evidence"] == ["我养了3只猫"]
 
 
 def test_examples_are_contradictions_from_different_openings_with_their_evidence(probed):
-    [bot] = json.loads((probed / "report.json").read_text(encoding="utf-8"))["bots"]
+    [bot] = read_json(probed / "report.json")["bots"]
     rows = {row["id"]: row for row in rows_of(probed)}
     chosen = [rows[example["id"]] for example in bot["examples"]]
     assert len({row["opening"] for row in chosen}) == len(chosen) == 6
@@ -327,7 +322,7 @@ def test_the_paper_table_matches_the_rows(repo, lines, tmp_path, run):
     """The same report with the true labels as the verdicts: Table 2."""
     code, _, err = run("probe", "report", repo, "--out", tmp_path)
     assert code == 0, err
-    written = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    written = read_json(tmp_path / "report.json")
     from contradiction import cdconv
 
     for bot in written["bots"]:

@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from helpers.chats import chat
 from helpers.generated_chats import (
     HOSTILE,
     PLAIN,
@@ -135,7 +136,7 @@ def test_a_higher_threshold_calls_no_more_and_a_lower_prior_raises_no_probabilit
 @settings(max_examples=6, **many)
 @given(seeds, texts)
 def test_one_earlier_turn_is_read_the_same_in_windows_and_as_a_whole(detector, seed, drawn):
-    chats = [chat for chat in chats_of(seed, drawn, 80) if len(read_turns(chat)) == 2]
+    chats = [messages for messages in chats_of(seed, drawn, 80) if len(read_turns(messages)) == 2]
     whole = judge(detector.with_settings(windowing="unstructured"), chats)
     for one, other in zip(judge(detector, chats), whole, strict=True):
         assert_alike(one, other)
@@ -155,14 +156,9 @@ def test_no_message_can_forge_a_separator(detector, seed, drawn):
 
 
 def test_chats_with_five_hundred_turns_or_messages_of_a_megabyte_are_judged(detector):
-    long = [{"role": ("user", "assistant")[index % 2], "content": f"我养了{index}只猫"} for index in range(1000)]
-    megabyte = [
-        [
-            {"role": ("user", "assistant")[index % 2], "content": part * (10**6 // len(part.encode()))}
-            for index in range(4)
-        ]
-        for part in ("我没养过猫呀，", "猫 cat \0", "a", "\u0301", "😀")
-    ]
+    long = chat(*(f"我养了{index}只猫" for index in range(1000)))
+    parts = ("我没养过猫呀，", "猫 cat \0", "a", "\u0301", "😀")
+    megabyte = [chat(*[part * (10**6 // len(part.encode()))] * 4) for part in parts]
     verdicts = judge(detector.with_settings(max_turns=None), [long, *megabyte])
     for messages, verdict in zip([long, *megabyte], verdicts, strict=True):
         check(verdict, messages, detector.labels)

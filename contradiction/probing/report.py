@@ -321,28 +321,25 @@ def estimate(
     chance, n, positives = np.random.default_rng(seed), len(called), sum(called)
     if n < FEW:
         return _figures(None) | {"why": f"there are fewer than {FEW} conversations"}
-    effect, rate = design_effect(np.asarray(called, dtype=float), clusters), positives / n
-    drawn_called = _draw(positives / effect, (n - positives) / effect, chance)
+    effect = design_effect(np.asarray(called, dtype=float), clusters)
     hits, alarms = accuracy.hits, accuracy.alarms
     misses, rejections = accuracy.contradictions - hits, accuracy.others - alarms
-    if own:
-        if not (hits + alarms and misses + rejections):
-            return _figures(None) | {"why": ONE_SIDED}
-        among_called, among_others = _draw(hits, alarms, chance), _draw(misses, rejections, chance)
-        drawn = drawn_called * among_called + (1 - drawn_called) * among_others
-    else:
-        sensitivity, false_alarms = _draw(hits, misses, chance), _draw(alarms, rejections, chance)
-        drawn = (drawn_called - false_alarms) / np.maximum(sensitivity - false_alarms, 1e-9)
-        if min(np.mean(drawn >= 0), np.mean(drawn <= 1)) < IMPOSSIBLE:
-            return _figures(None) | {"why": MISFIT}
+    # Contradictions and others among the called, and among the rest; or called and not among contradictions and others.
+    first, second = ((hits, alarms), (misses, rejections)) if own else ((hits, misses), (alarms, rejections))
+    if not (sum(first) and sum(second)):
+        return _figures(None) | {"why": ONE_SIDED}
+
+    def corrected(rate: Any, one: Any, other: Any) -> Any:
+        return rate * one + (1 - rate) * other if own else (rate - other) / np.maximum(one - other, 1e-9)
+
+    drawn_rate = _draw(positives / effect, (n - positives) / effect, chance)
+    drawn = corrected(drawn_rate, _draw(*first, chance), _draw(*second, chance))
+    if min(np.mean(drawn >= 0), np.mean(drawn <= 1)) < IMPOSSIBLE:  # never where ``own``
+        return _figures(None) | {"why": MISFIT}
     low, high = np.percentile(np.clip(drawn, 0, 1), BOUNDS)
     if high - low > WIDEST:
         return _figures(None) | {"why": TOO_WIDE}
-    if own:
-        point = rate * hits / (hits + alarms) + (1 - rate) * misses / (misses + rejections)
-    else:
-        false_alarm_rate = alarms / accuracy.others
-        point = (rate - false_alarm_rate) / (hits / accuracy.contradictions - false_alarm_rate)
+    point = corrected(positives / n, first[0] / sum(first), second[0] / sum(second))
     return _figures(np.clip(point, 0, 1), low, high) | {"why": None}
 
 

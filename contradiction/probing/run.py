@@ -98,17 +98,17 @@ def run(
     """Runs every conversation that the transcript of the folder does not hold yet.
 
     A conversation that was interrupted starts again from its beginning. One that fails does not stop the others, and is
-    tried again when the run is continued.
+    tried again when the run is continued. The caller holds the lock of the folder.
 
     Args:
         probes: the plan.
         bot: calls the bot.
-        folder: the folder of the run; another process may not use it at the same time.
+        folder: the folder of the run.
         request: what affects the conversations; a run is continued only with the same request.
         name: the name of the bot in the transcript.
         seed: of the plan.
         at_once: how many conversations run at the same time.
-        writer: calls a language model that writes the second thing the user says; where it gives nothing, the rules do.
+        writer: calls a language model that writes what the user says last; where it gives nothing, the rules do.
         on_done: called after each conversation with the number of those that are done, also in earlier runs, and with
             what is wrong if it failed.
 
@@ -133,13 +133,12 @@ def run(
     try:
         results = in_threads(converse, missing, at_once)
         for done, (probe, result) in enumerate(results, start=1):
-            problem = None
             if isinstance(result, NoAnswerError):
                 failed[probe.id] = str(result)
-                problem = f"{probe.id}: {result}"
             else:
                 transcript.add([result])
             if on_done:
+                problem = f"{probe.id}: {result}" if probe.id in failed else None
                 on_done(len(probes) - len(missing) + done, problem)
             if len(failed) == done >= hopeless:
                 raise InputError(f"the first {hopeless} conversations failed; the last: {result}")
@@ -164,21 +163,18 @@ def _converse(probe: Probe, bot: Caller, name: str, seed: int, writer: Caller | 
         messages.append({"role": "assistant", "content": reply.text})
         return reply.text
 
-    b1, written_by = say(probe.u1), "rules"
+    b1, written = say(probe.u1), None
     if probe.trigger == PERSONA:  # the fact takes the place of an earlier reply
         utterances = {"u1": "", "b1": probe.u2, "u2": probe.u1, "b2": b1}
     else:
         for text in probe.fillers:
             say(text)
-        u2 = _write_question(writer, probe.trigger, probe.u1, b1) if writer else None
-        if u2:
-            written_by = "writer"
-        else:
-            u2 = probe.second(b1, seed)
+        written = _write_question(writer, probe.trigger, probe.u1, b1) if writer else None
+        u2 = written or probe.second(b1, seed)
         utterances = {"u1": probe.u1, "b1": b1, "u2": u2, "b2": say(u2)}
     return {
         "id": probe.id, **utterances, "label": None, "trigger": probe.trigger, "bot": name,
-        "opening": probe.id.split("/")[1], "written_by": written_by, "facts": list(probe.facts),
+        "opening": probe.id.split("/")[1], "written_by": "writer" if written else "rules", "facts": list(probe.facts),
         "messages": messages, "cut": cut,
     }  # fmt: skip
 
