@@ -1,6 +1,5 @@
 """Human labels: who labels what, how far people agree, what is exported, and what survives a kill."""
 
-import json
 import os
 import signal
 import threading
@@ -8,7 +7,7 @@ import time
 
 import httpx
 import pytest
-from helpers.chats import chat
+from helpers.chats import chat, line, objects
 from helpers.processes import free_port, is_answered, start_cdconv, wait_for
 from starlette.testclient import TestClient
 
@@ -141,8 +140,8 @@ def test_a_label_can_be_changed_and_wrong_labels_evidence_people_and_files_are_r
     with pytest.raises(InputError, match="1 to 40 characters"):
         store.join(" ")
     other = tmp_path / "other.jsonl"
-    for line in ('{"kind": "chat"}', '{"messages": []}', "[]"):
-        other.write_text(f"{line}\n", encoding="utf-8")
+    for wrong in ('{"kind": "chat"}', '{"messages": []}', "[]"):
+        other.write_text(f"{wrong}\n", encoding="utf-8")
         with pytest.raises(InputError, match=r"other\.jsonl:1: not a line of labels"):
             LabelStore(other)
     other.write_text('[{"messages": []}]', encoding="utf-8")  # a file without line breaks is not a line cut short
@@ -191,8 +190,7 @@ def test_a_file_of_labels_that_cannot_be_opened_makes_the_page_send_the_label_ag
 @pytest.fixture
 def chat_file(tmp_path):
     file = tmp_path / "chats.jsonl"
-    lines = [json.dumps({"id": name, "messages": messages}, ensure_ascii=False) for name, messages in chats(60)]
-    file.write_text("\n".join([*lines, '{"messages": []}']), encoding="utf-8")
+    file.write_text("\n".join([*(line(messages, id=name) for name, messages in chats(60)), line([])]), encoding="utf-8")
     return file
 
 
@@ -248,7 +246,7 @@ def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tm
             store.put(person, item.id, NONE)
     code, out, _ = run("review", chat_file, "--export", tmp_path / "out.jsonl")
     assert code == 0 and "Cohen's kappa" in out and "spot checks" not in out
-    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = objects(tmp_path / "out.jsonl")
     assert rows == store.export() and rows
     assert {row["evidence"] for row in rows if row["label"] == HISTORY} == {1}
 

@@ -232,7 +232,7 @@ def review(
     from contradiction.serving import review
 
     speakers = speakers_of(user_name, bot_name)
-    chats = review.chats_of(file, say, encoding=encoding, speakers=speakers, verdicts=verdicts, sample=sample)
+    chats = review.chats_of(file, say, encoding, speakers, verdicts, sample)
     checks = review.spot_checks_of(spot_checks, speakers) if spot_checks else []
     with locked(labels):
         store = LabelStore(labels, annotators)

@@ -1,10 +1,9 @@
 """The commands that make detectors: train, adapt, calibrate and ensemble."""
 
 import shutil
-from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -116,23 +115,21 @@ def adapt(
     yes: YesOption = False,
 ) -> None:
     """Adapts the detector to your own labelled chats. Writes nothing if it is not better on held-out chats."""
-    from contradiction.io.tables import Table, percent
+    from contradiction.io.tables import Table, signed, signed_interval, with_interval
     from contradiction.runs import adapt
 
     with counting("adapting") as bar, asking(bar, yes):
         speakers = speakers_of(user_name, bot_name)
         done = adapt(labels, out, model=model, speakers=speakers, on_batch=bar.advance)
-
-    def interval(figures: Mapping[str, Any], key: str) -> str:
-        return f"{percent(figures[key])} ({' to '.join(map(percent, figures['interval'][key]))})"
-
     found = done.calibration
+    before, after = (with_interval(one["macro_f1"], one["interval"]["macro_f1"]) for one in (done.before, done.after))
+    change, bounds = done.difference["macro_f1_difference"], done.difference["interval"]["macro_f1_difference"]
     body = [
         ("chats", f"{found.chats:,}, of them {found.contradictions:,} contradictions"),
         ("not judged, left out", f"{found.unjudged:,}"),
-        ("2-class macro-F1 before", interval(done.before, "macro_f1")),
-        ("2-class macro-F1 now, on chats held out", interval(done.after, "macro_f1")),
-        ("difference", interval(done.difference, "macro_f1_difference")),
+        ("2-class macro-F1 before", before),
+        ("2-class macro-F1 now, on chats held out", after),
+        ("difference", f"{signed(change)} ({signed_interval(bounds)})"),
         ("threshold before, now", f"{found.before.threshold:.2f}, {found.rule.threshold:.2f}"),
     ]
     show(Table(f"{model}, fitted to {labels}", ("", "value, with 95 % interval"), body))

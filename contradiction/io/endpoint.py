@@ -157,7 +157,7 @@ class Endpoint:
         start = time.monotonic()
         try:
             with self._client.stream("POST", self.url, json=body) as response:
-                content = b"".join(self._within(response.iter_bytes(), start + self._timeout))
+                content = b"".join(_within(response.iter_bytes(), start + self._timeout))
         except (httpx.TimeoutException, TimeoutError):
             raise NoAnswerError(f"no answer within {self._timeout:g} seconds") from None
         except httpx.HTTPError as error:
@@ -173,18 +173,6 @@ class Endpoint:
         if response.status_code < 500 and response.status_code not in BUSY:
             raise RefusedError(f"{self.url}: {problem}", response.status_code)
         raise NoAnswerError(problem, wait=_retry_after(response.headers.get("retry-after")))
-
-    @staticmethod
-    def _within(parts: Iterable[bytes], deadline: float) -> Iterator[bytes]:
-        """The parts of an answer; raises TimeoutError at the deadline, even if each single part comes in time."""
-        size = 0
-        for part in parts:
-            yield part
-            size += len(part)
-            if time.monotonic() > deadline:
-                raise TimeoutError
-            if size > MAX_BYTES:
-                raise NoAnswerError(f"an answer of more than {MAX_BYTES:,} bytes")
 
 
 def repeated(
@@ -261,6 +249,18 @@ def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iter
     finally:
         stopped.set()
         ahead.release(threads)  # lets waiting threads end
+
+
+def _within(parts: Iterable[bytes], deadline: float) -> Iterator[bytes]:
+    """The parts of an answer; raises TimeoutError at the deadline, even if each single part comes in time."""
+    size = 0
+    for part in parts:
+        yield part
+        size += len(part)
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        if size > MAX_BYTES:
+            raise NoAnswerError(f"an answer of more than {MAX_BYTES:,} bytes")
 
 
 def _answer(content: bytes, seconds: float) -> Answer:

@@ -14,7 +14,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from contradiction import guidelines
 from contradiction.chats.chunks import Entry
-from contradiction.chats.names import USUAL, Speakers
+from contradiction.chats.names import Speakers
 from contradiction.chats.readers import open_file
 from contradiction.conversation import Messages
 from contradiction.data import labelled
@@ -110,11 +110,10 @@ def _page(annotators: int) -> str:
 def chats_of(
     file: Path,
     on_note: Callable[[str], Any],
-    *,
-    encoding: str | None = None,
-    speakers: Speakers = USUAL,
-    verdicts: Path | None = None,
-    sample: int = 0,
+    encoding: str | None,
+    speakers: Speakers,
+    verdicts: Path | None,
+    sample: int,
 ) -> list[tuple[str, Messages]]:
     """The names and messages of the chats of a file that hold a reply, or of a sample of them by their ``verdicts``.
 
@@ -136,7 +135,7 @@ def chats_of(
     return [(entry.name, entry.messages or ()) for entry in chosen]
 
 
-def spot_checks_of(file: Path, speakers: Speakers = USUAL) -> list[tuple[str, Messages, str]]:
+def spot_checks_of(file: Path, speakers: Speakers) -> list[tuple[str, Messages, str]]:
     """The names, messages and labels of chats whose label is known; raises InputError for other labels than four."""
     known = labelled.read(file, speakers)
     if labelled.task_of(known) != "4-class":

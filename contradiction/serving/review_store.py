@@ -179,13 +179,9 @@ class LabelStore:
         """The chats that a person is to label; for the third, those on which the annotators differ."""
         if person <= ANNOTATORS:
             return [item for item in self._items if person not in self._labels[item.id]]
+        both = [(item, self._labels[item.id]) for item in self._items if self._labels[item.id].keys() == {1, 2}]
         # Not spot checks, whose label is known.
-        return [item for item in self._items if item.truth is None and self._is_disputed(self._labels[item.id])]
-
-    @staticmethod
-    def _is_disputed(labels: Mapping[int, tuple[str, int | None]]) -> bool:
-        """Whether the annotators differ, and nobody else has labelled the chat yet."""
-        return {1, 2} == labels.keys() and labels[1][0] != labels[2][0]
+        return [item for item, labels in both if item.truth is None and labels[1][0] != labels[2][0]]
 
     def report(self) -> Table:
         """How far the review is, how far people agree, and how often each is right about spot checks.

@@ -93,18 +93,14 @@ class Service:
 
     def judge(self, messages: Messages, **settings: Any) -> Record:
         """The verdict on the last reply of a chat, as a record; settings as of ``Settings``."""
-        self._check_size(messages, "messages")
         return self._records([self.with_settings(**settings)(messages)])[0]
 
     def scan(self, messages: Messages, **settings: Any) -> Record:
         """The verdicts on every reply of a chat."""
-        self._check_size(messages, "messages")
         return {"verdicts": self._records(self.with_settings(**settings).scan(messages))}
 
     def rerank(self, messages: Messages, candidates: Sequence[str], **settings: Any) -> Record:
         """The candidates with their verdicts, the least likely contradiction first."""
-        self._check_size(messages, "messages")
-        self._check_size(candidates, "candidates")
         ranked = self.with_settings(**settings).rerank(messages, candidates)
         records = self._records([candidate.verdict for candidate in ranked])
         return {
@@ -116,12 +112,10 @@ class Service:
 
     def check(self, facts: Sequence[str], reply: str, question: str = "", **settings: Any) -> Record:
         """The verdict on a reply against facts about the bot."""
-        self._check_size(facts, "facts")
         return self._records([self.with_settings(**settings).check(facts, reply, question)])[0]
 
     def clauses(self, messages: Messages, **settings: Any) -> Record:
         """The two clauses that clash in the last reply of a chat; none if there are none."""
-        self._check_size(messages, "messages")
         location = self.with_settings(**settings).locate(messages)
         return {"clauses": [asdict(span) for span in (location.earlier, location.later)] if location else []}
 
@@ -175,10 +169,12 @@ class Service:
         self.count(verdicts)
         return [verdict.to_record() for verdict in verdicts]
 
-    def _check_size(self, values: Sequence[Any], name: str) -> None:
-        whole, most = ("chat", self.limits.messages) if name == "messages" else ("request", self.limits.candidates)
-        if len(values) > most:
-            raise InputError(f"the {whole} has {len(values):,} {name}; at most {most:,} are allowed")
+    def check_sizes(self, options: Mapping[str, Any]) -> None:
+        """Raises InputError if a request has more messages, candidates or facts than it may."""
+        for name in ("messages", "candidates", "facts"):
+            whole, most = ("chat", self.limits.messages) if name == "messages" else ("request", self.limits.candidates)
+            if (count := len(options.get(name, ()))) > most:
+                raise InputError(f"the {whole} has {count:,} {name}; at most {most:,} are allowed")
 
 
 CHAT = alternating(("你喜欢吃辣吗？", "我不吃辣", "火锅要什么锅底？", "要最辣的，我最爱吃辣"))
@@ -316,6 +312,7 @@ async def answer(
     """The answer to a request; raises what ``Service.answer_for`` raises."""
     options = body.model_dump(exclude_none=True, warnings=False)
     service = chosen(services, options.pop("detector", None))
+    service.check_sizes(options)
     return await service.answer_for(lambda: ENDPOINTS[name].call(service, **options), caller, gone)
 
 
