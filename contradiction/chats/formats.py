@@ -46,11 +46,7 @@ def check_encoding(encoding: str | None) -> None:
 
 
 def blocks(stream: Any, where: str, encoding: str | None = None) -> Iterator[bytes]:
-    """The content of a buffered file or pipe as it comes, unpacked if it is gzip, and in UTF-8 if an encoding is named.
-
-    Raises:
-        InputError: a gzip file is damaged, or the bytes are not in this encoding.
-    """
+    """The bytes of a buffered file or pipe as they come, unpacked if it is gzip, and in UTF-8 if it has an encoding."""
     if not (begin := stream.peek(2)):  # a terminal would have to be told twice that its input ends
         return
     if begin.startswith(GZIP):
@@ -99,11 +95,7 @@ def arriving_lines(parts: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def decode(content: bytes, where: str, first: bool = True) -> str:
-    """The text of bytes in UTF-8; the ``first`` ones of a file may begin with a byte order mark.
-
-    Raises:
-        InputError: the bytes are not in UTF-8; the message begins with ``where``.
-    """
+    """The text of bytes in UTF-8; the ``first`` ones of a file may begin with a byte order mark."""
     try:
         return content.decode("utf-8-sig" if first else "utf-8")
     except UnicodeDecodeError:
@@ -208,11 +200,7 @@ def is_table(line: str) -> bool:
 
 
 def excel_rows(path: Path, notes: list[str]) -> Iterator[Cells]:
-    """The rows of the first sheet that holds any, the header first; a note names further sheets.
-
-    Raises:
-        InputError: openpyxl is not installed, or this is no Excel file.
-    """
+    """The rows of the first sheet that holds any, the header first; a note names further sheets."""
     check_installed(f"{path}: reading Excel files", {"openpyxl": "excel"})
     import pandas  # which datasets brings
 
@@ -233,11 +221,7 @@ def excel_rows(path: Path, notes: list[str]) -> Iterator[Cells]:
 
 
 def parquet_columns(path: Path) -> tuple[list[str], Mapping[str, Sequence[str]], int]:
-    """The columns of a Parquet file, the names of the classes of columns of numbers, and the number of rows.
-
-    Raises:
-        InputError: it is not a Parquet file.
-    """
+    """The columns of a Parquet file, the names of the classes of columns of numbers, and the number of rows."""
     import pyarrow
     from pyarrow import parquet
 

@@ -152,9 +152,6 @@ class Speakers:
     Attributes:
         users: further names of the user.
         bots: further names of the bot whose replies are judged.
-
-    Raises:
-        InputError: a name is empty, or is given to both sides.
     """
 
     users: tuple[str, ...] = ()

@@ -18,14 +18,8 @@ Answer = list[Any]  # the messages of one reply
 def read_answers(value: Any, name: str, speakers: Speakers, *, alone: bool = False) -> dict[str, Answer]:
     """The answers under a key, by their places, each as messages.
 
-    Args:
-        value: text, a message, a list of messages, the response of an API, or a list of such candidates.
-        name: the key.
-        speakers: the names of the two sides.
-        alone: whether the answer may be a whole chat as text, because the record has no other history.
-
-    Raises:
-        InputError: the value holds no reply.
+    The value is text, a message, a list of messages, the response of an API, or a list of such candidates. If the
+    record has no other history, the answer stands ``alone``, and may be a whole chat as text.
     """
     if isinstance(value, str) and _is_response(inside := parsed(value)):
         value = inside

@@ -82,17 +82,9 @@ def read_table(
     *,
     one_by_one: bool = False,
 ) -> Iterator[Entry]:
-    """The entries of the rows of a table.
+    """The entries of a table. ``rows`` gives its rows with the values of at least the columns that it is called with.
 
-    Args:
-        header: the names of the columns.
-        rows: gives the rows with the values of at least the named columns.
-        chats: the table.
-        speakers: the names of the two sides.
-        one_by_one: whether each row must hold a whole chat.
-
-    Raises:
-        InputError: there is no chat in the columns, or two columns have one name.
+    With ``one_by_one``, each row must hold a whole chat.
     """
     where = chats.where
     columns = columns_of(header, where)
@@ -116,11 +108,7 @@ def read_table(
 
 
 def columns_of(header: Sequence[str], where: str) -> Columns | None:
-    """The columns of a table with one message or one turn in each row; None if it is another table.
-
-    Raises:
-        InputError: each row is a message, and no column says to which chat it belongs.
-    """
+    """The columns of a table with one message or one turn in each row; None if it is another table."""
     speaker, text = names.first(header, names.SPEAKERS), names.first(header, names.TEXTS)
     asked, answer = names.first(header, names.QUESTIONS), names.first(header, names.ANSWERS)
     session = names.first(header, names.CHATS)
@@ -183,9 +171,6 @@ def grouped(rows: Iterator[Row], columns: Columns, chats: Chats, speakers: Speak
 
     The rows of a chat need not follow one another, so all rows are read before the first chat is complete. The number
     of a chat is that of its first row. A row that cannot be read is an entry of its own.
-
-    Raises:
-        InputError: the chats are named by ``id``, and no two rows have the same one.
     """
     groups: dict[str | int, list[tuple[int, Values]]] = {}
     entries: list[tuple[int, Any, Any]] = []

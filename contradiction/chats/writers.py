@@ -26,11 +26,7 @@ def rejected_path(path: Path) -> Path:
 
 
 def continues(path: Path, record: Path, request: Callable[[], Mapping[str, Any]], resume: bool) -> bool:
-    """Whether a run goes on with the verdicts in ``path``; ``record`` holds the request that they were made with.
-
-    Raises:
-        InputError: another request made them, or ``path`` holds anything and ``resume`` is false.
-    """
+    """Whether a run goes on with the verdicts in ``path``; ``record`` holds the request that they were made with."""
     if resume and record.is_file():
         before, now = read_json(record), request()
         if name := next((name for name in now if before.get(name) != now[name]), None):
@@ -145,9 +141,6 @@ class ResumableOutput:
 
     Attributes:
         rejected_path: FILE.rejected.jsonl.
-
-    Raises:
-        InputError: FILE exists and ``resume`` is false, or another request made it.
     """
 
     def __init__(

@@ -80,10 +80,6 @@ class Endpoint:
         key_variable: the environment variable that holds the secret; by default ``$OPENAI_API_KEY``, if it is set.
         timeout: the maximum number of seconds for an answer, from the first byte sent to the last one received.
         options: further keys of each request, such as ``temperature``; None leaves one out.
-
-    Raises:
-        InputError: the address is missing or not valid, a variable is named that holds no secret, or no HTTP header can
-            hold the secret.
     """
 
     def __init__(
@@ -141,10 +137,6 @@ class Endpoint:
 
     def ask(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Answer:
         """The answer to a chat, in one attempt.
-
-        Args:
-            messages: ``role`` and ``content``.
-            options: further keys of this request.
 
         Raises:
             RefusedError: the endpoint refuses the request, and would refuse it again.

@@ -206,11 +206,7 @@ class LockedError(InputError):
 
 @contextmanager
 def locked(path: str | Path, wait: bool = False) -> Iterator[None]:
-    """Holds the lock of a path inside the block: a file beside it, which is removed when the block ends.
-
-    Args:
-        path: the path that is written; it need not exist.
-        wait: wait until another process releases the lock.
+    """Holds the lock of a path, which need not exist: a file beside it, which is removed when the block ends.
 
     Raises:
         LockedError: another process holds the lock, and ``wait`` is false.

@@ -18,8 +18,7 @@ Counts = Mapping[str, float]  # labels as Prometheus writes them -> a value
 class Metrics:
     """Counts answers by path and status, and how long they took.
 
-    Args:
-        paths: the paths that are counted by name; all others count as ``other``, so that callers cannot add names.
+    Other paths than the given ones count as ``other``, so that callers cannot add names.
     """
 
     def __init__(self, paths: tuple[str, ...]) -> None:

@@ -115,11 +115,7 @@ def chats_of(
     verdicts: Path | None,
     sample: int,
 ) -> list[tuple[str, Messages]]:
-    """The names and messages of the chats of a file that hold a reply, or of a sample of them by their ``verdicts``.
-
-    Raises:
-        InputError: there is no such chat, or one without a verdict.
-    """
+    """The names and messages of the chats of a file that hold a reply, or of a sample of them by their ``verdicts``."""
     chats = open_file(file, encoding=encoding, speakers=speakers)
     entries = []
     for entry in chats:
@@ -146,14 +142,7 @@ def spot_checks_of(file: Path, speakers: Speakers) -> list[tuple[str, Messages, 
 def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str) -> list[Entry]:
     """A third each of the surest contradictions, the most doubtful chats and random others, in the order of the file.
 
-    Args:
-        entries: usable chats.
-        verdicts: the file that ``cdconv detect --out`` wrote for them.
-        count: how many chats to choose.
-        key: ``line`` or ``row``, what the numbers of the entries count.
-
-    Raises:
-        InputError: a chat has no verdict.
+    ``verdicts`` is the file that ``cdconv detect --out`` wrote for the entries, which are usable chats.
     """
     last = {
         (record[key], record.get("id")): verdict

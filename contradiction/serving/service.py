@@ -67,9 +67,6 @@ class Service:
         places: those of the requests.
         pool: the threads in which requests wait.
         verdicts: (``contradiction``, ``checked``) of a verdict -> how many there were.
-
-    Raises:
-        InputError: the detector judges no replies.
     """
 
     def __init__(self, detector: ContradictionDetector, limits: Limits | None = None) -> None:
