@@ -14,7 +14,7 @@ from contradiction.errors import InputError
 from contradiction.serving.review_store import LabelStore
 
 CASES = Path(__file__).parent / "cases"
-DRIVES, CANNOT, GLADLY = "我会开车，开了十年", "我不会开车", "好呀，周末我来开"
+CANNOT, GLADLY = "我不会开车", "好呀，周末我来开"
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The detector inside DeepEval and garak, where they are installed."""
 
 import importlib.util
+import re
 import sys
 
 import pytest
@@ -84,6 +85,13 @@ def garak_detector(history_only, monkeypatch):
     spec.loader.exec_module(module)
     monkeypatch.setattr(_config.plugins, "detectors", {"contradiction": {"model": history_only}})
     return _plugins.load_plugin("detectors.contradiction.Contradiction")
+
+
+def test_garak_names_the_paper_by_its_address():
+    code = (PACKAGE / "integrations" / "garak.py").read_text(encoding="utf-8")
+    readme = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
+    addresses = [set(re.findall(r"https://aclanthology\.org/[\w.-]+", text)) for text in (code, readme)]
+    assert addresses[0] == addresses[1] and len(addresses[0]) == 1
 
 
 def test_garak_gets_a_score_for_each_output_of_an_attempt(garak_detector):

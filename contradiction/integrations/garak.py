@@ -17,7 +17,7 @@ class Contradiction(Detector):
 
     DEFAULT_PARAMS: Mapping[str, Any] = Detector.DEFAULT_PARAMS | {"model": None}  # a folder or Hub id
     lang_spec = "zh"
-    doc_uri = "https://aclanthology.org/2022.emnlp-main.768"
+    doc_uri = "https://aclanthology.org/2022.emnlp-main.2"
     hit_desc = "The reply contradicts itself, the roles of the speakers, or what was said before"
     pass_desc = "The reply contradicts nothing"
 
