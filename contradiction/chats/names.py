@@ -147,12 +147,7 @@ _NOT_IN_TEXT = {"developer", "model", *_NAMES[TOOL]}
 
 @dataclass(frozen=True)
 class Speakers:
-    """The names of speakers. The usual ones are always known.
-
-    Attributes:
-        users: further names of the user.
-        bots: further names of the bot whose replies are judged.
-    """
+    """Further names of the user, and of the bot whose replies are judged. The usual names are always known."""
 
     users: tuple[str, ...] = ()
     bots: tuple[str, ...] = ()

@@ -105,15 +105,7 @@ CHAT = (
 
 @dataclass(frozen=True)
 class Chat:
-    """A chat that is not yet checked.
-
-    Attributes:
-        messages: the messages; the answer of the record is the last one.
-        id: the id that the record gives it.
-        label: the label that the record gives to its last reply.
-        evidence: the index of the message that the last reply contradicts, as the record gives it.
-        answer: the key of the answer if the record holds several, and so gives several chats.
-    """
+    """A chat that is not yet checked. If a record gives several, ``answer`` is the key of its last message."""
 
     messages: Any
     id: Any = None

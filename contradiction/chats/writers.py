@@ -42,20 +42,12 @@ def continues(path: Path, record: Path, request: Callable[[], Mapping[str, Any]]
 
 
 class ShownOutput:
-    """Shows verdicts, and writes the rejected inputs of a file to ``FILE.rejected.jsonl`` beside it.
+    """Shows verdicts, and writes the rejected inputs of a file, the ``source``, to ``FILE.rejected.jsonl`` beside it.
 
     Such a file of an earlier run is replaced, but only if something is rejected. If it cannot be written, the run goes
-    on without it.
-
-    Args:
-        show: shows a chunk, for instance :meth:`VerdictTable.add`.
-        source: the file of the chats; None if they come through a pipe.
-        key: ``line`` or ``row``, what the numbers of the input count.
-        only: shows only the verdicts of these kinds, see :func:`contradiction.chats.chunks.filter_verdicts`; else all.
-        on_note: called with a message for the user.
-
-    Attributes:
-        rejected_path: the file of the rejected inputs; None if there is none.
+    on without it. ``only`` are the kinds of verdicts that are shown, see
+    :func:`contradiction.chats.chunks.filter_verdicts`; none stands for all. ``rejected_path`` is None if the chats come
+    through a pipe, or once the file cannot be written.
     """
 
     def __init__(
@@ -129,18 +121,11 @@ class ResumableOutput:
 
     Both files of lines grow chunk by chunk, the rejected inputs first. A killed run continues with the chunk that holds
     its last verdict: the lines of this chunk are removed and it is judged again. So the files end as if the run had
-    never stopped. Whoever uses an output holds the lock of FILE.
+    never stopped. A finished run judges its last chunk again, with the same result. Whoever uses an output holds the
+    lock of FILE.
 
-    Args:
-        path: FILE.
-        key: ``line`` or ``row``, what the numbers of the input count.
-        request: gives what affects the verdicts, see :meth:`contradiction.chats.detection.Detection.request`. It reads
-            the whole input.
-        resume: continues an unfinished run. A finished run judges its last chunk again, with the same result.
-        on_note: called with a message for the user.
-
-    Attributes:
-        rejected_path: FILE.rejected.jsonl.
+    ``request`` gives what affects the verdicts, see :meth:`contradiction.chats.detection.Detection.request`; it reads
+    the whole input.
     """
 
     def __init__(

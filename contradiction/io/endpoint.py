@@ -26,11 +26,7 @@ MAX_BYTES = 4_000_000  # of an answer; a longer one is no chat completion
 
 
 class RefusedError(InputError):
-    """The endpoint refuses a request, and would refuse it again.
-
-    Attributes:
-        status: the status of the HTTP answer.
-    """
+    """The endpoint refuses a request, and would refuse it again; ``status`` is that of its answer."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)

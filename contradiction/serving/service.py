@@ -275,14 +275,7 @@ class Clauses(BaseModel):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A kind of request.
-
-    Attributes:
-        body: what is sent.
-        answer: what is answered.
-        call: the method of the service that answers.
-        summary: what it is for.
-    """
+    """A kind of request: what is sent and answered, the method of the service that answers, and what it is for."""
 
     body: type[Options]
     answer: type[BaseModel]
