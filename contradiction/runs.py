@@ -157,6 +157,7 @@ def train_run(run: Run) -> Path:
             result |= {
                 "processes": state.num_processes,
                 "base_model": record.base_model_of_recipe(recipe),
+                **record.corpora_of_recipe(recipe),
                 "ancestors": leakage.ancestors(leakage.sources(recipe)),
                 **trained.result,
             }

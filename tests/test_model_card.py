@@ -159,11 +159,14 @@ def recipe(backbone, **values):
 
 
 def test_a_chain_of_runs_passes_the_origin_on_and_resumes_whatever_it_is(random_model, sample_repo, tmp_path):
-    first = recipe(random_model("4-class"), base_model=E5)
+    start = random_model("4-class")
+    write_json(start / "run.json", {"corpora": ["OCNLI"]})
+    first = recipe(start, base_model=E5)
     one = train(first, data=sample_repo, out=tmp_path / "one")
     two = train(recipe(one).with_changes(method="hierarchical"), data=sample_repo, out=tmp_path / "two")
     assert [model_card.model_card(folder).data.base_model for folder in (one, two, two / "history")] == [E5] * 3
     assert "fine-tuned from one, which was made from intfloat/multilingual-e5-small" in model_card.model_card(two).text
+    assert all("an NLI stage on [OCNLI](" in model_card.model_card(folder).text for folder in (one, two))
     for other in (first.with_changes(base_model=OTHER), recipe(first.model.backbone)):
         assert train(other, data=sample_repo, out=one, resume=True) == one
         assert run_request(other, sample_repo) == record.read(one).get("request")

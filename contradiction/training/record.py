@@ -20,7 +20,8 @@ Keys, of which some depend on the method:
     calibrated_parts: the same for the parts of a cascade.
     minutes, parameters: the time of the training and the number of weights, summed over stages or members.
     hardware, versions, commit: the device, the versions of Python and the libraries, and the commit of the code.
-    note, corpora: written by hand for published models: a remark, and the corpora of the NLI stage.
+    note: a remark, written by hand for published models.
+    corpora: the titles of the corpora of an NLI stage, written by hand for the stage; models made from it inherit them.
 """
 
 import logging
@@ -178,6 +179,13 @@ def base_model_of_recipe(recipe: Recipe) -> str | None:
     if not folder.is_dir():
         return _hub_id(recipe.model.backbone)
     return base_model_of_run(read(folder)) or recipe.model.base_model
+
+
+def corpora_of_recipe(recipe: Recipe) -> dict[str, list[str]]:
+    """The entry ``corpora`` of a run: that of its backbone, whose record may hold anything; empty without one."""
+    titles = of_model(recipe.model.backbone).get("corpora") if recipe.model.backbone else None
+    named = [title for title in titles if isinstance(title, str)] if isinstance(titles, list) else []
+    return {"corpora": named} if named else {}
 
 
 def base_model_of_run(run: Mapping[str, Any]) -> str | None:
