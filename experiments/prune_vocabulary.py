@@ -266,8 +266,6 @@ def read_texts(files: Iterable[str | Path]) -> Iterator[str]:
                         yield from dict.fromkeys((text, normalize(text)))
         except UnicodeDecodeError as error:
             raise InputError(f"{file}: not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
-        except OSError as error:
-            raise InputError(f"{file}: cannot be read ({error.strerror})") from None
 
 
 def _value(line: str) -> Any:

@@ -1,6 +1,7 @@
 """Paired comparisons of the saved detectors with n-grams, and with the paper's hierarchical method on our encoder."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from contradiction.evaluation import results
@@ -12,7 +13,6 @@ from paper.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, run
 from paper.saved_results import best_first
 
 NGRAMS = FEATURES["flatten"]
-Methods = tuple[MethodRuns, MethodRuns]  # an evaluation on four classes, and merged to two
 
 
 def comparisons(
@@ -31,18 +31,21 @@ def comparisons(
     tests = best_first(result for result in evaluations if result["split"] == "test")
     compared = [result for result in tests if result["config"] == config and _reads_all(result)]
     ngrams = {result["config"]: result for result in tests if (result["name"], result["kind"]) == (NGRAMS, "baseline")}
-    opponents: list[tuple[dict[str, Any], Methods]] = []
+    opponents: list[tuple[dict[str, Any], Run, Run]] = []  # with its labels on four and on two classes
     if opponent := ngrams.get(config):
         fitted = ngrams.get(config.replace("4-class", "2-class"))
         two_classes = run_of(fitted) if fitted and fitted["ids"] == opponent["ids"] else merged_run_of(opponent)
-        opponents.append((opponent, (_method(NGRAMS, run_of(opponent)), _method(NGRAMS, two_classes))))
+        opponents.append((opponent, run_of(opponent), two_classes))
     if opponent := _best_hierarchical(compared, evaluations):
-        opponents.append((opponent, _methods(opponent)))
-    for opponent, against in opponents:
+        opponents.append((opponent, run_of(opponent, rule=True), merged_run_of(opponent, rule=True)))
+    for opponent, four_classes, two_classes in opponents:
         others = [result for result in compared if result is not opponent and result["ids"] == opponent["ids"]]
-        methods = [_methods(result) for result in others]
-        for place, task in enumerate(("4-class", "2-class")):
-            for test in paired_tests([(method[place], against[place]) for method in methods], task, bootstrap, made):
+        for task, read, against in (("4-class", run_of, four_classes), ("2-class", merged_run_of, two_classes)):
+            pairs = [
+                (_method(result["name"], read(result, rule=True)), _method(opponent["name"], against))
+                for result in others
+            ]
+            for test in paired_tests(pairs, task, bootstrap, made):
                 low, high = test.interval
                 yield {
                     "config": config,
@@ -58,12 +61,8 @@ def comparisons(
 
 
 def _method(name: str, run: Run) -> MethodRuns:
-    return MethodRuns(name, "", "", "trained", (Run(None, run.ids, run.references, run.predictions, run.metrics),), 1)
-
-
-def _methods(result: Mapping[str, Any]) -> Methods:
-    name = result["name"]
-    return _method(name, run_of(result, rule=True)), _method(name, merged_run_of(result, rule=True))
+    """A run that is compared whatever its seed."""
+    return MethodRuns(name, "", "", "trained", (replace(run, seed=None),), 1)
 
 
 def _reads_all(result: Mapping[str, Any]) -> bool:

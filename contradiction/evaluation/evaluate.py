@@ -83,8 +83,7 @@ def evaluate(
     if baselines or not detector:
         task = result["task"]
         result["baselines"] = {}
-        for name, baseline in judging.baselines(evalset, task).items():
-            verdicts = baseline(evalset.rows)
+        for name, verdicts in judging.baselines(evalset, task).items():
             # Some baselines name no kind of contradiction.
             names_kinds = task == "response" or all(verdict.label in LABELS[task] for verdict in verdicts)
             scored = task if names_kinds else "2-class"

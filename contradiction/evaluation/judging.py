@@ -5,8 +5,7 @@ the reply, has learned how the data was made, and not how to compare the reply w
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -34,8 +33,6 @@ from contradiction.methods.ngrams import LinearModel
 from contradiction.verdict import NO_ANSWER, Verdict
 
 BATCH_SIZE = 64
-# A function from rows to a verdict on each.
-Baseline = Callable[[Sequence[Row]], Sequence[Verdict]]
 FEATURES = {"reply-only": "TF-IDF, reply only", "context-only": "TF-IDF, context only", "flatten": "TF-IDF, all"}
 REPLY_ONLY = "reply-only"
 
@@ -74,7 +71,7 @@ def judge(
     """
     columns, rows = tuple(detector.columns), evalset.rows
     if evalset.as_chats and columns == VIEWS["nli"]:
-        scores = partial(contradiction_scores, detector.classifier, on_batch=on_batch)
+        scores = contradiction_scores(detector.classifier, _earlier_pairs(rows), on_batch)
         return _by_earlier_messages(rows, scores, detector.classifier.rule.threshold), None
     if evalset.as_chats and columns != VIEWS["chat"]:
         return detector.judge_last_replies(
@@ -110,19 +107,24 @@ def contradiction_scores(
     return [merge(classifier.task, prediction.scores)[CONTRADICTION] for prediction in predictions]
 
 
-def _by_earlier_messages(
-    rows: Sequence[Row], scores_of: Callable[[Sequence[dict[str, str]]], Sequence[float]], threshold: float
-) -> list[Verdict]:
-    """Verdicts by pairs of the reply and each earlier message of its speaker (structured; DECODE, Nie et al., 2021).
+def _own_messages(row: Row) -> list[int]:
+    return [index for index, message in enumerate(row.messages) if message["role"] == ASSISTANT]
+
+
+def _earlier_pairs(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """The reply of each row with each earlier message of its speaker (structured; DECODE, Nie et al., 2021)."""
+    return [_pair(row, index) for row in rows for index in _own_messages(row)]
+
+
+def _by_earlier_messages(rows: Sequence[Row], scores: Sequence[float], threshold: float) -> list[Verdict]:
+    """Verdicts by the probabilities of :func:`_earlier_pairs`.
 
     The highest probability is that of the reply, and the messages from the threshold on are its evidence. A reply whose
     speaker has said nothing before contradicts nothing.
     """
-    own = [[index for index, message in enumerate(row.messages) if message["role"] == ASSISTANT] for row in rows]
-    scores = iter(scores_of([_pair(row, index) for row, indices in zip(rows, own, strict=True) for index in indices]))
-    verdicts = []
-    for indices in own:
-        of_chat = dict(zip(indices, islice(scores, len(indices)), strict=True))
+    each, verdicts = iter(scores), []
+    for indices in map(_own_messages, rows):
+        of_chat = dict(zip(indices, islice(each, len(indices)), strict=True))
         evidence = tuple(index for index, score in of_chat.items() if score >= threshold)
         verdicts.append(_two_class(max(of_chat.values(), default=0.0), threshold, evidence))
     return verdicts
@@ -143,8 +145,8 @@ def _two_class(probability: float, threshold: float = 0.5, evidence: tuple[int, 
     return Verdict(label, scores[label], scores, probability, evidence)
 
 
-def baselines(evalset: EvalSet, task: str) -> dict[str, Baseline]:
-    """The baselines of rows, by name; none of them is fitted to the rows that it judges.
+def baselines(evalset: EvalSet, task: str) -> dict[str, Sequence[Verdict]]:
+    """The verdicts of baselines on each row, by the name of the baseline; none is fitted to the rows that it judges.
 
     - Every task: the most frequent label.
     - Conversations of CDConv: class-balanced logistic regression on TF-IDF of character n-grams, see ``FEATURES``.
@@ -156,22 +158,26 @@ def baselines(evalset: EvalSet, task: str) -> dict[str, Baseline]:
     """
     rows, train = evalset.rows, evalset.train()
     if evalset.task == "response":
-        return _rankers([row.reply for row in train or rows])
+        return _rankings(rows, [row.reply for row in train or rows])
     [(most, _)] = Counter(in_task(task, row.label) for row in train or rows).most_common(1)
-    found: dict[str, Baseline] = {f"always {most}": lambda rows: [_verdict([most], [1.0])] * len(rows)}
+    found: dict[str, Sequence[Verdict]] = {f"always {most}": [_verdict([most], [1.0])] * len(rows)}
+    known, labels = [row.texts() for row in train], [in_task(task, row.label) for row in train]
     if train and not train[0].messages:
-        pairs, labels = [row.texts() for row in train], [in_task(task, row.label) for row in train]
+        judged = _earlier_pairs(rows) if evalset.as_chats else [row.texts() for row in rows]
         for name, reads_both in (("n-grams of the reply alone", False), ("n-grams of both texts", True)):
-            found[name] = partial(_by_pairs, _ngrams(pairs, labels, reads_both=reads_both), evalset.as_chats)
+            found[name] = verdicts = _by_ngrams(known, labels, judged, reads_both=reads_both)
+            if evalset.as_chats:
+                found[name] = _by_earlier_messages(rows, [verdict.probability or 0.0 for verdict in verdicts], 0.5)
     elif train and not evalset.as_chats:
-        ids = [LABELS[task].index(in_task(task, row.label)) for row in train]
+        ids = [LABELS[task].index(label) for label in labels]
         for view, name in FEATURES.items():
-            fitted = LinearModel(VIEWS[view], class_weight="balanced").fit([row.texts() for row in train], ids)
-            found[name] = partial(_by_classes, fitted, LABELS[task])
+            model = LinearModel(VIEWS[view], class_weight="balanced").fit(known, ids)
+            names = [LABELS[task][label] for label in model.classes_]
+            found[name] = [_verdict(names, row) for row in model.predict_proba([row.texts() for row in rows])]
     elif evalset.as_chats and not any(row.source for row in rows):
         found |= _cross_validated(rows)
     if any(row.evidence and row.source for row in rows):
-        found["fewer shared characters"] = _shared_characters
+        found["fewer shared characters"] = _shared_characters(rows)
     return found
 
 
@@ -185,11 +191,6 @@ def _verdict(labels: Sequence[str], probabilities: Sequence[float]) -> Verdict:
     return Verdict(label, scores[label], scores, sum(scores[name] for name in labels if is_contradiction(name)))
 
 
-def _by_classes(model: LinearModel, labels: Sequence[str], rows: Sequence[Row]) -> list[Verdict]:
-    names = [labels[label] for label in model.classes_]
-    return [_verdict(names, row) for row in model.predict_proba([row.texts() for row in rows])]
-
-
 def _vectorizer(characters: bool, longest: int, **options: Any) -> Any:
     """TF-IDF of n-grams, of characters for text without spaces and otherwise of words, also those of one letter."""
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -198,9 +199,9 @@ def _vectorizer(characters: bool, longest: int, **options: Any) -> Any:
     return TfidfVectorizer(sublinear_tf=True, ngram_range=(1, longest), **units, **options)
 
 
-def _ngrams(
-    train: Sequence[Mapping[str, str]], labels: Sequence[str], *, reads_both: bool
-) -> Callable[[Sequence[Mapping[str, str]]], list[Verdict]]:
+def _by_ngrams(
+    train: Sequence[Mapping[str, str]], labels: Sequence[str], judged: Sequence[Mapping[str, str]], *, reads_both: bool
+) -> list[Verdict]:
     """Logistic regression on n-grams of the hypothesis, and with ``reads_both`` on those of the premise and of both."""
     from scipy.sparse import hstack
     from sklearn.linear_model import LogisticRegression
@@ -217,19 +218,13 @@ def _ngrams(
         earlier = vectorizer.transform([row["premise"] for row in rows])
         return hstack([earlier, later, earlier.multiply(later).sqrt()]).tocsr()
 
+    if not judged:
+        return []
     model = LogisticRegression(max_iter=300).fit(features(train), labels)
-    return lambda rows: [_verdict(model.classes_, row) for row in model.predict_proba(features(rows))] if rows else []
+    return [_verdict(model.classes_, row) for row in model.predict_proba(features(judged))]
 
 
-def _by_pairs(
-    judge: Callable[[Sequence[Mapping[str, str]]], list[Verdict]], as_chats: bool, rows: Sequence[Row]
-) -> list[Verdict]:
-    if not as_chats:
-        return judge([row.texts() for row in rows])
-    return _by_earlier_messages(rows, lambda pairs: [verdict.probability or 0.0 for verdict in judge(pairs)], 0.5)
-
-
-def _cross_validated(rows: Sequence[Row]) -> dict[str, Baseline]:
+def _cross_validated(rows: Sequence[Row]) -> dict[str, Sequence[Verdict]]:
     """N-grams of the reply alone, fitted to four fifths of the chats for the other fifth; empty for too few chats."""
     truth = np.array([is_contradiction(str(row.label)) for row in rows])
     if min(truth.sum(), (~truth).sum()) < FOLDS:
@@ -241,7 +236,7 @@ def _cross_validated(rows: Sequence[Row]) -> dict[str, Baseline]:
         model.fit([replies[place] for place in rest], truth[rest].astype(int).tolist())
         for place, scores in zip(held_out, model.predict_proba([replies[place] for place in held_out]), strict=True):
             verdicts[place] = _two_class(float(scores[1]))
-    return {f"{FEATURES[REPLY_ONLY]}, {FOLDS}-fold cross-validation": lambda _: verdicts}
+    return {f"{FEATURES[REPLY_ONLY]}, {FOLDS}-fold cross-validation": verdicts}
 
 
 def _shared_characters(rows: Sequence[Row]) -> list[Verdict]:
@@ -269,22 +264,20 @@ def _shared(reply: str, message: str) -> float:
     return sum(shares) / 2
 
 
-def _rankers(texts: Sequence[str]) -> dict[str, Baseline]:
+def _rankings(rows: Sequence[Row], texts: Sequence[str]) -> dict[str, Sequence[Verdict]]:
     """Orders of replies, the best first; TF-IDF is fitted to ``texts``."""
     characters = _are_chinese(texts)
     vectorizer = _vectorizer(characters, 3 if characters else 1).fit(texts)
 
-    def verdict(value: float) -> Verdict:
-        return Verdict("right", value, {"right": value})
-
-    def by_cosine(first: int, rows: Sequence[Row]) -> list[Verdict]:
+    def cosines(first: int) -> list[float]:
         chats = [" ".join(str(message["content"]) for message in row.messages[first:]) for row in rows]
-        cosines = vectorizer.transform(chats).multiply(vectorizer.transform([row.reply for row in rows])).sum(axis=1)
-        return [verdict(value) for value in np.asarray(cosines).ravel().tolist()]
+        products = vectorizer.transform(chats).multiply(vectorizer.transform([row.reply for row in rows]))
+        return np.asarray(products.sum(axis=1)).ravel().tolist()
 
-    return {
-        "any order": lambda rows: [verdict(0.0)] * len(rows),
-        "the longest reply": lambda rows: [verdict(float(len(row.reply))) for row in rows],
-        "TF-IDF, the whole chat": partial(by_cosine, 0),
-        "TF-IDF, the last message": partial(by_cosine, -1),
+    scores = {
+        "any order": [0.0] * len(rows),
+        "the longest reply": [float(len(row.reply)) for row in rows],
+        "TF-IDF, the whole chat": cosines(0),
+        "TF-IDF, the last message": cosines(-1),
     }
+    return {name: [Verdict("right", value, {"right": value}) for value in own] for name, own in scores.items()}
