@@ -111,7 +111,6 @@ class CommandBot(Bot):
     def ask(self, messages: Messages) -> Answer:
         """Writes one line and reads one."""
         process, lines = self._process()
-        line, reply = "", None
         # A line before the request is no answer to it. Taken for one, it would shift all later answers.
         early = not lines.empty()
         if not early:
@@ -125,7 +124,7 @@ class CommandBot(Bot):
             self._end()
             raise NoAnswerError(f"no answer within {self._timeout:g} s") from None
         except (ValueError, LookupError, TypeError):
-            pass  # the line is wrong
+            reply = None
         if isinstance(reply, str):
             return Answer(reply)
         self._end()

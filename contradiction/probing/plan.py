@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -121,14 +120,15 @@ def plan(
 def _of_trigger(trigger: str, openings: Sequence[str], wanted: int, seed: int, facts: tuple[str, ...]) -> list[Probe]:
     sources = _sources(trigger, openings, facts)
     Random(f"{seed}/{trigger}").shuffle(sources)
-    attempts = (_probe(trigger, text, turn, seed, facts) for turn in range(wanted) for text in sources)
-    # If no opening fits, further turns change nothing.
-    first = [probe for probe in islice(attempts, len(sources)) if probe]
-    probes = [*first, *filter(None, islice(attempts, wanted * len(sources)))][:wanted] if first else []
+    probes: list[Probe] = []
+    for turn in range(wanted):
+        probes += filter(None, (_probe(trigger, text, turn, seed, facts) for text in sources))
+        if not probes or len(probes) >= wanted:  # if no opening fits, further turns change nothing
+            break
     if len(probes) < wanted:
         kind = "fact of the persona" if trigger == PERSONA else "opening"
         raise InputError(f"trigger {trigger}: no {kind} fits it")
-    return probes
+    return probes[:wanted]
 
 
 def _sources(trigger: str, openings: Sequence[str], facts: Sequence[str]) -> list[str]:

@@ -92,9 +92,8 @@ class LabelStore:
         else:
             self._labels[line["chat"]][line["person"]] = line["label"], line["evidence"]
 
-    def _write(self, kind: str, *rows: Sequence[Any]) -> None:
-        """Writes lines with these values of ``_KEYS``, and takes them."""
-        lines = [{"kind": kind, **dict(zip(_KEYS[kind], row, strict=True))} for row in rows]
+    def _write(self, *lines: Mapping[str, Any]) -> None:
+        """Writes lines, each of which begins with its kind, and takes them."""
         try:
             self._file.add(lines)
         except OSError as error:
@@ -118,11 +117,11 @@ class LabelStore:
             plain, checks = groups
             gap = max(len(plain), 1) / max(len(checks), 1)
             positioned = [*enumerate(plain), *(((number + 0.5) * gap, item) for number, item in enumerate(checks))]
-            # In this order, so that the number of a chat does not tell a spot check.
-            items = [item for _, item in sorted(positioned, key=lambda place: place[0])]
             for _ in self._file.keep():
                 pass
-            self._write("chat", *((item.name, item.messages, item.truth, item.unread) for item in items))
+            # In this order, so that the number of a chat does not tell a spot check.
+            items = [item for _, item in sorted(positioned, key=lambda place: place[0])]
+            self._write(*({"kind": "chat", **{key: getattr(item, key) for key in _KEYS["chat"]}} for item in items))
             return len(items)
 
     def join(self, name: str) -> int:
@@ -135,7 +134,7 @@ class LabelStore:
                 if self.annotators == 1 and self._people:
                     first = self._people[0]
                     raise InputError(f"{first} labels alone, because this review was started with --annotators 1")
-                self._write("person", [name])
+                self._write({"kind": "person", "name": name})
             return self._people.index(name) + 1
 
     def next(self, person: int, after: int | None = None) -> Item | None:
@@ -159,7 +158,8 @@ class LabelStore:
         with self._lock:
             if not 0 < person <= len(self._people):
                 raise InputError(f"person {person}: has not joined this review")
-            self._write("label", [number, person, label, evidence, time.time()])
+            given = {"chat": number, "person": person, "label": label, "evidence": evidence, "time": time.time()}
+            self._write({"kind": "label", **given})
 
     def progress(self, person: int) -> tuple[int, int]:
         """How many chats a person has labelled, and of how many; for the third, of those in dispute."""
