@@ -49,7 +49,16 @@ def test_an_empty_line_within_a_reply_or_before_the_answer_ends_no_chat():
         assert [" ".join(one["content"] for one in said) for said in read] == chats
 
 
-@pytest.mark.parametrize("title", ["2024年5月2日", "-----", "对话2", "对话2：", "# 对话 2", "== Chat 2 =="])
+def test_a_notice_of_the_messenger_is_no_part_of_a_message():
+    for notice in ("小助手撤回了一条消息", "你撤回了一条消息", '"小明" 拍了拍 "小助手"'):
+        assert read_lines(f"用户：你好\n机器人：在的\n{notice}\n用户：好\n{notice}") == chat("你好", "在的", "好")
+    within = read_lines("用户：怎么撤回\n机器人：会显示\n小明撤回了一条消息\n就好了")
+    assert within == chat("怎么撤回", "会显示\n小明撤回了一条消息\n就好了")
+
+
+@pytest.mark.parametrize(
+    "title", ["2024年5月2日", "2024年5月2日 星期四 10:22", "-----", "对话2", "对话2：", "# 对话 2", "== Chat 2 =="]
+)
 def test_a_title_above_a_chat_begins_no_message_and_ends_the_chat_above(title, tmp_path):
     first, second = chat("你好", "在的"), chat("我是女生", "好的")
     (tmp_path / "a.txt").write_text(f"用户：你好\n机器人：在的\n\n{title}\n用户：我是女生\n机器人：好的", "utf-8")

@@ -141,7 +141,8 @@ def _content(content: Any, *, is_text: bool) -> Any:
     return content
 
 
-_DAY = r"(?:\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}日?|\d{1,2}月\d{1,2}日|昨天|今天|前天|(?:星期|周)[一二三四五六日天])"
+_WEEKDAY = "(?:星期|周)[一二三四五六日天]"
+_DAY = rf"(?:\d{{1,4}}[-/.年]\d{{1,2}}[-/.月]\d{{1,4}}日?|\d{{1,2}}月\d{{1,2}}日|昨天|今天|前天|{_WEEKDAY})"
 _HOUR = (
     r"(?:上午|下午|晚上|凌晨|早上|中午|傍晚)?\s?\d{1,2}[:：]\d{2}(?:[:：]\d{2})?(?:[.,]\d{1,6})?"
     r"(?:\s?[apAP]\.?[mM]\.?)?(?:Z|[+-]\d{2}:\d{2})?"
@@ -161,9 +162,10 @@ _HEADS = [
 ]
 # What may stand before each speaker: marks of lists, quotes and headings, a number, an emoji.
 _MARK = re.compile(r"[\s\u3000*#>\-•]*(?:\d{1,3}[.、)）]\s*)?[^\w\s\[【(（<「\"'“‘]*\s*")
-# A line of its own between messages or chats: a time, a rule, or the title of a chat.
+# A line of its own between messages or chats: a time, a rule, the title of a chat, or a notice of the messenger.
 _ALONE = re.compile(
-    rf"[\s\-–—=]*+(?:{_TIME}|\d{{4}}[-/.年]\d{{1,2}}[-/.月]\d{{1,2}}日?)[\s\-–—=]*|[\-–—=]{{2}}.*{_DAY}.*|[\s\-–—=*_]+|"
+    rf"[\s\-–—=]*+(?:{_TIME}|\d{{4}}[-/.年]\d{{1,2}}[-/.月]\d{{1,2}}日?(?:\s*{_WEEKDAY}(?:\s*{_HOUR})?)?)[\s\-–—=]*|"
+    rf"[\-–—=]{{2}}.*{_DAY}.*|[\s\-–—=*_]+|\s*[^:：，。]{{1,26}}(?:撤回了一条消息|撤回了一則訊息|拍了拍[^:：，。]{{1,26}})\s*|"
     r"[\s\-–—=*#]*(?i:对话|会话|對話|會話|chat|conversation)\s*[\d一二三四五六七八九十]+[：:]?[\s\-–—=*]*"
 )
 _STARTS, _ENDS = re.compile(rf"\A{_TIME}\s*"), re.compile(rf"\s*[\[【(（]\s*(?:{_DAY}[\sT,，]*)?{_HOUR}\s*[\]】)）]$")
