@@ -122,7 +122,9 @@ def test_a_sample_for_review_has_sure_doubtful_and_random_chats(tmp_path, review
     file.parent.mkdir()
     chats = [{"id": n, "messages": [*CHAT[:3], {"role": "assistant", "content": f"我养了{n}只"}]} for n in range(100)]
     file.write_text("\n".join(map(json.dumps, chats)), encoding="utf-8")
-    judged = [{"line": n + 1, "id": n, "probability": n / 100, "contradiction": n >= 40} for n in range(100)]
+    judged = [
+        {"line": n + 1, "id": n, "probability": n / 100, "contradiction": n >= 40, "reply": [3]} for n in range(100)
+    ]
     verdicts.write_text("\n".join(map(json.dumps, judged)), encoding="utf-8")
     code, last, _ = reviewed(file, "--verdicts", verdicts, "--sample", "15")
     numbers = [int(text.removeprefix("我养了").removesuffix("只")) for text in last]
@@ -131,3 +133,16 @@ def test_a_sample_for_review_has_sure_doubtful_and_random_chats(tmp_path, review
     verdicts.write_text(json.dumps(judged[0]), encoding="utf-8")
     code, _, err = reviewed(file, "--verdicts", verdicts)
     assert code == 2 and "no verdict on line 2" in err
+
+
+def test_a_sample_by_the_verdicts_of_a_scan_shows_each_chosen_reply_as_the_last(tmp_path, reviewed):
+    (tmp_path / "a").mkdir()
+    file, verdicts = tmp_path / "a" / "chats.jsonl", tmp_path / "verdicts.jsonl"
+    file.write_text(json.dumps({"messages": CHAT}), encoding="utf-8")
+    scanned = [
+        {"probability": chance, "contradiction": chance > 0.5, "reply": [place]}
+        for chance, place in ((0.9, 1), (0.1, 3))
+    ]
+    verdicts.write_text(json.dumps({"line": 1, "verdicts": scanned}), encoding="utf-8")
+    code, last, _ = reviewed(file, "--verdicts", verdicts, "--sample", "3")
+    assert (code, last) == (0, [CHAT[1]["content"], CHAT[3]["content"]])

@@ -193,14 +193,17 @@ def review(
     bot_name: BotNameOption = None,
     verdicts: Annotated[
         Path | None,
-        typer.Option(help="The output of `cdconv detect`. --sample chooses chats by these verdicts."),
+        typer.Option(
+            help="The output of `cdconv detect`. --sample chooses by these verdicts: the last replies, or with the "
+            "verdicts of --scan any replies."
+        ),
     ] = None,
     sample: Annotated[
         int,
         typer.Option(
             min=3,
-            help="With --verdicts, the number of chats to review: one third the surest contradictions, one third the "
-            "most doubtful chats, and one third random chats.",
+            help="With --verdicts, the number of replies to review: one third the surest contradictions, one third the "
+            "most doubtful replies, and one third random ones.",
         ),
     ] = 150,
     annotators: Annotated[

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -127,8 +128,9 @@ def chats_of(
         on_note(note)
     if not entries:
         raise InputError(f"{file}: holds no chat to review")
-    chosen = choose(entries, verdicts, sample, chats.key) if verdicts else entries
-    return [(entry.name, entry.messages or ()) for entry in chosen]
+    if verdicts:
+        return choose(entries, verdicts, sample, chats.key)
+    return [(entry.name, entry.messages or ()) for entry in entries]
 
 
 def spot_checks_of(file: Path, speakers: Speakers) -> list[tuple[str, Messages, str]]:
@@ -139,30 +141,33 @@ def spot_checks_of(file: Path, speakers: Speakers) -> list[tuple[str, Messages, 
     return [(chat.id, chat.messages, chat.label) for chat in known]
 
 
-def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str) -> list[Entry]:
-    """A third each of the surest contradictions, the most doubtful chats and random others, in the order of the file.
+def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str) -> list[tuple[str, Messages]]:
+    """A third each of the surest contradictions, the most doubtful replies and random others, in the order of the file.
 
-    ``verdicts`` is the file that ``cdconv detect --out`` wrote for the entries, which are usable chats.
+    ``verdicts`` is the file that ``cdconv detect --out`` wrote for the entries, which are usable chats. With ``--scan``
+    it has a verdict on every reply, so a chat may be chosen several times, each time up to another reply.
     """
-    last = {
-        (record[key], record.get("id")): verdict
-        for _, record in read_objects(Path(verdicts), key)
-        for verdict in record.get("verdicts", [record])
-    }
-    own = [last.get((entry.number, entry.id)) for entry in entries]
-    if None in own:
-        number = entries[own.index(None)].number
-        raise InputError(
-            f"{verdicts}: has no verdict on {key} {number}; it must be what `detect --out` wrote for the file"
-        )
-    chances = {place: one["probability"] for place, one in enumerate(own) if one and one["probability"] is not None}
-    boundary = _boundary([one for one in own if one and one["probability"] is not None])
+    found: dict[Any, list[list[Mapping[str, Any]]]] = defaultdict(list)  # an input may have several answers
+    for _, record in read_objects(Path(verdicts), key):
+        found[record[key], record.get("id")].append(record.get("verdicts", [record]))
+    replies: list[tuple[str, Messages]] = []
+    own: list[Mapping[str, Any]] = []
+    for entry in entries:
+        if not (of_entry := found[entry.number, entry.id]):
+            raise InputError(
+                f"{verdicts}: has no verdict on {key} {entry.number}; it must be what `detect --out` wrote for the file"
+            )
+        for verdict in of_entry.pop(0):
+            replies.append((entry.name, (entry.messages or ())[: verdict["reply"][-1] + 1]))
+            own.append(verdict)
+    chances = {place: one["probability"] for place, one in enumerate(own) if one["probability"] is not None}
+    boundary = _boundary([own[place] for place in chances])
     places = set(sorted(chances, key=lambda place: -chances[place])[: count // 3])
     doubtful = sorted(chances.keys() - places, key=lambda place: (abs(chances[place] - boundary), place))
     places |= set(doubtful[: count // 3])
-    rest = sorted({*range(len(entries))} - places)
+    rest = sorted({*range(len(own))} - places)
     places |= set(Random(SEED).sample(rest, min(len(rest), count - len(places))))
-    return [entries[place] for place in sorted(places)]
+    return [replies[place] for place in sorted(places)]
 
 
 def _boundary(verdicts: Sequence[Mapping[str, Any]]) -> float:
