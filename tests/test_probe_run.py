@@ -189,7 +189,10 @@ def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, 
             assert all(row in rows for row in kept.values())
             kept = {row["id"]: row for row in rows}
         code, _, err = run(*command)
-    assert code == 0 and "120 conversations in the transcript" in err
+        asked = endpoint.seen.total()
+        again = run(*command)[2]
+    assert code == 0 and f"120 conversations in the transcript, {len(kept)} of them from an earlier run" in err
+    assert "the bot was not asked" in again and endpoint.seen.total() == asked
     rows = read_transcript(transcript)
     assert len(rows) == len({row["id"] for row in rows}) == 120
     assert all(row["b2"] == scripted(row["messages"][:-1]) for row in rows)

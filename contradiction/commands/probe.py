@@ -164,9 +164,12 @@ def run_probe(
         detector.check_judges_replies()
         accuracy = find_accuracy(detector, evaluation, on_note=say)
         bot = bot or started(bots.TransformersBot(chat_model or "", max_new_tokens=max_tokens))
+        tried = 0
         with counting("conversations", len(probes)) as bar:
 
             def on_done(done: int, problem: str | None) -> None:
+                nonlocal tried
+                tried += 1
                 bar.move(done)
                 if problem:
                     say(problem)
@@ -175,7 +178,9 @@ def run_probe(
                 probes, Caller(bot, per_minute), out, request=request, name=name or next(iter(bot_kind.values())),
                 seed=seed, at_once=at_once, writer=Caller(writing, per_minute) if writing else None, on_done=on_done,
             )  # fmt: skip
-        say(f"{len(probes) - len(failed):,} conversations in the transcript")
+        earlier = f", {len(probes) - tried:,} of them from an earlier run" if tried < len(probes) else ""
+        again = "" if tried else "; the bot was not asked; another --out asks it again"
+        say(f"{len(probes) - len(failed):,} conversations in the transcript{earlier}{again}")
         with counting("verdicts", len(probes) - len(failed)) as bar:
             judge(out, detector, accuracy, on_done=bar.advance)
         is_above = _write_report([out], out, fail_above)

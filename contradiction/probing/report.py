@@ -23,7 +23,7 @@ BOUNDS = (2.5, 97.5)
 IMPOSSIBLE = 0.05  # below this probability the measured errors do not fit what was called
 WIDEST = 0.5  # an interval that is wider says next to nothing
 TOO_WIDE = "the detector errs too often to tell"
-MISFIT = "its errors cannot explain how many were called, so it errs in another way on this bot"
+MISFIT = "the measured errors of the detector cannot explain how many were called, so they do not fit this bot"
 ONE_SIDED = "no conversation that the detector called, or none that it did not call, has a label"
 
 
