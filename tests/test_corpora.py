@@ -139,6 +139,8 @@ def test_the_error_for_a_missing_corpus_says_where_to_get_it(tmp_path):
             data_repo.read_all(decode, source)
     with pytest.raises(InputError, match="corpus 'decod' .*anli, "):
         corpora.find("decod")
+    with pytest.raises(InputError, match=r"none: no such file or folder; without it, contrast is read from "):
+        data_repo.read_all(corpora.find("contrast"), tmp_path / "none")
 
 
 def test_a_new_corpus_needs_one_file_only(run, tmp_path, monkeypatch):

@@ -242,6 +242,8 @@ def source_of(corpus: Corpus, source: str | Path | None) -> Path:
     """The local copy of a corpus, by default that of :func:`local_copy`; raises InputError where there is none."""
     place = source or local_copy(corpus)
     if place is None or not Path(place).exists():
+        if source and (here := local_copy(corpus)):
+            raise InputError(f"{source}: no such file or folder; without it, {corpus.name} is read from {here}")
         raise InputError(
             f"{place or corpus.name}: no local copy; name one, or set ${VARIABLE} to a folder of corpora. The corpus "
             f"{corpus.name}: {corpus.homepage}"
