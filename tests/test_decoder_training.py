@@ -185,6 +185,17 @@ def test_a_recipe_trains_a_detector_with_a_rule_and_another_run_continues_from_i
         torch.testing.assert_close(weight, trained[name], atol=1e-5, rtol=0)
 
 
+def test_context_negatives_are_replies_of_other_items_below_each_contradiction_of_the_chat(reader):
+    alone, example = examples.of_item(CAT, reader), examples.of_item(CAT, reader, ["周五去爬山", "我在看书"])
+    added = example.labels.keys() - alone.labels.keys()
+    assert len(added) == 2 and all(example.labels[node] == (0, 1.0) for node in added)
+    [bad] = {high for high, low in example.order if low in added}
+    assert {pair for pair in example.order if pair[1] in added} == {(bad, node) for node in added}
+    chat_end = len([token for message in CAT.a for token in reader.message(message["role"], message["content"])]) - 1
+    mask = pack([[example.tree]]).attention_mask[0, 0]
+    assert example.labels[bad][0] == 3 and all(mask[node, chat_end] for node in (bad, *added)), "after the first chat"
+
+
 def test_a_run_reads_rows_by_context_crossed_chats_and_pairs(recipe, sample_repo, base, tmp_path, monkeypatch):
     run = Run(recipe.with_changes(epochs=2, train_fraction=1.0), sample_repo, tmp_path / "out")
     found = examples_of(run, str(base))
@@ -193,6 +204,10 @@ def test_a_run_reads_rows_by_context_crossed_chats_and_pairs(recipe, sample_repo
     items = read_batch(FOLDERS["crossed"] / "a1.jsonl")
     assert len(found) == 2 * len(contexts) + len(items)
     assert sum(weight == 1 for each in found[: len(contexts)] for _, weight in each.labels.values()) == len(rows)
+    negatives = run.recipe.with_changes(context_negatives=2)
+    with_negatives = examples_of(Run(negatives, sample_repo, tmp_path), str(base))
+    more_labels = [len(new.labels) - len(old.labels) for new, old in zip(with_negatives, found, strict=True)]
+    assert set(more_labels[: 2 * len(contexts)]) == {0} and set(more_labels[2 * len(contexts) :]) <= {1, 2}
     # Of some pairs, it is only known that they do not contradict.
     texts, labels = [*map(str, range(len(rows)))], [number % 4 - 1 for number in range(len(rows))]
     pairs = Dataset.from_dict({"premise": texts, "hypothesis": texts, "label": labels})

@@ -84,6 +84,7 @@ STAGES = {"method": "hierarchical", "view": "hierarchical"}
         ({"config": "nli", "view": "nli", "bot": "eva"}, "data.bot is for conversations"),
         (STAGES | {"teachers": ["x"]}, "teachers is for one checkpoint"),
         ({"config": "2-class", "context_negatives": 1}, "context_negatives needs the labels of 4-class"),
+        ({"method": "decoder", "backbone": "b", "context_negatives": 1}, "context_negatives has no effect without aug"),
         (CHAT | {"choice": True, "checkpoint": "last", "class_weights": "balanced"}, "is the whole loss"),
         ({"ngram_teacher_weight": 1.0, "teachers": ["x"]}, "below 1, because the other teachers have the rest"),
         ({"transfer_per_row": 1}, "transfer_per_row has no effect without teachers"),

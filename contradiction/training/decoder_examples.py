@@ -44,13 +44,20 @@ class Example:
     nli: dict[int, int] = field(default_factory=dict)
 
 
-def of_item(item: Quadruple | Pair, reader: ChatReader) -> Example:
-    """The replies of a crossed quadruple to both chats, or those of a pair to its chat."""
+def of_item(item: Quadruple | Pair, reader: ChatReader, unrelated: Sequence[str] = ()) -> Example:
+    """The replies of a crossed quadruple to both chats, or those of a pair to its chat.
+
+    ``unrelated`` are replies of other items. They follow the first chat, and contradict nothing in it.
+    """
     example = Example()
     nodes: dict[bool, list[tuple[str, str, int]]] = {True: [], False: []}
     for row in item.judged():
         node = _add(example, reader, [*row.messages], row.reply, row.label or NON_CONTRADICTION, row.evidence or ())
         nodes[is_contradiction(row.label or "")].append((str(row.messages), row.reply, node))
+    messages = next(item.judged()).messages
+    for text in unrelated:
+        node = _add(example, reader, [*messages], text, NON_CONTRADICTION, ())
+        nodes[False].append((str(messages), text, node))
     for chat, reply, bad in nodes[True]:
         # Compared with the other reply to this chat, and with this reply to the other chat.
         example.order += [(bad, good) for other, text, good in nodes[False] if chat == other or reply == text]

@@ -15,21 +15,22 @@ import torch
 from accelerate.utils import ProjectConfiguration, reduce
 from tqdm.auto import tqdm
 
-from contradiction.data.corpora.crossed import read_batch
+from contradiction.data.corpora.crossed import Pair, Quadruple, read_batch
 from contradiction.data.splits import CHINESE, has_label, labelled, load_split
 from contradiction.errors import InputError
 from contradiction.inference.network import BASE_VARIABLE, Network, Shape, base_of
-from contradiction.inputs.trees import fill_rows, pack
+from contradiction.inputs.trees import ChatReader, fill_rows, pack
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION
 from contradiction.io import files
 from contradiction.io.hub import HubUnavailableError, fetch_file
-from contradiction.labels import CONTRADICTION, NON_CONTRADICTION
+from contradiction.labels import CONTRADICTION, NON_CONTRADICTION, is_contradiction
 from contradiction.methods.decoder import BASE_MODEL, BASE_WEIGHTS, DecoderClassifier, load_reader, shape_of
 from contradiction.methods.loading import fetch, name_with_digest
 from contradiction.training import decoder_examples as examples
 from contradiction.training.accelerators import accelerator_for, deterministic, processes, tracking
 from contradiction.training.augmentation import contradicts, drawn_pairs, labelled_rows
 from contradiction.training.decoder_examples import WEIGHTS, Example, losses
+from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_options import OptimizerOptions
 from contradiction.training.run import Run, Trained, crossed_files, explain_write_errors, languages_read
 
@@ -126,7 +127,7 @@ def examples_of(run: Run, base: str) -> list[Example]:
         context = tuple(row[column] for column in CONVERSATION[:-1])
         contexts.setdefault(context, []).append({**row, "label": recipe.labels[row["label"]]})
     chosen = [examples.of_context(each, reader) for each in contexts.values()] * recipe.optimizer.epochs
-    chosen += [examples.of_item(item, reader) for file in crossed_files(recipe) for item in read_batch(file)]
+    chosen += _crossed_examples(recipe, reader)
     if options.nli:
         pairs, draw = load_split(options.nli, "nli", "train"), np.random.default_rng(recipe.seed)
         pairs = drawn_pairs(pairs, len(rows), options.nli_pairs_per_row, draw)
@@ -137,6 +138,23 @@ def examples_of(run: Run, base: str) -> list[Example]:
         ]
         chosen += examples.of_premises(zip(pairs["premise"], pairs["hypothesis"], labels, strict=True), reader)
     return chosen
+
+
+def _crossed_examples(recipe: Recipe, reader: ChatReader) -> list[Example]:
+    """Each item of the crossed chats, with ``context_negatives`` replies of others of its corpus."""
+    draw, count = random.Random(recipe.seed), recipe.augmentation.context_negatives
+    items: dict[Path, list[Quadruple | Pair]] = {}
+    for file in crossed_files(recipe):
+        items.setdefault(file.parent, []).extend(read_batch(file))
+    return [
+        examples.of_item(item, reader, [_a_reply(draw.choice(corpus), draw) for _ in range(count)])
+        for corpus in items.values()
+        for item in corpus
+    ]
+
+
+def _a_reply(item: Quadruple | Pair, draw: random.Random) -> str:
+    return draw.choice([row.reply for row in item.judged() if not is_contradiction(row.label or "")])
 
 
 def passes(chosen: Sequence[Example], seed: int) -> list[tuple[int, list[list[Example]]]]:

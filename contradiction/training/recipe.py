@@ -32,7 +32,7 @@ FOR_CONVERSATIONS = (
 FOR_ENCODERS = (
     "data.target", "model.dropout", "model.freeze_embeddings", "model.nli_head", "model.max_length",
     "optimizer.checkpoint", "loss.class_weights", "loss.logit_adjustment", "loss.ranking", "loss.choice", *TEACHERS,
-    "augmentation.context_negatives", "augmentation.other_endings", "augmentation.long_replies",
+    "augmentation.other_endings", "augmentation.long_replies",
 )  # fmt: skip
 FOR_DECODERS = ("model.num_layers", "model.lora_rank")
 
@@ -83,6 +83,8 @@ class Recipe(Options):
             (method == "hierarchical", ("data.target", *TEACHERS, "augmentation.context_negatives",
                                         "augmentation.crossed"), "is for one checkpoint, and the method trains three"),
             (method == "decoder", FOR_ENCODERS, "has no effect with the method 'decoder'"),
+            (method == "decoder" and not self.augmentation.crossed, ("augmentation.context_negatives",),
+             "has no effect without augmentation.crossed"),
             (method != "decoder", FOR_DECODERS, f"has no effect with the method {method!r}"),
             (task != "4-class", ("data.target", "augmentation.context_negatives"), "needs the labels of 4-class"),
             (task != "4-class", ("model.method",), f"{method!r} needs the labels of 4-class"),

@@ -186,7 +186,8 @@ class AugmentationOptions(Options):
         nli: a data repo that ``cdconv data nli`` wrote; its pairs become conversations.
         nli_pairs_per_row: the number of pairs for each training row.
         context_negatives: the number of copies of each row labelled history, with the first turn of another row and the
-            label non-contradiction, and as many rows for each crossed quadruple.
+            label non-contradiction, and as many rows for each crossed quadruple. For the method decoder, the number of
+            replies of other items that follow the first chat of each crossed item, with that label.
         crossed: read the training split of the crossed chats too.
         crossed_batches: only these batches of the training splits of ``crossed``, ``crossed-long`` and ``crossed-en``;
             by default all of ``crossed``, and for the method decoder all.
