@@ -1,6 +1,6 @@
 # The REST service with a detector inside. From the root of a checkout:
 #   docker build -t cdconv . && docker run -p 8000:8000 -e CDCONV_TOKEN=SECRET cdconv
-# Another detector: --build-arg MODEL=models/OTHER. A smaller torch without GPU support:
+# Another detector: --build-arg MODEL=models/OTHER. A smaller torch without GPU support, from the index that PyTorch names for it:
 #   --build-arg PIP_OPTIONS="--extra-index-url ADDRESS"
 # Without torch, after `cdconv export MODEL --backend onnx`: --build-arg BACKEND=onnx --build-arg RUNTIME=onnxruntime==1.32.0
 FROM python:3.11-slim
