@@ -1,10 +1,10 @@
 """What a reply costs as its chat grows, for the three ways of reading a history and for whole chats.
 
     .venv/bin/python bench/turns.py models/e5-small-long-replies --rounds 5
-    .venv/bin/python bench/turns.py models/e5-small-long-replies models/qwen-1.5b --whole
+    .venv/bin/python bench/turns.py models/e5-small-long-replies models/qwen-1.5b --whole --precision fp32 bf16 int8
 
-With ``--whole``, models are compared in turn on one chat of 30 turns: all its replies in one scan, and its last reply
-as a monitor adds it.
+With ``--whole``, models and precisions are compared in turn on one chat of 30 turns: all its replies in one scan, and
+its last reply as a monitor adds it.
 
 Chats are put together from CDConv. In each round all ways judge the same replies in turn, so that a machine that slows
 down slows all of them. Medians over the rounds are printed. The windowed way costs one window per earlier turn, so its
@@ -14,11 +14,14 @@ cost grows linearly. The unstructured way reads one text, which grows with the c
 import argparse
 import statistics
 import time
+from itertools import product
+from pathlib import Path
 
 from measure import long_chat, ratio
 
 from contradiction import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inference.base import AUTO
 from contradiction.inputs.views import WINDOWINGS
 
 TURNS = (2, 10, 30)
@@ -29,11 +32,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("models", nargs="+", help="model folders or Hub ids; several only with --whole")
     parser.add_argument("--whole", action="store_true", help="measure scans and monitors")
+    parser.add_argument("--precision", nargs="+", default=[AUTO], help="of --whole")
     parser.add_argument("--chats", type=int, default=8, help="judged in one batch")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     if options.whole:
-        whole_chats(options.models, options.rounds)
+        whole_chats(options.models, options.precision, options.rounds)
         return
     if len(options.models) > 1:
         parser.error("several models are only for --whole")
@@ -66,14 +70,21 @@ def main() -> None:
         print(f"{turns:>6}" + "".join(f"{cell:>24}" for cell in cells))
 
 
-def whole_chats(models: list[str], rounds: int) -> None:
-    """Prints the times of a scan of a long chat and of its last reply in a monitor, for each model."""
+def whole_chats(models: list[str], precisions: list[str], rounds: int) -> None:
+    """Prints the times of a scan of a long chat and of its last reply in a monitor, by model and precision."""
     turns = TURNS[-1]
-    detectors = {model: ContradictionDetector.from_pretrained(model, device="cpu") for model in models}
-    scans: dict[str, list[float]] = {model: [] for model in models}
-    replies: dict[str, list[float]] = {model: [] for model in models}
+    detectors = {}
+    for model, precision in product(models, precisions):
+        try:
+            detector = ContradictionDetector.from_pretrained(model, device="cpu", precision=precision)
+        except InputError as error:
+            print(error)
+        else:
+            detectors[f"{Path(model).name}, {precision}"] = detector
+    scans: dict[str, list[float]] = {name: [] for name in detectors}
+    replies: dict[str, list[float]] = {name: [] for name in detectors}
     for round_number in range(rounds + 1):
-        for model, detector in detectors.items():
+        for name, detector in detectors.items():
             started = time.perf_counter()
             detector.scan(long_chat(turns, 2 * round_number))
             scanned = time.perf_counter() - started
@@ -83,16 +94,15 @@ def whole_chats(models: list[str], rounds: int) -> None:
             started = time.perf_counter()
             monitor.add(chat[-1])
             if round_number:  # the first warms up
-                scans[model].append(scanned)
-                replies[model].append(time.perf_counter() - started)
+                scans[name].append(scanned)
+                replies[name].append(time.perf_counter() - started)
     print(f"milliseconds, chats of {turns} turns, {rounds} rounds: median (slowest)")
     print(f"{'model':<32}{'scan of all replies':>24}{'last reply in a monitor':>28}")
-    for model in models:
+    for name in detectors:
         cells = (
-            f"{1000 * statistics.median(each):,.0f} ({1000 * max(each):,.0f})"
-            for each in (scans[model], replies[model])
+            f"{1000 * statistics.median(each):,.0f} ({1000 * max(each):,.0f})" for each in (scans[name], replies[name])
         )
-        print(f"{model:<32}{next(cells):>24}{next(cells):>28}")
+        print(f"{name:<32}{next(cells):>24}{next(cells):>28}")
 
 
 if __name__ == "__main__":

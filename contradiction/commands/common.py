@@ -41,13 +41,14 @@ PrecisionOption = Annotated[
     str,
     typer.Option(
         envvar="CDCONV_PRECISION",
-        metavar="<auto|fp32|bf16|fp16>",
+        metavar="<auto|fp32|bf16|fp16|int8>",
         help="auto: bf16 on a CPU with instructions for it, and for a causal detector also on a GPU with them, "
-        "otherwise fp32. bf16 takes half the time and changes few labels. fp16 needs a GPU.",
+        "otherwise fp32. bf16 takes half the time and changes few labels. fp16 needs a GPU. int8 is for a causal "
+        "detector on a CPU.",
     ),
 ]
 ExactPrecisionOption = Annotated[
-    str, typer.Option(metavar="<auto|fp32|bf16|fp16>", help="auto: as in `cdconv detect`; fp32 is exact.")
+    str, typer.Option(metavar="<auto|fp32|bf16|fp16|int8>", help="auto: as in `cdconv detect`; fp32 is exact.")
 ]
 DeviceOption = Annotated[
     str | None,

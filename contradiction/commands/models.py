@@ -134,15 +134,13 @@ def cascade(
     from contradiction.evaluation import cascades
     from contradiction.evaluation.evaluate import trained_config
     from contradiction.evaluation.tables import usage_table
-    from contradiction.methods.loading import chosen_precision, load_classifier, load_rule
+    from contradiction.methods.loading import chosen_precision, load_part, load_rule
     from contradiction.runs import cascade
 
     if out:
         check_new(out, [detector, judge])
     precision = chosen_precision(judge, precision, "torch", device)
-    detector_model, judge_model = (
-        load_classifier(part, device=device, precision=precision) for part in (detector, judge)
-    )
+    detector_model, judge_model = (load_part(part, device=device, precision=precision) for part in (detector, judge))
     config = config or trained_config(detector) or detector_model.task
     rows = unseen_validation((detector, judge), data, config, "its scores on them would be too high")
     if limit and limit < len(rows):

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 # The number formats in which a forward pass computes; the weights are float32 in all of them.
-PRECISIONS = ("fp32", "bf16", "fp16")
+INT8 = "int8"  # of a causal detector on a CPU, see ``contradiction.inference.int8``
+PRECISIONS = ("fp32", "bf16", "fp16", INT8)
 
 TOKENS = 128  # a batch has at most this many for each input of the batch size; long inputs make smaller batches
 MOST_PADDING = 0.05  # the share of a batch that may be padding

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from contradiction.errors import InputError
+from contradiction.inference.int8 import quantize
 from contradiction.inputs.trees import Packed, Tree, pack
 from contradiction.io.environment import check_installed
 from contradiction.io.hub import CONFIG
@@ -108,10 +109,13 @@ class Network(nn.Module):
             nn.init.normal_(head.weight, std=deviation)
 
     @classmethod
-    def load(cls, folder: Path, shape: Shape, dtype: torch.dtype = torch.float32, *, merged: bool = True) -> Self:
+    def load(
+        cls, folder: Path, shape: Shape, dtype: torch.dtype = torch.float32, *, merged: bool = True, int8: bool = False
+    ) -> Self:
         """Loads the adapter and the heads that :meth:`save` wrote; raises InputError if they do not fit the base.
 
-        If ``merged``, the adapter is merged into the base, which is faster, and cannot be trained on.
+        If ``merged``, the adapter is merged into the base, which is faster, and cannot be trained on. If ``int8``, the
+        merged layers have 8 bits.
         """
         from peft import set_peft_model_state_dict
 
@@ -130,7 +134,10 @@ class Network(nn.Module):
             raise InputError(f"{folder / HEADS}: must hold {', '.join(HEAD_NAMES)} for {shape.labels} labels; {AGAIN}")
         for name, weight in heads.items():
             getattr(network, name).weight.data.copy_(weight)
-        if merged:
+        if int8:
+            quantize(network.body)
+            network.body = network.body.get_base_model()
+        elif merged:
             network.body = network.body.merge_and_unload()
         return network.eval()
 

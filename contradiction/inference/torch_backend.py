@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from contradiction.errors import InputError, first_line
-from contradiction.inference.base import Backend, register, threads
+from contradiction.inference.base import INT8, Backend, register, threads
 from contradiction.inputs.tokenization import max_positions
 from contradiction.io.pretrained import check_vocabulary, check_weights, load_model, load_tokenizer, loading
 
@@ -34,6 +34,8 @@ class TorchBackend(Backend):
         self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", precision: str = "fp32",
         name: str = "model",
     ) -> None:  # fmt: skip
+        if precision == INT8:
+            raise InputError(f"{name}: an encoder has no int8; backend 'openvino' with bf16 is the fast one")
         check_fast_enough(precision, model.device.type, name)
         self.model, self.tokenizer, self.precision = model.eval(), tokenizer, precision
         self.config = {**model.config.to_dict(), "id2label": model.config.id2label or {}}
@@ -113,7 +115,9 @@ def best_device() -> str:
 
 def check_fast_enough(precision: str, device: str, name: str) -> None:
     """Raises InputError for a precision that only makes a device slower."""
-    if device != "cpu" or precision == "fp32":
+    if precision == INT8 and device != "cpu":
+        raise InputError(f"{name}: int8 is for a CPU; on a GPU bf16 or fp16 is the fast one")
+    if device != "cpu" or precision in ("fp32", INT8):
         return
     if precision == "fp16":
         raise InputError(f"{name}: fp16 is slower than fp32 on a CPU; bf16 is the fast one there")

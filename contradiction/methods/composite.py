@@ -25,7 +25,7 @@ from contradiction.labels import (
 )
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.loading import load_classifier, load_rule, register
+from contradiction.methods.loading import load_part, load_rule, register
 
 
 @register
@@ -185,7 +185,7 @@ class EnsembleClassifier(_Composite):
         See :meth:`Classifier.load`.
         """
         folder = Path(folder)
-        members = [load_classifier(part, **options) for part in cls.parts(folder)]
+        members = [load_part(part, **options) for part in cls.parts(folder)]
         if not cls.describe(folder).get("calibrated"):
             for member in members:
                 member.rule = NO_RULE
@@ -253,7 +253,7 @@ class CascadeClassifier(_Composite):
         parts = cls.parts(folder)
         if len(parts) != 2:
             raise InputError(f"{folder / cls.MARKER}: must name two parts, a detector and a judge")
-        detector, judge = (load_classifier(part, **options) for part in parts)
+        detector, judge = (load_part(part, **options) for part in parts)
         description = cls.describe(folder)  # a bound that is no probability is refused by __init__
         low: Any = description.get("low")
         high: Any = description.get("high")

@@ -12,7 +12,7 @@ import numpy as np
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.decision import Rule
 from contradiction.errors import InputError
-from contradiction.inference.base import TOKENS, OnBatch, Scores, check_batch_size
+from contradiction.inference.base import INT8, TOKENS, OnBatch, Scores, check_batch_size
 from contradiction.inputs.tokenization import has_known_token
 from contradiction.inputs.trees import ChatReader, Tree, fill_rows, pack
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION, Row, messages_of, normalize
@@ -77,19 +77,21 @@ class DecoderClassifier(Classifier):
         import torch
 
         from contradiction.inference.network import Network
-        from contradiction.inference.torch_backend import best_device, check_fast_enough
+        from contradiction.inference.torch_backend import best_device, check_fast_enough, has_bf16
 
         folder = Path(folder)
         cls.check_folder(folder)
         description = cls.describe(folder)
         shape = shape_of(description, folder)
-        dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+        dtype = {"fp32": torch.float32, "fp16": torch.float16}.get(precision, torch.bfloat16)
         device = device or best_device()
         check_fast_enough(precision, torch.device(device).type, str(folder))
         reader = load_reader(shape.base)  # before the base, which may be large
-        network = Network.load(folder, shape, dtype)
+        network = Network.load(folder, shape, dtype, int8=precision == INT8)
         if BASE_WEIGHTS in description:
             network.check_base(description[BASE_WEIGHTS])
+        if precision == INT8 and not has_bf16():
+            network.body.float()  # what is not in 8 bits
         with loading(folder, f"{folder}: cannot run on the device {device!r}"):
             network.to(device)
         labels, rule = description["labels"], Rule.load(folder / cls.MARKER)

@@ -6,13 +6,13 @@ from dataclasses import replace
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from contradiction.decision import Rule
 from contradiction.errors import InputError, check_known, first_line
-from contradiction.inference.base import AUTO, BACKENDS, PRECISIONS, OnBatch
+from contradiction.inference.base import AUTO, BACKENDS, INT8, PRECISIONS, OnBatch
 from contradiction.inference.torch_backend import TorchBackend, best_device, check_device, has_bf16
 from contradiction.inputs.views import Row, row_of
 from contradiction.io import manifest
@@ -75,6 +75,13 @@ def load_classifier(
     folder = fetch(name)
     manifest.check(folder)  # the manifests of its parts are checked when they are loaded
     return method.load(folder, device=device, precision=precision, backend=backend)
+
+
+def load_part(folder: Path, precision: str = "fp32", **options: Any) -> Classifier:
+    """Loads a part of a model, see :func:`load_classifier`. An encoder has no int8, and takes the fastest precision."""
+    if precision == INT8 and not _has_causal_part(folder):
+        precision = "bf16" if has_bf16() else "fp32"
+    return load_classifier(folder, precision=precision, **options)
 
 
 def chosen_precision(name: str | Path, precision: str, backend: str, device: str | None) -> str:
