@@ -35,8 +35,11 @@ NOT_IN_SPACE = (
 def model(folder: str | Path, repo_id: str, *, dataset: str | None = None) -> Upload:
     """The repo of a model: its checkpoints with their tokenizers, and a card.
 
-    The card links ``dataset``, the Hub id of the training data. Without it the pushed card links no data, because the
-    name of a local folder leads nowhere on the Hub.
+    Args:
+        folder: the model folder.
+        repo_id: the repo.
+        dataset: the Hub id of the training data, for the card to link. Without it the pushed card links no data,
+            because the name of a local folder leads nowhere on the Hub.
     """
     from huggingface_hub import ModelCard
 
@@ -80,7 +83,10 @@ def code_on_the_hub(card: str, name: str, repo_id: str) -> str:
 def dataset(folder: str | Path, repo_id: str, *, any_data: bool = False) -> Upload:
     """The repo of a data set: the Parquet files of every config, and the card.
 
-    Only with ``any_data`` it may hold other data than the released CDConv.
+    Args:
+        folder: the data repo.
+        repo_id: the repo.
+        any_data: whether it may hold other data than the released CDConv.
     """
     from huggingface_hub import DatasetCard
 
@@ -121,7 +127,9 @@ def metric(repo_id: str) -> Upload:
 def space(repo_id: str, model: str | None = None) -> Upload:
     """The Space of the demo page: the page, and the library beside it.
 
-    ``model`` is the Hub id of its detector. Without it the Space keeps its variable CDCONV_MODEL.
+    Args:
+        repo_id: the repo.
+        model: the Hub id of its detector. By default the Space keeps its variable CDCONV_MODEL.
     """
     from huggingface_hub import SpaceCard
 

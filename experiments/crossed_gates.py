@@ -47,7 +47,12 @@ class Check:
 
 
 def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] = ()) -> list[Check]:
-    """Runs every check of the corpus; without rows of CDConv, near-duplicates in it are not looked for."""
+    """Runs every check of the corpus; without rows of CDConv, near-duplicates in it are not looked for.
+
+    Raises:
+        InputError: a batch or an item is not valid, fewer than two batches hold quadruples, or the second reading is
+            not valid.
+    """
     splits = read_all(folder)
     items = [item for split in splits.values() for item in split]
     for item in items:
@@ -140,8 +145,13 @@ def ngram_auc(
 ) -> float:
     """Area under the ROC curve of a linear model of character n-grams, fitted to the other groups; 0.5 is chance.
 
-    The n-grams are counted once over all different texts, without their labels. Rows of one group are never on both
-    sides of a fold; a seed shuffles the groups before they are divided into folds.
+    The n-grams are counted once over all different texts, without their labels.
+
+    Args:
+        texts: what the model reads of each row.
+        contradicts: whether the row is a contradiction.
+        groups: rows of one group are never on both sides of a fold.
+        seed: shuffles the groups before they are divided into folds; by default they are not shuffled.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score

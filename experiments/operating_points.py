@@ -48,9 +48,12 @@ def threshold_curve(truth: np.ndarray, probabilities: np.ndarray) -> Records:
 def operating_points(curve: Records, rows: int, prior: float, targets: tuple[float, ...] = TARGETS) -> Records:
     """The threshold with the highest recall for each target precision, where ``prior`` of the replies contradict.
 
-    Where no threshold reaches the target, it is the point with the highest precision. The interval combines the worse
-    and the better ends of the Wilson intervals of recall and false-alarm rate, so it is conservative. It ignores that
-    the threshold was chosen on these rows.
+    Returns:
+        A record for each target: prior, wanted, reached (whether any threshold reaches it), threshold, precision, low,
+        high, recall, false_alarm_rate, true_positives, false_positives, alarms_per_1000 replies. Where no threshold
+        reaches the target, it is the point with the highest precision. The interval combines the worse and the better
+        ends of the Wilson intervals of recall and false-alarm rate, so it is conservative. It ignores that the
+        threshold was chosen on these rows.
     """
     recall, false_alarms = (np.array([point[key] for point in curve]) for key in ("recall", "false_alarm_rate"))
     precision = precision_at(prior, recall, false_alarms)

@@ -38,6 +38,9 @@ def tfidf(data: Data, config: str, split: str = "test") -> Iterator[dict[str, An
 
     Deterministic; see :mod:`contradiction.methods.ngrams`.
 
+    Raises:
+        InputError: there is no such config of conversations, or no training row has a label.
+
     Yields:
         One evaluation for each of ``FEATURES``, as :func:`contradiction.evaluation.results.evaluation` returns it.
     """

@@ -231,6 +231,9 @@ def values_of(pairs: Iterable[str]) -> dict[str, Any]:
     """Recipe options from ``key=value``, by their full names. Values are TOML; a word needs no quotes.
 
     A key may leave out its table: ``epochs=3`` is ``optimizer.epochs=3``.
+
+    Raises:
+        InputError: a pair has another form, or the grid itself sets its key.
     """
     values: dict[str, Any] = {}
     for pair in pairs:

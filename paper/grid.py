@@ -47,6 +47,9 @@ def run(cell: Cell, *, data: str | Path, out: Path) -> str:
 
     Returns:
         A message where another process works on the cell or has finished it; else an empty text.
+
+    Raises:
+        InputError: among others, files of another run have the names of the cell.
     """
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.evaluate import evaluate
@@ -78,7 +81,11 @@ def run(cell: Cell, *, data: str | Path, out: Path) -> str:
 
 
 def zero_shot(model: str, view: str) -> "ContradictionDetector":
-    """An NLI checkpoint as a 2-class detector: a contradiction where its probability is above one half."""
+    """An NLI checkpoint as a 2-class detector: a contradiction where its probability is above one half.
+
+    Raises:
+        InputError: there is no such checkpoint, or its labels are not those of NLI.
+    """
     from contradiction.detector import ContradictionDetector
     from contradiction.inference.torch_backend import TorchBackend
     from contradiction.methods.checkpoint import CheckpointClassifier

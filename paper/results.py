@@ -64,7 +64,11 @@ def is_crossed(result: Mapping[str, Any]) -> bool:
 
 
 def add_crossed(folder: Path, evaluations: Iterable[Mapping[str, Any]]) -> None:
-    """Adds how often a detector puts the replies to a crossed chat in order, with its interval, to ``crossed.csv``."""
+    """Adds how often a detector puts the replies to a crossed chat in order, with its interval, to ``crossed.csv``.
+
+    Raises:
+        InputError: an evaluation is on other rows than those of the test split; nothing is written then.
+    """
     rows = {row["detector"]: row for row in _read_crossed(folder)}
     if evaluations := [*evaluations]:
         whole = sets.load("crossed", split="test").data

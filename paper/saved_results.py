@@ -49,7 +49,11 @@ def best_first(evaluations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def read_files(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """The evaluations in JSON files, or in folders, whose other files are skipped."""
+    """The evaluations in JSON files, or in folders, whose other files are skipped.
+
+    Raises:
+        InputError: a file holds none, or a folder holds no evaluation.
+    """
     evaluations: list[dict[str, Any]] = []
     for path in files:
         found = len(evaluations)

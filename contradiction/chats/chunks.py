@@ -241,10 +241,18 @@ def judge_chunk(
     batch_size: int = 32,
     on_batch: OnBatch | None = None,
 ) -> JudgedChunk:
-    """Judges the last reply of each chat of a chunk, or with ``scan`` every reply.
+    """Judges the last reply of each chat of a chunk.
 
-    ``key`` is ``line`` or ``row``, what the numbers of the input count. ``on_batch`` is called after each forward pass
-    with the number of its windows.
+    Args:
+        detector: the detector.
+        entries: the chunk.
+        key: ``line`` or ``row``, what the numbers of the input count.
+        scan: judges every reply instead of the last one.
+        batch_size: windows per forward pass.
+        on_batch: called with the number of windows after each forward pass.
+
+    Raises:
+        InputError: the model does not judge replies.
     """
     usable = [entry for entry in entries if entry.messages is not None]
     chats = [entry.messages for entry in usable if entry.messages is not None]

@@ -113,6 +113,9 @@ class Detection:
 
         ``on_note`` is called with a message for each rejected input, and where a process was killed. ``on_load`` is
         called when the detector is loaded.
+
+        Raises:
+            InputError: the detector cannot be loaded or judges no replies, or the input cannot be read further.
         """
         tally = Tally()
         with ExitStack() as stack:
@@ -158,8 +161,16 @@ class Workers:
     The chunks are those that one process would judge, so the verdicts are the same to the last digit. At most two
     chunks for each process are in memory. The threads that one process would compute with are divided among the
     processes. If a process is killed, all are started again, and the chunks that have no result yet are judged again.
-    ``load`` is sent to each process. ``on_note`` is called with a message where a process was killed. ``key`` and
-    ``options`` are those of :func:`contradiction.chats.chunks.judge_chunk`.
+
+    Args:
+        count: the number of processes.
+        load: loads the detector; it is sent to each process.
+        key: ``line`` or ``row``, what the numbers of the input count.
+        on_note: called with a message where a process was killed.
+        options: further ones of :func:`contradiction.chats.chunks.judge_chunk`.
+
+    Raises:
+        InputError: ``load`` raises it, or a process is killed while it loads.
     """
 
     def __init__(self, count: int, load: Load, key: str, on_note: Callable[[str], Any] = str, **options: Any) -> None:
@@ -198,6 +209,9 @@ class Workers:
 
         The chunks are read in a separate thread, so a paused pipe does not delay results. ``on_chunk`` is called when
         all earlier chunks are ready.
+
+        Raises:
+            InputError: a chunk cannot be judged or read, or the process that judges it is killed again and again.
         """
         pending: Queue[tuple[list[Entry], Future[JudgedChunk]] | BaseException | None] = Queue(2 * self._count)
         ended = Event()

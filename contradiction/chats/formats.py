@@ -46,7 +46,11 @@ def check_encoding(encoding: str | None) -> None:
 
 
 def blocks(stream: Any, where: str, encoding: str | None = None) -> Iterator[bytes]:
-    """The bytes of a buffered file or pipe as they come, unpacked if it is gzip, and in UTF-8 if it has an encoding."""
+    """The content of a buffered file or pipe as it comes, unpacked if it is gzip, and in UTF-8 if an encoding is named.
+
+    Raises:
+        InputError: a gzip file is damaged, or the bytes are not in this encoding.
+    """
     if not (begin := stream.peek(2)):  # a terminal would have to be told twice that its input ends
         return
     if begin.startswith(GZIP):
@@ -95,7 +99,11 @@ def arriving_lines(parts: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def decode(content: bytes, where: str, first: bool = True) -> str:
-    """The text of bytes in UTF-8; the ``first`` ones of a file may begin with a byte order mark."""
+    """The text of bytes in UTF-8; the ``first`` ones of a file may begin with a byte order mark.
+
+    Raises:
+        InputError: the bytes are not in UTF-8; the message begins with ``where``.
+    """
     try:
         return content.decode("utf-8-sig" if first else "utf-8")
     except UnicodeDecodeError:
@@ -200,7 +208,11 @@ def is_table(line: str) -> bool:
 
 
 def excel_rows(path: Path, notes: list[str]) -> Iterator[Cells]:
-    """The rows of the first sheet that holds any, the header first; a note names further sheets."""
+    """The rows of the first sheet that holds any, the header first; a note names further sheets.
+
+    Raises:
+        InputError: openpyxl is not installed, or this is no Excel file.
+    """
     check_installed(f"{path}: reading Excel files", {"openpyxl": "excel"})
     import pandas  # which datasets brings
 
@@ -221,7 +233,11 @@ def excel_rows(path: Path, notes: list[str]) -> Iterator[Cells]:
 
 
 def parquet_columns(path: Path) -> tuple[list[str], Mapping[str, Sequence[str]], int]:
-    """The columns of a Parquet file, the names of the classes of columns of numbers, and the number of rows."""
+    """The columns of a Parquet file, the names of the classes of columns of numbers, and the number of rows.
+
+    Raises:
+        InputError: it is not a Parquet file.
+    """
     import pyarrow
     from pyarrow import parquet
 

@@ -79,6 +79,9 @@ def read_messages(values: Sequence[Any], speakers: Speakers = USUAL) -> list[Any
     The shapes are those of OpenAI (chat completions and Responses), Anthropic, Gemini, ShareGPT, LangChain, ChatGPT's
     and Telegram's exports, and any objects with one of ``names.SPEAKERS`` and one of ``names.TEXTS``. A value without
     a speaker stays as it is; :func:`contradiction.conversation.read_message` skips or refuses it.
+
+    Raises:
+        InputError: a speaker is unknown, or the messages have times and the newest is the first.
     """
     messages = [_read_object(value, f"messages[{index}]", speakers) for index, value in enumerate(values)]
     objects = [value for value in values if isinstance(value, Mapping)]
@@ -197,6 +200,9 @@ def read_transcript(text: str, speakers: Speakers = USUAL) -> list[dict[str, str
     """The messages of a text whose messages begin with their speakers.
 
     A line without a speaker continues the message above it, as does an indented one. Times are left out.
+
+    Raises:
+        InputError: the first line names no known speaker, or a later one an unknown speaker; the message names it.
     """
     lines, heads, roles = _heads_of(text, speakers)
     known = [head for head, role in zip(heads, roles, strict=True) if head and role]

@@ -147,7 +147,15 @@ _NOT_IN_TEXT = {"developer", "model", *_NAMES[TOOL]}
 
 @dataclass(frozen=True)
 class Speakers:
-    """Further names of the user, and of the bot whose replies are judged. The usual names are always known."""
+    """The names of speakers. The usual ones are always known.
+
+    Attributes:
+        users: further names of the user.
+        bots: further names of the bot whose replies are judged.
+
+    Raises:
+        InputError: a name is empty, or is given to both sides.
+    """
 
     users: tuple[str, ...] = ()
     bots: tuple[str, ...] = ()

@@ -30,10 +30,15 @@ OBJECT_STORE = 10**8  # bytes; only small results go through it
 
 @contextmanager
 def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[None]:
-    """Joins the cluster at an address, or starts Ray on this machine, where it listens on loopback alone.
+    """Joins a cluster, or starts Ray on this machine, where it listens on loopback alone.
 
-    In a cluster that is started here, as many tasks of one core run at the same time as ``cpus`` says, by default one
-    for each core that this process may use. The errors of Ray in the block become an InputError.
+    Args:
+        address: the address of the cluster; by default Ray is started here, and ends with the block.
+        cpus: how many tasks of one core run at the same time here; by default one for each core that this process may
+            use.
+
+    Raises:
+        InputError: there is no such cluster, or the work that is done in the block is stopped by Ray.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_DATA_LOG_LEVEL", "ERROR")
@@ -65,7 +70,14 @@ TALLY = b"cdconv_tally"
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of a file of the folder, from ``first`` to ``last``, which are judged together and written to one file."""
+    """Consecutive rows of a file, which are judged together and written to a file of their own.
+
+    Attributes:
+        number: the number of the part in the whole folder.
+        file: the name of the file in the folder.
+        first: the number of its first row, from 1.
+        last: the number of its last row.
+    """
 
     number: int
     file: str
@@ -79,7 +91,11 @@ class Part:
 
 
 def parts_of(folder: Path) -> list[Part]:
-    """The parts of a folder of Parquet files, which depend on the names of the files and their rows alone."""
+    """The parts of a folder of Parquet files, which depend on the names of the files and their rows alone.
+
+    Raises:
+        InputError: there is no such folder, no Parquet file in it, or one without a chat in each row.
+    """
     if not folder.is_dir():
         raise InputError(f"{folder}: is not a folder; --engine ray reads a folder of Parquet files")
     parts: list[Part] = []
@@ -110,7 +126,7 @@ def judge_folder(
     address: str | None = None,
     on_parts: Callable[[int, int], Any] | None = None,
 ) -> Tally:
-    """Judges all chats of a folder of Parquet files; returns the counts, also those of the run that is continued.
+    """Judges all chats of a folder of Parquet files.
 
     Each part becomes one file, under a temporary name until it is complete. So a run that is started again after a kill
     judges only the parts that have no file yet. A worker that is killed is replaced, and its part is judged again.
@@ -120,8 +136,15 @@ def judge_folder(
         folder: the folder; on a cluster every machine must see it under this name, and ``out`` and the model as well.
         out: the folder to write.
         resume: continues the run that wrote ``out``.
-        address: see :func:`cluster`.
+        address: the address of a cluster; by default Ray is started here for this run.
         on_parts: called with the number of finished parts and of all parts, after each part.
+
+    Returns:
+        The counts of all parts, also of those of an earlier run.
+
+    Raises:
+        InputError: Ray is not installed, there is no such cluster or GPU, ``out`` belongs to another run or lies in the
+            folder, or a part cannot be judged.
     """
     check_installed("--engine ray", {"ray": "ray"})
     if out.is_file():

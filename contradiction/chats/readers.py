@@ -68,7 +68,11 @@ def open_file(
 
 
 def open_parquet(path: Path, rows: range | None = None, speakers: Speakers = USUAL) -> Chats:
-    """The chats of a Parquet file, or of consecutive ``rows`` of it, counted from 1, with a chat in each."""
+    """The chats of a Parquet file, or of consecutive ``rows`` of it, counted from 1, with a chat in each.
+
+    Raises:
+        InputError: it is not a Parquet file, or there is no chat in the columns.
+    """
     header, classes, count = formats.parquet_columns(path)
     chats = Chats(str(path), "parquet", [], count if rows is None else len(rows))
     read = partial(formats.parquet_rows, path, rows=rows or range(1, count + 1), classes=classes)
@@ -93,6 +97,9 @@ def open_stream(
 
     JSON lines, the default, form groups as they arrive, so that each line can be answered at once. See
     :func:`open_file` for the formats and encodings.
+
+    Raises:
+        InputError: the format cannot be read from a pipe, or the encoding is unknown.
     """
     if format in BINARY:
         raise InputError(f"{where}: {format} is read from a file and cannot come through a pipe; name the file")
@@ -127,7 +134,11 @@ def _of_lines(groups: Iterator[list[bytes]], chats: Chats, speakers: Speakers) -
 
 
 def check_begin(chats: Chats) -> Chats:
-    """The chats of a file, the first of which is read now: an unreadable file is found before a model is loaded."""
+    """The chats of a file whose first one has been read, so that an unreadable file is found before a model is loaded.
+
+    Raises:
+        InputError: the file holds no chat, or cannot be read.
+    """
     entries = iter(chats)
     first = next(entries, None)
     if first is None:
@@ -136,7 +147,11 @@ def check_begin(chats: Chats) -> Chats:
 
 
 def from_text(text: str, speakers: Speakers) -> Chats:
-    """A single chat from a text: a record as JSON, or lines of text."""
+    """A single chat from a text: a record as JSON, or lines of text.
+
+    Raises:
+        InputError: it is not a usable chat.
+    """
     [entry] = make_entries(1, 1, lambda text: [read_pasted(text, speakers)], text)
     if entry.error:
         raise InputError(f"--text: {entry.error}")
@@ -228,6 +243,10 @@ def read_pasted(text: str, speakers: Speakers = USUAL) -> Chat:
 
     Without speakers the lines alternate, and the user begins. With ``用户：`` and ``机器人：``, or other known names, a
     line without a speaker continues the message above it. JSON is an object, a list, or a message on each line.
+
+    Raises:
+        InputError: the text is empty, is JSON that holds no chat, names unknown speakers, or names a speaker in later
+            lines but not in the first.
     """
     if not JSON.match(text.lstrip()):
         return Chat(read_lines(text, speakers))

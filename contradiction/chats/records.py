@@ -20,6 +20,9 @@ def read_answers(value: Any, name: str, speakers: Speakers, *, alone: bool = Fal
 
     The value is text, a message, a list of messages, the response of an API, or a list of such candidates. If the
     record has no other history, the answer stands ``alone``, and may be a whole chat as text.
+
+    Raises:
+        InputError: the value holds no reply.
     """
     if isinstance(value, str) and _is_response(inside := parsed(value)):
         value = inside
@@ -105,7 +108,15 @@ CHAT = (
 
 @dataclass(frozen=True)
 class Chat:
-    """A chat that is not yet checked. If a record gives several, ``answer`` is the key of its last message."""
+    """A chat that is not yet checked.
+
+    Attributes:
+        messages: the messages; the answer of the record is the last one.
+        id: the id that the record gives it.
+        label: the label that the record gives to its last reply.
+        evidence: the index of the message that the last reply contradicts, as the record gives it.
+        answer: the key of the answer if the record holds several, and so gives several chats.
+    """
 
     messages: Any
     id: Any = None

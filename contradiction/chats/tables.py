@@ -85,6 +85,9 @@ def read_table(
     """The entries of a table. ``rows`` gives its rows with the values of at least the columns that it is called with.
 
     With ``one_by_one``, each row must hold a whole chat.
+
+    Raises:
+        InputError: there is no chat in the columns, or two columns have one name.
     """
     where = chats.where
     columns = columns_of(header, where)
@@ -108,7 +111,11 @@ def read_table(
 
 
 def columns_of(header: Sequence[str], where: str) -> Columns | None:
-    """The columns of a table with one message or one turn in each row; None if it is another table."""
+    """The columns of a table with one message or one turn in each row; None if it is another table.
+
+    Raises:
+        InputError: each row is a message, and no column says to which chat it belongs.
+    """
     speaker, text = names.first(header, names.SPEAKERS), names.first(header, names.TEXTS)
     asked, answer = names.first(header, names.QUESTIONS), names.first(header, names.ANSWERS)
     session = names.first(header, names.CHATS)
@@ -171,6 +178,9 @@ def grouped(rows: Iterator[Row], columns: Columns, chats: Chats, speakers: Speak
 
     The rows of a chat need not follow one another, so all rows are read before the first chat is complete. The number
     of a chat is that of its first row. A row that cannot be read is an entry of its own.
+
+    Raises:
+        InputError: the chats are named by ``id``, and no two rows have the same one.
     """
     groups: dict[str | int, list[tuple[int, Values]]] = {}
     entries: list[tuple[int, Any, Any]] = []

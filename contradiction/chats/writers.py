@@ -26,7 +26,11 @@ def rejected_path(path: Path) -> Path:
 
 
 def continues(path: Path, record: Path, request: Callable[[], Mapping[str, Any]], resume: bool) -> bool:
-    """Whether a run goes on with the verdicts in ``path``; ``record`` holds the request that they were made with."""
+    """Whether a run goes on with the verdicts in ``path``; ``record`` holds the request that they were made with.
+
+    Raises:
+        InputError: another request made them, or ``path`` holds anything and ``resume`` is false.
+    """
     if resume and record.is_file():
         before, now = read_json(record), request()
         if name := next((name for name in now if before.get(name) != now[name]), None):

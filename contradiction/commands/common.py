@@ -228,7 +228,11 @@ def counting(title: str, total: float | None = None, *, in_bytes: bool = False, 
 
 @contextmanager
 def asking(bar: Bar, yes: bool) -> Iterator[None]:
-    """Within the block, the cost of requests to a language model is shown, and a question asked without ``yes``."""
+    """Within the block, the cost of requests to a language model is shown, and a question asked without ``yes``.
+
+    Raises:
+        InputError: the answer is no, or nobody is at the terminal.
+    """
     from contradiction.methods.llm_judge import BEFORE_REQUESTS
 
     def confirm(estimate: Mapping[str, Any]) -> None:

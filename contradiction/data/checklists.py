@@ -40,6 +40,9 @@ def add_turns(rows: Sequence[cdconv.Row]) -> list[Row]:
     Returns:
         Five rows for each row: id, messages, inserted (1 to 5), label (class id), evidence (indices of the messages
         that the last one contradicts; see ``evidence_of``).
+
+    Raises:
+        InputError: the split has too few conversations.
     """
     unrelated = _unrelated(rows)
     return [
@@ -64,6 +67,9 @@ def remove_turn(rows: Sequence[cdconv.Row]) -> list[Row]:
     Returns:
         Two rows for each row: id, messages, form (class id of ``FORMS``), label (class id; history becomes
         non-contradiction), origin (the original class id).
+
+    Raises:
+        InputError: the split has too few conversations.
     """
     unrelated = _unrelated(rows)
     names = LABELS[TASK]

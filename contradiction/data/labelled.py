@@ -108,7 +108,11 @@ def task_of(chats: Sequence[LabelledChat]) -> str:
 
 
 def of_split(chats: Sequence[LabelledChat], path: str | Path, split: str) -> list[LabelledChat]:
-    """The chats of a split of a file, as :func:`build` splits it; ``WHOLE`` has all of them."""
+    """The chats of a split of a file, as :func:`build` splits it; ``WHOLE`` has all of them.
+
+    Raises:
+        InputError: there is no such split, or the file has too few chats for splits.
+    """
     if split == WHOLE:
         return list(chats)
     if split not in SPLITS:

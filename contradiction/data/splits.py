@@ -103,7 +103,11 @@ def place_of(data: Data) -> str:
 
 
 def config_of(rows: "Dataset") -> str:
-    """The config of labelled rows in memory; it is a grouped one for rows of such a config."""
+    """The config of labelled rows in memory; it is a grouped one for rows of such a config.
+
+    Raises:
+        InputError: the labels are not class labels with the names of a config.
+    """
     task = task_of_labels(getattr(rows.features.get("label"), "names", None) or ())
     if task not in CONFIGS:
         raise InputError(
@@ -153,7 +157,11 @@ def check_columns(rows: "Dataset", columns: Iterable[str], reader: str) -> None:
 
 
 def load_labelled_split(data: Data, config: str, split: str) -> "Dataset":
-    """One split of one config, as by :func:`load_split`; raises InputError also where a row has no label."""
+    """One split of one config, as :func:`load_split` returns it, if each of its rows has a label.
+
+    Raises:
+        InputError: also if there is no column ``label``, or a row has no label.
+    """
     rows = load_split(data, config, split)
     if "label" not in rows.column_names:
         raise InputError(f"{place_of(data)}: the {split} split of {config!r} has no column 'label'")
@@ -191,7 +199,11 @@ def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
 
 
 def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
-    """The rows with replies of a bot, in their order; all rows for None."""
+    """The rows with replies of a bot, in their order; all rows for None.
+
+    Raises:
+        InputError: the bot has no rows, or there is no such column.
+    """
     if bot is None:
         return rows
     place = f"the {rows.split or 'chosen'} split"
@@ -264,6 +276,9 @@ def name_of(data: Data) -> str:
     """The name in the card of a data repo (``CDConv``, ``CDConv sample``, ...), or ``UNNAMED``.
 
     A path or a Hub id is not a name, because a copy of the data has another one.
+
+    Raises:
+        InputError: the card cannot be read.
     """
     return str(_metadata(data).get("pretty_name") or UNNAMED)
 
@@ -272,6 +287,9 @@ def name_if_known(data: Data) -> str | None:
     """The name of a data repo as :func:`name_of` gives it.
 
     None for rows in memory, and for a Hub repo whose card is not in the cache.
+
+    Raises:
+        InputError: the card of a folder cannot be read.
     """
     if isinstance(data, Mapping):
         return None
@@ -287,6 +305,9 @@ def languages_of(data: Data) -> list[str]:
     """The languages in the card of a data repo, without scripts and regions (``zh``, ``en``, ...).
 
     Chinese if the card names none. Every code of a Chinese language is ``zh``.
+
+    Raises:
+        InputError: the card cannot be read.
     """
     named = _metadata(data).get("language") or "zh"
     codes = [code for code in (named if isinstance(named, list) else [named]) if isinstance(code, str)]

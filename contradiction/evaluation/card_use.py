@@ -41,7 +41,11 @@ def section(
 ) -> dict[str, Any]:
     """What the template needs for the section, and the examples of the widget on the Hub.
 
-    The recipes are those of the members of an ensemble, or one; ``texts`` are the utterances of the example.
+    Args:
+        folder: the model folder.
+        run: its record.
+        recipes: its recipe, or those of the members of an ensemble.
+        texts: the utterances of the example.
     """
     stages, members = list(run.get("stages", {})), record.members(run)
     ensemble = [part.name for part in method_of(folder).parts(folder)] if "ensemble" in run else []

@@ -41,6 +41,9 @@ def task_for(evalset: EvalSet, task: str, name: str) -> str:
     """The task in which rows and a model with the labels of ``task`` are compared.
 
     It is that of both if they have the same labels, and otherwise contradiction or not.
+
+    Raises:
+        InputError: the labels cannot be compared.
     """
     if task == evalset.task:
         return task
@@ -68,6 +71,9 @@ def judge(
     A chat is judged as by ``detector.batch``, and rows of two turns or two texts by ``detector.classify``; both decide
     alike. A model of premise and hypothesis compares the reply with earlier messages. A model of whole chats reads each
     chat as one text.
+
+    Raises:
+        InputError: the model does not read such rows.
     """
     columns, rows = tuple(detector.columns), evalset.rows
     if evalset.as_chats and columns == VIEWS["nli"]:
@@ -101,7 +107,11 @@ def was_judged(verdict: Verdict) -> bool:
 def contradiction_scores(
     classifier: Classifier, pairs: Sequence[dict[str, str]], on_batch: OnBatch | None = None
 ) -> list[float]:
-    """The calibrated probability that each pair of texts, see ``pair_texts``, is a contradiction."""
+    """The calibrated probability that each pair of texts, see ``pair_texts``, is a contradiction.
+
+    Raises:
+        InputError: the model does not tell contradictions from other replies.
+    """
     classifier.check_contradictions()
     predictions = classifier.predict(pairs, on_batch=on_batch) if pairs else []
     return [merge(classifier.task, prediction.scores)[CONTRADICTION] for prediction in predictions]

@@ -63,7 +63,8 @@ def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()
     Raises:
         InputError: the folder has no record of a finished run.
 
-    ``note``, a remark on the run for readers of the scores, is an entry of the record that is added by hand.
+    Two optional entries of the record are added by hand: ``note``, a remark on the run for readers of the scores, and
+    ``corpora``, earlier training data of its backbone, by the titles of corpora.
     """
     from huggingface_hub import ModelCard, ModelCardData
 

@@ -35,7 +35,13 @@ class Session:
 
 @register
 class OnnxBackend(Backend):
-    """A checkpoint in float32 that ONNX Runtime runs on a CPU; the open file names the inputs as the tokenizer does."""
+    """A checkpoint in float32 that ONNX Runtime runs on a CPU.
+
+    Args:
+        session: the open file; it names the inputs as the tokenizer does.
+        config: what the ``config.json`` of the checkpoint says.
+        tokenizer: the tokenizer of the checkpoint.
+    """
 
     NAME = "onnx"
     FILE: ClassVar[str] = "onnx/model.onnx"  # the name that transformers.js and sentence-transformers use

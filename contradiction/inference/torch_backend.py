@@ -24,8 +24,11 @@ PROBE = [{"text": "你好", "text_pair": "你好"}]  # a wrong configuration may
 class TorchBackend(Backend):
     """A checkpoint that PyTorch runs.
 
-    The model is one for sequence classification, and is set to evaluation mode. The precision must not be slower than
-    fp32 on its device. The name is for error messages.
+    Args:
+        model: a sequence-classification model; it is set to evaluation mode.
+        tokenizer: the tokenizer of the model.
+        precision: one of ``contradiction.inference.base.PRECISIONS``, not slower than fp32 on the device of the model.
+        name: the name of the model in error messages.
     """
 
     NAME = "torch"

@@ -26,7 +26,11 @@ MAX_BYTES = 4_000_000  # of an answer; a longer one is no chat completion
 
 
 class RefusedError(InputError):
-    """The endpoint refuses a request, and would refuse it again; ``status`` is that of its answer."""
+    """The endpoint refuses a request, and would refuse it again.
+
+    Attributes:
+        status: the status of the HTTP answer.
+    """
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -76,6 +80,10 @@ class Endpoint:
         key_variable: the environment variable that holds the secret; by default ``$OPENAI_API_KEY``, if it is set.
         timeout: the maximum number of seconds for an answer, from the first byte sent to the last one received.
         options: further keys of each request, such as ``temperature``; None leaves one out.
+
+    Raises:
+        InputError: the address is missing or not valid, a variable is named that holds no secret, or no HTTP header can
+            hold the secret.
     """
 
     def __init__(

@@ -181,7 +181,15 @@ LOG_IN = "`hf auth login` stores a token that may write"
 
 @dataclass(frozen=True)
 class Upload:
-    """What goes to one repo: ``local`` is path in the repo -> the local file, for all files but the card."""
+    """What goes to one repo.
+
+    Attributes:
+        repo_type: ``model``, ``dataset`` or ``space``.
+        local: path in the repo -> the local file, for all files but the card.
+        card: the repo's card.
+        message: the commit message.
+        variables: the variables of a Space.
+    """
 
     repo_type: str
     local: Mapping[str, Path]

@@ -34,8 +34,12 @@ class HierarchicalClassifier(Classifier):
 
     The probability of a contradiction is that of the stage with the highest probability. The categories share it in
     proportion to the probabilities of their stages. The paper decides otherwise: the first stage that fires names the
-    category (section 5.1). The biases of the rule are added to the log-odds of the stages, which their own rules
-    calibrate.
+    category (section 5.1).
+
+    Args:
+        stages: for each category a classifier that separates it from all other rows.
+        name: the name of the model in messages.
+        rule: the decision rule. Its biases are added to the log-odds of the stages, which their own rules calibrate.
     """
 
     MARKER = "stages.json"
@@ -167,6 +171,10 @@ class EnsembleClassifier(_Composite):
     estimation using deep ensembles*, section 2.4, with the mean of probabilities; the mean of their logarithms is the
     product of experts of Hinton, 2002). A reply without an earlier reply is judged only by the members that can do so,
     if there are any.
+
+    Args:
+        members: classifiers with the same labels.
+        name, rule: see :class:`Classifier`.
     """
 
     MARKER = "ensemble.json"
@@ -229,6 +237,11 @@ class CascadeClassifier(_Composite):
     The detector is unsure where its calibrated probability of a contradiction is from ``low`` to ``high``. Other rows
     cost no request. A verdict on a reply with several earlier turns reads a row for each of them, and may cost as many
     requests. If the judge reads whole chats, such as a causal detector, it is asked once, about the whole chat.
+
+    Args:
+        detector, judge: classifiers of any method, with the same labels.
+        low, high: the probabilities of a contradiction between which the judge is asked.
+        name, rule: see :class:`Classifier`.
     """
 
     MARKER = "cascade.json"

@@ -48,6 +48,12 @@ class DecoderClassifier(Classifier):
     It reads rows of any number of turns: ``u1`` may hold several utterances, the user's and the bot's in turn. Rows of
     one call that begin alike share the reading of their beginning, so all replies of a chat, or all candidates for one
     reply, cost about as much as the longest. A chat that goes on in a later call pays only for its new messages.
+
+    Args:
+        network: the model.
+        reader: writes chats for it.
+        labels: the names of the labels.
+        name, rule: see :class:`Classifier`.
     """
 
     MARKER = "decoder.json"

@@ -182,6 +182,9 @@ def name_with_digest(name: str | None) -> str | None:
     """How a record names a model: a folder by its name and a digest; a Hub id, or None, as it is.
 
     The digest is that of the weights, which may lie in sub-folders, and of the identity of the model.
+
+    Raises:
+        InputError: the folder has neither.
     """
     if not name or not Path(name).is_dir():
         return name

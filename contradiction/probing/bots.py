@@ -201,6 +201,10 @@ class TransformersBot(Bot):
     """A chat model that `transformers` loads, with a chat template, on a GPU if there is one.
 
     None of the model's own code is run, and no pickle is read.
+
+    Args:
+        name: a folder or Hub id.
+        max_new_tokens: the longest reply.
     """
 
     def __init__(self, name: str, *, max_new_tokens: int = MAX_TOKENS) -> None:

@@ -53,9 +53,14 @@ def instruction(facts: Sequence[str]) -> list[Message]:
 
 
 def read_openings(source: str | Path | None = None) -> list[str]:
-    """Openings: those of the package, of a data repo with the columns of CDConv, or of a file with one in each line.
+    """Openings: those of the package, of a data repo with the columns of CDConv, or of a file.
 
-    In a file, lines with ``#`` are comments.
+    Args:
+        source: None, a data repo (a folder or Hub id), or a file with one opening per line, in which lines with ``#``
+            are comments.
+
+    Raises:
+        InputError: there is no such source, or a line holds no opening.
     """
     path = Path(source or OPENINGS)
     if not path.is_file():
@@ -73,7 +78,11 @@ def read_openings(source: str | Path | None = None) -> list[str]:
 
 
 def read_persona(path: str | Path) -> tuple[str, ...]:
-    """The facts about a bot in a JSON file: a list of sentences, or an object of facts."""
+    """The facts about a bot in a JSON file: a list of sentences, or an object of facts.
+
+    Raises:
+        InputError: the file holds no facts, or an English key that is not in ``words.toml``.
+    """
     try:
         value: Any = json.loads(read_text(Path(path)))
     except ValueError as error:
@@ -107,7 +116,11 @@ def fits(trigger: str, openings: Sequence[str], seed: int = 0) -> bool:
 def plan(
     openings: Sequence[str], triggers: Sequence[str], count: int, *, seed: int = 0, facts: Sequence[str] = ()
 ) -> list[Probe]:
-    """The probes, as many of each trigger; every opening is used before one is used again."""
+    """The probes, as many of each trigger; every opening is used before one is used again.
+
+    Raises:
+        InputError: there is no trigger, one is not known or named twice, or no opening fits it.
+    """
     if not triggers or len(set(triggers)) < len(triggers):
         raise InputError(f"triggers {', '.join(triggers) or 'are missing'}; name at least one, and none twice")
     probes: list[Probe] = []

@@ -50,7 +50,11 @@ class Source:
 
 
 def read(path: str | Path) -> list[Source]:
-    """The conversations in the folder of a run, or those of each bot in a data repo with the columns of CDConv."""
+    """The conversations in the folder of a run, or those of each bot in a data repo with the columns of CDConv.
+
+    Raises:
+        InputError: there is neither, or the run has no verdicts yet.
+    """
     path = Path(path)
     if not (path / TRANSCRIPT).is_file():
         return _read_data(path)
@@ -89,6 +93,10 @@ def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
 
     The file has JSON lines with ``id`` and ``label``: a random sample of the conversations of each bot. They are those
     of the first bot unless a line names another ``bot``.
+
+    Raises:
+        InputError: the file is not in UTF-8, a line has no label or names another bot, or no conversation has one of
+            the ids.
     """
     sources = _with_names(sources)
     known, labels = {*LABELS["2-class"], *LABELS["4-class"]}, {}
@@ -254,8 +262,13 @@ def _example(row: Row) -> dict[str, Any]:
 def share(called: Sequence[bool], clusters: Sequence[str]) -> Figures | None:
     """The share of conversations that were called a contradiction; None without conversations.
 
-    ``called`` of ``n`` is the ``share``, with its 95 % Wilson interval ``low``, ``high``, in which conversations with
-    the same opening (``clusters``) count as fewer. The share of fewer than ``FEW`` conversations is None.
+    Args:
+        called: whether each conversation was called a contradiction.
+        clusters: its opening.
+
+    Returns:
+        ``called`` of ``n`` as ``share``, with its 95 % Wilson interval ``low``, ``high``, in which conversations with
+        the same opening count as fewer. The share of fewer than ``FEW`` conversations is None.
     """
     n, positives = len(called), sum(called)
     if not n:
@@ -329,13 +342,18 @@ def _draw(part: float, rest: float, chance: np.random.Generator) -> np.ndarray:
 
 
 def compare(first: Sequence[bool], second: Sequence[bool], clusters: Sequence[str]) -> Figures | None:
-    """Compares what was called of two bots, on pairs of conversations after the same probes; None without pairs.
+    """Compares two bots on pairs of conversations; None without pairs.
+
+    Args:
+        first: whether each conversation with the first bot was called a contradiction.
+        second: the same for the second bot, after the same probes.
+        clusters: the opening of each pair.
 
     Returns:
         ``n`` pairs; in ``only_first`` and ``only_second`` of them only this bot was called. ``share`` is the share of
         the second bot minus that of the first, with its 95 % interval ``low``, ``high`` (Agresti and Min, 2005), in
-        which pairs with the same opening (``clusters``) count as fewer. ``p_value`` is two-sided, of McNemar's exact
-        test over openings. Both are None for fewer than ``FEW`` pairs.
+        which pairs with the same opening count as fewer. ``p_value`` is two-sided, of McNemar's exact test over
+        openings. Both are None for fewer than ``FEW`` pairs.
     """
     from scipy.stats import binomtest
 

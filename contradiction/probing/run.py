@@ -35,7 +35,14 @@ Row = dict[str, Any]
 
 
 class Caller:
-    """Calls a bot for all threads at a limited rate, and again after temporary errors, as ``repeated`` does."""
+    """Calls a bot at a limited rate, and again after temporary errors. All threads share it.
+
+    Args:
+        bot: the bot.
+        per_minute: the most calls in a minute; None for no limit.
+        attempts: how often a call is made at most, if it meets temporary errors.
+        pause: the seconds before the second attempt; each further wait is twice as long, up to a minute.
+    """
 
     def __init__(self, bot: Bot, per_minute: float | None = None, *, attempts: int = 6, pause: float = 0.5) -> None:
         self._bot, self._attempts, self._pause = bot, attempts, pause
@@ -104,6 +111,9 @@ def run(
         writer: calls a language model that writes what the user says last; where it gives nothing, the rules do.
         on_done: called after each conversation with the number of those that are done, also in earlier runs, and with
             what is wrong if it failed.
+
+    Raises:
+        InputError: the folder holds another run, or something else, or the bot will never reply.
     """
     transcript = _open(folder, request)
     held = {row["id"] for row in transcript.keep()}
@@ -248,6 +258,11 @@ def judged(
     A reply of a persona probe is judged against the fact that it was asked about. Any other is judged against the first
     answer, and not against the turns that ``repeat`` puts between: with each turn that is read, a detector has one more
     occasion for a false alarm, and how often it is right was measured on chats of two turns.
+
+    Args:
+        rows: conversations of a transcript.
+        detector: judges them.
+        on_done: called with the number of conversations judged since the last call, without those of persona probes.
     """
     chats = [two_turns(row) for row in rows if row["trigger"] != PERSONA]
     verdicts = iter(detector.batch(chats, on_batch=on_done))
@@ -283,9 +298,16 @@ def find_accuracy(
 ) -> dict[str, Any] | None:
     """How often a detector is right, as the record of a run keeps it; None if it was not measured.
 
-    This is read from a file of ``cdconv evaluate --json``, by default from a saved result on the test split. An
-    evaluation by another decision rule counts only if its probabilities are those of the detector: if temperature and
-    biases are the same.
+    An evaluation by another decision rule counts only if its probabilities are those of the detector: if temperature
+    and biases are the same.
+
+    Args:
+        detector: with the settings and the rule that it decides by.
+        evaluation: a file of ``cdconv evaluate --json``; by default a saved result on the test split.
+        on_note: called with what to do if the saved results have other probabilities.
+
+    Raises:
+        InputError: the file is no evaluation with probabilities of contradictions, or has other probabilities.
     """
     rule = detector.classifier.rule
     found = [results.read_evaluation(evaluation)] if evaluation else _saved(detector)

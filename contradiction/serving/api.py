@@ -201,7 +201,9 @@ def _in_words(error: Exception) -> str:
 def handlers(paths: tuple[str, ...] = ("/",)) -> dict[type[Exception], Any]:
     """The handlers of errors, which all answer ``{"error": ...}``.
 
-    FastAPI answers unknown paths and failures whose paths do not begin with one of these.
+    Args:
+        paths: the beginnings of the paths for which unknown paths and failures are answered so; FastAPI answers the
+            others.
     """
 
     async def http_error(request: Request, error: HTTPException) -> Response:

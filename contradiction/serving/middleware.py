@@ -18,7 +18,8 @@ Counts = Mapping[str, float]  # labels as Prometheus writes them -> a value
 class Metrics:
     """Counts answers by path and status, and how long they took.
 
-    Other paths than the given ones count as ``other``, so that callers cannot add names.
+    Args:
+        paths: the paths that are counted by name; all others count as ``other``, so that callers cannot add names.
     """
 
     def __init__(self, paths: tuple[str, ...]) -> None:

@@ -116,7 +116,11 @@ def chats_of(
     verdicts: Path | None,
     sample: int,
 ) -> list[tuple[str, Messages]]:
-    """The names and messages of the chats of a file that hold a reply, or of a sample of them by their ``verdicts``."""
+    """The names and messages of the chats of a file that hold a reply, or of a sample of them by their ``verdicts``.
+
+    Raises:
+        InputError: there is no such chat, or one without a verdict.
+    """
     chats = open_file(file, encoding=encoding, speakers=speakers)
     entries = []
     for entry in chats:
@@ -146,6 +150,9 @@ def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str)
 
     ``verdicts`` is the file that ``cdconv detect --out`` wrote for the entries, which are usable chats. With ``--scan``
     it has a verdict on every reply, so a chat may be chosen several times, each time up to another reply.
+
+    Raises:
+        InputError: a chat has no verdict.
     """
     found: dict[Any, list[list[Mapping[str, Any]]]] = defaultdict(list)  # an input may have several answers
     for _, record in read_objects(Path(verdicts), key):

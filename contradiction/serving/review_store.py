@@ -125,7 +125,11 @@ class LabelStore:
             return len(items)
 
     def join(self, name: str) -> int:
-        """The number of a person: 1 and 2 are the annotators, later ones decide where those differ."""
+        """The number of a person: 1 and 2 are the annotators, later ones decide where those differ.
+
+        Raises:
+            InputError: the name is empty, too long, or not valid Unicode; or another person labels alone.
+        """
         name = " ".join(check_text(name, "name").split())
         if not name or len(name) > LONGEST_NAME:
             raise InputError(f"name {shown(name)}; it must have 1 to {LONGEST_NAME} characters")
@@ -150,7 +154,11 @@ class LabelStore:
         return self._items[number - 1]
 
     def put(self, person: int, number: int, label: str, evidence: int | None = None) -> None:
-        """Writes the label of a person, in the place of an earlier one by the same person."""
+        """Writes the label of a person, in the place of an earlier one by the same person.
+
+        Raises:
+            InputError: the label, the evidence, the person or the chat is unknown.
+        """
         check_known(label, CHOICES, "label")
         replies = earlier_replies(self.item(number).messages)
         if evidence is not None and (label != HISTORY or evidence not in replies):

@@ -67,6 +67,9 @@ class Service:
         places: those of the requests.
         pool: the threads in which requests wait.
         verdicts: (``contradiction``, ``checked``) of a verdict -> how many there were.
+
+    Raises:
+        InputError: the detector judges no replies.
     """
 
     def __init__(self, detector: ContradictionDetector, limits: Limits | None = None) -> None:
@@ -275,7 +278,14 @@ class Clauses(BaseModel):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A kind of request: what is sent and answered, the method of the service that answers, and what it is for."""
+    """A kind of request.
+
+    Attributes:
+        body: what is sent.
+        answer: what is answered.
+        call: the method of the service that answers.
+        summary: what it is for.
+    """
 
     body: type[Options]
     answer: type[BaseModel]

@@ -119,6 +119,9 @@ def context_negative_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
     A detector can learn the labels of CDConv from the style of a reply, without reading what the reply contradicts. In
     these rows, the same reply has the other label. The idea is the check *remove contradicting turns* of DECODE (Nie et
     al., 2021, section 3.3), used for training. The new first turn may contradict the reply by chance.
+
+    Raises:
+        InputError: a bot has only one context.
     """
     names = rows.features["label"]
     chosen = np.repeat(np.flatnonzero(np.asarray(rows["label"][:]) == names.str2int(HISTORY)), times)
@@ -147,6 +150,9 @@ def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Datas
     Returns:
         Rows with the same columns. A contradicting pair gets the label history, or contradiction where there are two
         labels, and any other pair the label non-contradiction.
+
+    Raises:
+        InputError: there are too few pairs.
     """
     draw = np.random.default_rng(seed)
     drawn = drawn_pairs(pairs, len(rows), times, draw)
@@ -184,11 +190,20 @@ def crossed_rows(
 
     A row has a judged reply, the turn that holds the evidence, and the label of the reply. In a chat of several earlier
     turns, another row has a contradicting reply, another turn drawn at random, and the label non-contradiction. A
-    detector reads a long chat through the same windows. For each quadruple there are ``context_negatives`` more rows
-    with a reply without its chat.
+    detector reads a long chat through the same windows.
 
-    The new rows have the columns of ``rows``, which have a column ``group``; columns that only CDConv has are None. The
-    quadruples and pairs are numbered from ``first_group`` on. ``batches`` is the option ``crossed_batches``.
+    Args:
+        rows: rows of the training split, with the labels of 4-class or 2-class and a column ``group``.
+        first_group: the number of the first quadruple or pair in that column.
+        seed: the random seed.
+        context_negatives: for each quadruple, so many more rows with a reply without its chat.
+        batches: the batches to read, see the option ``crossed_batches``.
+
+    Returns:
+        Rows with the same columns; columns that only CDConv has are None.
+
+    Raises:
+        InputError: the training split has no batch of that name.
     """
     draw = np.random.default_rng(seed)
     label = rows.features["label"]
@@ -289,9 +304,13 @@ def _rows_by_key(keys: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str, i
 def rewritten_rows(rows: "Dataset", endings: float, long_replies: float, seed: int) -> "Dataset":
     """The same rows, as a student reads them, with other endings and longer replies; teachers read the original rows.
 
-    ``endings`` is the share of the messages whose full stop at the end is added or removed; another punctuation mark
-    stays. ``long_replies`` is the share of the rows, or of the groups of rows with a column ``group``, in which other
-    sentences are added to ``b1``, to ``b2`` or to both. A reply of ``LONG`` characters or more stays as it is.
+    Args:
+        rows: conversations of two turns. An absent or empty message stays as it is.
+        endings: the share of the messages whose full stop at the end is added or removed. A message with another
+            punctuation mark at the end does not change.
+        long_replies: the share of the rows, or of the groups of rows with a column ``group``, in which other sentences
+            are added to ``b1``, to ``b2`` or to both. A reply of ``LONG`` characters or more stays as it is.
+        seed: the random seed.
     """
     if not endings and not long_replies:
         return rows

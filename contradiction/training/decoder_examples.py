@@ -122,7 +122,10 @@ def log_odds(logits: Tensor) -> Tensor:
 def losses(network: Network, states: Tensor, examples: Sequence[tuple[int, Example]]) -> dict[str, Tensor]:
     """The losses of packed examples by name, without those that no example has; their ``WEIGHTS`` add them up.
 
-    The states are those of all tokens, shape (tokens, hidden); each example comes with its place among them.
+    Args:
+        network: its heads are applied.
+        states: of all tokens, shape (tokens, hidden).
+        examples: each with its place among the tokens.
     """
     results = {}
     labelled = [(start + node, *given) for start, each in examples for node, given in each.labels.items()]

@@ -30,6 +30,10 @@ def initialize_model(recipe: Recipe, texts: Iterable[str] = ()) -> tuple["PreTra
     """The model (in float32, with the label names in its configuration) and the tokenizer at the start of training.
 
     Without a backbone, the tokenizer is made from ``texts``, the utterances of the training split.
+
+    Raises:
+        InputError: the backbone cannot be loaded, its weights are damaged, or its checkpoint lacks a weight of the
+            encoder.
     """
     if recipe.model.backbone:
         model, tokenizer = _pretrained(recipe.model.backbone, recipe)

@@ -152,7 +152,12 @@ def other_split(config: str, other_config: str) -> bool:
 
 
 def check_sources(recipe: "Recipe", data_name: str, data: str | None = None) -> None:
-    """Checks that the backbone and the teachers of a recipe were not trained on its test rows."""
+    """Checks that the backbone and the teachers of a recipe were not trained on its test rows.
+
+    Raises:
+        InputError: one of them, or a model that it was made from, was trained on the other split of CDConv; or a
+            teacher was trained on rows whose fingerprint is not ``data``.
+    """
     config = recipe.data.config
     for name, kind in _roles(recipe):
         run = record.of_model(name)

@@ -115,7 +115,11 @@ def _over_processes(progress: Progress) -> tuple[float, int]:
 
 
 def load_state(accelerator: Accelerator, work: Path) -> Progress:
-    """Loads the saved training state; without one, the run starts from the beginning."""
+    """Loads the saved training state; without one, the run starts from the beginning.
+
+    Raises:
+        InputError: another number of processes saved the state.
+    """
     state, number = work / "state", accelerator.num_processes
     if not state.is_dir():
         return Progress()

@@ -74,9 +74,14 @@ def ranking_loss(
     descent*), over all pairs of a contradiction and another row of the same group. What the rows of a group share, a
     context or a reply, cancels out.
 
-    Logits and the possible labels ``allowed`` have the shape (rows, classes), the numbers of groups (rows,), and the
-    flags ``contradictions`` (classes,). The loss, shape (rows,), of a contradiction is the mean over its pairs; other
-    rows have 0.
+    Args:
+        logits: shape (rows, classes).
+        allowed: the possible labels of each row, booleans of the same shape.
+        groups: the number of each row's group, shape (rows,).
+        contradictions: whether each label is a contradiction, shape (classes,).
+
+    Returns:
+        Shape (rows,): for a contradiction the mean over its pairs, for any other row 0.
     """
     logits = logits.float()
     odds = logits[:, contradictions].logsumexp(1) - logits[:, ~contradictions].logsumexp(1)
@@ -94,8 +99,13 @@ def choice_loss(logits: torch.Tensor, targets: torch.Tensor, groups: torch.Tenso
     The score of a reply is the log-odds of the second label. Unlike a reply that is judged by itself, the right reply
     need not reach a probability, but only score above the others (Cui et al., 2020, *MuTual*, multi-choice method).
 
-    Logits have the shape (rows, 2); targets, 1 for the right reply, and the numbers of groups have the shape (rows,).
-    So has the loss, which is that of each row's group: its mean over the rows is the mean over the groups.
+    Args:
+        logits: shape (rows, 2).
+        targets: class ids, shape (rows,); 1 for the right reply.
+        groups: the number of each row's group, shape (rows,).
+
+    Returns:
+        Shape (rows,): the loss of each row's group, so the mean over the rows is the mean over the groups.
     """
     odds = logits[:, 1].float() - logits[:, 0].float()
     same = groups[:, None] == groups[None, :]
@@ -155,6 +165,9 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     A student can come close to the mean of several models at the cost of one (Hinton et al., 2015, section 2). Each
     teacher reads its own view, at the precision of the recipe and without its decision rule. N-gram models have the
     weight ``ngram_teacher_weight`` in the mean; they are cross-fitted, see :func:`ngram_probabilities`.
+
+    Raises:
+        InputError: a teacher cannot be loaded, or has other labels than the student.
     """
     weight = recipe.distillation.ngram_teacher_weight
     mean = np.zeros((len(rows), len(recipe.labels)))
@@ -189,6 +202,9 @@ def ngram_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     ``u1`` stay together where the config is grouped), and the model for a row is fitted to the other folds, as in
     stacked generalization (Wolpert, 1992). For a row of the transfer set, the model leaves out the folds of its context
     and of its second turn.
+
+    Raises:
+        InputError: there are too few rows for the folds.
     """
     all_rows = rows.to_list()
     labelled = [row for row in all_rows if has_label(row["label"])]

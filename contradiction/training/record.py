@@ -101,7 +101,11 @@ def write_calibrated_on(folder: str | Path, data_name: str | None) -> None:
 
 
 def recipe(request: Mapping[str, Any]) -> Recipe:
-    """The recipe of a recorded request."""
+    """The recipe of a recorded request.
+
+    Raises:
+        InputError: the request holds no recipe, or one of another version.
+    """
     values = request.get("recipe")
     if not isinstance(values, Mapping):
         raise InputError("the record of the run holds no recipe")

@@ -104,7 +104,12 @@ class Trained:
 
 
 def load_splits(recipe: Recipe, data: Data) -> dict[str, "Dataset"]:
-    """The training and validation split of a recipe's config."""
+    """The training and validation split of a recipe's config.
+
+    Raises:
+        InputError: a validation row has no label, a column that the recipe reads is missing, or the recipe's bot has no
+            rows.
+    """
     config = recipe.data.config
     rows = {"train": load_split(data, config, "train"), "validation": load_labelled_split(data, config, "validation")}
     columns = dict.fromkeys(column for stage in recipe.stages() for column in VIEWS[stage.data.view])
@@ -119,6 +124,9 @@ def run_request(recipe: Recipe, data: Data, rows: "Mapping[str, Dataset] | None"
 
     Two runs with equal requests and equal :func:`provenance` produce equal weights, within the limits that
     :func:`contradiction.training.accelerators.deterministic` describes. ``rows`` are those of :func:`load_splits`.
+
+    Raises:
+        InputError: see :func:`contradiction.training.leakage.check_sources`.
     """
     rows = rows or load_splits(recipe, data)
     values = recipe.recorded()
@@ -168,6 +176,9 @@ def claimed(run: Run, request: Mapping[str, Any], processes: "PartialState") -> 
 
     All processes of a run begin and end the block together. A working folder that a killed process left behind after
     the run was finished is removed.
+
+    Raises:
+        InputError: ``out`` exists, and the run does not resume or ``out`` is another run.
     """
     with files.locked(run.out) if processes.is_main_process else nullcontext():
         processes.wait_for_everyone()
@@ -182,7 +193,12 @@ def claimed(run: Run, request: Mapping[str, Any], processes: "PartialState") -> 
 
 
 def open_run(work: Path, request: Mapping[str, Any], resume: bool, conditions: Mapping[str, Any]) -> None:
-    """Creates the working folder of a run, or checks that an existing one belongs to this run."""
+    """Creates the working folder of a run, or checks that an existing one belongs to this run.
+
+    Raises:
+        InputError: the folder holds an unfinished run, and ``resume`` is false, or the run has another request or began
+            under other conditions, see :func:`provenance`; unrecorded conditions match any value.
+    """
     files.restore_folders(work)
     if not has_progress(work):
         with files.new_folder(work) as folder:
@@ -248,7 +264,11 @@ def _rule_of(start: str | None, trained: Path) -> Rule:
 
 @contextmanager
 def explain_write_errors(folder: Path) -> Iterator[None]:
-    """Turns errors of libraries that write weights into one clear line, for instance when the disk is full."""
+    """Turns errors of libraries that write weights into one clear line, for instance when the disk is full.
+
+    Raises:
+        InputError: the folder cannot be written; the message names the reason.
+    """
     try:
         yield
     except (OSError, SafetensorError, RuntimeError) as error:

@@ -128,7 +128,11 @@ class Batch:
 
 
 def batches(folder: str | Path = FOLDER) -> dict[str, Batch]:
-    """The batches of a folder by name, in the order of ``batches.csv``."""
+    """The batches of a folder by name, in the order of ``batches.csv``.
+
+    Raises:
+        InputError: the list cannot be read, or does not name each file of the folder once, with a split.
+    """
     path = Path(folder) / BATCHES_FILE
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
@@ -213,7 +217,11 @@ def batch_files(folder: Path, split: str) -> list[Path]:
 
 
 def training_files(names: Sequence[str] = ()) -> list[Path]:
-    """The files of some training batches, of any of the corpora; by default all of ``crossed``."""
+    """The files of some training batches, of any of the corpora; by default all of ``crossed``.
+
+    Raises:
+        InputError: there is no training batch of that name.
+    """
     if not names:
         return batch_files(FOLDER, "train")
     files = {file.stem: file for folder in FOLDERS.values() for file in batch_files(folder, "train")}

@@ -42,7 +42,11 @@ PROBES = {"chinese-hans-full": "hans", "diagnostics-new-with-categories": "diagn
 
 
 def pair_of(row: Mapping[str, Any], where: str) -> tuple[str, str, str | None]:
-    """Premise, hypothesis and label name of a row; None without a column of labels, and without consensus."""
+    """Premise, hypothesis and label name of a row; None without a column of labels, and without consensus.
+
+    Raises:
+        InputError: the row is in none of the formats; the message begins with ``where``.
+    """
     columns = next((names for names in TEXTS if all(name in row for name in names)), None)
     if columns is None:
         known = " or ".join(" and ".join(names) for names in TEXTS)
