@@ -161,6 +161,13 @@ def test_a_precision_that_is_slow_here_is_rejected_wherever_a_rule_is_fitted(par
     assert not (tmp_path / "both").exists()
 
 
+def test_int8_needs_a_causal_part(parts, run, monkeypatch):
+    detector, judge, server, rows = parts
+    monkeypatch.setattr("contradiction.data.splits.load_split", lambda *place: rows)
+    code, _, err = run("cascade", detector, judge, "--config", "4-class", "--precision", "int8", "--yes")
+    assert code == 2 and "int8 is for causal detectors" in err and not server.requests
+
+
 def test_rows_that_a_part_was_trained_on_choose_no_cascade(parts, run, monkeypatch):
     detector, judge, server, rows = parts
     monkeypatch.setattr("contradiction.data.splits.load_split", lambda *place: rows)

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from helpers.chats import CHAT, TEXTS, objects, write_csv
 
-from contradiction.chats.names import Speakers
+from contradiction.chats.names import USUAL, Speakers
 from contradiction.chats.readers import open_file
 from contradiction.data import labelled
 from contradiction.errors import InputError
+from contradiction.serving.review import chats_of
 from contradiction.serving.review_store import LabelStore
 
 CASES = Path(__file__).parent / "cases"
@@ -123,7 +124,8 @@ def test_a_sample_for_review_has_sure_doubtful_and_random_chats(tmp_path, review
     chats = [{"id": n, "messages": [*CHAT[:3], {"role": "assistant", "content": f"我养了{n}只"}]} for n in range(100)]
     file.write_text("\n".join(map(json.dumps, chats)), encoding="utf-8")
     judged = [
-        {"line": n + 1, "id": n, "probability": n / 100, "contradiction": n >= 40, "reply": [3]} for n in range(100)
+        {"line": n + 1, "id": n, "probability": n / 100, "contradiction": n >= 40, **({"reply": [3]} if n % 2 else {})}
+        for n in range(100)
     ]
     verdicts.write_text("\n".join(map(json.dumps, judged)), encoding="utf-8")
     code, last, _ = reviewed(file, "--verdicts", verdicts, "--sample", "15")
@@ -146,3 +148,5 @@ def test_a_sample_by_the_verdicts_of_a_scan_shows_each_chosen_reply_as_the_last(
     verdicts.write_text(json.dumps({"line": 1, "verdicts": scanned}), encoding="utf-8")
     code, last, _ = reviewed(file, "--verdicts", verdicts, "--sample", "3")
     assert (code, last) == (0, [CHAT[1]["content"], CHAT[3]["content"]])
+    names = [name for name, _ in chats_of(file, print, None, USUAL, verdicts, 3)]
+    assert names == ["1/1", "1"], "the label of an earlier reply is none of the whole chat"

@@ -4,7 +4,7 @@ import json
 
 import pyarrow
 import pytest
-from helpers.chats import CHAT, TEXTS, chat, objects, write_csv
+from helpers.chats import CHAT, TEXTS, chat, line, objects, write_csv
 from pyarrow import parquet
 
 from contradiction.chats import formats, readers
@@ -51,7 +51,7 @@ def test_only_the_bad_rows_of_csv_and_parquet_are_rejected(detect, tmp_path):
         (pyarrow.array([10**15], pyarrow.timestamp("ms")), "id: a timestamp[ms] that Python cannot hold"),
         (pyarrow.array([2**31 - 1], pyarrow.date32()), "id: a date32[day] that Python cannot hold"),
         (pyarrow.array([0], pyarrow.timestamp("ms", "No/Where")), "id: a timestamp[ms, tz=No/Where] that Python"),
-        (pyarrow.array([b"\xff"]).view(pyarrow.string()), "id: a string that Python cannot hold"),
+        (pyarrow.array([b"\xff"]).view(pyarrow.string()), "id: text that is not in UTF-8"),
     ],
 )
 def test_a_cell_that_python_cannot_represent_rejects_only_its_row(detect, tmp_path, cell, message):
@@ -86,6 +86,17 @@ def test_a_table_with_one_message_in_each_row_may_have_further_columns(tmp_path)
     write_csv(tmp_path / "b.csv", ["instruction", "output", "author", "text"], [[*TEXTS[:2], "me", "both"]])
     [entry] = entries_of(tmp_path / "b.csv")
     assert entry.messages == CHAT[:2]
+
+
+def test_damage_further_on_in_a_file_prints_one_line(tmp_path):
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"messages": [line()] * 50}), path, row_group_size=10, compression="none")
+    content = bytearray(path.read_bytes())
+    content[4:60] = bytes(56)
+    path.write_bytes(content)
+    [entries] = readers.open_file(path).arrivals
+    with pytest.raises(InputError, match="damaged after row 0"):
+        list(entries)
 
 
 def test_a_quote_within_a_cell_is_text_also_before_a_cell_of_several_lines(tmp_path):

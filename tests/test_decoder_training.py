@@ -140,6 +140,13 @@ def test_an_interrupted_run_ends_with_the_same_weights(base, reader, tmp_path):
         train_steps(network_of(base_model(tmp_path / "other", seed=1)), chosen, tmp_path / "whole", options(1e-2))
 
 
+def test_a_head_that_no_example_trains_stays_as_it_is(base, reader, tmp_path):
+    network = network_of(base)
+    before = network.nli.weight.clone(), network.score.weight.clone()
+    train_steps(network, [examples.of_item(CAT, reader)] * 8, tmp_path / "s", options(1e-2))
+    assert torch.equal(network.nli.weight, before[0]) and not torch.equal(network.score.weight, before[1])
+
+
 def test_a_loss_that_is_not_finite_stops_the_run(base, reader, tmp_path):
     network = network_of(base)
     network.score.weight.data.fill_(float("nan"))
@@ -207,6 +214,7 @@ def test_a_run_reads_rows_by_context_crossed_chats_and_pairs(recipe, sample_repo
     negatives = run.recipe.with_changes(context_negatives=2)
     with_negatives = examples_of(Run(negatives, sample_repo, tmp_path), str(base))
     more_labels = [len(new.labels) - len(old.labels) for new, old in zip(with_negatives, found, strict=True)]
+    assert all(old.labels.items() <= new.labels.items() for new, old in zip(with_negatives, found, strict=True))
     assert set(more_labels[: 2 * len(contexts)]) == {0} and set(more_labels[2 * len(contexts) :]) <= {1, 2}
     # Of some pairs, it is only known that they do not contradict.
     texts, labels = [*map(str, range(len(rows)))], [number % 4 - 1 for number in range(len(rows))]

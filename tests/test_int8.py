@@ -15,6 +15,7 @@ from contradiction.inference.int8 import Int8Linear
 from contradiction.inference.torch_backend import check_fast_enough
 from contradiction.io.files import write_json
 from contradiction.methods.composite import CascadeClassifier
+from contradiction.methods.loading import load_classifier
 
 TEXTS = ("养猫吗", "养了一只", "周末呢", "给猫洗澡", "家里没有动物", "我从来没养过猫", "你呢")
 ROWS = [dict(zip(("u1", "b1", "u2", "b2"), (*TEXTS[:3], reply), strict=True)) for reply in TEXTS[3:]]
@@ -69,8 +70,13 @@ def test_a_causal_detector_in_int8_gives_nearly_the_same_probabilities(folder, h
 
 def test_int8_is_for_causal_detectors_on_a_cpu_and_for_such_parts(folder, calibrated, tmp_path, monkeypatch):
     encoder, _ = calibrated
-    with pytest.raises(InputError, match="an encoder has no int8"):
+    with pytest.raises(InputError, match="int8 is for causal detectors"):
         ContradictionDetector.from_pretrained(encoder, precision="int8")
+    for part in ("detector", "judge"):
+        shutil.copytree(encoder, tmp_path / "encoders" / part)
+    write_json(tmp_path / "encoders" / "cascade.json", {"parts": ["detector", "judge"], "low": 0.0, "high": 1.0})
+    with pytest.raises(InputError, match="int8 is for causal detectors"):
+        load_classifier(tmp_path / "encoders", precision="int8")
     with pytest.raises(InputError, match="int8 is for a CPU"):
         check_fast_enough("int8", "cuda", "m")
     shutil.copytree(encoder, tmp_path / "both" / "detector")

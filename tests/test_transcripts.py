@@ -52,6 +52,9 @@ def test_an_empty_line_within_a_reply_or_before_the_answer_ends_no_chat():
 def test_a_notice_of_the_messenger_is_no_part_of_a_message():
     for notice in ("小助手撤回了一条消息", "你撤回了一条消息", '"小明" 拍了拍 "小助手"'):
         assert read_lines(f"用户：你好\n机器人：在的\n{notice}\n用户：好\n{notice}") == chat("你好", "在的", "好")
+    for spoken in ("我拍了拍他的肩膀", "妈妈拍了拍宝宝", "我轻轻地拍了拍他的肩膀！"):
+        read = read_lines(f"用户：你好\n机器人：刚才很开心\n{spoken}\n用户：好")
+        assert read == chat("你好", f"刚才很开心\n{spoken}", "好")
     within = read_lines("用户：怎么撤回\n机器人：会显示\n小明撤回了一条消息\n就好了")
     assert within == chat("怎么撤回", "会显示\n小明撤回了一条消息\n就好了")
 

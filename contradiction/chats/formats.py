@@ -296,7 +296,9 @@ def _parquet_row(number: int, cells: Mapping[str, Any], classes: Mapping[str, Se
     for name, cell in cells.items():
         try:
             value = cell.as_py()
-        # Text that is not in UTF-8, a year after 9999, an unknown time zone, a field that occurs twice.
+        except UnicodeDecodeError:
+            value, problem = None, InputError(f"{name}: text that is not in UTF-8")
+        # A year after 9999, an unknown time zone, a field that occurs twice.
         except (ValueError, OverflowError, LookupError) as error:
             value, problem = None, InputError(f"{name}: a {cell.type} that Python cannot hold ({error})")
         if isinstance(value, int) and (known := classes.get(name)):

@@ -168,7 +168,8 @@ _MARK = re.compile(r"[\s\u3000*#>\-•]*(?:\d{1,3}[.、)）]\s*)?[^\w\s\[【(（
 # A line of its own between messages or chats: a time, a rule, the title of a chat, or a notice of the messenger.
 _ALONE = re.compile(
     rf"[\s\-–—=]*+(?:{_TIME}|\d{{4}}[-/.年]\d{{1,2}}[-/.月]\d{{1,2}}日?(?:\s*{_WEEKDAY}(?:\s*{_HOUR})?)?)[\s\-–—=]*|"
-    rf"[\-–—=]{{2}}.*{_DAY}.*|[\s\-–—=*_]+|\s*[^:：，。]{{1,26}}(?:撤回了一条消息|撤回了一則訊息|拍了拍[^:：，。]{{1,26}})\s*|"
+    rf"[\-–—=]{{2}}.*{_DAY}.*|[\s\-–—=*_]+|\s*[^:：，。]{{1,26}}(?:撤回了一条消息|撤回了一則訊息)\s*|"
+    r"\s*(?:我|[\"“][^\"”]{1,26}[\"”])\s*拍了拍\s*(?:我|[\"“][^\"”]{1,26}[\"”])\s*|"
     r"[\s\-–—=*#]*(?i:对话|会话|對話|會話|chat|conversation)\s*[\d一二三四五六七八九十]+[：:]?[\s\-–—=*]*"
 )
 _STARTS, _ENDS = re.compile(rf"\A{_TIME}\s*"), re.compile(rf"\s*[\[【(（]\s*(?:{_DAY}[\sT,，]*)?{_HOUR}\s*[\]】)）]$")

@@ -134,12 +134,16 @@ def cascade(
     from contradiction.evaluation import cascades
     from contradiction.evaluation.evaluate import trained_config
     from contradiction.evaluation.tables import usage_table
-    from contradiction.methods.loading import chosen_precision, load_part, load_rule
+    from contradiction.inference.base import INT8
+    from contradiction.methods.loading import chosen_precision, has_causal_part, load_part, load_rule
     from contradiction.runs import cascade
 
     if out:
         check_new(out, [detector, judge])
-    precision = chosen_precision(judge, precision, "torch", device)
+    causal = [part for part in (judge, detector) if has_causal_part(part)]
+    if precision == INT8 and not causal:
+        raise InputError(f"{detector}, {judge}: int8 is for causal detectors; leave the precision out")
+    precision = chosen_precision((causal or [judge])[0], precision, "torch", device)
     detector_model, judge_model = (load_part(part, device=device, precision=precision) for part in (detector, judge))
     config = config or trained_config(detector) or detector_model.task
     rows = unseen_validation((detector, judge), data, config, "its scores on them would be too high")

@@ -38,7 +38,7 @@ class TorchBackend(Backend):
         name: str = "model",
     ) -> None:  # fmt: skip
         if precision == INT8:
-            raise InputError(f"{name}: an encoder has no int8; backend 'openvino' with bf16 is the fast one")
+            raise InputError(f"{name}: an encoder has no int8; leave the precision out")
         check_fast_enough(precision, model.device.type, name)
         self.model, self.tokenizer, self.precision = model.eval(), tokenizer, precision
         self.config = {**model.config.to_dict(), "id2label": model.config.id2label or {}}

@@ -213,6 +213,8 @@ def locked(path: str | Path, wait: bool = False) -> Iterator[None]:
         InputError: no file can be written there.
     """
     path = Path(path)
+    if not path.name:
+        raise InputError(f"{path}: has no name of its own; name a file or folder inside it")
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"{path}: no file can be written in {folder}; name another folder")

@@ -68,6 +68,8 @@ def load_classifier(
         check_device(device)
     name = pinned(find_model(name), revision)
     method = method_of(name)
+    if precision == INT8 and not has_causal_part(name):
+        raise InputError(f"{name}: int8 is for causal detectors, and an encoder has none; leave the precision out")
     if method.MARKER == CONFIG:  # transformers fetches such a model itself
         return method.load(name, view=view, device=device, precision=precision, backend=backend)
     if view is not None:
@@ -79,7 +81,7 @@ def load_classifier(
 
 def load_part(folder: Path, precision: str = "fp32", **options: Any) -> Classifier:
     """Loads a part of a model, see :func:`load_classifier`. An encoder has no int8, and takes the fastest precision."""
-    if precision == INT8 and not _has_causal_part(folder):
+    if precision == INT8 and not has_causal_part(folder):
         precision = "bf16" if has_bf16() else "fp32"
     return load_classifier(folder, precision=precision, **options)
 
@@ -97,7 +99,7 @@ def chosen_precision(name: str | Path, precision: str, backend: str, device: str
     given = os.environ.get(PRECISION_VARIABLE, AUTO)
     if given != AUTO:
         return check_known(given, PRECISIONS, "precision")
-    if backend == AUTO and _has_causal_part(name):
+    if backend == AUTO and has_causal_part(name):
         backend = TorchBackend.NAME  # which alone runs it
     if backend != TorchBackend.NAME or find_spec("torch") is None:
         return "fp32"
@@ -110,11 +112,11 @@ def chosen_precision(name: str | Path, precision: str, backend: str, device: str
         check_device(device)
         # Older GPUs only emulate bf16.
         fast = torch.device(device).type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
-        fast = fast and _has_causal_part(name)
+        fast = fast and has_causal_part(name)
     return "bf16" if fast else "fp32"
 
 
-def _has_causal_part(name: str | Path) -> bool:
+def has_causal_part(name: str | Path) -> bool:
     """Whether a model is a causal detector, or has one as a part."""
     model = find_model(name)
     parts = parts_of(fetch(model)) if method_of(model).PARTS else [model]

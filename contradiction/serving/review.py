@@ -149,7 +149,8 @@ def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str)
     """A third each of the surest contradictions, the most doubtful replies and random others, in the order of the file.
 
     ``verdicts`` is the file that ``cdconv detect --out`` wrote for the entries, which are usable chats. With ``--scan``
-    it has a verdict on every reply, so a chat may be chosen several times, each time up to another reply.
+    it has a verdict on every reply, so a chat may be chosen several times, each time up to another reply. Its name then
+    ends with the index of that reply.
 
     Raises:
         InputError: a chat has no verdict.
@@ -164,8 +165,12 @@ def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str)
             raise InputError(
                 f"{verdicts}: has no verdict on {key} {entry.number}; it must be what `detect --out` wrote for the file"
             )
+        messages = entry.messages or ()
         for verdict in of_entry.pop(0):
-            replies.append((entry.name, (entry.messages or ())[: verdict["reply"][-1] + 1]))
+            last = (verdict.get("reply") or [len(messages) - 1])[-1]
+            # A label of an earlier reply is none of the whole chat.
+            name = entry.name if last == len(messages) - 1 else f"{entry.name}/{last}"
+            replies.append((name, messages[: last + 1]))
             own.append(verdict)
     chances = {place: one["probability"] for place, one in enumerate(own) if one["probability"] is not None}
     boundary = _boundary([own[place] for place in chances])

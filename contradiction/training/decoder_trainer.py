@@ -23,7 +23,7 @@ from contradiction.inputs.trees import ChatReader, fill_rows, pack
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION
 from contradiction.io import files
 from contradiction.io.hub import HubUnavailableError, fetch_file
-from contradiction.labels import CONTRADICTION, NON_CONTRADICTION, is_contradiction
+from contradiction.labels import CONTRADICTION, NON_CONTRADICTION
 from contradiction.methods.decoder import BASE_MODEL, BASE_WEIGHTS, DecoderClassifier, load_reader, shape_of
 from contradiction.methods.loading import fetch, name_with_digest
 from contradiction.training import decoder_examples as examples
@@ -147,14 +147,18 @@ def _crossed_examples(recipe: Recipe, reader: ChatReader) -> list[Example]:
     for file in crossed_files(recipe):
         items.setdefault(file.parent, []).extend(read_batch(file))
     return [
-        examples.of_item(item, reader, [_a_reply(draw.choice(corpus), draw) for _ in range(count)])
+        examples.of_item(item, reader, _unrelated(corpus, number, count, draw))
         for corpus in items.values()
-        for item in corpus
+        for number, item in enumerate(corpus)
     ]
 
 
-def _a_reply(item: Quadruple | Pair, draw: random.Random) -> str:
-    return draw.choice([row.reply for row in item.judged() if not is_contradiction(row.label or "")])
+def _unrelated(corpus: Sequence[Quadruple | Pair], number: int, count: int, draw: random.Random) -> list[str]:
+    """Consistent replies of other items of a corpus, none of which is also a reply of the item with this number."""
+    own = {row.reply for row in corpus[number].judged()}
+    others = (corpus[(number + draw.randrange(1, len(corpus))) % len(corpus)] for _ in range(count))
+    replies = (draw.choice([row.reply for row in other.judged() if row.label == NON_CONTRADICTION]) for other in others)
+    return [reply for reply in replies if reply not in own]
 
 
 def passes(chosen: Sequence[Example], seed: int) -> list[tuple[int, list[list[Example]]]]:
@@ -264,9 +268,10 @@ class _State:
         for group in self._optimizer.param_groups:
             group["lr"] = factor * group["peak"]
         for name, weight in self._weights.items():
-            # A head that nothing of a step trains has no gradient, which may differ between the processes.
+            # The step leaves a head alone that it does not train. The processes may differ in which these are.
+            trained = reduce(torch.tensor(float(weight.grad is not None), device=weight.device), "sum").item()
             gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad
-            self._masters[name].grad = reduce(gradient.float(), "sum")
+            self._masters[name].grad = reduce(gradient.float(), "sum") if trained else None
             weight.grad = None
         torch.nn.utils.clip_grad_norm_(self._masters.values(), 1.0)
         self._optimizer.step()

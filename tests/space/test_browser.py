@@ -176,8 +176,13 @@ def test_one_file_is_judged_at_a_time_and_stop_cancels_it(open_tab, url, tmp_pat
     assert wait_for(stands_still, seconds=60)  # until the started chats are done
     before = predicted()
     # The visitor can continue with another file. Had this one been judged completely, all its rows would be known.
-    tab.locator("#run").click()
-    assert wait_for(lambda: predicted() > before, seconds=60)
+
+    def goes_on():
+        tab.locator("#run").click()  # refused while the last chat of the stopped run is being judged
+        tab.wait_for_timeout(2000)
+        return predicted() > before
+
+    assert wait_for(goes_on, seconds=60)
 
 
 def test_copied_code_gives_the_same_verdicts(open_tab, url, facade):
