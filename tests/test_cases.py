@@ -150,3 +150,7 @@ def test_a_sample_by_the_verdicts_of_a_scan_shows_each_chosen_reply_as_the_last(
     assert (code, last) == (0, [CHAT[1]["content"], CHAT[3]["content"]])
     names = [name for name, _ in chats_of(file, print, None, USUAL, verdicts, 3)]
     assert names == ["1/1", "1"], "the label of an earlier reply is none of the whole chat"
+    goes_on = [*CHAT, {"role": "user", "content": "那好吧"}]
+    file.write_text(json.dumps({"messages": goes_on}), encoding="utf-8")
+    verdicts.write_text(json.dumps({"line": 1, **scanned[1]}), encoding="utf-8")
+    assert chats_of(file, print, None, USUAL, verdicts, 1) == [("1", CHAT)], "also if the user has the last word"

@@ -165,11 +165,11 @@ def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str)
             raise InputError(
                 f"{verdicts}: has no verdict on {key} {entry.number}; it must be what `detect --out` wrote for the file"
             )
-        messages = entry.messages or ()
-        for verdict in of_entry.pop(0):
+        messages, of_chat = entry.messages or (), of_entry.pop(0)
+        for number, verdict in enumerate(of_chat, start=1):
             last = (verdict.get("reply") or [len(messages) - 1])[-1]
             # A label of an earlier reply is none of the whole chat.
-            name = entry.name if last == len(messages) - 1 else f"{entry.name}/{last}"
+            name = entry.name if number == len(of_chat) else f"{entry.name}/{last}"
             replies.append((name, messages[: last + 1]))
             own.append(verdict)
     chances = {place: one["probability"] for place, one in enumerate(own) if one["probability"] is not None}
