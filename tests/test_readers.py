@@ -145,6 +145,8 @@ def test_a_table_may_have_another_delimiter_line_ends_or_columns(text, tmp_path)
         (["5/1/2024 10:03 AM", "5/1/2024 10:02 AM", "5/1/2024 10:01 AM", "5/1/2024 10:00 AM"], "4321"),
         (["23:58", "23:59", "00:00", "00:01"], "1234"),  # past midnight
         (["", "10:02", "10:01", "10:00"], "1234"),
+        (["May 1, 2024 10:03", "May 2, 2024 10:02", "May 3, 2024 10:01", "May 4, 2024 10:00"], "1234"),  # unknown form
+        (["12月31日 23:58", "12月31日 23:59", "1月1日 00:00", "1月1日 00:01"], "1234"),  # past New Year
     ],
 )
 def test_messages_are_sorted_by_their_times(times, wanted, tmp_path):
@@ -242,6 +244,7 @@ def test_a_byte_order_mark_does_not_lose_the_first_line(detect, tmp_path):
         ({"version": 1, "conversations": [{"conversations": sharegpt(CHAT)}, {"messages": CHAT}]}, 2),
         ({"conversations": [CHAT, CHAT, CHAT]}, 3),
         ({"conversations": sharegpt(CHAT), "data": [CHAT, CHAT]}, 1),  # one chat of ShareGPT
+        ([{"instruction": "你好", "output": "在的", "author": "me"}] * 2, 2),  # no messages of one chat
     ],
 )
 def test_json_is_one_chat_or_a_list_of_chats_perhaps_in_an_object(detect, content, count):

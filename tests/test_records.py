@@ -72,6 +72,7 @@ SHAPES = {
     "DeepEval": {"turns": json.dumps(CHAT), "scenario": "cats", "expected_outcome": "none"},
     "names": {"messages": [{"from": {"user": "小王", "assistant": "小助手"}[one["role"]], "text": [one["content"][:2],
               {"type": "bold", "text": one["content"][2:]}]} for one in CHAT]},
+    "Telegram, joined": [{"type": "service", "actor": "小王", "action": "join", "text": ""}, *CHAT],
     "transcript in a cell": {"对话内容": f"用户：{U1}\n机器人：{B1}\n用户：{U2}\n机器人：{B2}"},
     "printed by Python": {"messages": str(CHAT)},
     "ChatML": {"prompt": f"<|im_start|>user\n{U1}<|im_end|>\n<|im_start|>assistant\n{B1}<|im_end|>\n<|im_start|>user\n"

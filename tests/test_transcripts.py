@@ -1,6 +1,7 @@
 """Transcripts, pasted chats, and files in other encodings than UTF-8."""
 
 import json
+import time
 
 import pytest
 from helpers.chats import CHAT, TEXTS, chat, line, write_csv
@@ -129,6 +130,23 @@ def test_a_line_that_only_looks_like_a_speaker_continues_the_reply(more):
     assert messages == chat("你好", f"在的\n{more}", "好")
     indented = read_transcript("用户：你好\n机器人：在的\n  小李：一班\n用户：好")
     assert indented == chat("你好", "在的\n小李：一班", "好")
+
+
+@pytest.mark.parametrize(
+    "text", ["你好{}呀", "10:22{}1", "[{}10:22", "用户：你好{}呀\n机器人：在的", "用户：a [{}x\n机器人：b [1"]
+)
+def test_a_long_run_of_spaces_takes_no_longer_than_other_text(text):
+    text = text.format(" " * 20_000)
+    begin = time.process_time()
+    assert read_lines(text)[0]["content"]
+    assert time.process_time() - begin < 2
+
+
+def test_a_long_transcript_takes_no_longer_than_its_parts():
+    text = "用户：你好\n机器人：在的\n1. 口味：辣\n" * 10_000
+    begin = time.process_time()
+    assert len(read_transcript(text)) == 20_000
+    assert time.process_time() - begin < 8
 
 
 def test_json_that_is_read_as_text_names_the_format(tmp_path):

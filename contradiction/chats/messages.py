@@ -19,6 +19,7 @@ _DATE = re.compile(r"(\d{4})[-/.年](\d{1,2})[-/.月](\d{1,2})|(\d{1,2})[-/.](\d
 
 Moment = tuple[float, ...]
 _Block = tuple[int, str, int]  # lines of text: the number of the first, the text, and where it ends
+_Form = tuple[bool, str, bool]  # of the beginning of a message; a long chat has few
 CLOCK = 3  # numbers of a time of day without a date
 
 
@@ -34,8 +35,8 @@ def moment(value: object) -> Moment | None:
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return (float(text),)
     clock, date = _CLOCK.search(text), _DATE.search(text)
-    if not clock and not date:
-        return None
+    if not date and (not clock or re.search(r"\d", text[: clock.start()] + text[clock.end() :])):
+        return None  # also with a date in another form, such as May 2, 2024
     hour, minute, second = (float(part or 0) for part in clock.groups()) if clock else (0.0, 0.0, 0.0)
     if _AFTERNOON.search(text) and hour < 12:
         hour += 12
@@ -51,7 +52,8 @@ def moments(values: Sequence[object]) -> list[Moment] | None:
     if len(times) < len(values) or len({len(time) for time in times}) > 1:
         return None
     year_last = [time for time in times if len(time) == 6 and time[0] < 1000 <= time[2]]
-    return None if len({time[:3] for time in year_last}) > 1 else times
+    new_year = {1, 12} <= {time[0] for time in times if len(time) == 5}  # without a year, either may be the first
+    return None if new_year or len({time[:3] for time in year_last}) > 1 else times
 
 
 def order(values: Sequence[object], roles: Sequence[str | None]) -> list[int] | None:
@@ -93,8 +95,10 @@ def read_messages(values: Sequence[Any], speakers: Speakers = USUAL) -> list[Any
 
 
 def is_message(value: object) -> bool:
-    """Whether an object names a speaker, as a message does, and holds no list of messages, as a chat does."""
+    """Whether an object names a speaker, as a message does, and holds no messages or question and answer, as a chat."""
     if not isinstance(value, Mapping) or any(isinstance(value.get(name), list | Mapping) for name in names.MESSAGES):
+        return False
+    if not names.first(value, names.TEXTS) and all(names.first(value, of) for of in (names.QUESTIONS, names.ANSWERS)):
         return False
     return _speaker(_unwrapped(value), USUAL)[1] is not None
 
@@ -104,6 +108,8 @@ def _read_object(value: Any, where: str, speakers: Speakers) -> Any:
         return value
     value = _unwrapped(value)
     key, speaker = _speaker(value, speakers)
+    if speaker is None and value.get("type") == "service" and "actor" in value:  # of Telegram: who joined, who called
+        return {"role": SYSTEM, "content": ""}
     if not isinstance(speaker, str):
         return value
     if (role := speakers.role_of(speaker)) is None:
@@ -150,14 +156,15 @@ _HOUR = (
     r"(?:上午|下午|晚上|凌晨|早上|中午|傍晚)?\s?\d{1,2}[:：]\d{2}(?:[:：]\d{2})?(?:[.,]\d{1,6})?"
     r"(?:\s?[apAP]\.?[mM]\.?)?(?:Z|[+-]\d{2}:\d{2})?"
 )
-_TIME = rf"[\[【(（<]?\s*(?:{_DAY}[\sT,，]*{_HOUR}|{_HOUR}|{_DAY}(?=[\]】)）>]))\s*[\]】)）>]?"
+# Here and below, no two parts can share a run of spaces in several ways, which would take a long time for a long run.
+_TIME = rf"(?:[\[【(（<]\s*)?(?:{_DAY}[\sT,，]*{_HOUR}|{_HOUR}|{_DAY}(?=[\]】)）>]))(?:\s*[\]】)）>])?"
 _NAME = r"(?P<name>[^\W\d][^:：,，。、!！?？;；\[\]【】<>《》“”\"|\n]{0,23}?)"
 _HEADS = [
     re.compile(pattern)
     for pattern in (
-        rf"(?P<time>{_TIME})[\s\-–—,，]*{_NAME}[\s*]*[:：](?!//)(?P<text>.*)",  # [10:22] 用户：你好
-        rf"(?P<time>{_TIME})[\s\-–—,，]*{_NAME}(?:\s(?P<text>.*))?$",  # 10:22 用户
-        rf"{_NAME}[\s*@,，\-–—]*(?P<time>{_TIME})[\s*]*(?P<colon>[:：]?)(?P<text>.*)",  # 用户 10:22
+        rf"(?P<time>{_TIME})[\s\-–—,，]*+{_NAME}[\s*]*+[:：](?!//)(?P<text>.*)",  # [10:22] 用户：你好
+        rf"(?P<time>{_TIME})[\s\-–—,，]*+{_NAME}(?:\s(?P<text>.*))?$",  # 10:22 用户
+        rf"{_NAME}[\s*@,，\-–—]*+(?P<time>{_TIME})[\s*]*(?P<colon>[:：]?)(?P<text>.*)",  # 用户 10:22
         rf"{_NAME}[\s*]*[:：](?!//)(?P<text>.*)",  # 用户：你好
         rf"[\[【<「]{_NAME}[\]】>」]\s*(?P<colon>[:：]?)(?P<text>.*)",  # 【用户】你好
         rf"{_NAME}\t+(?P<text>.*)",  # 用户, a tab, 你好
@@ -172,7 +179,8 @@ _ALONE = re.compile(
     r"\s*(?:我|[\"“][^\"”]{1,26}[\"”])\s*拍了拍\s*(?:我|[\"“][^\"”]{1,26}[\"”])\s*|"
     r"[\s\-–—=*#]*(?i:对话|会话|對話|會話|chat|conversation)\s*[\d一二三四五六七八九十]+[：:]?[\s\-–—=*]*"
 )
-_STARTS, _ENDS = re.compile(rf"\A{_TIME}\s*"), re.compile(rf"\s*[\[【(（]\s*(?:{_DAY}[\sT,，]*)?{_HOUR}\s*[\]】)）]$")
+_STARTS = re.compile(rf"\A\s*{_TIME}\s*")
+_ENDS = re.compile(rf"(?<!\s)\s*[\[【(（]\s*(?:{_DAY}[\sT,，]*)?{_HOUR}\s*[\]】)）]$")
 _TAGS = re.compile(r"<\|(?:im_start|start_header_id)\|>\s*(\w+)\s*(?:<\|end_header_id\|>)?\s*")
 _END_TAGS = re.compile(r"<\|(?:im_end|eot_id|begin_of_text|endoftext)\|>")
 # Words before a colon that begin a line of a reply, and are no speaker.
@@ -196,6 +204,11 @@ class _Head:
     style: str
     colon: bool
 
+    @property
+    def form(self) -> "_Form":
+        """How the line is written: whether a time is beside the speaker, its style, and whether it has text."""
+        return self.timed, self.style, bool(self.text)
+
 
 def read_transcript(text: str, speakers: Speakers = USUAL) -> list[dict[str, str]]:
     """The messages of a text whose messages begin with their speakers.
@@ -206,8 +219,8 @@ def read_transcript(text: str, speakers: Speakers = USUAL) -> list[dict[str, str
         InputError: the first line names no known speaker, or a later one an unknown speaker; the message names it.
     """
     lines, heads, roles = _heads_of(text, speakers)
-    known = [head for head, role in zip(heads, roles, strict=True) if head and role]
-    speakers.check_one_bot(head.name for head in known)
+    speakers.check_one_bot(head.name for head, role in zip(heads, roles, strict=True) if head and role)
+    known = {head.form for head, role in zip(heads, roles, strict=True) if head and role}
     messages: list[dict[str, str]] = []
     for number, (line, head, role) in enumerate(zip(lines, heads, roles, strict=True)):
         if head and role:
@@ -215,7 +228,7 @@ def read_transcript(text: str, speakers: Speakers = USUAL) -> list[dict[str, str
         elif head and (not messages or _is_speaker(head, known)):
             indent = "; indent the line if it continues the message above" if messages else ""
             raise InputError(f"{head.name} is no known speaker, as 用户： and 机器人： are{indent}; {REMEDY}")
-        elif known and (notice := _STARTS.match(line)) and all(other.timed for other in known):
+        elif known and (notice := _STARTS.match(line)) and all(timed for timed, _, _ in known):
             messages.append({"role": SYSTEM, "content": line[notice.end() :]})
         elif not messages and _ALONE.fullmatch(line):
             continue
@@ -278,11 +291,11 @@ def blocks(lines: Iterable[_Block], speakers: Speakers = USUAL) -> Iterator[_Blo
     """
 
     @lru_cache(4)
-    def sides(text: str) -> tuple[_Head | None, str | None, list[_Head], list[str]]:  # of the first line, and of all
+    def sides(text: str) -> tuple[_Head | None, str | None, set[_Form], list[str]]:  # of the first line, and of all
         lines = [*zip(*_heads_of(text, speakers), strict=True)]
         lines = [(line, head, role) for line, head, role in lines if role or not _ALONE.fullmatch(line)]
         _, head, role = lines[0] if lines else ("", None, None)
-        return head, role, [h for _, h, known in lines if h and known], [known for _, _, known in lines if known]
+        return head, role, {h.form for _, h, known in lines if h and known}, [known for _, _, known in lines if known]
 
     def continues(above: list[str], text: str) -> bool:
         (_, began, known, _), (head, role, _, _) = sides(above[0]), sides(text)
@@ -342,25 +355,25 @@ def _head(line: str, speakers: Speakers) -> _Head | None:
     return None
 
 
-def _role(head: _Head, names: Collection[str], speakers: Speakers) -> str | None:
+def _role(head: _Head, names: set[str], speakers: Speakers) -> str | None:
     """The role of a speaker; None if the name is unknown, or a lone letter that may be part of the text.
 
     "u" and "b" count with a number only, and "a" only where there is "q" as well.
     """
     name, plain = head.name.lower(), without_number(head.name).lower()
-    if name in ("u", "b") or (plain in ("q", "a") and not {"q", "a"} <= {*names}):
+    if name in ("u", "b") or (plain in ("q", "a") and not {"q", "a"} <= names):
         return None
     return speakers.role_of(name, in_text=True) or speakers.role_of(plain, in_text=True)
 
 
-def _is_speaker(head: _Head, known: Sequence[_Head]) -> bool:
+def _is_speaker(head: _Head, known: Collection[_Form]) -> bool:
     """Whether an unknown name is a speaker: it is written as the known ones are, and is no usual word of a text."""
     if not known or _NO_SPEAKER.fullmatch(head.name.lower()):
         return False
     if head.timed:
-        return head.colon or any(other.timed for other in known)
-    alike = any(not other.timed and other.style == head.style for other in known)
-    return alike and (bool(head.text) or any(not other.text for other in known))
+        return head.colon or any(timed for timed, _, _ in known)
+    alike = any(not timed and style == head.style for timed, style, _ in known)
+    return alike and (bool(head.text) or any(not has_text for _, _, has_text in known))
 
 
 def _without_times(messages: list[dict[str, str]]) -> list[dict[str, str]]:
