@@ -1,6 +1,7 @@
 """Chats in CSV, TSV and Parquet, also with one message in each row: only bad rows are rejected."""
 
 import json
+from decimal import Decimal
 
 import pyarrow
 import pytest
@@ -186,6 +187,18 @@ def test_messages_with_ids_of_their_own_are_one_chat_in_json_and_no_chat_in_line
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, messages)), encoding="utf-8")
     with pytest.raises(InputError, match="has an id of its own, so it names the message; a column session_id"):
         entries_of(tmp_path / "a.jsonl")
+
+
+def test_a_chat_is_named_by_any_number_and_a_missing_one_is_reported(tmp_path):
+    for names in ([7.0] * 4, [Decimal(7)] * 4):  # as pandas and databases write whole numbers
+        rows = [{"session_id": name, **message} for name, message in zip(names, CHAT, strict=True)]
+        table = pyarrow.Table.from_pylist([*rows, {"session_id": None, "role": "user", "content": "谁"}])
+        parquet.write_table(table, tmp_path / "a.parquet")
+        entry, left_out = entries_of(tmp_path / "a.parquet")
+        assert (str(entry.id).removesuffix(".0"), entry.messages) == ("7", CHAT)
+        assert left_out.error.startswith("session_id is empty; it must say which chat")
+    parquet.write_table(pyarrow.table({"id": [float("nan")], "messages": [CHAT]}), tmp_path / "b.parquet")
+    assert [entry.id for entry in entries_of(tmp_path / "b.parquet")] == [None]
 
 
 def test_an_unknown_speaker_rejects_the_chat_and_an_unreadable_row_is_reported(detect, tmp_path):

@@ -203,6 +203,10 @@ def test_classes_of_a_parquet_file_have_their_names(tmp_path):
     rows.to_parquet(tmp_path / "a.parquet")
     entries = [*readers.open_file(tmp_path / "a.parquet")]
     assert [(entry.messages, entry.label) for entry in entries] == [(CHAT, "history")] * 2
+    for other in (b"{", b'{"info": null}', b'{"info": {"features": {"id": {"_type": "ClassLabel"}}}}'):
+        table = pyarrow.Table.from_pylist([{"messages": CHAT, "id": 1}]).replace_schema_metadata({"huggingface": other})
+        parquet.write_table(table, tmp_path / "b.parquet")
+        assert [entry.id for entry in readers.open_file(tmp_path / "b.parquet")] == [1]
 
 
 @pytest.mark.parametrize("bad", [b'"a,b,c,d\n', b'a","\n', b'"a\n\n'])

@@ -91,7 +91,7 @@ def make_entries(number: int, end: int, read: Callable[[Any], list[Chat]], sourc
     """Reads one input, for instance a line, by a function that returns its chats, or raises InputError."""
     try:
         for chat in read(source):
-            turns, name = len(read_turns(chat.messages)), _check_id(chat.id)
+            turns, name = len(read_turns(chat.messages)), check_id(chat.id, "its id")
             if chat.answer:
                 name = f"{number if name is None else name}/{chat.answer}"
             yield Entry(number, end, chat.messages, turns, name, label=chat.label, evidence=chat.evidence)
@@ -101,11 +101,12 @@ def make_entries(number: int, end: int, read: Callable[[Any], list[Chat]], sourc
         yield Entry(number, end, error="nested too deeply", raw=_raw(source))
 
 
-def _check_id(name: Any) -> str | float | None:
-    if name is None or name == "":
+def check_id(name: Any, what: str) -> str | float | None:
+    """An id, or None where there is none; raises InputError, which begins with ``what`` it is, for any other value."""
+    if name is None or name == "" or name != name:  # NaN is what pandas writes where there is none
         return None
     if isinstance(name, bytes | list | dict | tuple):
-        raise InputError(f"its id is {kind_of(name)}; it must be text or a number")
+        raise InputError(f"{what} is {kind_of(name)}; it must be text or a number")
     if isinstance(name, str | int) or (isinstance(name, float) and math.isfinite(name)):
         return name
     return str(name)  # JSON has no type for it, for instance for a date

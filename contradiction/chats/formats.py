@@ -248,13 +248,15 @@ def parquet_columns(path: Path) -> tuple[list[str], Mapping[str, Sequence[str]],
             names = schema.names
         except (pyarrow.ArrowException, OSError, ValueError) as error:  # pyarrow raises any of them
             raise InputError(f"{path}: no Parquet file ({first_line(error)})") from None
-    # The library datasets writes the names of classes into the file.
-    features = parse_json((schema.metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-    classes = {
-        column: feature["names"]
-        for column, feature in features.items()
-        if isinstance(feature, Mapping) and feature.get("_type") == "ClassLabel"
-    }
+    # The library datasets writes the names of classes into the file; what else may be there bears on no chat.
+    classes: Mapping[str, Sequence[str]] = {}
+    with suppress(InputError, LookupError, TypeError, AttributeError):
+        features = parse_json((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        classes = {
+            column: feature["names"]
+            for column, feature in features.items()
+            if isinstance(feature, Mapping) and feature.get("_type") == "ClassLabel"
+        }
     return names, classes, rows
 
 

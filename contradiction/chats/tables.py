@@ -7,13 +7,13 @@ from itertools import chain
 from typing import Any
 
 from contradiction.chats import names
-from contradiction.chats.chunks import Chats, Entry, make_entries
+from contradiction.chats.chunks import Chats, Entry, check_id, make_entries
 from contradiction.chats.formats import Cells, Row, Values, parsed
 from contradiction.chats.messages import has_speakers, order, read_messages
 from contradiction.chats.names import Speakers
 from contradiction.chats.records import CHAT, Chat, read_record
 from contradiction.conversation import ASSISTANT, USER, check_text
-from contradiction.errors import InputError, kind_of
+from contradiction.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def grouped(rows: Iterator[Row], columns: Columns, chats: Chats, speakers: Speak
     Raises:
         InputError: the chats are named by ``id``, and no two rows have the same one.
     """
-    groups: dict[str | int, list[tuple[int, Values]]] = {}
+    groups: dict[str | float, list[tuple[int, Values]]] = {}
     entries: list[tuple[int, Any, Any]] = []
     size = 0
     for number, source, row, end in rows:
@@ -220,19 +220,18 @@ def grouped(rows: Iterator[Row], columns: Columns, chats: Chats, speakers: Speak
         yield from make_entries(number, size * done // len(entries), read, source)
 
 
-def _chat_of(row: Values, columns: Columns) -> str | int:
+def _chat_of(row: Values, columns: Columns) -> str | float:
     """The name of the chat to which a row belongs."""
-    name = row.get(columns.chat)
-    if isinstance(name, str) and name.strip():
-        return name.strip()
-    if isinstance(name, int):
-        return name
-    what = "empty" if name is None or isinstance(name, str) else kind_of(name)
-    raise InputError(f"{columns.chat} is {what}; it must say which chat the row belongs to")
+    name = check_id(row.get(columns.chat), columns.chat)
+    if isinstance(name, str):
+        name = name.strip() or None
+    if name is None:
+        raise InputError(f"{columns.chat} is empty; it must say which chat the row belongs to")
+    return name
 
 
 def _chat(
-    name: str | int, columns: Columns, speakers: Speakers, unit: str, rows: list[tuple[int, Values]]
+    name: str | float, columns: Columns, speakers: Speakers, unit: str, rows: list[tuple[int, Values]]
 ) -> list[Chat]:
     """The chat of a group of rows, in their order; ``unit`` is what their numbers count."""
     messages: list[Any] = []
