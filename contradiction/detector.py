@@ -100,7 +100,7 @@ class ContradictionDetector(BaseDetector):
         names a view that was given to :meth:`from_pretrained`. The settings are not saved.
 
         Raises:
-            InputError: the folder exists, or the model has changed or cannot be downloaded completely.
+            InputError: the folder exists or cannot be made, or the model has changed or cannot be downloaded.
         """
         source, classifier = fetch(self.name), self.classifier
         check_new(folder, [source])

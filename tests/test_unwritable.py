@@ -77,6 +77,16 @@ def test_a_failed_write_prints_one_line_and_changes_nothing(how, command, run, p
     assert left == before
 
 
+def test_a_place_where_nothing_can_be_written_is_found_before_the_work(run, place):
+    with read_only(place):
+        for command in (
+            ("evaluate", "nowhere", "--json", place / "new.json"),
+            ("cascade", "nowhere", "nowhere", "--out", place / "new"),
+        ):
+            code, _, err = run(*command)
+            assert (code, f"no file can be written in {place}; " in err) == (2, True), err
+
+
 def test_a_detection_stopped_by_a_full_disk_can_be_resumed(detect, sample_chats, small_chunks, tmp_path):
     file, out, whole = (tmp_path / name for name in ("chats.jsonl", "out.jsonl", "whole.jsonl"))
     file.write_text("\n".join(map(line, sample_chats[:40])), encoding="utf-8")

@@ -28,7 +28,7 @@ from contradiction.commands.common import (
     unseen_validation,
 )
 from contradiction.errors import InputError
-from contradiction.io.files import check_file, check_new, write_json, write_text
+from contradiction.io.files import check_file, check_new, check_writable, followed, write_json, write_text
 from contradiction.paths import RESULTS, SAMPLE
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def evaluate(
 
     if json:
         check_file(json)
+        check_writable(followed(json))
     detector = None
     if model != BASELINES:
         classifier = load_classifier(

@@ -29,10 +29,18 @@ def check_file(path: str | Path) -> None:
         raise InputError(f"{path}: is a folder; name a file in it")
 
 
+def check_writable(path: Path) -> None:
+    """Raises InputError if nothing can be written beside the path, so that no result of long work is lost there."""
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: no file can be written in {folder}; name another folder")
+
+
 def check_new(path: str | Path, copied: Iterable[str | Path] = ()) -> None:
-    """Raises InputError if the path exists, or is inside one of the folders that are ``copied`` into it."""
+    """Raises InputError if the path exists, cannot be written, or is inside a folder that is ``copied`` into it."""
     if Path(path).exists():
         raise InputError(f"{path}: exists already; remove it, or name another folder")
+    check_writable(followed(path))
     for folder in copied:
         if Path(path).resolve().is_relative_to(Path(folder).resolve()):
             raise InputError(f"{path}: is inside {folder}, and will hold a copy of it; name a folder outside")
@@ -158,9 +166,10 @@ def _owner() -> str:
 
 def _sweep(path: Path) -> None:
     """Removes what killed processes of this machine left unfinished; repairs what :func:`replace_folder` left."""
-    ours = re.compile(rf"\.{re.escape(path.name)}\.{re.escape(_machine())}-(\d+)\.((.*\.)?partial|old)")
-    for leftover in sorted(path.parent.iterdir()):
-        match = ours.fullmatch(leftover.name)
+    begin, ours = f".{path.name}.{_machine()}-", re.compile(r"(\d+)\.((.*\.)?partial|old)")
+    # Of a folder with many files, only a few names are looked at closely: a monitor is saved after each message.
+    for name in sorted(entry.name for entry in os.scandir(path.parent) if entry.name.startswith(begin)):
+        match, leftover = ours.fullmatch(name, len(begin)), path.with_name(name)
         if not match or _runs(int(match[1])):
             continue
         if match[2] == "old":
@@ -215,9 +224,7 @@ def locked(path: str | Path, wait: bool = False) -> Iterator[None]:
     path = Path(path)
     if not path.name:
         raise InputError(f"{path}: has no name of its own; name a file or folder inside it")
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"{path}: no file can be written in {folder}; name another folder")
+    check_writable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.with_name(f".{path.name}.lock")
     # The operating system's lock on the file counts, not the file itself. It ends with the process that holds it, so a
