@@ -57,6 +57,8 @@ def test_a_pasted_chat_can_be_an_argument(detect):
     marked = [f"{name}：{text}" for name, text in zip(("用户", "机器人") * 2, texts, strict=True)]
     for lines in (texts, marked):
         assert detect("--text", "\n".join(lines))[:2] == (0, [expected])
+    for option in (("--format", "csv"), ("--encoding", "gb18030")):
+        assert "those of a file; leave them out with --text" in detect("--text", "你好", *option)[2][0]
 
 
 def test_a_scanned_chat_without_a_reply_is_counted_and_fails_on_unchecked(detect):
@@ -102,7 +104,7 @@ def test_the_table_shows_replies_and_what_they_contradict(detect, monkeypatch):
     odd = [{**CHAT[0], "content": "[bold]猫[/bold]？"}, {**CHAT[1], "content": "[/red]有猫"}, *CHAT[2:]]
     code, out, _ = detect("--table", "--threshold", "0", "--category", "history", stdin=line(odd, id="c7").encode())
     [row] = [line for line in out.splitlines() if "c7" in line]
-    assert code == 0 and row.index("我没养过猫呀") < row.index("history") < row.index("[/red]有猫")
+    assert code == 0 and row.index("[3] 我没养过猫呀") < row.index("history") < row.index("[1] [/red]有猫")
 
 
 def start(detect_model, *arguments, **options):

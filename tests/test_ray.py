@@ -67,7 +67,17 @@ def test_a_gpu_that_does_not_exist_prints_one_line_and_starts_no_run(detect, fol
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setattr(ray_engine, "cluster", lambda *_: nullcontext())
     code, _, [message] = detect(
-        folder, "--engine", "ray", "--workers", "1", "--device", "cuda", "--out", tmp_path / "out"
+        folder,
+        "--engine",
+        "ray",
+        "--workers",
+        "1",
+        "--device",
+        "cuda",
+        "--precision",
+        "fp16",
+        "--out",
+        tmp_path / "out",
     )
     assert (code, "finds no GPU" in message) == (2, True)
     assert list(tmp_path.iterdir()) == []

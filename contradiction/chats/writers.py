@@ -104,12 +104,15 @@ class VerdictTable:
         self._rows: list[tuple[str, ...]] = []
 
     def add(self, chunk: JudgedChunk) -> None:
-        """Adds a row for each verdict: the chat, the reply, what was decided, and what the reply contradicts."""
+        """Adds a row for each verdict: the chat, the reply, the decision, and what is contradicted; with indices."""
         usable = [entry for entry in chunk.entries if entry.messages is not None]
         for entry, verdicts in zip(usable, chunk.verdicts, strict=True):
             for verdict in verdicts:
                 chance = "" if verdict.probability is None else f"{verdict.probability:.2f}"
-                reply, earlier = (text_at(entry.messages or (), part) for part in (verdict.reply, verdict.evidence))
+                reply, earlier = (
+                    "\n".join(f"[{index}] {text_at(entry.messages or (), [index])}" for index in indices)
+                    for indices in (verdict.reply, verdict.evidence)
+                )
                 why = "; ".join(filter(None, (earlier, verdict.reason)))  # what was not read, also beside evidence
                 cells = (entry.name, reply, verdict.label or "not judged", verdict.certainty or "", why, chance)
                 self._rows.append(tuple(cell if len(cell) <= MAX_CELL else f"{cell[:MAX_CELL]}…" for cell in cells))

@@ -135,13 +135,14 @@ def detect(
     130 interrupted; 141 the output was closed.
     """
     ray = engine == "ray"
-    chosen = text is not None or format not in ("auto", "parquet") or encoding is not None
+    chosen = format not in ("auto", "parquet") or encoding is not None
     for wrong, problem in (
         (ray and out is None, "--engine ray writes a folder of Parquet files; name it with --out"),
-        (ray and chosen, "--engine ray reads a folder of Parquet files; leave --text, --format and --encoding out"),
+        (ray and (chosen or text is not None), "--engine ray reads Parquet; leave --text, --format and --encoding out"),
         (ray and device not in (None, "cpu", "cuda"), f"--device {device}: with --engine ray it must be cpu or cuda"),
         (not ray and address is not None, "--address names a Ray cluster; it goes with --engine ray"),
         (text is not None and file != "-", f"--text {text!r} and the file {file}; give only one of them"),
+        (text is not None and chosen, "--format and --encoding are those of a file; leave them out with --text"),
         (resume and out is None, "--resume continues the run that wrote --out; name that file"),
         (table and out, "--table shows the verdicts and --out writes them to a file; give only one of them"),
         # A continued run could not count the verdicts that were not written.
@@ -162,6 +163,7 @@ def detect(
     from contradiction.chats.detection import Detection
 
     speakers = speakers_of(user_name, bot_name)
+    device = device or ("cpu" if ray else None)  # so that the precision is one for the CPU, also beside a GPU
     detection_of = partial(Detection, model, settings, backend, precision, device, speakers, scan, batch_size, workers)
     if ray and out:
         from contradiction.chats.ray_engine import judge_folder
