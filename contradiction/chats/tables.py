@@ -223,11 +223,9 @@ def grouped(rows: Iterator[Row], columns: Columns, chats: Chats, speakers: Speak
 def _chat_of(row: Values, columns: Columns) -> str | float:
     """The name of the chat to which a row belongs."""
     name = check_id(row.get(columns.chat), columns.chat)
-    if isinstance(name, str):
-        name = name.strip() or None
-    if name is None:
+    if name is None or not str(name).strip():
         raise InputError(f"{columns.chat} is empty; it must say which chat the row belongs to")
-    return name
+    return name.strip() if isinstance(name, str) else name
 
 
 def _chat(

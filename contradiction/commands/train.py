@@ -158,7 +158,7 @@ def calibrate(
     """
     from contradiction.data.splits import of_bot
     from contradiction.evaluation.evaluate import trained_config
-    from contradiction.io.files import check_new, new_folder
+    from contradiction.io.files import RECORD, check_new, check_writable, new_folder
     from contradiction.io.tables import Table
     from contradiction.methods import loading
     from contradiction.methods.checkpoint import check_view, save_view
@@ -170,6 +170,8 @@ def calibrate(
         )
     if out:
         check_new(out, [model])
+    else:
+        check_writable(model / RECORD)
     config = config or trained_config(model) or "4-class"
     rows = unseen_validation((model,), data, config, "a rule chosen on them would be overconfident")
     request = record.read(model).get("request")
