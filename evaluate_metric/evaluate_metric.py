@@ -233,14 +233,14 @@ def score_replies(
         The result of `score`, and with their intervals where there is anything to count, as fractions
         "auc", the area under the ROC curve, and "calibration_error" (no intervals), see `calibration_error`;
         "pairs", their number;
-        "in_order", the pairs whose contradicting reply has the higher probability, see `in_order`;
+        "in_order", the pairs whose contradicting reply has the higher probability; a tie counts one half;
         "both_right", the pairs of which only the contradicting reply is called a contradiction;
         "all_right", the items with replies of both kinds of which the same holds for all replies;
         "evidence_precision", "evidence_recall" and "evidence_f1" over the contradictions with marked evidence;
         "strict_accuracy", label and evidence both exactly right, over the replies whose evidence is known.
 
     Raises:
-        ValueError: a label is not one of the task.
+        ValueError: an argument is not valid; the message names it, its value and what is allowed.
 
     Examples:
         >>> figures = score_replies([0, 3], [0, 0], probabilities=[0.2, 0.4], contexts=["a", "a"])
@@ -250,10 +250,16 @@ def score_replies(
     task = _task(task)
     resampling = Bootstrap(bootstrap, seed, confidence_level)
     columns = _columns(task, references=references, predictions=predictions)
+    given = {"probabilities": probabilities, "contexts": contexts, "items": items, "evidence": evidence,
+             "named_evidence": named_evidence}  # fmt: skip
+    more = {name: list(_plain(values)) for name, values in given.items() if values is not None}
+    _check_lengths({**columns, **more})
+    if "evidence" in more and "named_evidence" not in more:
+        raise ValueError("named_evidence is None; evidence is compared with it")
+    chances = None if probabilities is None else np.array(_rows(more["probabilities"], "probabilities", CROSSED))
     truth, called = (np.array([LABELS[task][label] in CONTRADICTIONS for label in columns[name]]) for name in columns)
     right = np.equal(columns["references"], columns["predictions"])
-    groups = items if items is not None else contexts if contexts is not None else range(len(truth))
-    clusters = _numbers(groups)
+    clusters = _numbers(more.get("items", more.get("contexts", range(len(truth)))))
     counts = _count(task, **columns)
     draws = None
     if bootstrap and items is None:
@@ -263,12 +269,12 @@ def score_replies(
         np.add.at(cells, (clusters, np.ravel_multi_index(tuple(columns.values()), counts.shape)), 1)
         draws = resampling.draw_clusters(cells).reshape(-1, *counts.shape)
     result = _reports(counts, draws, task, resampling)
-    if probabilities is not None and truth.any() and not truth.all():
-        result["auc"] = _auc(truth, np.asarray(probabilities))
-        result["calibration_error"] = calibration_error(truth, np.asarray(probabilities))
-    shares = _compared(truth, called, probabilities, clusters, contexts, in_items=items is not None)
-    if evidence is not None and named_evidence is not None:
-        for row, (gold, named) in enumerate(zip(evidence, named_evidence, strict=True)):
+    if chances is not None and truth.any() and not truth.all():
+        result["auc"] = _pairs_in_order(truth, chances) / (int(truth.sum()) * int((~truth).sum()))
+        result["calibration_error"] = calibration_error(truth, chances)
+    shares = _compared(truth, called, chances, clusters, more.get("contexts"), in_items=items is not None)
+    if "evidence" in more:
+        for row, (gold, named) in enumerate(zip(more["evidence"], more["named_evidence"], strict=True)):
             _add(shares[clusters[row]], _evidence_shares(bool(truth[row]), bool(right[row]), gold, named))
     ratios = _ratios(shares, resampling)
     if pairs := sum(entry["both_right"][1] for entry in shares if "both_right" in entry):
@@ -276,16 +282,6 @@ def score_replies(
     if bootstrap:
         result["interval"] |= ratios.pop("interval", {})
     return {**result, **{name: value for name, value in ratios.items() if value is not None}}
-
-
-def in_order(contradicting: Any, consistent: Any) -> np.ndarray:
-    """Whether the contradicting reply of each pair has the higher probability: 1 or 0, and 0.5 for a tie.
-
-    Args:
-        contradicting: the probabilities of the contradicting replies, shape (pairs,).
-        consistent: those of the consistent replies, shape (pairs,).
-    """
-    return (np.sign(np.subtract(contradicting, consistent)) + 1) / 2
 
 
 def calibration_bins(truth: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> list[tuple[int, float, float]]:
@@ -305,10 +301,10 @@ def calibration_error(truth: np.ndarray, probabilities: np.ndarray) -> float:
     return sum(rows * abs(mean - fraction) for rows, mean, fraction in parts) / len(truth)
 
 
-def _auc(truth: np.ndarray, probabilities: np.ndarray) -> float:
+def _pairs_in_order(truth: np.ndarray, probabilities: np.ndarray) -> float:
+    """How many pairs of a contradiction and another row have the contradiction first; a tie counts one half."""
     positives = int(truth.sum())
-    ranks = float(rankdata(probabilities)[truth].sum())
-    return (ranks - positives * (positives + 1) / 2) / (positives * (len(truth) - positives))
+    return float(rankdata(probabilities)[truth].sum()) - positives * (positives + 1) / 2
 
 
 def _numbers(values: abc.Iterable[abc.Hashable]) -> np.ndarray:
@@ -442,20 +438,19 @@ def _quotients(sums: np.ndarray, names: list[str]) -> np.ndarray:
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
 
 
-def _pair_shares(truth: np.ndarray, called: np.ndarray, probabilities: Any, rows: abc.Iterable[int]) -> Shares:
+def _pair_shares(truth: np.ndarray, called: np.ndarray, probabilities: np.ndarray | None) -> Shares:
     """The shares of the pairs in one context, by whether its replies are contradictions and are called one."""
-    high, low = (grid.ravel() for grid in np.meshgrid(np.flatnonzero(truth), np.flatnonzero(~truth)))
-    shares: Shares = {"both_right": (float((called[high] & ~called[low]).sum()), len(high))}
-    if probabilities is not None:
-        of_row = np.array([probabilities[row] for row in rows])
-        shares = {"in_order": (float(in_order(of_row[high], of_row[low]).sum()), len(high)), **shares}
-    return shares
+    # Counted without a list of the pairs, which are as many as the square of the replies to one greeting.
+    if not (pairs := int(truth.sum()) * int((~truth).sum())):
+        return {}
+    shares: Shares = {"both_right": (float(called[truth].sum() * (~called[~truth]).sum()), pairs)}
+    return shares if probabilities is None else {"in_order": (_pairs_in_order(truth, probabilities), pairs), **shares}
 
 
 def _compared(
     truth: np.ndarray,
     called: np.ndarray,
-    probabilities: Any,
+    probabilities: np.ndarray | None,
     clusters: np.ndarray,
     contexts: abc.Iterable[abc.Hashable] | None,
     *,
@@ -465,7 +460,8 @@ def _compared(
     shares: list[Shares] = [{} for _ in range(clusters.max() + 1)]
     if contexts is not None:
         for rows in _members(_numbers(zip(clusters.tolist(), contexts, strict=True))):
-            _add(shares[clusters[rows[0]]], _pair_shares(truth[rows], called[rows], probabilities, rows))
+            of_rows = None if probabilities is None else probabilities[rows]
+            _add(shares[clusters[rows[0]]], _pair_shares(truth[rows], called[rows], of_rows))
     for entry, rows in zip(shares, _members(clusters), strict=True):
         if in_items and truth[rows].any() and not truth[rows].all():
             entry["all_right"] = (float((truth == called)[rows].all()), 1)
@@ -610,8 +606,7 @@ def _rows(values: object, argument: str, task: str) -> list[Any]:
 def _columns(task: str, **columns: object) -> dict[str, list[Any]]:
     """The rows of each column. Raises ValueError for a row that is not valid, other lengths, or no rows."""
     rows = {argument: _rows(values, argument, task) for argument, values in columns.items()}
-    if len({len(column) for column in rows.values()}) > 1:
-        raise ValueError("lengths differ: " + ", ".join(f"{len(column)} {name}" for name, column in rows.items()))
+    _check_lengths(rows)
     if not all(rows.values()):
         raise ValueError(f"{' and '.join(rows)} are empty; at least one row is needed")
     if task == SELECTION:
@@ -619,6 +614,11 @@ def _columns(task: str, **columns: object) -> dict[str, list[Any]]:
             if right >= len(scores):
                 raise ValueError(f"references[{index}] is {right}; predictions[{index}] has {len(scores)} scores")
     return rows
+
+
+def _check_lengths(columns: dict[str, list[Any]]) -> None:
+    if len({len(column) for column in columns.values()}) > 1:
+        raise ValueError("lengths differ: " + ", ".join(f"{len(column)} {name}" for name, column in columns.items()))
 
 
 def _count(task: str, **columns: object) -> np.ndarray:

@@ -38,6 +38,24 @@ def verdict(probability, evidence=()):
     return Verdict(label, probability, {}, probability, evidence if label == HISTORY else ())
 
 
+def test_of_an_item_of_replies_all_are_ranked_or_none(detector):
+    def item(name, *replies):
+        messages = tuple(chat("养猫吗", "养了", "叫什么"))
+        labels = ("right", *["wrong"] * len(replies))
+        return [Row(f"{name}-{reply}", label, "", "", messages, reply, source=name)
+                for reply, label in zip(replies, labels, strict=False)]  # fmt: skip
+
+    judged, english = item("a", "叫小咪", "没养过"), item("b", "It is called Mimi", "没养过")
+    result = evaluate(detector, judged + english)
+    assert (result["metrics"]["n"], result["unjudged"]) == (1, 2)
+    assert result["ids"] == [row.id for row in judged]
+    with pytest.raises(InputError, match="none of the rows can be judged; of the first one, the reply holds no word"):
+        evaluate(detector, english)
+    for rows, said in ((judged[1:], "of 1 replies, 0 are right"), ([*judged, *judged], "of 4 replies, 2 are right")):
+        with pytest.raises(InputError, match=f"source a: {said}"):
+            evaluate(detector, rows)
+
+
 # Crossed chats and contrast pairs
 
 

@@ -222,6 +222,27 @@ def test_replies_to_one_context_are_compared_in_pairs():
     assert "in_order" not in score_replies([3, 3, 0], [3, 3, 0], probabilities=[1, 1, 0], contexts="rrs")
 
 
+def test_many_replies_to_one_greeting_are_compared_without_a_list_of_their_pairs():
+    labels, probabilities = [0, 3] * 100_000, [0.2, 0.4] * 100_000
+    figures = score_replies(labels, labels, probabilities=probabilities, contexts=["你好"] * len(labels))
+    assert (figures["pairs"], figures["in_order"], figures["both_right"]) == (10**10, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"probabilities": [0.2]}, "lengths differ: 2 references, 2 predictions, 1 probabilities"),
+        ({"probabilities": [0.2, float("nan")]}, r"probabilities\[1\] is nan; allowed are probabilities from 0 to 1"),
+        ({"contexts": ["a"], "items": "ab"}, "2 predictions, 1 contexts, 2 items"),
+        ({"evidence": [[], [1]], "named_evidence": [[1]]}, "2 evidence, 1 named_evidence"),
+        ({"evidence": [[], [1]]}, "named_evidence is None"),
+    ],
+)
+def test_a_column_of_another_length_or_value_is_an_error(more, message):
+    with pytest.raises(ValueError, match=message):
+        score_replies([0, 3], [0, 0], **more)
+
+
 def test_an_item_is_right_if_all_its_replies_are():
     items, labels, predictions = "aaaabbcc", [0, 3, 0, 3, 0, 1, 0, 0], [0, 1, 0, 2, 0, 0, 0, 0]
     figures = score_replies(labels, predictions, items=items)

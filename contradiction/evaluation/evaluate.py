@@ -64,7 +64,7 @@ def evaluate(
 
     Raises:
         InputError: the data cannot be read, its labels cannot be compared with those of the detector, it lacks a column
-            that the detector reads, or none of its rows can be judged.
+            that the detector reads, none of its rows can be judged, or an item of responses has not one right reply.
     """
     if isinstance(detector, Classifier):
         detector = ContradictionDetector(detector)
@@ -104,9 +104,13 @@ def _of_detector(
         on_start(len(evalset.rows))
     verdicts, argmax = judging.judge(detector, evalset, task, on_batch)
     judged = [number for number, verdict in enumerate(verdicts) if judging.was_judged(verdict)]
+    if task == "response":  # of an item, all replies are ranked, or none
+        broken = {evalset.rows[number].source for number in {*range(len(verdicts))} - {*judged}}
+        judged = [number for number in judged if evalset.rows[number].source not in broken]
     if not judged:
-        raise InputError(f"{evalset.config}: none of the rows can be judged; of the first one, {verdicts[0].reason}")
-    rows, chosen = [evalset.rows[number] for number in judged], [verdicts[number] for number in judged]
+        reason = next(verdict.reason for verdict in verdicts if not judging.was_judged(verdict))
+        raise InputError(f"{evalset.config}: none of the rows can be judged; of the first one, {reason}")
+    rows, chosen, counted = [evalset.rows[n] for n in judged], [verdicts[n] for n in judged], {*judged}
     run = record.of_model(detector.name)
     names, label = LABELS[task], partial(judging.in_task, task)
     result: dict[str, Any] = {
@@ -119,7 +123,7 @@ def _of_detector(
             column: {
                 value: score([evalset.rows[n] for n in kept], [verdicts[n] for n in kept], task)
                 for value, numbers in values.items()
-                if (kept := [number for number in numbers if judging.was_judged(verdicts[number])])
+                if (kept := [number for number in numbers if number in counted])
             }
             for column, values in evalset.groups().items()
         },
@@ -155,8 +159,12 @@ def score(rows: Sequence[Row], verdicts: Sequence[Verdict], task: str, bootstrap
         items: dict[str, list[int]] = {}
         for number, row in enumerate(rows):
             items.setdefault(str(row.source), []).append(number)
+        labels = {name: [rows[number].label for number in numbers] for name, numbers in items.items()}
+        for name, own in labels.items():
+            if len(own) < 2 or own.count("right") != 1:
+                raise InputError(f"source {name}: of {len(own)} replies, {own.count('right')} are right; one must be")
         wanted = [[_rank(verdicts[number]) for number in numbers] for numbers in items.values()]
-        right = [[rows[number].label for number in numbers].index("right") for numbers in items.values()]
+        right = [own.index("right") for own in labels.values()]
         return score_rows(right, wanted, "selection", bootstrap=bootstrap)
     probabilities = [verdict.probability for verdict in verdicts]
     names_evidence = any(verdict.evidence for verdict in verdicts)
@@ -164,7 +172,7 @@ def score(rows: Sequence[Row], verdicts: Sequence[Verdict], task: str, bootstrap
         [judging.in_task(task, row.label) for row in rows],
         [judging.in_task(task, verdict.label or NON_CONTRADICTION) for verdict in verdicts],
         task,
-        probabilities=None if task not in CONTRADICTIONS else [value or 0.0 for value in probabilities],
+        probabilities=None if task not in CONTRADICTIONS else [min(value or 0.0, 1.0) for value in probabilities],
         contexts=[row.context for row in rows],
         items=[row.source or f"row {row.id}" for row in rows] if any(row.source for row in rows) else None,
         evidence=[row.turns_of(row.evidence) for row in rows] if names_evidence else None,
