@@ -6,12 +6,16 @@ Hub.
 
 import re
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contradiction.errors import InputError
+from contradiction.io import manifest
+from contradiction.io.files import json_text, read_json
 from contradiction.io.hub import CARD, Upload, check_repo_id
 from contradiction.labels import RELEASE
+from contradiction.methods.decoder import BASE_MODEL, DecoderClassifier
 from contradiction.methods.loading import method_of, parts_of
 from contradiction.paths import METRIC, PACKAGE, SPACE
 
@@ -46,11 +50,14 @@ def model(folder: str | Path, repo_id: str, *, dataset: str | None = None) -> Up
     for name in filter(None, (repo_id, dataset)):
         check_repo_id(name)
     folder = _existing(folder)
+    changed: dict[Path, bytes] = {}
     for part in parts_of(folder):
         method_of(part).check_folder(part)
         described = method_of(part).describe(part)
-        if Path(str(base := described.get("base"))).is_absolute() and not described.get("base_model"):
-            raise InputError(f"{part}: others do not have its base {base}; train it with its Hub id as base_model")
+        if Path(str(base := described.get("base"))).is_absolute():
+            if not described.get(BASE_MODEL):
+                raise InputError(f"{part}: others do not have its base {base}; train it with its Hub id as base_model")
+            changed |= _with_base(part, str(described[BASE_MODEL]))
     card = _card(folder, ModelCard, "`cdconv card` writes it")
     if title := re.search(r"^# (.+)$", card.text, flags=re.MULTILINE):  # the local name of the model
         card.text = code_on_the_hub(card.text, title[1].strip(), repo_id)
@@ -58,8 +65,18 @@ def model(folder: str | Path, repo_id: str, *, dataset: str | None = None) -> Up
     for result in card.data.get("eval_results") or []:
         result.dataset_type = dataset or result.dataset_type
     # The Hub shows the card of the whole model alone.
-    files = {name: file for name, file in _files(folder).items() if not name.endswith(f"/{CARD}")}
+    files = {name: changed.get(file, file) for name, file in _files(folder).items() if not name.endswith(f"/{CARD}")}
     return Upload("model", files, card, f"{folder.resolve().name}: checkpoint and card")
+
+
+def _with_base(part: Path, base: str) -> dict[Path, bytes]:
+    """The files of a causal detector that name the folder of its base, with a Hub id instead; and the manifest."""
+    files, sums = {}, part / manifest.NAME
+    digests = sums.read_bytes() if sums.is_file() else b""
+    for name, key in ((DecoderClassifier.MARKER, "base"), ("adapter_config.json", "base_model_name_or_path")):
+        files[part / name] = content = json_text(read_json(part / name) | {key: base}).encode()
+        digests = digests.replace(manifest.sha256(part / name).encode(), sha256(content).hexdigest().encode())
+    return {**files, sums: digests}
 
 
 def code_on_the_hub(card: str, name: str, repo_id: str) -> str:

@@ -22,6 +22,7 @@ from contradiction.errors import InputError
 from contradiction.export import export
 from contradiction.inference import network as decoder_network
 from contradiction.inputs.trees import Tree, fill_rows, pack
+from contradiction.io import manifest
 from contradiction.io.files import read_json
 from contradiction.methods import decoder
 from contradiction.methods.composite import CascadeClassifier, EnsembleClassifier
@@ -287,6 +288,23 @@ def test_a_saved_detector_is_the_same_and_one_for_another_base_is_refused(detect
     without_base(copy, rank=2)
     with pytest.raises(InputError, match="does not fit"):
         ContradictionDetector.from_pretrained(copy)
+
+
+def test_a_pushed_detector_names_its_base_on_the_hub_and_no_folder(detector, folder, tmp_path, monkeypatch):
+    base, pushed = read_json(folder / "decoder.json")["base"], tmp_path / "pushed"
+    own = without_base(shutil.copytree(folder, tmp_path / "own"), base)
+    (own / "README.md").write_text("---\nlicense: other\n---\n\n# own\n", encoding="utf-8")
+    manifest.write(own, ("decoder.json", *decoder.DecoderClassifier.FILES))
+    pushed.mkdir()
+    for name, content in publishing.model(own, "somebody/detector").files.items():
+        (pushed / name).write_bytes(content if isinstance(content, bytes) else content.read_bytes())
+        assert base.encode() not in (pushed / name).read_bytes(), name
+    named = [read_json(pushed / name) for name in ("decoder.json", "adapter_config.json")]
+    assert named[0]["base"] == named[1]["base_model_name_or_path"] == "somebody/base"
+    assert read_json(own / "decoder.json")["base"] == base
+    monkeypatch.setenv("CDCONV_BASE", base)
+    again, verdict = ContradictionDetector.from_pretrained(pushed)(chat(*TEXTS)), detector(chat(*TEXTS))
+    assert again.scores == pytest.approx(verdict.scores, abs=1e-5)
 
 
 @pytest.mark.parametrize("part", ["base", "heads", "labels", "rule"])

@@ -86,9 +86,14 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def write_json(path: str | Path, value: Mapping[str, Any]) -> None:
-    """Writes a JSON object, one key per line, Chinese as it is."""
+    """Writes a JSON object; see :func:`json_text`."""
+    write_text(path, json_text(value))
+
+
+def json_text(value: Mapping[str, Any]) -> str:
+    """A JSON object, one key per line, Chinese as it is."""
     lines = (f"{json.dumps(key)}: {json.dumps(content, ensure_ascii=False)}" for key, content in value.items())
-    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

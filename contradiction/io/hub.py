@@ -185,14 +185,14 @@ class Upload:
 
     Attributes:
         repo_type: ``model``, ``dataset`` or ``space``.
-        local: path in the repo -> the local file, for all files but the card.
+        local: path in the repo -> the local file, or its content, for all files but the card.
         card: the repo's card.
         message: the commit message.
         variables: the variables of a Space.
     """
 
     repo_type: str
-    local: Mapping[str, Path]
+    local: Mapping[str, Path | bytes]
     card: "RepoCard"
     message: str
     variables: Mapping[str, str] = field(default_factory=dict)
