@@ -258,6 +258,13 @@ def test_members_can_stay_uncalibrated_and_count_in_the_identity_of_the_ensemble
     assert names[0] == names[1] != names[2]
     save_rule(copy / "pair", replace(load_rule(copy / "pair"), temperature=9.0))
     assert name_with_digest(str(copy)) not in names
+    inside = [tmp_path / place / "outer" / "both" for place in ("one", "two")]  # of parts with parts, as in a cascade
+    for folder in inside:
+        shutil.copytree(both, folder)
+        write_json(folder.parent / "ensemble.json", {"members": ["both"]})
+    weights = inside[1] / "pair" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    assert name_with_digest(str(inside[0].parent)) != name_with_digest(str(inside[1].parent))
 
 
 def test_an_opening_reply_is_judged_by_the_member_that_reads_the_user_message(both, members, sample_rows):

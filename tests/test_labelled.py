@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from threading import Thread
 
 import numpy as np
@@ -19,7 +20,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import chat_calibration
 from contradiction.evaluation.model_card import licence_of
 from contradiction.io.files import locked, read_json
-from contradiction.methods.loading import load_rule
+from contradiction.methods.loading import load_rule, save_rule
 from contradiction.runs import adapt
 from contradiction.training import record
 
@@ -274,6 +275,28 @@ def test_a_rule_is_kept_only_if_it_is_better_on_chats_held_out(run, label, rando
     code, shown, err = run("adapt", own, "--model", out, "--out", tmp_path / "again")
     assert code == 0, err
     assert f"{out}: stays" in shown and not (tmp_path / "again").exists()
+
+
+def test_first_replies_keep_their_own_threshold_which_moves_with_their_probability(
+    random_model, sample_chats, tmp_path
+):
+    model = shutil.copytree(random_model("4-class"), tmp_path / "model")
+    chosen = list({json.dumps(messages): messages for messages in sample_chats}.values())[:120]
+    chats = [messages if number % 3 else messages[:2] for number, messages in enumerate(chosen)]
+    found = np.array([one.probability for one in ContradictionDetector.from_pretrained(model).batch(chats)])
+    save_rule(model, replace(load_rule(model), opening=float(np.median(found[::3]).round(4))))
+    old = ContradictionDetector.from_pretrained(model)
+    truth = found > np.quantile(found, 0.8)  # far fewer than the detector calls
+    records = [
+        {"messages": one, "label": "contradiction" if flag else NONE} for one, flag in zip(chats, truth, strict=True)
+    ]
+    done = chat_calibration.fit(old, labelled.read(write(tmp_path / "labels.jsonl", records)))
+    assert done.called_before.tolist() == [verdict.contradiction for verdict in old.batch(chats)]
+    assert done.called_before[::3].sum() <= 20 < (found[::3] >= done.before.threshold).sum()
+    save_rule(model, done.rule)
+    new = np.array([one.probability for one in ContradictionDetector.from_pretrained(model).batch(chats)])
+    assert done.rule.opening < done.before.opening - 0.01
+    assert (new[::3] >= done.rule.opening).sum() == pytest.approx((found[::3] >= done.before.opening).sum(), abs=1)
 
 
 def test_a_model_of_few_labels_keeps_the_rule_and_the_licence_of_its_start(label, quick_model, tmp_path, caplog):

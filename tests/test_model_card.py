@@ -113,6 +113,15 @@ def test_a_card_says_how_the_model_was_trained(quick_model, tmp_path):
     soup = model_card.model_card(changed(quick_model, tmp_path / "soup", soup=[run, run])).text
     assert "cdconv train run.json" not in soup and "`python -m paper.soup`" in soup
     assert not any(word in (quick_model / "README.md").read_text("utf-8") for word in ("distilled", "crossed"))
+    adapted = model_card.model_card(changed(quick_model, tmp_path / "adapted", calibrated_on=["Labelled chats"])).text
+    assert "The rule was fitted to labelled chats and" in adapted and "chosen on validation" not in adapted
+
+
+def test_weights_made_from_a_model_of_unknown_licence_have_none_that_is_known():
+    for backbone, licence in (("hfl/chinese-macbert-base", "other"), ("mine@0123456789ab", "other"), (E5, "mit")):
+        recipe = {"model": {"backbone": backbone}}
+        assert model_card.licence_of({"request": {"data_name": "CDConv sample", "recipe": recipe}}) == licence
+    assert model_card.licence_of({"request": {"data_name": "CDConv sample", "recipe": {}}}) == "cc0-1.0"
 
 
 def test_evaluations_belong_to_the_run_of_the_weights_even_if_entries_are_added_later(quick_model, tmp_path):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import expit, logit
 
 from contradiction.base_detector import BaseDetector, Case
 from contradiction.data.labelled import LabelledChat
@@ -71,17 +72,21 @@ def fit(detector: BaseDetector, chats: Sequence[LabelledChat], on_batch: OnBatch
             f"{truth.sum()} contradictions and {(~truth).sum()} other chats can be judged; a rule needs at least "
             f"{FEWEST} of each"
         )
-    before = detector.classifier.rule
-    probabilities = _probabilities(detector, [cases[place] for place in usable], on_batch)
+    before, judged = detector.classifier.rule, [cases[place] for place in usable]
+    probabilities = _probabilities(detector, judged, on_batch)
+    openings = np.array([is_opening(case.windows[-1].row) for case in judged])
+
+    def called(rule: Rule) -> np.ndarray:
+        """Whether a verdict by the rule calls each chat a contradiction."""
+        return probabilities(rule) >= np.where(openings, max(rule.threshold, rule.opening), rule.threshold)
+
     rule = _fit(before, probabilities, truth, slice(None), detector)
-    called = np.zeros(len(truth), dtype=bool)
+    called_held_out = np.zeros(len(truth), dtype=bool)
     for rest, held_out in folds(truth, [chats[place].context for place in usable]):
-        of_rest = _fit(before, probabilities, truth, rest, detector)
-        called[held_out] = probabilities(of_rest)[held_out] >= of_rest.threshold
+        called_held_out[held_out] = called(_fit(before, probabilities, truth, rest, detector))[held_out]
     return Calibrated(
-        before, rule, len(usable), int(truth.sum()), len(chats) - len(usable), truth,
-        probabilities(before) >= before.threshold, called,
-    )  # fmt: skip
+        before, rule, len(usable), int(truth.sum()), len(chats) - len(usable), truth, called(before), called_held_out
+    )
 
 
 def _probabilities(detector: BaseDetector, cases: Sequence[Case], on_batch: OnBatch | None) -> Probabilities:
@@ -115,12 +120,14 @@ def _fit(
     penalty = 1 / (2 * DEVIATION**2 * len(wanted))
 
     def moved(values: np.ndarray) -> Rule:
-        scale = float(np.exp(values[0]))
+        scale, shift = float(np.exp(values[0])), float(values[1])
         biases = {
-            name: round(before.biases.get(name, 0.0) / scale + (float(values[1]) if name in names else 0.0), 4)
+            name: round(before.biases.get(name, 0.0) / scale + (shift if name in names else 0.0), 4)
             for name in detector.labels
         }
-        return replace(before, temperature=round(before.temperature * scale, 4), biases=biases)
+        # Where the probability of a first reply moves, its threshold moves along.
+        opening = round(float(expit(logit(min(before.opening, 1.0)) / scale + shift)), 4)
+        return replace(before, temperature=round(before.temperature * scale, 4), biases=biases, opening=opening)
 
     def loss(values: np.ndarray) -> float:
         fitted = np.clip(probabilities(moved(values))[chosen], TINY, 1 - TINY)

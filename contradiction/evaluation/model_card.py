@@ -166,6 +166,7 @@ def _decision(run: Mapping[str, Any], rule: Rule, evaluations: Sequence[Mapping[
     return {
         "rule": rule if rule != Rule() else None,
         "kept": run.get(record.RULE_KEPT),
+        "adapted": bool(run.get(record.CALIBRATED_ON)),
         "has_argmax": any("argmax" in result for result in evaluations),
         "settings": [settings_table(result, rule) for result in by_rows.values()],
     }
@@ -285,9 +286,13 @@ def licence_of(run: Mapping[str, Any]) -> str:
     titles = {title for part in parts for title in part.get("corpora") or []}
     data = {part.get("request", {}).get("data_name") for part in parts}
     before = {training.data_name for part in parts for training in leakage.trainings(part)}
-    bases = filter(None, map(record.base_model_of_run, parts))
+    bases = [
+        record.base_model_of_run(part)
+        for part in parts
+        if record.options_of(part.get("request", {}).get("recipe"), "model").get("backbone")
+    ]
     licences = [_of_data(name) for name in sorted({*titles, *data, *before} - {None})]
-    licences += [BACKBONES[base].lower() for base in bases if base in BACKBONES]
+    licences += [BACKBONES.get(str(base), OTHER).lower() for base in bases]
     return max(licences, key=_strictness, default=OTHER)
 
 

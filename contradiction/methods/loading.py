@@ -191,7 +191,7 @@ def name_with_digest(name: str | None) -> str | None:
     if not name or not Path(name).is_dir():
         return name
     folder = Path(name)
-    files = list(folder.glob("*.safetensors")) or list(folder.glob("*/*.safetensors"))
+    files = list(folder.glob("*.safetensors")) or list(folder.rglob("*.safetensors"))
     identity = method_of(folder).identity(folder)
     if not files and not identity:
         raise InputError(f"{folder}: no weights in this folder (*.safetensors)")
@@ -249,4 +249,4 @@ def _opening_threshold(classifier: Classifier, rows: Sequence[Row]) -> float:
         if (probabilities := classifier.opening_probabilities(prediction.scores)) is None:
             return 0.0
         found.append(sum(probabilities[name] for name in classifier.contradictions))
-    return round(float(np.quantile(found, 1 - OPENINGS_CALLED, method="higher")) + 1e-4, 4)
+    return min(round(float(np.quantile(found, 1 - OPENINGS_CALLED, method="higher")) + 1e-4, 4), 1.0)
