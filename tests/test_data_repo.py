@@ -145,7 +145,7 @@ def test_card_metadata_uses_values_that_the_hub_accepts(repo, kind):
     data = DatasetCardData(**front)
     assert yaml.safe_load(data.to_yaml()) == front
     assert DatasetCard.load(repo / "README.md").data.to_dict() == front
-    assert front["language"] == ["zh"]
+    assert front["language"] == ["zh", "en"] and languages_of(repo) == ["zh"]  # English is crossed-en alone
     assert front["task_categories"] == ["text-classification"]
     infos = datasets.info.DatasetInfosDict.from_dataset_card_data(data)
     assert infos["4-class"].features["label"] == ClassLabel(names=NAMES["4-class"])
@@ -154,7 +154,7 @@ def test_card_metadata_uses_values_that_the_hub_accepts(repo, kind):
         "sample": (["cc0-1.0"], ["machine-generated"], ["machine-generated"]),
     }[kind]
     assert (front["license"], front["language_creators"], front["annotations_creators"]) == expected
-    assert (front["multilinguality"], front["source_datasets"]) == (["monolingual"], ["original"])
+    assert (front["multilinguality"], front["source_datasets"]) == (["multilingual"], ["original"])
     assert "Which model it was is not recorded." in body
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from contradiction import cdconv
 from contradiction.data import checklists, statistics
 from contradiction.data.corpora import crossed
-from contradiction.data.splits import both_splits, data_card, write_splits
+from contradiction.data.splits import CHINESE, both_splits, data_card, write_splits
 from contradiction.errors import InputError
 from contradiction.io.environment import no_data_bars
 from contradiction.io.files import new_folder
@@ -239,9 +239,9 @@ def data_set_card(
         pretty_name=name,
         annotations_creators=list(dict.fromkeys((annotators, BY_MACHINE))),
         language_creators=list(dict.fromkeys((*writers, BY_MACHINE))),
-        language=["zh"],
+        language=list(dict.fromkeys((CHINESE, *crossed.ENGLISH.languages))),
         license=list(dict.fromkeys((licence, crossed.CORPUS.license))),
-        multilinguality=["monolingual"],
+        multilinguality=["multilingual"],
         size_categories=["100K<n<1M"],  # the crossed chats alone are more than 100,000 replies
         task_categories=["text-classification"],
         task_ids=["natural-language-inference"],

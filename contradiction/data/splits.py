@@ -304,15 +304,19 @@ def name_if_known(data: Data) -> str | None:
 def languages_of(data: Data) -> list[str]:
     """The languages in the card of a data repo, without scripts and regions (``zh``, ``en``, ...).
 
-    Chinese if the card names none. Every code of a Chinese language is ``zh``.
+    Chinese if the card names none. Every code of a Chinese language is ``zh``. Of a repo of CDConv, only the config
+    ``crossed-en`` is in English, so English does not count: a recipe reads that config from the package.
 
     Raises:
         InputError: the card cannot be read.
     """
-    named = _metadata(data).get("language") or "zh"
+    card = _metadata(data)
+    named = card.get("language") or CHINESE
     codes = [code for code in (named if isinstance(named, list) else [named]) if isinstance(code, str)]
     plain = [re.split("[-_]", code.lower())[0] for code in codes] or [CHINESE]
-    return list(dict.fromkeys(CHINESE if code in CHINESE_CODES else code for code in plain))
+    found = list(dict.fromkeys(CHINESE if code in CHINESE_CODES else code for code in plain))
+    beside_crossed = all(name in str(card.get("configs")) for name in CROSSED_CONFIGS)
+    return [CHINESE] if beside_crossed and found == [CHINESE, "en"] else found
 
 
 def _metadata(data: Data) -> "DatasetCardData":
