@@ -4,7 +4,6 @@ make bench                                # the whole, for idle cores
 .venv/bin/python bench/run.py --quick     # a few rows and rounds, to see that it runs
 """
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -13,42 +12,48 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import jobs
 import measure
 import throughput
 import torch
+import typer
 from measure import Measured, environment
 
+from contradiction import cli
 from contradiction.data import build
+from contradiction.errors import check_known
 from contradiction.io.files import new_file, write_json, write_text
 from contradiction.io.tables import Table
 from contradiction.paths import SHIPPED
 
 RESULTS = Path(__file__).with_name("results")
 BY_THE_CLOCK = ("startup", "jobs", "workers")  # families that other processes run or the library times
+FAMILIES = ("throughput", "latency", *BY_THE_CLOCK)
 
 
-def main() -> None:
-    """Parses the arguments, measures, writes."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--model", type=Path, default=SHIPPED)
-    parser.add_argument("--quick", action="store_true", help="few rows and rounds")
-    parser.add_argument(
-        "--cpu-time",
-        action="store_true",
-        help=f"CPU seconds of one thread, for a busy machine; not for {', '.join(BY_THE_CLOCK)}",
-    )
-    parser.add_argument("--only", default="", help="names of families, separated by commas")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    quick = options.quick
-    if options.cpu_time:
+def main(
+    model: Annotated[Path, typer.Option(help="The folder of the detector.")] = SHIPPED,
+    quick: Annotated[bool, typer.Option("--quick", help="A few rows and rounds, to see that it runs.")] = False,
+    cpu_time: Annotated[
+        bool,
+        typer.Option(
+            "--cpu-time",
+            help=f"CPU seconds of one thread, for a busy machine; not for {', '.join(BY_THE_CLOCK)}.",
+        ),
+    ] = False,
+    only: Annotated[str, typer.Option(help=f"Families, separated by commas: {', '.join(FAMILIES)}.")] = "",
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = RESULTS,
+) -> None:
+    """Measures everything side by side, and writes JSON, Markdown and a plot."""
+    chosen = [check_known(word, FAMILIES, "family") for word in only.split(",") if word] or FAMILIES
+    if cpu_time:
         torch.set_num_threads(1)
         os.environ["OMP_NUM_THREADS"] = "1"
         measure.clock = time.process_time
     with tempfile.TemporaryDirectory(prefix="cdconv-bench-") as name:
-        model = shutil.copytree(options.model, Path(name) / options.model.resolve().name)
+        model = shutil.copytree(model, Path(name) / model.resolve().name)
         corpus = os.environ.get("CDCONV_FILE")
         data = build.build(build.find(corpus or "sample"), Path(name) / "cdconv")
         # If the file is refused, the page names the backend as not measured.
@@ -63,10 +68,10 @@ def main() -> None:
             "jobs": lambda: jobs.single(data, model, rounds=1 if quick else 3),
             "workers": lambda: jobs.workers(model, rows=64 if quick else 2048, rounds=1 if quick else 2),
         }
-        results = {"environment": {**environment(), "quick": quick, "CPU time": options.cpu_time}}
+        results = {"environment": {**environment(), "quick": quick, "CPU time": cpu_time}}
         tables: dict[str, Sequence[Table]] = {}
         left_out: list[str] = []
-        for family in [word for word in options.only.split(",") if word] or families:
+        for family in chosen:
             started = time.perf_counter()
             measured = families[family]()
             results[family] = {**measured.values, "bench seconds": round(time.perf_counter() - started, 1)}
@@ -74,11 +79,11 @@ def main() -> None:
             left_out += [reason for reason in measured.left_out if reason not in left_out]
             for table in measured.tables:
                 print(f"\n{table.title}\n{table.markdown()}", flush=True)
-            options.out.mkdir(parents=True, exist_ok=True)  # after each family, so that a killed run leaves some
-            write_json(options.out / "speed.json", results)
-            write_text(options.out / "speed.md", _page(results, tables, left_out))
+            # After each family, so that a killed run leaves some.
+            write_json(out / "speed.json", results)
+            write_text(out / "speed.md", _page(results, tables, left_out))
         if "throughput" in results:
-            _draw(results["throughput"], options.out / "speed.png")
+            _draw(results["throughput"], out / "speed.png")
 
 
 def _page(results: dict, tables: Mapping[str, Sequence[Table]], left_out: list[str]) -> str:
@@ -123,4 +128,4 @@ def _draw(values: dict, file: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    cli.main(cli.script(main))

@@ -9,7 +9,6 @@ gains. A client waits as long as a busy server asks it to. At the end more clien
 at once: each must get an answer or a refusal with a reason. The exit code is 1 if anything else came back.
 """
 
-import argparse
 import json
 import random
 import statistics
@@ -21,8 +20,11 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from pathlib import Path
+from typing import Annotated
 
-from contradiction import paths
+import typer
+
+from contradiction import cli, paths
 from contradiction.conversation import alternating
 from contradiction.settings import Limits
 
@@ -104,19 +106,18 @@ def load(url: str, clients: int, seconds: float, pid: int) -> Counter[int]:
     return statuses
 
 
-def main() -> None:
+def main(
+    model: Annotated[str, typer.Option(help="A model folder or Hub id.")] = str(paths.SHIPPED),
+    clients: Annotated[int, typer.Option(help="The number of clients at a time.")] = 200,
+    seconds: Annotated[float, typer.Option(help="How long the clients send requests.")] = 60,
+    port: Annotated[int, typer.Option(help="The port of the server.")] = 8765,
+    page: Annotated[bool, typer.Option("--page", help="Put load on the page instead of `cdconv serve`.")] = False,
+) -> None:
     """Starts the service, puts load on it, prints the figures, and ends it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default=str(paths.SHIPPED))
-    parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--port", type=int, default=8765)
-    parser.add_argument("--page", action="store_true", help="load the page instead of cdconv serve")
-    options = parser.parse_args()
-    command = [sys.executable, "-m", "contradiction", "space" if options.page else "serve"]
+    command = [sys.executable, "-m", "contradiction", "space" if page else "serve"]
     started = time.monotonic()
-    server = subprocess.Popen([*command, "--model", options.model, "--port", str(options.port)])
-    url = f"http://127.0.0.1:{options.port}"
+    server = subprocess.Popen([*command, "--model", model, "--port", str(port)])
+    url = f"http://127.0.0.1:{port}"
     try:
         while not _answers(url):
             if server.poll() is not None:
@@ -125,9 +126,9 @@ def main() -> None:
         ask(url, body(random.Random(0)))
         print(f"first answer {time.monotonic() - started:.1f} s after the start", flush=True)
         seen: Counter[int] = Counter()
-        for clients in dict.fromkeys((1, options.clients)):
-            seen += load(url, clients, options.seconds, server.pid)
-        seen += load(url, ROOM + options.clients, 0.1, server.pid)
+        for number in dict.fromkeys((1, clients)):
+            seen += load(url, number, seconds, server.pid)
+        seen += load(url, ROOM + clients, 0.1, server.pid)
     finally:
         server.terminate()
         server.wait(timeout=60)
@@ -143,4 +144,4 @@ def _answers(url: str) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    cli.main(cli.script(main))

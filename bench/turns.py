@@ -1,7 +1,7 @@
 """What a reply costs as its chat grows, for the three ways of reading a history and for whole chats.
 
     .venv/bin/python bench/turns.py models/e5-small-long-replies --rounds 5
-    .venv/bin/python bench/turns.py models/e5-small-long-replies models/qwen-1.5b --whole --precision fp32 bf16 int8
+    .venv/bin/python bench/turns.py models/e5-small-long-replies models/qwen-1.5b --whole --precision int8
 
 With ``--whole``, models and precisions are compared in turn on one chat of 30 turns: all its replies in one scan, and
 its last reply as a monitor adds it.
@@ -11,15 +11,16 @@ down slows all of them. Medians over the rounds are printed. The windowed way co
 cost grows linearly. The unstructured way reads one text, which grows with the chat up to the limit of the model.
 """
 
-import argparse
 import statistics
 import time
 from itertools import product
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from measure import long_chat, ratio
 
-from contradiction import ContradictionDetector
+from contradiction import ContradictionDetector, cli
 from contradiction.errors import InputError
 from contradiction.inference.base import AUTO
 from contradiction.inputs.views import WINDOWINGS
@@ -27,21 +28,20 @@ from contradiction.inputs.views import WINDOWINGS
 TURNS = (2, 10, 30)
 
 
-def main() -> None:
-    """Parses the arguments, measures, prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("models", nargs="+", help="model folders or Hub ids; several only with --whole")
-    parser.add_argument("--whole", action="store_true", help="measure scans and monitors")
-    parser.add_argument("--precision", nargs="+", default=[AUTO], help="of --whole")
-    parser.add_argument("--chats", type=int, default=8, help="judged in one batch")
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
-    if options.whole:
-        whole_chats(options.models, options.precision, options.rounds)
+def main(
+    models: Annotated[list[str], typer.Argument(help="Model folders or Hub ids; several only with --whole.")],
+    whole: Annotated[bool, typer.Option("--whole", help="Measure scans and monitors.")] = False,
+    precision: Annotated[list[str] | None, typer.Option(help="Of --whole; can be repeated. By default auto.")] = None,
+    chats: Annotated[int, typer.Option(min=1, help="The number of chats that are judged in one batch.")] = 8,
+    rounds: Annotated[int, typer.Option(min=1, help="The number of rounds.")] = 5,
+) -> None:
+    """Measures what a reply costs as its chat grows, and prints a table."""
+    if whole:
+        whole_chats(models, precision or [AUTO], rounds)
         return
-    if len(options.models) > 1:
-        parser.error("several models are only for --whole")
-    [model] = options.models
+    if len(models) > 1 or precision:
+        raise InputError("several models, and --precision, are only for --whole")
+    [model] = models
     detector = ContradictionDetector.from_pretrained(model, device="cpu")
     ways = {}
     for windowing in WINDOWINGS:
@@ -50,22 +50,22 @@ def main() -> None:
         except InputError as error:
             print(error)
     seconds: dict[tuple[int, str], list[float]] = {}
-    for round_number in range(options.rounds + 1):
+    for round_number in range(rounds + 1):
         for turns in TURNS:
             # Different chats in every round, because equal windows are read only once.
-            chats = [long_chat(turns, 1000 * round_number + number) for number in range(options.chats)]
+            batch = [long_chat(turns, 1000 * round_number + number) for number in range(chats)]
             for windowing, way in ways.items():
                 started = time.perf_counter()
-                way.batch(chats)
+                way.batch(batch)
                 if round_number:  # the first warms up
                     seconds.setdefault((turns, windowing), []).append(time.perf_counter() - started)
-    print(f"milliseconds per reply, {options.chats} chats in a batch, {options.rounds} rounds, {model}")
+    print(f"milliseconds per reply, {chats} chats in a batch, {rounds} rounds, {model}")
     print(f"{'turns':>6}" + "".join(f"{windowing:>24}" for windowing in ways))
     for turns in TURNS:
         cells = []
         for windowing in ways:
             times, reference = seconds[turns, windowing], seconds[TURNS[0], windowing]
-            milliseconds = 1000 * statistics.median(times) / options.chats
+            milliseconds = 1000 * statistics.median(times) / chats
             cells.append(f"{milliseconds:10.1f} ms ({ratio(times, reference):5.1f} x)")
         print(f"{turns:>6}" + "".join(f"{cell:>24}" for cell in cells))
 
@@ -106,4 +106,4 @@ def whole_chats(models: list[str], precisions: list[str], rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    cli.main(cli.script(main))
