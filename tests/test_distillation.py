@@ -112,6 +112,8 @@ def test_a_column_that_is_blank_in_all_rows_is_skipped():
     texts = [{"b1": " ", "b2": "不"}, {"b1": "", "b2": "是"}] * 4
     blank, alone = (LinearModel(columns).fit(texts, [0, 1] * 4) for columns in (("b1", "b2"), ("b2",)))
     assert_allclose(blank.predict_proba(texts), alone.predict_proba(texts))
+    with pytest.raises(InputError, match="2 rows have only one label"):
+        LinearModel(("b1",)).fit([{"b1": "你好"}] * 2, [1, 1])
     with pytest.raises(InputError, match="all 8 rows are blank in b1"):
         LinearModel(("b1",)).fit(texts, [0, 1] * 4)
 

@@ -36,7 +36,7 @@ class LinearModel:
         self._columns, self._class_weight = columns, class_weight
 
     def fit(self, rows: Sequence[Mapping[str, Any]], labels: Sequence[int]) -> Self:
-        """Fits the model to rows and their class ids; raises InputError if no row has text in the columns."""
+        """Fits the model to rows and their class ids; raises InputError for one class, or no text in the columns."""
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline, make_union
         from sklearn.preprocessing import FunctionTransformer
@@ -45,6 +45,8 @@ class LinearModel:
         if not written:
             blank = ", ".join(self._columns)
             raise InputError(f"all {len(rows):,} rows are blank in {blank}; a model is fitted to text")
+        if len(set(labels)) < 2:
+            raise InputError(f"{len(rows):,} rows have only one label, and a model is fitted to two or more")
         columns = (FunctionTransformer(_texts, kw_args={"column": column}) for column in written)
         features = make_union(*(make_pipeline(column, vectorizer()) for column in columns))
         regression = LogisticRegression(class_weight=self._class_weight, max_iter=1000)

@@ -151,8 +151,8 @@ def hardware(device: str) -> str:
     """The name of the hardware."""
     import torch
 
-    if device.startswith("cuda"):
-        return torch.cuda.get_device_name()
+    if not device.startswith("cpu"):
+        return torch.cuda.get_device_name() if device.startswith("cuda") else device
     threads, cores = torch.get_num_threads(), os.cpu_count() or 1
     return f"CPU, {threads} of {cores} cores" if threads < cores else f"CPU, {cores} cores"
 
