@@ -226,6 +226,12 @@ def test_each_labelled_chat_counts_once_and_is_judged_as_a_verdict_judges_it(det
     assert (result["unjudged"], result["threshold"]) == (0, middle)
 
 
+def test_settings_are_not_ignored_on_rows_that_the_rule_decides(detector, sample_repo):
+    for settings in ({"threshold": 0.9}, {"windowing": "structured"}, {"categories": [HISTORY]}):
+        with pytest.raises(InputError, match="4-class: settings are for verdicts on chats"):
+            evaluate(detector.with_settings(**settings), sample_repo, "4-class")
+
+
 def test_chats_that_cannot_be_judged_are_left_out(detector, records):
     english = {"messages": chat("hello", "how are you today", "fine", "so am i today my friend"), "label": NONE}
     result = evaluate(detector, [*records, english])

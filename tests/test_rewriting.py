@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset
+from helpers.runs import FAST, train
 
 from contradiction.data.corpora.crossed import FOLDERS, batches, read
 from contradiction.labels import CROSSED_LONG, LABELS
+from contradiction.methods.loading import load_classifier
+from contradiction.training import record
 from contradiction.training.augmentation import (
     LONG,
     PUNCTUATION,
@@ -119,6 +122,13 @@ def test_batches_of_both_crossed_corpora_can_be_chosen(rows):
     labelled = rows.cast_column("label", ClassLabel(names=list(LABELS["4-class"])))
     made = crossed_rows(labelled.add_column(GROUP, [0] * len(rows)), 1, 23, batches=[name, "a1"])
     assert any(len(row["b2"]) >= 60 for row in made) and any(len(row["b2"]) < 60 for row in made)
+
+
+def test_an_encoder_that_also_read_english_chats_judges_english(sample_repo, tmp_path):
+    english = {"crossed": True, "crossed_batches": ["en5"], "train_fraction": 0.1}
+    made = Recipe.of(name="both", view="flatten", epochs=1, **FAST, **english)
+    folder = train(made, sample_repo, tmp_path / "both")
+    assert record.read(folder)["languages"] == ["zh", "en"] and not load_classifier(folder).chinese_only
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from contradiction.labels import (
 )
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.methods.ngrams import LinearModel
+from contradiction.settings import Settings
 from contradiction.verdict import NO_ANSWER, Verdict
 
 BATCH_SIZE = 64
@@ -73,13 +74,16 @@ def judge(
     chat as one text.
 
     Raises:
-        InputError: the model does not read such rows.
+        InputError: the model does not read such rows, or has settings, which hold for verdicts on chats alone.
     """
     columns, rows = tuple(detector.columns), evalset.rows
+    as_verdicts = evalset.as_chats and columns not in (VIEWS["nli"], VIEWS["chat"])
+    if not as_verdicts and detector.settings != Settings(max_turns=detector.settings.max_turns):
+        raise InputError(f"{evalset.config}: settings are for verdicts on chats; leave threshold and windowing out")
     if evalset.as_chats and columns == VIEWS["nli"]:
         scores = contradiction_scores(detector.classifier, _earlier_pairs(rows), on_batch)
         return _by_earlier_messages(rows, scores, detector.classifier.rule.threshold), None
-    if evalset.as_chats and columns != VIEWS["chat"]:
+    if as_verdicts:
         return detector.judge_last_replies(
             [read_turns(row.chat()) for row in rows], batch_size=BATCH_SIZE, on_batch=on_batch
         ), None

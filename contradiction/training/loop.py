@@ -13,7 +13,7 @@ from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import ProjectConfiguration, gather_object, set_seed, tqdm
 from transformers import get_linear_schedule_with_warmup
 
-from contradiction.data.splits import CHINESE, languages_of
+from contradiction.data.splits import CHINESE
 from contradiction.errors import InputError
 from contradiction.inputs.views import CHINESE_ONLY_KEY, VIEWS
 from contradiction.io import files
@@ -26,7 +26,7 @@ from contradiction.training.initialize import initialize_model
 from contradiction.training.loaders import check_batches, encode_rows, loader
 from contradiction.training.losses import GROUP, UNLABELLED, Objective, objective, soft_labels
 from contradiction.training.recipe import Recipe
-from contradiction.training.run import TEACHER_PROBABILITIES, Run, Trained, explain_write_errors
+from contradiction.training.run import TEACHER_PROBABILITIES, Run, Trained, explain_write_errors, languages_read
 from evaluate_metric.evaluate_metric import score
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _prepare(accelerator: Accelerator, run: Run) -> _Steps:
     model, tokenizer = initialize_model(
         recipe, (row[column] for row in rows.to_list() for column in VIEWS[recipe.data.view])
     )
-    if languages_of(run.data) != [CHINESE]:
+    if languages_read(recipe, run.data) != [CHINESE]:
         setattr(model.config, CHINESE_ONLY_KEY, False)
     soft = _teacher_probabilities(accelerator, run) if recipe.distillation.has_teachers else None
     options = recipe.augmentation
