@@ -26,12 +26,15 @@ def test_a_function_can_be_a_bot(tmp_path, monkeypatch):
         "def reply(messages):\n    return f'{len(messages)}：我养了3只猫'\n"
         "def wrong(messages):\n    return 3\n"
         "def raises(messages):\n    raise KeyError('cat')\n"
+        "def prompts(messages):\n    messages[-1]['content'] += '请用中文回答'\n    return messages[-1]['content']\n"
         "def hangs(messages):\n    import time\n    time.sleep(5)\n",
         encoding="utf-8",
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert FunctionBot("a_bot:reply").ask(CHAT).text == "1：我养了3只猫"
+    assert FunctionBot("a_bot:prompts").ask(CHAT).text == CHAT[0]["content"] + "请用中文回答"
+    assert CHAT == [{"role": "user", "content": "你养猫吗？"}], "the chat is still what was said"
     with pytest.raises(InputError, match="returned a number"):
         FunctionBot("a_bot:wrong").ask(CHAT)
     with pytest.raises(NoAnswerError, match="KeyError: 'cat'"):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from random import Random
 
 import pytest
@@ -34,6 +35,14 @@ def test_a_question_is_about_a_fact_that_was_stated(statement, question):
 def test_no_question_is_asked_about_an_opening_without_a_fact(statement):
     assert triggers.ask_about(statement, of_bot=True) is None
     assert triggers.inquiring_bot("", statement, SEED) == triggers.WHY
+
+
+@pytest.mark.parametrize("reply", ["我" + "刚" * 24 + "了", "我" + "很" * 2000])
+def test_a_reply_that_repeats_a_word_is_searched_in_a_moment(reply):
+    triggers.ask_about("我养了两只猫", of_bot=True)
+    begun = time.monotonic()
+    assert triggers.inquiring_bot("", reply, SEED) == triggers.WHY
+    assert time.monotonic() - begun < 10
 
 
 @pytest.mark.parametrize(
@@ -112,10 +121,10 @@ def test_a_plan_spreads_the_conversations_and_is_reproducible():
 
 def test_a_persona_is_stated_and_asked_about(tmp_path):
     file = tmp_path / "persona.json"
-    facts = {"姓名": "林小满", "age": 26, "喜欢": ["吃火锅"], "口头禅": "好嘞"}
+    facts = {"姓名": "林小满", "age": 26, "喜欢": ["吃火锅"], "口头禅": "好嘞", "{暗号}": "{}"}
     file.write_text(json.dumps(facts), encoding="utf-8-sig")
     persona = read_persona(file)
-    assert persona == ("我叫林小满", "我今年26岁", "我喜欢吃火锅", "我的口头禅是好嘞")
+    assert persona == ("我叫林小满", "我今年26岁", "我喜欢吃火锅", "我的口头禅是好嘞", "我的{暗号}是{}")
     probes = plan(read_openings(), ["persona", "short"], 10, facts=persona)
     assert {probe.u1 for probe in probes[:5]} >= {"你叫什么名字？", "你多大了？", "你喜欢吃什么？"}
     [system] = instruction(probes[9].facts)

@@ -318,6 +318,16 @@ def test_examples_are_contradictions_from_different_openings_with_their_evidence
         assert marks[-1] == "judged" and ("evidence" in marks) == (example["label"] == HISTORY)
 
 
+@pytest.mark.parametrize(
+    ("label", "mark"), [("intra-sentence", ""), ("contradiction", "evidence"), (HISTORY, "evidence")]
+)
+def test_the_evidence_of_a_verdict_is_not_shown_as_that_of_another_label(label, mark, tmp_path):
+    rows = [row_of(1, HISTORY, evidence=["我养了猫"])]
+    built = with_labels(tmp_path, [report.Source("bot", rows, "judge")], [{"id": "1", "label": label}])
+    [example] = built["bots"][0]["examples"]
+    assert [message["mark"] for message in example["messages"]] == ["", mark, "", "judged"]
+
+
 def test_the_paper_table_matches_the_rows(repo, lines, tmp_path, run):
     """The same report with the true labels as the verdicts: Table 2."""
     code, _, err = run("probe", "report", repo, "--out", tmp_path)

@@ -288,6 +288,14 @@ def test_a_dry_run_prints_the_cost_and_calls_nothing(tmp_path, run):
     assert (code, len(out.splitlines())) == (0, 8) and "no opening fits inquiring-user, inquiring-user-m;" in err
 
 
+@pytest.mark.parametrize(("fact", "count"), [("我没有养宠物", 10), ("我养了两只猫", 11)])
+def test_persona_probes_are_left_out_if_no_fact_can_be_asked_about(fact, count, tmp_path, run):
+    (tmp_path / "persona.json").write_text(json.dumps([fact]), encoding="utf-8")
+    code, out, err = run("probe", "run", "--out", tmp_path, "--persona", tmp_path / "persona.json", "--dry-run")
+    assert (code, len(out.splitlines())) == (0, count)
+    assert ("no fact can be asked about, so persona is left out" in err) == (count == 10)
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [

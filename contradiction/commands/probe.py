@@ -115,7 +115,10 @@ def run_probe(
             raise InputError(f"{openings}: the file has no question and no known kind of fact, so no trigger fits")
         if left_out := [name for name in planning.ALL_TRIGGERS if name not in chosen]:
             say(f"{openings}: no opening fits {', '.join(left_out)}; left out")
-        chosen += [planning.PERSONA] if facts else []
+        if facts and planning.fits(planning.PERSONA, (), seed, facts):
+            chosen.append(planning.PERSONA)
+        elif facts:
+            say(f"{persona}: no fact can be asked about, so {planning.PERSONA} is left out")
     probes = planning.plan(opening_texts, chosen, conversations, seed=seed, facts=facts)
     say(_cost(probes, at_once, per_minute))
     if dry_run:

@@ -68,7 +68,8 @@ class FunctionBot(Bot):
 
         def call() -> None:
             try:
-                done.put(self._function(list(messages)))
+                # Copies: the function may write its prompt into them, and the chat goes on with what was said.
+                done.put(self._function([dict(message) for message in messages]))
             except Exception as error:  # any error of the function means that there is no reply
                 done.put(error)
 

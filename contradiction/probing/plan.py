@@ -105,12 +105,12 @@ def _sentences(where: str, key: str, content: object) -> list[str]:
     if key not in known and not is_chinese(key):  # 我的hobby是 is no Chinese sentence
         english = ", ".join(name for name in known if not is_chinese(name))
         raise InputError(f"{where}: key {shown(key)}; it must be Chinese, or one of {english}")
-    return [known.get(key, f"我的{key}是{{}}").format(value) for value in values]
+    return [known[key].format(value) if key in known else f"我的{key}是{value}" for value in values]
 
 
-def fits(trigger: str, openings: Sequence[str], seed: int = 0) -> bool:
-    """Whether some opening fits a trigger."""
-    return any(_probe(trigger, text, 0, seed, ()) for text in _sources(trigger, openings, ()))
+def fits(trigger: str, openings: Sequence[str], seed: int = 0, facts: Sequence[str] = ()) -> bool:
+    """Whether some opening, or for a persona probe some fact, fits a trigger."""
+    return any(_probe(trigger, text, 0, seed, ()) for text in _sources(trigger, openings, facts))
 
 
 def plan(

@@ -250,7 +250,8 @@ def _examples(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _example(row: Row) -> dict[str, Any]:
     messages = two_turns(row)
     messages[1] |= {"role": "fact"} if row["trigger"] == PERSONA else {}
-    messages[1]["mark"] = "evidence" if row.get("evidence") else ""
+    # The evidence of a verdict is none of another label, which a person gave.
+    messages[1]["mark"] = "evidence" if row.get("evidence") and _decision(row) == row["label"] else ""
     messages[-1]["mark"] = "judged"
     return {
         "id": row["id"], "trigger": row["trigger"], "label": _decision(row), "probability": row.get("probability"),

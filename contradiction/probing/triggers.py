@@ -17,6 +17,7 @@ import rjieba
 SHORT, INQUIRING_BOT, INQUIRING_USER, MEMORY = "short", "inquiring-bot", "inquiring-user", "inquiring-user-m"
 PARAPHRASING, SYNONYM, ANTONYM, NEGATIVE = "paraphrasing", "perturb-synonym", "perturb-antonym", "perturb-negative"
 REPEAT, PERSONA = "repeat", "persona"  # beyond the paper
+LONGEST_FACT = 60  # characters of a clause; a longer one is no plain fact, and the patterns would search it for minutes
 WHY = "你为什么这么说？"  # the question if b1 names nothing that can be asked about
 _CLAUSE = re.compile(r"[，,。！!；;？?\s]+")
 _NUMBER = r"[零一二两三四五六七八九十百千几半\d]+"
@@ -191,7 +192,7 @@ def ask_about(text: str, *, of_bot: bool, chance: Random | None = None) -> str |
     for clause in _CLAUSE.split(text):
         # A clause without a subject goes on about what was named before it: 我的猫叫敦敦，喜欢鱼.
         of_self = not re.match("我的|我家", clause) if "我" in clause else of_self
-        if len(clause) > 1 and ("我" in clause or of_self) and not _any_of("no_fact").search(clause):
+        if 1 < len(clause) <= LONGEST_FACT and ("我" in clause or of_self) and not _any_of("no_fact").search(clause):
             clauses.append(clause)
     candidates = list(dict.fromkeys(filter(None, map(_ask_clause, clauses))))
     if not candidates:
