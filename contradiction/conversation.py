@@ -105,10 +105,18 @@ def unfinished_turns(messages: Messages) -> list[Turn]:
     return turns
 
 
-def spoken_messages(messages: Messages) -> list[dict[str, str]]:
-    """What both sides say to each other, as text; raises InputError for a message that is not usable."""
+def spoken_messages(messages: Messages, *, instructions: bool = False) -> list[dict[str, str]]:
+    """What both sides say to each other, as text, and perhaps what the bot is told.
+
+    Raises:
+        InputError: a message is not usable.
+    """
     read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
-    return [{"role": message.role, "content": message.said.text} for message in read if not message.skipped]
+    return [
+        {"role": message.role, "content": message.said.text}
+        for message in read
+        if not message.skipped or (instructions and message.role in INSTRUCTIONS and message.text)
+    ]
 
 
 def alternating(texts: Iterable[str]) -> list[dict[str, str]]:

@@ -1,5 +1,6 @@
 """Human labels: who labels what, how far people agree, what is exported, and what survives a kill."""
 
+import json
 import os
 import signal
 import threading
@@ -11,6 +12,7 @@ from helpers.chats import chat, line, objects
 from helpers.processes import free_port, is_answered, start_cdconv, wait_for
 from starlette.testclient import TestClient
 
+from contradiction.data.labelled import read
 from contradiction.errors import InputError
 from contradiction.serving.review import application
 from contradiction.serving.review_store import LabelStore
@@ -101,6 +103,21 @@ def test_a_chat_that_people_see_only_in_part_says_so_and_is_left_out_of_the_agre
     assert report["agreement, %"].startswith("100.0") and report["Cohen's kappa"].startswith("undefined")
     page = TestClient(application(store), base_url="http://localhost")
     assert page.get("/api/item?person=1&id=3").json()["item"]["unread"] is True
+
+
+def test_what_the_bot_was_told_is_shown_and_exported_and_is_no_evidence(store, tmp_path):
+    persona = {"role": "system", "content": "你叫小林，养了一只猫。"}
+    store.add([("p", [persona, *chats(1)[0][1]])])
+    item = store.next(store.join("Anna"))
+    assert item.messages[0] == persona
+    with pytest.raises(InputError, match=r"evidence 0 .*one of \[2\]"):
+        store.put(1, item.id, HISTORY, 0)
+    store.put(store.join("Ben"), item.id, HISTORY, 2)
+    store.put(1, item.id, HISTORY)
+    file = tmp_path / "labels.jsonl"
+    file.write_text("\n".join(json.dumps(one) for one in store.export()), encoding="utf-8")
+    [labelled] = read(file)
+    assert (labelled.messages[0], labelled.evidence, len(labelled.turns)) == (persona, 2, 2)
 
 
 def test_spot_checks_are_mixed_in_and_scored_but_not_exported(store):

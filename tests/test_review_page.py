@@ -102,6 +102,27 @@ def test_two_people_and_a_third_label_by_the_keyboard(store, open_tab):
     }  # fmt: skip
 
 
+def test_a_reply_can_contradict_what_the_bot_was_told(tmp_path, open_tab):
+    store = LabelStore(tmp_path / "told.jsonl", annotators=1)
+    told = {"role": "system", "content": "你叫小林，没有养猫。"}
+    store.add([(name, [told, *chat("你好", f"你好{name}", "你养猫吗？", "养了两只")]) for name in ("a", "b")])
+    with serve(store) as url:
+        tab = open_tab(locale="en-US")
+        tab.add_init_script("localStorage.setItem('language', 'of another page')")
+        tab.goto(url)
+        tab.get_by_role("textbox").fill("Anna")
+        tab.keyboard.press("Enter")
+        assert tab.locator("li.told p").inner_text() == told["content"]
+        assert "What the bot was told" in tab.locator("li.told").inner_text()
+        for key, done in (("1", "1 of 2"), ("2", "2 of 2")):
+            tab.keyboard.press("4")
+            assert tab.locator("li.choosable").count() == 2
+            assert serious_violations(tab) == []
+            tab.keyboard.press(key)
+            tab.locator(".who", has_text=done).wait_for()
+    assert [(one["label"], one.get("evidence")) for one in store.export()] == [("history", None), ("history", 2)]
+
+
 def test_a_label_that_the_server_did_not_accept_is_sent_again(store, chromium):
     with serve(store) as url:
         tab = chromium.new_page(locale="en-US")

@@ -156,9 +156,12 @@ def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str)
         InputError: a chat has no verdict.
     """
     found: dict[Any, list[list[Mapping[str, Any]]]] = defaultdict(list)  # an input may have several answers
-    for _, record in read_objects(Path(verdicts), key):
-        found[record[key], record.get("id")].append(record.get("verdicts", [record]))
-    replies: list[tuple[str, Messages]] = []
+    for where, record in read_objects(Path(verdicts), key):
+        of_chat = record.get("verdicts", [record])
+        if not all(isinstance(one, Mapping) and "probability" in one and "contradiction" in one for one in of_chat):
+            raise InputError(f"{where}: holds no verdict of `detect --out`")
+        found[record[key], record.get("id")].append(of_chat)
+    replies: list[tuple[str, Messages, int]] = []  # the chats are cut once they are chosen
     own: list[Mapping[str, Any]] = []
     for entry in entries:
         if not (of_entry := found[entry.number, entry.id]):
@@ -170,7 +173,7 @@ def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str)
             last = (verdict.get("reply") or [len(messages) - 1])[-1]
             # A label of an earlier reply is none of the whole chat.
             name = entry.name if number == len(of_chat) else f"{entry.name}/{last}"
-            replies.append((name, messages[: last + 1]))
+            replies.append((name, messages, last))
             own.append(verdict)
     chances = {place: one["probability"] for place, one in enumerate(own) if one["probability"] is not None}
     boundary = _boundary([own[place] for place in chances])
@@ -179,7 +182,8 @@ def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str)
     places |= set(doubtful[: count // 3])
     rest = sorted({*range(len(own))} - places)
     places |= set(Random(SEED).sample(rest, min(len(rest), count - len(places))))
-    return [replies[place] for place in sorted(places)]
+    chosen = (replies[place] for place in sorted(places))
+    return [(name, messages[: last + 1]) for name, messages, last in chosen]
 
 
 def _boundary(verdicts: Sequence[Mapping[str, Any]]) -> float:

@@ -39,7 +39,7 @@ class Item:
     Attributes:
         id: its number among the chats of the file of labels, from 1.
         name: the id that its file gives it, or its place there.
-        messages: ``role`` and ``content`` as text, up to the reply.
+        messages: ``role`` and ``content`` as text, up to the reply; also instructions, for instance a persona.
         truth: the known label of a spot check; None of any other chat.
         unread: whether the chat holds content that is not text, which people do not see.
     """
@@ -275,7 +275,7 @@ def _new(name: str, messages: Messages, truth: str | None) -> Item:
     """A chat without its number; raises InputError if a message is not usable, or there is no reply."""
     if not (turns := read_turns(messages)):
         raise InputError("the chat holds no message by the assistant")
-    read = spoken_messages(messages[: turns[-1].reply_messages[-1] + 1])
+    read = spoken_messages(messages[: turns[-1].reply_messages[-1] + 1], instructions=True)
     return Item(0, name, read, truth, any(turn.unread for turn in turns))
 
 
