@@ -303,7 +303,7 @@ def _judge(service: Service, detector: ContradictionDetector, entry: Entry, key:
     except (InputError, ServiceError) as error:
         return error
     for verdicts in judged.verdicts:
-        service.count(verdicts)
+        service.count("scan", verdicts)
     return judged
 
 

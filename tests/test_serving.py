@@ -242,19 +242,22 @@ def test_the_metrics_count_answers_rows_and_verdicts_by_whether_all_text_was_rea
         post(client, "judge", messages=CHAT, threshold=1)
         post(client, "judge", messages=chat("你好", "你好", "你好", "？！"))
         post(client, "scan", messages=chat("你好", "你好", "你好", "好" * 2000), threshold=0)
+        post(client, "rerank", messages=CHAT[:3], candidates=["我没养过猫呀", "它叫橘子"], threshold=0)
         client.post("/v1/judge", json={})
         client.get("/nowhere")
         counts = dict(line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines() if line[0] != "#")
     assert {name: count for name, count in counts.items() if name.startswith("cdconv_verdicts_total")} == {
-        'cdconv_verdicts_total{contradiction="false",checked="true"}': "1",
-        'cdconv_verdicts_total{contradiction="none",checked="false"}': "1",
-        'cdconv_verdicts_total{contradiction="true",checked="false"}': "1",
-        'cdconv_verdicts_total{contradiction="true",checked="true"}': "2",
+        'cdconv_verdicts_total{endpoint="judge",contradiction="false",checked="true"}': "1",
+        'cdconv_verdicts_total{endpoint="judge",contradiction="none",checked="false"}': "1",
+        'cdconv_verdicts_total{endpoint="judge",contradiction="true",checked="true"}': "1",
+        'cdconv_verdicts_total{endpoint="rerank",contradiction="true",checked="true"}': "2",
+        'cdconv_verdicts_total{endpoint="scan",contradiction="true",checked="false"}': "1",
+        'cdconv_verdicts_total{endpoint="scan",contradiction="true",checked="true"}': "1",
     }
     assert counts['cdconv_requests_total{path="/v1/judge",status="200"}'] == "3"
     assert counts['cdconv_requests_total{path="/v1/judge",status="422"}'] == "1"
     assert counts['cdconv_requests_total{path="other",status="404"}'] == "1"
-    assert counts["cdconv_rows_repeated_total"] == "1"
+    assert counts["cdconv_rows_repeated_total"] == "2"
 
 
 def test_an_error_names_the_model_but_not_where_it_is(client, random_model):

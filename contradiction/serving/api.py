@@ -175,15 +175,18 @@ def _counts(services: Mapping[str, Service]) -> dict[str, tuple[str, Mapping[str
     """What the detectors did, by the name of the count."""
     joined = [service.predictions for service in services.values()]
     working = sum(len(service.places) for service in services.values())
-    verdicts = sum((service.verdicts for service in services.values()), Counter[tuple[str, str]]())
-    by_kind = {f'{{contradiction="{c}",checked="{checked}"}}': n for (c, checked), n in sorted(verdicts.items())}
+    verdicts = sum((service.verdicts for service in services.values()), Counter[tuple[str, str, str]]())
+    by_kind = {
+        f'{{endpoint="{endpoint}",contradiction="{called}",checked="{checked}"}}': n
+        for (endpoint, called, checked), n in sorted(verdicts.items())
+    }
     return {
         "cdconv_requests_working": ("Requests that are worked on.", {"": working}),
         "cdconv_rows_waiting": ("Rows that wait to be predicted.", {"": sum(each.waiting for each in joined)}),
         "cdconv_rows_total": ("Rows predicted.", {"": sum(each.rows for each in joined)}),
         "cdconv_rows_repeated_total": ("Rows asked for again, and known.", {"": sum(each.repeated for each in joined)}),
         "cdconv_passes_total": ("Forward passes.", {"": sum(each.passes for each in joined)}),
-        "cdconv_verdicts_total": ("Verdicts, by contradiction and by whether all text was read.", by_kind),
+        "cdconv_verdicts_total": ("Verdicts, by endpoint, contradiction and whether all text was read.", by_kind),
     }
 
 

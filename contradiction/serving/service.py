@@ -66,7 +66,7 @@ class Service:
         predictions: joins the requests, and counts them.
         places: those of the requests.
         pool: the threads in which requests wait.
-        verdicts: (``contradiction``, ``checked``) of a verdict -> how many there were.
+        verdicts: (endpoint, ``contradiction``, ``checked``) of a verdict -> how many there were.
 
     Raises:
         InputError: the detector judges no replies.
@@ -83,7 +83,7 @@ class Service:
         self.detector = ContradictionDetector(classifier, detector.settings)
         # The threads wait for the one that predicts, which takes rows of each caller in turn.
         self.pool = ThreadPoolExecutor(self.limits.requests, "requests")
-        self.verdicts: Counter[tuple[str, str]] = Counter()
+        self.verdicts: Counter[tuple[str, str, str]] = Counter()
         self.places = Places(self.limits.requests, self.limits.per_caller)
         self._lock = Lock()
 
@@ -93,16 +93,16 @@ class Service:
 
     def judge(self, messages: Messages, **settings: Any) -> Record:
         """The verdict on the last reply of a chat, as a record; settings as of ``Settings``."""
-        return self._records([self.with_settings(**settings)(messages)])[0]
+        return self._records("judge", [self.with_settings(**settings)(messages)])[0]
 
     def scan(self, messages: Messages, **settings: Any) -> Record:
         """The verdicts on every reply of a chat."""
-        return {"verdicts": self._records(self.with_settings(**settings).scan(messages))}
+        return {"verdicts": self._records("scan", self.with_settings(**settings).scan(messages))}
 
     def rerank(self, messages: Messages, candidates: Sequence[str], **settings: Any) -> Record:
         """The candidates with their verdicts, the least likely contradiction first."""
         ranked = self.with_settings(**settings).rerank(messages, candidates)
-        records = self._records([candidate.verdict for candidate in ranked])
+        records = self._records("rerank", [candidate.verdict for candidate in ranked])
         return {
             "ranked": [
                 {"index": candidate.index, "reply": candidate.reply, "verdict": record}
@@ -112,24 +112,25 @@ class Service:
 
     def check(self, facts: Sequence[str], reply: str, question: str = "", **settings: Any) -> Record:
         """The verdict on a reply against facts about the bot."""
-        return self._records([self.with_settings(**settings).check(facts, reply, question)])[0]
+        return self._records("check", [self.with_settings(**settings).check(facts, reply, question)])[0]
 
     def clauses(self, messages: Messages, **settings: Any) -> Record:
         """The two clauses that clash in the last reply of a chat; none if there are none."""
         location = self.with_settings(**settings).locate(messages)
         return {"clauses": [asdict(span) for span in (location.earlier, location.later)] if location else []}
 
-    def count(self, verdicts: Sequence[Verdict]) -> None:
-        """Counts the verdicts on one chat."""
+    def count(self, endpoint: str, verdicts: Sequence[Verdict]) -> None:
+        """Counts the verdicts on one chat by the name of an endpoint: what it judges may be no reply that was sent."""
         found = Counter(
             (
+                endpoint,
                 "none" if verdict.contradiction is None else str(verdict.contradiction).lower(),
                 str(not is_unchecked(verdict.checked, verdict.reason, len(verdicts))).lower(),
             )
             for verdict in verdicts
         )
         with self._lock:
-            self.verdicts += found
+            self.verdicts = self.verdicts + found  # a new one, because another thread may read the old one
 
     def with_settings(self, **settings: Any) -> ContradictionDetector:
         """The detector with the settings of a request."""
@@ -165,8 +166,8 @@ class Service:
                 work.cancel()
                 raise
 
-    def _records(self, verdicts: Sequence[Verdict]) -> list[Record]:
-        self.count(verdicts)
+    def _records(self, endpoint: str, verdicts: Sequence[Verdict]) -> list[Record]:
+        self.count(endpoint, verdicts)
         return [verdict.to_record() for verdict in verdicts]
 
     def check_sizes(self, options: Mapping[str, Any]) -> None:
