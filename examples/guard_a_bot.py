@@ -43,18 +43,24 @@ def main() -> None:
         sys.exit(f"guard_a_bot: {error}")
     key = {"Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}"} if "OPENAI_API_KEY" in os.environ else {}
     messages: list[dict[str, str]] = []
+    failed = False
     with httpx.Client(base_url=f"{options.base_url.rstrip('/')}/", headers=key, timeout=60) as client:
         for line in filter(str.strip, sys.stdin):
             messages.append({"role": "user", "content": line.strip()})
             try:
                 best, *others = detector.rerank(messages, candidates(client, options.bot, messages, options.candidates))
-            except (httpx.HTTPError, ValueError, LookupError) as error:  # no answer, no JSON, or no text in it
-                sys.exit(f"guard_a_bot: {options.base_url}: {' '.join(repr(error).split())}")
+            except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:  # no answer, no JSON, no text in it
+                failed = True
+                messages.pop()  # the chat goes on as if this had not been said
+                said = " ".join(repr(error).split())
+                print(f"guard_a_bot: {options.base_url}: {said}; say it again", file=sys.stderr)
+                continue
             messages.append({"role": "assistant", "content": best.reply})
             print(best.reply)
             for other in (other for other in others if other.verdict.contradiction):
-                said = [messages[index]["content"] for index in other.verdict.evidence]
-                print(f"  not said: {other.reply} ({other.verdict.label}{': ' + said[0] if said else ''})")
+                earlier = [messages[index]["content"] for index in other.verdict.evidence]
+                print(f"  not said: {other.reply} ({other.verdict.label}{': ' + earlier[0] if earlier else ''})")
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

@@ -26,11 +26,11 @@ def endpoint():
         yield server
 
 
-def guard(url, model):
+def guard(url, model, said="你养猫吗？\n它叫什么名字？\n"):
     arguments = ["guard_a_bot.py", "--base-url", url, "--bot", "b", "--detector", str(model)]
     code = f"import runpy, sys; sys.argv = {arguments}; runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
     env = os.environ | {"OPENAI_API_KEY": "k", "no_proxy": "127.0.0.1"}
-    return processes.run(code, stdin="你养猫吗？\n它叫什么名字？\n", env=env)
+    return processes.run(code, stdin=said, env=env)
 
 
 def test_the_most_consistent_of_several_replies_is_printed(endpoint, quick_model):
@@ -45,14 +45,24 @@ def test_the_most_consistent_of_several_replies_is_printed(endpoint, quick_model
     assert sent == ["你养猫吗？", printed[0], "它叫什么名字？"]
 
 
-def test_an_endpoint_that_is_missing_or_gives_no_text_prints_one_line(endpoint, random_model, monkeypatch):
+def test_a_failure_of_the_bot_does_not_end_the_chat(endpoint, quick_model):
+    endpoint.faults = lambda number, body: "500" if number == 0 else b"[]" if number == 1 else None
+    done = guard(endpoint.url, quick_model, "你好\n你是谁？\n你养猫吗？\n")
+    assert (done.returncode, done.stderr.count("; say it again")) == (1, 2), done.stderr
+    assert [line for line in done.stdout.splitlines() if not line.startswith("  not said: ")]
+    assert [message["content"] for message in endpoint.requests[-1]["messages"]] == ["你养猫吗？"]
+
+
+def test_an_endpoint_that_is_missing_or_gives_no_text_prints_one_line_for_each_message(
+    endpoint, random_model, monkeypatch
+):
     monkeypatch.setattr(endpoint, "faults", lambda number, body: answer_with({"content": None}))
     with socket.socket() as taken:  # bound but not listening, so nothing else answers there
         taken.bind(("127.0.0.1", 0))
         for url in (f"http://127.0.0.1:{taken.getsockname()[1]}/v1", endpoint.url):
             done = guard(url, random_model("4-class"))
             assert (done.returncode, done.stdout) == (1, "")
-            assert done.stderr.splitlines()[-1].startswith(f"guard_a_bot: {url}: ")
+            assert all(line.startswith(f"guard_a_bot: {url}: ") for line in done.stderr.splitlines()[-2:])
             assert "Traceback" not in done.stderr
 
 
