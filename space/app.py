@@ -69,7 +69,7 @@ FULL = {"error": "the page keeps too many files at the moment; try again in an h
 
 
 def build(services: Mapping[str, Service], bot: bots.Bot | None = None) -> gr.Blocks:
-    """The page around detectors. Its public functions are /judge, /scan, /rerank and /check.
+    """The page around detectors. Its public functions are those of ``ENDPOINTS``.
 
     Args:
         services: name -> a detector that a visitor can choose; by default the first.

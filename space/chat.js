@@ -122,13 +122,16 @@ function summary() {
 
 async function findClauses(verdict) {
   const last = verdict.reply[verdict.reply.length - 1];
+  const mine = asking; // aborted once the chat is another one, in which the clauses would stand elsewhere
   try {
-    const { clauses } = await ask("clauses", body(state.messages.slice(0, last + 1)));
+    const { clauses } = await ask("clauses", body(state.messages.slice(0, last + 1)), mine.signal);
+    if (mine.signal.aborted) return;
     const both = new Map();
     for (const each of clauses) both.set(each.message, [...(both.get(each.message) ?? []), each]);
     state.clauses = both;
     say(clauses.length ? words.clausesShown : words.noClauses);
   } catch (error) {
+    if (mine.signal.aborted) return;
     say(fill(words.refused, { reason: error.message }));
   }
   draw();
@@ -215,12 +218,18 @@ function mark(verdict) {
   return el("div", { class: `cd-mark ${verdict.contradiction ? "clash" : "fine"}` }, head, more.childNodes.length ? more : null);
 }
 
-function editor(message, index) {
+// Made once for an edit, and drawn again as it is: a verdict or a reply that comes meanwhile takes no typed text away.
+function edit(message) {
   const box = el("textarea", { rows: 2, maxlength: most, "aria-label": words.edit });
-  const close = () => { state.editing = null; draw(); list.children[index]?.querySelector(".cd-small")?.focus(); };
+  const close = () => {
+    const index = state.messages.indexOf(message);
+    state.editing = null;
+    draw();
+    list.children[index]?.querySelector(".cd-small")?.focus();
+  };
   const save = () => {
     hush();
-    if (box.value.trim()) state.messages[index] = { ...message, content: box.value.trim() };
+    if (box.value.trim()) message.content = box.value.trim();
     close();
     judge();
   };
@@ -229,8 +238,8 @@ function editor(message, index) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); save(); }
     if (event.key === "Escape") close();
   });
-  queueMicrotask(() => box.focus());
-  return el("div", { class: "cd-edit" }, box, button(words.save, save), button(words.cancel, close));
+  state.editing = { message, box, editor: el("div", { class: "cd-edit" }, box, button(words.save, save), button(words.cancel, close)) };
+  draw();
 }
 
 function draw() {
@@ -246,14 +255,15 @@ function draw() {
     return el("li", { class: `${side} ${kind}` },
       el("div", { class: "cd-head" },
         el("span", { class: "cd-number" }, String(index + 1)), el("span", {}, words[side]),
-        button("✎", () => { state.editing = index; draw(); }, { class: "cd-small", "aria-label": `${words.edit} ${fill(words.message, number)}`, title: words.edit }),
+        button("✎", () => edit(message), { class: "cd-small", "aria-label": `${words.edit} ${fill(words.message, number)}`, title: words.edit }),
         button("✕", remove, { class: "cd-small", "aria-label": `${words.remove} ${fill(words.message, number)}`, title: words.remove })),
-      state.editing === index ? editor(message, index) : content(message, index),
+      state.editing?.message === message ? state.editing.editor : content(message, index),
       hit.has(index) ? el("div", { class: "cd-hit" }, `${words.by} `, ...hit.get(index).map(link)) : null,
       verdict ? mark(verdict) : null);
   }));
   if (state.waiting) list.append(el("li", { class: "bot cd-waiting" }, fill(words.botWrites, { bot })));
   join([...hit].flatMap(([place, replies]) => replies.map((reply) => [reply, place])));
+  if (state.editing && document.activeElement === document.body) state.editing.box.focus(); // drawing takes the focus away
   drawn.forEach((each) => each());
 }
 
