@@ -18,6 +18,7 @@ from contradiction.commands import serve
 PAGES = ExitStack()  # closed after the last test of this folder, because a page takes time also while nobody is there
 
 
+@pytest.hookimpl(trylast=True)  # after the tabs, which log an error when their page ends
 def pytest_runtest_teardown(item, nextitem):
     if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
         PAGES.close()
