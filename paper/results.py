@@ -147,8 +147,9 @@ def results(
         raise InputError(f"{folder}: no such folder here; go to a checkout, or name another one with --folder")
     if page not in saved_results.PAGES:
         raise InputError(f"page {page!r}; allowed are {', '.join(saved_results.PAGES)}")
-    crossed = [file for file in files or [] if file.is_file() and is_crossed(read_json(file))]
-    if others := [file for file in files or [] if file not in crossed]:
+    places = {path: sorted(path.glob("*.json")) if path.is_dir() else [path] for path in files or []}
+    crossed = [file for found in places.values() for file in found if is_crossed(read_json(file))]
+    if others := [path for path, found in places.items() if not found or not {*found} <= {*crossed}]:
         saved_results.add(saved_results.read_files(others), folder, page=page)
     add_crossed(folder, map(read_json, crossed))
     if not (evaluations := saved_results.published(folder)):

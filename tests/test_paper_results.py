@@ -3,6 +3,7 @@
 import csv
 import random
 import re
+import shutil
 
 import pytest
 
@@ -167,7 +168,10 @@ def test_the_script_adds_evaluations_and_writes_the_page_and_the_comparisons(run
     code, _, err = run(tmp_path / "crossed.json", "--folder", out, script=script.results)
     assert code == 2 and "worse: not on all rows" in err
     write_json(tmp_path / "crossed.json", {**crossed, "data": load("crossed").data})
-    assert run(tmp_path / "crossed.json", "--folder", out, script=script.results)[0] == 0
+    (tmp_path / "files").mkdir()
+    shutil.move(tmp_path / "crossed.json", tmp_path / "files")
+    code, _, err = run(tmp_path / "files", "--folder", out, script=script.results)  # a folder of them, as well
+    assert code == 0, err
     [line] = [line for line in (out / "README.md").read_text(encoding="utf-8").splitlines() if "| worse |" in line]
     assert line.endswith("| 70.0 (60.0–80.0) |")
 

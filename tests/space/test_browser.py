@@ -145,8 +145,8 @@ def test_a_file_is_judged_filtered_and_downloaded(open_tab, url, facade, tmp_pat
 
 def test_one_file_is_judged_at_a_time_and_stop_cancels_it(open_tab, url, tmp_path):
     file = tmp_path / "chats.jsonl"
-    # So many replies that they take longer than the clicks, also on a slow machine.
-    chats = [messages(*(f"{chat}-{turn}你好" for turn in range(36))) for chat in range(400)]
+    # Long chats take long to judge, and give the page few rows to draw, also on a slow machine.
+    chats = [messages(*(f"{chat}-{turn}你好" for turn in range(64))) for chat in range(96)]
     file.write_text("\n".join(json.dumps(chat) for chat in chats), encoding="utf-8")
 
     def predicted():
