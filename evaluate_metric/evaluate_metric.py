@@ -240,7 +240,7 @@ def score_replies(
         "strict_accuracy", label and evidence both exactly right, over the replies whose evidence is known.
 
     Raises:
-        ValueError: an argument is not valid; the message names it, its value and what is allowed.
+        ValueError: a label or a probability is not valid, the lengths differ, or named_evidence is missing.
 
     Examples:
         >>> figures = score_replies([0, 3], [0, 0], probabilities=[0.2, 0.4], contexts=["a", "a"])
@@ -441,8 +441,7 @@ def _quotients(sums: np.ndarray, names: list[str]) -> np.ndarray:
 def _pair_shares(truth: np.ndarray, called: np.ndarray, probabilities: np.ndarray | None) -> Shares:
     """The shares of the pairs in one context, by whether its replies are contradictions and are called one."""
     # Counted without a list of the pairs, which are as many as the square of the replies to one greeting.
-    if not (pairs := int(truth.sum()) * int((~truth).sum())):
-        return {}
+    pairs = int(truth.sum()) * int((~truth).sum())
     shares: Shares = {"both_right": (float(called[truth].sum() * (~called[~truth]).sum()), pairs)}
     return shares if probabilities is None else {"in_order": (_pairs_in_order(truth, probabilities), pairs), **shares}
 

@@ -60,7 +60,8 @@ def _read_crossed(folder: Path) -> list[dict[str, str]]:
 
 def is_crossed(result: Mapping[str, Any]) -> bool:
     """Whether a file of ``cdconv evaluate --json`` is about the test split of the crossed chats."""
-    return (result.get("config"), result.get("split")) == ("crossed", "test") and "name" in result
+    figures = result.get("metrics") or {}  # which baselines lack
+    return (result.get("config"), result.get("split")) == ("crossed", "test") and "in_order" in figures
 
 
 def add_crossed(folder: Path, evaluations: Iterable[Mapping[str, Any]]) -> None:
@@ -147,9 +148,14 @@ def results(
         raise InputError(f"{folder}: no such folder here; go to a checkout, or name another one with --folder")
     if page not in saved_results.PAGES:
         raise InputError(f"page {page!r}; allowed are {', '.join(saved_results.PAGES)}")
-    places = {path: sorted(path.glob("*.json")) if path.is_dir() else [path] for path in files or []}
-    crossed = [file for found in places.values() for file in found if is_crossed(read_json(file))]
-    if others := [path for path, found in places.items() if not found or not {*found} <= {*crossed}]:
+    crossed, others = list[Path](), list[Path]()
+    for path in files or []:
+        read = {file: read_json(file) for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])}
+        found = [file for file, result in read.items() if is_crossed(result)]
+        crossed += found
+        if not found or any(read[file].get("kind") in saved.KINDS for file in {*read} - {*found}):
+            others.append(path)
+    if others:
         saved_results.add(saved_results.read_files(others), folder, page=page)
     add_crossed(folder, map(read_json, crossed))
     if not (evaluations := saved_results.published(folder)):

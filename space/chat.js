@@ -238,11 +238,15 @@ function edit(message) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); save(); }
     if (event.key === "Escape") close();
   });
+  box.addEventListener("compositionstart", () => { state.composing = true; });
+  box.addEventListener("compositionend", () => { state.composing = false; draw(); });
+  state.composing = false;
   state.editing = { message, box, editor: el("div", { class: "cd-edit" }, box, button(words.save, save), button(words.cancel, close)) };
   draw();
 }
 
 function draw() {
+  if (state.editing && state.composing) return; // drawing would end the composition of Chinese characters
   const byReply = new Map(state.verdicts.filter((each) => each.reply.length).map((each) => [each.reply[each.reply.length - 1], each]));
   const hit = new Map();
   for (const [index, verdict] of byReply) for (const place of verdict.evidence) hit.set(place, [...(hit.get(place) ?? []), index]);

@@ -57,7 +57,7 @@ def test_a_pasted_chat_can_be_an_argument(detect):
     marked = [f"{name}：{text}" for name, text in zip(("用户", "机器人") * 2, texts, strict=True)]
     for lines in (texts, marked):
         assert detect("--text", "\n".join(lines))[:2] == (0, [expected])
-    for option in (("--format", "csv"), ("--encoding", "gb18030")):
+    for option in (("--format", "csv"), ("--format", "parquet"), ("--encoding", "gb18030")):
         assert "those of a file; leave them out with --text" in detect("--text", "你好", *option)[2][0]
 
 

@@ -10,6 +10,7 @@ from contradiction.chats import messages, readers
 from contradiction.chats.messages import read_lines, read_messages, read_transcript
 from contradiction.chats.names import Speakers
 from contradiction.chats.readers import read_pasted
+from contradiction.conversation import spoken_messages
 from contradiction.errors import InputError
 
 TRANSCRIPT = f"""用户：{TEXTS[0]}
@@ -140,6 +141,16 @@ def test_a_long_run_of_spaces_takes_no_longer_than_other_text(text):
     begin = time.process_time()
     assert read_lines(text)[0]["content"]
     assert time.process_time() - begin < 2
+
+
+def test_indented_lines_with_a_time_belong_to_the_reply():
+    text = "[2024-05-01 10:22] 用户：今天呢\n[2024-05-01 10:23] 机器人：今天的安排：\n  [14:00] 开会\n  [16:00] 打球"
+    assert read_lines(text) == chat("今天呢", "今天的安排：\n[14:00] 开会\n[16:00] 打球")
+
+
+def test_a_notice_of_the_messenger_is_said_by_nobody():
+    text = "2024-05-01 10:22 用户：你好\n2024-05-01 10:23 小李邀请小王加入了群聊，请大家欢迎\n2024-05-01 10:24 机器人：在的"
+    assert spoken_messages(read_lines(text), instructions=True) == chat("你好", "在的")
 
 
 def test_a_long_transcript_takes_no_longer_than_its_parts():

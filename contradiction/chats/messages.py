@@ -8,13 +8,13 @@ from itertools import chain, groupby, pairwise
 from typing import Any
 
 from contradiction.chats import names
-from contradiction.chats.names import KNOWN, REMEDY, SYSTEM, USUAL, Speakers, without_number
+from contradiction.chats.names import KNOWN, REMEDY, SYSTEM, TOOL, USUAL, Speakers, without_number
 from contradiction.conversation import ASSISTANT, USER, alternating
 from contradiction.errors import InputError, shown
 
 _AFTERNOON = re.compile(r"下午|晚上|傍晚|\bp\.?m\b", re.IGNORECASE)
 _MORNING = re.compile(r"上午|凌晨|早上|\ba\.?m\b", re.IGNORECASE)
-_CLOCK = re.compile(r"(?<!\d)(\d{1,2})[:：时](\d{2})(?:[:：分](\d{2}(?:\.\d+)?))?")
+_CLOCK = re.compile(r"(?<!\d)(\d{1,2})[:：时](\d{2})(?:[:：分](\d{2}(?:[.,]\d+)?))?")
 _DATE = re.compile(r"(\d{4})[-/.年](\d{1,2})[-/.月](\d{1,2})|(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})|(\d{1,2})月(\d{1,2})")
 
 Moment = tuple[float, ...]
@@ -35,9 +35,11 @@ def moment(value: object) -> Moment | None:
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return (float(text),)
     clock, date = _CLOCK.search(text), _DATE.search(text)
-    if not date and (not clock or re.search(r"\d", text[: clock.start()] + text[clock.end() :])):
-        return None  # also with a date in another form, such as May 2, 2024
-    hour, minute, second = (float(part or 0) for part in clock.groups()) if clock else (0.0, 0.0, 0.0)
+    if not clock and not date:
+        return None
+    hour, minute, second = (
+        (float((part or "0").replace(",", ".")) for part in clock.groups()) if clock else (0.0, 0.0, 0.0)
+    )
     if _AFTERNOON.search(text) and hour < 12:
         hour += 12
     elif _MORNING.search(text) and hour == 12:
@@ -51,6 +53,10 @@ def moments(values: Sequence[object]) -> list[Moment] | None:
     times = [time for time in read if time is not None]
     if len(times) < len(values) or len({len(time) for time in times}) > 1:
         return None
+    if {len(time) for time in times} == {CLOCK}:  # perhaps of dates in another form, such as May 2, 2024
+        beside = {tuple(re.findall(r"\d+", _CLOCK.sub("", str(value), count=1))) for value in values}
+        if len(beside) > 1:
+            return None
     year_last = [time for time in times if len(time) == 6 and time[0] < 1000 <= time[2]]
     new_year = {1, 12} <= {time[0] for time in times if len(time) == 5}  # without a year, either may be the first
     return None if new_year or len({time[:3] for time in year_last}) > 1 else times
@@ -179,7 +185,7 @@ _ALONE = re.compile(
     r"\s*(?:我|[\"“][^\"”]{1,26}[\"”])\s*拍了拍\s*(?:我|[\"“][^\"”]{1,26}[\"”])\s*|"
     r"[\s\-–—=*#]*(?i:对话|会话|對話|會話|chat|conversation)\s*[\d一二三四五六七八九十]+[：:]?[\s\-–—=*]*"
 )
-_STARTS = re.compile(rf"\A\s*{_TIME}\s*")
+_STARTS = re.compile(rf"\A{_TIME}\s*")
 _ENDS = re.compile(rf"(?<!\s)\s*[\[【(（]\s*(?:{_DAY}[\sT,，]*)?{_HOUR}\s*[\]】)）]$")
 _TAGS = re.compile(r"<\|(?:im_start|start_header_id)\|>\s*(\w+)\s*(?:<\|end_header_id\|>)?\s*")
 _END_TAGS = re.compile(r"<\|(?:im_end|eot_id|begin_of_text|endoftext)\|>")
@@ -229,7 +235,7 @@ def read_transcript(text: str, speakers: Speakers = USUAL) -> list[dict[str, str
             indent = "; indent the line if it continues the message above" if messages else ""
             raise InputError(f"{head.name} is no known speaker, as 用户： and 机器人： are{indent}; {REMEDY}")
         elif known and (notice := _STARTS.match(line)) and all(timed for timed, _, _ in known):
-            messages.append({"role": SYSTEM, "content": line[notice.end() :]})
+            messages.append({"role": TOOL, "content": line[notice.end() :]})  # nobody said it
         elif not messages and _ALONE.fullmatch(line):
             continue
         elif not messages:
@@ -378,7 +384,7 @@ def _is_speaker(head: _Head, known: Collection[_Form]) -> bool:
 
 def _without_times(messages: list[dict[str, str]]) -> list[dict[str, str]]:
     """The messages without a time that each of them begins or ends with."""
-    spoken = [message for message in messages if message["role"] != SYSTEM]
+    spoken = [message for message in messages if message["role"] not in (SYSTEM, TOOL)]
     for time in (_STARTS, _ENDS):
         if len(spoken) > 1 and all(time.search(message["content"]) for message in spoken):
             for message in spoken:

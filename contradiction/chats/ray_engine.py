@@ -162,7 +162,8 @@ def judge_folder(
         todo = [part for part in parts if not (out / part.output).is_file()]
         if todo:
             # Before a file is written and Ray starts. Here there may be no GPU, and a CPU does not compute in fp16.
-            trial = replace(detection, device="cpu", precision="fp32") if gpu else detection
+            precision = "fp32" if detection.precision == "fp16" else detection.precision
+            trial = replace(detection, device="cpu", precision=precision)
             trial.load().check_judges_replies()
             with cluster(address, detection.workers):
                 size = _pool_size(len(todo), detection.workers, gpu)

@@ -142,7 +142,10 @@ def detect(
         (ray and device not in (None, "cpu", "cuda"), f"--device {device}: with --engine ray it must be cpu or cuda"),
         (not ray and address is not None, "--address names a Ray cluster; it goes with --engine ray"),
         (text is not None and file != "-", f"--text {text!r} and the file {file}; give only one of them"),
-        (text is not None and chosen, "--format and --encoding are those of a file; leave them out with --text"),
+        (
+            text is not None and (format, encoding) != ("auto", None),
+            "--format and --encoding are those of a file; leave them out with --text",
+        ),
         (resume and out is None, "--resume continues the run that wrote --out; name that file"),
         (table and out, "--table shows the verdicts and --out writes them to a file; give only one of them"),
         # A continued run could not count the verdicts that were not written.

@@ -64,7 +64,8 @@ def evaluate(
 
     Raises:
         InputError: the data cannot be read, its labels cannot be compared with those of the detector, it lacks a column
-            that the detector reads, none of its rows can be judged, or an item of responses has not one right reply.
+            that the detector reads, none of its rows can be judged, an item of responses has not one right reply, or
+            the detector has settings and the rows are no chats.
     """
     if isinstance(detector, Classifier):
         detector = ContradictionDetector(detector)

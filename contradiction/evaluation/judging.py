@@ -79,7 +79,7 @@ def judge(
     columns, rows = tuple(detector.columns), evalset.rows
     as_verdicts = evalset.as_chats and columns not in (VIEWS["nli"], VIEWS["chat"])
     if not as_verdicts and detector.settings != Settings(max_turns=detector.settings.max_turns):
-        raise InputError(f"{evalset.config}: settings are for verdicts on chats; leave threshold and windowing out")
+        raise InputError(f"{evalset.config}: settings are for verdicts on chats; use the defaults")
     if evalset.as_chats and columns == VIEWS["nli"]:
         scores = contradiction_scores(detector.classifier, _earlier_pairs(rows), on_batch)
         return _by_earlier_messages(rows, scores, detector.classifier.rule.threshold), None

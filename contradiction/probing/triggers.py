@@ -17,7 +17,7 @@ import rjieba
 SHORT, INQUIRING_BOT, INQUIRING_USER, MEMORY = "short", "inquiring-bot", "inquiring-user", "inquiring-user-m"
 PARAPHRASING, SYNONYM, ANTONYM, NEGATIVE = "paraphrasing", "perturb-synonym", "perturb-antonym", "perturb-negative"
 REPEAT, PERSONA = "repeat", "persona"  # beyond the paper
-LONGEST_FACT = 60  # characters of a clause; a longer one is no plain fact, and the patterns would search it for minutes
+LONGEST_FACT = 200  # characters of a clause; the time of the patterns grows with the square of its length
 WHY = "你为什么这么说？"  # the question if b1 names nothing that can be asked about
 _CLAUSE = re.compile(r"[，,。！!；;？?\s]+")
 _NUMBER = r"[零一二两三四五六七八九十百千几半\d]+"

@@ -226,7 +226,10 @@ def ngram_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     for part in tqdm(sorted(set(left_out), key=sorted), desc="teacher n-grams", unit="model", dynamic_ncols=True):
         targets = [number for number, folds_of_row in enumerate(left_out) if folds_of_row == part]
         others = [row for row, fold in zip(labelled, folds, strict=True) if fold not in part]
-        model = LinearModel(VIEWS[recipe.data.view]).fit(others, [row["label"] for row in others])
+        try:
+            model = LinearModel(VIEWS[recipe.data.view]).fit(others, [row["label"] for row in others])
+        except InputError as error:
+            raise InputError(f"ngram_teacher_weight: {error}") from None
         predicted = model.predict_proba([all_rows[number] for number in targets])
         probabilities[np.ix_(np.array(targets), model.classes_)] = predicted
     return probabilities
