@@ -149,7 +149,8 @@ def test_indented_lines_with_a_time_belong_to_the_reply():
 
 
 def test_a_notice_of_the_messenger_is_said_by_nobody():
-    text = "2024-05-01 10:22 用户：你好\n2024-05-01 10:23 小李邀请小王加入了群聊，请大家欢迎\n2024-05-01 10:24 机器人：在的"
+    notice = "2024-05-01 10:23 小李邀请小王加入了群聊，请大家欢迎"
+    text = f"2024-05-01 10:22 用户：你好\n{notice}\n2024-05-01 10:24 机器人：在的"
     assert spoken_messages(read_lines(text), instructions=True) == chat("你好", "在的")
 
 
