@@ -36,6 +36,8 @@ def main() -> None:
     parser.add_argument("--detector", default=SHIPPED, help="a model folder or Hub id")
     parser.add_argument("--candidates", type=int, default=4, help="the number of replies to choose from")
     options = parser.parse_args()
+    if options.candidates < 1:
+        parser.error(f"--candidates {options.candidates}: must be 1 or more")
 
     try:
         detector = ContradictionDetector.from_pretrained(options.detector)
@@ -50,6 +52,8 @@ def main() -> None:
             try:
                 best, *others = detector.rerank(messages, candidates(client, options.bot, messages, options.candidates))
             except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:  # no answer, no JSON, no text in it
+                if isinstance(error, httpx.HTTPStatusError) and error.response.status_code in (401, 403, 404):
+                    sys.exit(f"guard_a_bot: {error}")  # a wrong key or address, which saying it again does not mend
                 failed = True
                 messages.pop()  # the chat goes on as if this had not been said
                 said = " ".join(repr(error).split())

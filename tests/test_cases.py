@@ -135,9 +135,15 @@ def test_a_sample_for_review_has_sure_doubtful_and_random_chats(tmp_path, review
     verdicts.write_text(json.dumps(judged[0]), encoding="utf-8")
     code, _, err = reviewed(file, "--verdicts", verdicts)
     assert code == 2 and "no verdict on line 2" in err
-    verdicts.write_text('{"line": 1, "id": 0, "error": "the chat is too long"}', encoding="utf-8")  # as the page writes
-    code, _, err = reviewed(file, "--verdicts", verdicts)
-    assert code == 2 and "verdicts.jsonl:1: holds no verdict" in err
+    others = (
+        {"error": "too long"},
+        {"verdicts": 3},
+        {"probability": "high", "contradiction": True},
+    )  # the page's first
+    for other in others:
+        verdicts.write_text(json.dumps({"line": 1, "id": 0} | other), encoding="utf-8")
+        code, _, err = reviewed(file, "--verdicts", verdicts)
+        assert code == 2 and "verdicts.jsonl:1: holds no verdict" in err
 
 
 def test_a_sample_by_the_verdicts_of_a_scan_shows_each_chosen_reply_as_the_last(tmp_path, reviewed):

@@ -53,6 +53,13 @@ def test_a_failure_of_the_bot_does_not_end_the_chat(endpoint, quick_model):
     assert [message["content"] for message in endpoint.requests[-1]["messages"]] == ["你养猫吗？"]
 
 
+def test_a_wrong_key_ends_the_chat(endpoint, quick_model):
+    endpoint.faults = lambda number, body: "401"
+    done = guard(endpoint.url, quick_model, "你好\n你是谁？\n")
+    assert (done.returncode, len(endpoint.requests), done.stdout) == (1, 1, ""), done.stderr
+    assert "401" in done.stderr and "say it again" not in done.stderr and "Traceback" not in done.stderr
+
+
 def test_an_endpoint_that_is_missing_or_gives_no_text_prints_one_line_for_each_message(
     endpoint, random_model, monkeypatch
 ):

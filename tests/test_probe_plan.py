@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from random import Random
 
 import pytest
@@ -37,12 +36,10 @@ def test_no_question_is_asked_about_an_opening_without_a_fact(statement):
     assert triggers.inquiring_bot("", statement, SEED) == triggers.WHY
 
 
-@pytest.mark.parametrize("reply", ["我" + "刚" * 24 + "了", "我" + "很" * 2000])
-def test_a_reply_that_repeats_a_word_is_searched_in_a_moment(reply):
-    triggers.ask_about("我养了两只猫", of_bot=True)
-    begun = time.monotonic()
+@pytest.mark.parametrize("reply", ["我" + "刚" * 60 + "了", "我" + "很" * 100_000])
+def test_nothing_is_asked_about_a_reply_that_repeats_a_word(reply):
+    # Where two words of a pattern can match the same text, this never ends.
     assert triggers.inquiring_bot("", reply, SEED) == triggers.WHY
-    assert time.monotonic() - begun < 10
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,12 @@ def spot_checks_of(file: Path, speakers: Speakers) -> list[tuple[str, Messages, 
     return [(chat.id, chat.messages, chat.label) for chat in known]
 
 
+def _is_verdict(value: object) -> bool:
+    if not isinstance(value, Mapping) or not {"probability", "contradiction"} <= value.keys():
+        return False
+    return isinstance(value["probability"], float | int | None)
+
+
 def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str) -> list[tuple[str, Messages]]:
     """A third each of the surest contradictions, the most doubtful replies and random others, in the order of the file.
 
@@ -158,7 +164,7 @@ def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str)
     found: dict[Any, list[list[Mapping[str, Any]]]] = defaultdict(list)  # an input may have several answers
     for where, record in read_objects(Path(verdicts), key):
         of_chat = record.get("verdicts", [record])
-        if not all(isinstance(one, Mapping) and "probability" in one and "contradiction" in one for one in of_chat):
+        if not (isinstance(of_chat, list) and all(map(_is_verdict, of_chat))):
             raise InputError(f"{where}: holds no verdict of `detect --out`")
         found[record[key], record.get("id")].append(of_chat)
     replies: list[tuple[str, Messages, int]] = []  # the chats are cut once they are chosen

@@ -28,13 +28,16 @@ def test_what_comes_late_takes_no_typed_text_away_and_marks_no_words_of_another_
     tab.get_by_role("button", name="Edit message 2").click()
     box = tab.get_by_role("textbox", name="Edit")
     box.fill("写到一半")
+    typing = tab.context.new_cdp_session(tab)
+    typing.send("Input.imeSetComposition", {"text": "nihao", "selectionStart": 5, "selectionEnd": 5})
     clauses = [{"message": index, "start": 0, "end": 1} for index in (0, 2)]
     with suppress(Exception):  # the page has given it up
         held["clauses"].fulfill(json={"clauses": clauses})
     held["scan"].continue_()
     tab.locator(".cd-messages[aria-busy=false]").wait_for()
+    typing.send("Input.insertText", {"text": "你好"})  # the input method ends
     assert tab.locator("mark").count() == 0 and "clash are marked" not in tab.locator(".cd-status").inner_text()
-    assert box.input_value() == "写到一半"
+    assert box.input_value() == "写到一半你好"
     tab.unroute_all()
     tab.keyboard.press("Enter")  # the box has the focus
-    tab.locator(".cd-messages[aria-busy=false] .cd-text", has_text="写到一半").wait_for()
+    tab.locator(".cd-messages[aria-busy=false] .cd-text", has_text="写到一半你好").wait_for()
