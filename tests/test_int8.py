@@ -11,7 +11,7 @@ from torch import nn
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.inference.int8 import Int8Linear
+from contradiction.inference.int8 import BLOCK, Int8Linear, multiply
 from contradiction.inference.torch_backend import check_fast_enough
 from contradiction.io.files import write_json
 from contradiction.methods.composite import CascadeClassifier
@@ -46,6 +46,17 @@ def test_a_layer_of_8_bits_is_near_the_original_for_each_token_and_output(bias, 
     assert (error / size).max() < 0.01
     zeros = Int8Linear(torch.ones(8, 8))(torch.zeros(1, 8))
     assert torch.equal(zeros, torch.zeros(1, 8)), "a row of zeros has no largest number"
+
+
+@pytest.mark.parametrize("outputs", [1, BLOCK, 2 * BLOCK + 3])
+def test_a_cpu_without_instructions_for_integers_gives_the_same_products(outputs, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    tokens, weight = (torch.randint(-127, 128, (rows, 96), generator=generator) for rows in (5, outputs))
+    found = []
+    for has_int8 in (True, False):
+        monkeypatch.setattr("contradiction.inference.int8.has_int8", lambda answer=has_int8: answer)
+        found.append(multiply(tokens.float(), weight.to(torch.int8)))
+    assert torch.equal(found[0], (tokens @ weight.t()).float()) and torch.equal(found[1], found[0])
 
 
 @pytest.mark.parametrize("has_bf16", [True, False])
