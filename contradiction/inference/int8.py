@@ -13,8 +13,8 @@ class Int8Linear(nn.Module):
     """A linear layer that multiplies integers of 8 bits.
 
     Each output has a scale for its weights, and each token a scale for its inputs (vector-wise quantization, Dettmers
-    et al., 2022, *LLM.int8()*, section 2). A CPU with instructions for such integers multiplies them two to four times as
-    fast as float32. Other CPUs multiply the same integers in float32: as fast as float32, with the same results.
+    et al., 2022, *LLM.int8()*, section 2). A CPU with instructions for such integers multiplies them two to four times
+    as fast as float32. Other CPUs multiply the same integers in float32, with the same results.
     """
 
     weight: torch.Tensor
@@ -40,7 +40,7 @@ class Int8Linear(nn.Module):
 
 
 def multiply(tokens: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """The products of tokens, shape (tokens, inputs), whole numbers in float32, and weights, shape (outputs, inputs)."""
+    """The products of whole numbers in float32, shape (tokens, inputs), and weights, shape (outputs, inputs)."""
     if has_int8():
         # Not public, but what torchao calls for the same.
         return torch._int_mm(tokens.to(torch.int8), weight.t()).float()
@@ -54,7 +54,7 @@ def multiply(tokens: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 @cache
 def has_int8() -> bool:
-    """Whether the CPU has instructions for products of 8 bits that PyTorch uses: those of x86-64."""
+    """Whether the CPU has instructions for products of 8 bits that PyTorch uses, those of x86-64."""
     cpu = torch.cpu.get_capabilities()
     return any(cpu.get(name) for name in ("avx512_vnni", "avx_vnni", "amx_int8"))
 
