@@ -84,6 +84,22 @@ def test_a_failed_conversation_is_reported_and_retried_by_the_next_run(tmp_path)
     assert not failed and len({row["id"] for row in rows}) == len(rows) == 6
 
 
+@pytest.mark.parametrize("refused", [slice(10), slice(1, 11), slice(6, None)])
+def test_conversations_that_the_bot_always_refuses_do_not_keep_a_run_from_going_on(refused, tmp_path):
+    planned = probes(18, "short")
+    lost = {probe.u1 for probe in planned[refused]}
+    with BotServer(fault=lambda messages, before: "400" if messages[0]["content"] in lost else None) as endpoint:
+        if planned[0].u1 in lost:
+            with pytest.raises(InputError, match="first 10 conversations failed"):
+                run_probes(endpoint, tmp_path, planned)
+        for _ in range(2):
+            rows, failed = run_probes(endpoint, tmp_path, planned)
+            assert len(rows) == len(planned) - len(lost) and len(failed) == len(lost)
+    with BotServer() as repaired:
+        rows, failed = run_probes(repaired, tmp_path, planned)
+    assert len(rows) == len(planned) and not failed
+
+
 @pytest.mark.parametrize(
     ("status", "count", "message", "calls"),
     [
@@ -98,6 +114,8 @@ def test_a_wrong_key_or_address_and_a_bot_that_never_answers_end_the_run(status,
         with pytest.raises(InputError, match=message):
             run_probes(endpoint, tmp_path, probes(count), attempts=2)
         assert sum(endpoint.seen.values()) <= calls
+    with BotServer(fault=lambda messages, before: status) as endpoint, pytest.raises(InputError, match=message):
+        run_probes(endpoint, tmp_path, probes(count), attempts=2)
 
 
 def test_a_refusal_is_a_reply_and_an_answer_without_text_is_an_error(tmp_path):

@@ -29,6 +29,7 @@ TRANSCRIPT, KIND = "transcript.jsonl", "probe"
 LONGEST_QUESTION = 60  # characters of what a writer writes; a longer text is an explanation, not a question
 QUOTES = "\"'“”‘’「」 　"
 NEVER = (401, 403, 404, 405)  # the key, the address or the model is wrong, so no call will ever succeed
+FAILED = "failed"  # of the record: the ids of conversations that failed in any run
 HOPELESS = 10  # after so many failures and no success the run ends, because the bot is not available
 IN_VERDICT = ("label", "probability", "certainty", "checked", "reason")  # of a verdict, in the transcript
 Row = dict[str, Any]
@@ -98,7 +99,7 @@ def run(
     """Runs every conversation that the transcript does not hold yet; returns the ids of those that failed, and why.
 
     A conversation that was interrupted starts again from its beginning. One that fails does not stop the others, and is
-    tried again when the run is continued. The caller holds the lock of the folder.
+    tried again, after all others, when the run is continued. The caller holds the lock of the folder.
 
     Args:
         probes: the plan.
@@ -117,7 +118,8 @@ def run(
     """
     transcript = _open(folder, request)
     held = {row["id"] for row in transcript.keep()}
-    missing = [probe for probe in probes if probe.id not in held]
+    before = set(read_record(folder).get(FAILED, ()))
+    missing = sorted((probe for probe in probes if probe.id not in held), key=lambda probe: probe.id in before)
     hopeless = min(HOPELESS, len(probes))
     failed: dict[str, str] = {}
 
@@ -137,13 +139,16 @@ def run(
             if on_done:
                 problem = f"{probe.id}: {result}" if probe.id in failed else None
                 on_done(len(probes) - len(missing) + done, problem)
-            if len(failed) == done >= hopeless:
+            # A bot that has replied, and fails again where it failed before, may never reply to these.
+            if len(failed) == done >= hopeless and not (held and probe.id in before):
                 raise InputError(f"the first {hopeless} conversations failed; the last: {result}")
     finally:
         bot.stop()  # threads end with the reply that they wait for
         if writer:
             writer.stop()
         transcript.close()
+        if failed:
+            write_json(folder / RECORD, read_record(folder) | {FAILED: sorted(before | {*failed})})
     return failed
 
 
