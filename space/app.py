@@ -10,7 +10,7 @@ import batch
 import bot as bots
 import gradio as gr
 from gradio.utils import get_upload_folder
-from locales import CHINESE, ENGLISH, KEPT, LANGUAGES, examples, for_browser, pairs, text_key, translations
+from locales import ENGLISH, KEPT, LANGUAGES, examples, for_browser, pairs, text_key, translations
 from pydantic import ValidationError
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
@@ -46,7 +46,6 @@ LONGEST, LONGEST_PASTED = 2000, 200_000  # characters of one message, and of a p
 FILE_AGE, CHECK_EVERY = 3300, 300  # seconds: the age after which files are deleted, and the time between two checks
 # Named, so that no font is fetched, and Chinese before the browser's own choice, which may be the Japanese glyphs.
 FONTS = ["system-ui", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "sans-serif"]
-TITLE = """() => { if (/^zh(-|$)/i.test(navigator.language)) document.title = "%s" }"""
 ROOM = 500  # megabytes that the files of all visitors may take; a further upload is refused
 UPLOAD = "/gradio_api/upload"
 # Before Gradio starts, it is told the language; see ``LOCALES``.
@@ -83,15 +82,15 @@ def build(services: Mapping[str, Service], bot: bots.Bot | None = None) -> gr.Bl
 
     with gr.Blocks(title=ENGLISH["title"], analytics_enabled=False, delete_cache=(CHECK_EVERY, FILE_AGE)) as page:
         gr.HTML(
-            html_template='<header class="cd-top"></header>',
+            html_template='<header class="cd-theme cd-top"></header>',
             js_on_load=script("top.js"),
-            page={"words": words_by_language("heading", "lead", "language")},
+            page={"words": words_by_language("title", "heading", "lead", "language")},
             padding=False,
         )
         with gr.Tabs():
             with gr.Tab(words("chat tab"), id="chat"):
                 gr.HTML(
-                    html_template='<div class="cd"></div>',
+                    html_template='<div class="cd-theme cd"></div>',
                     js_on_load=script("chat.js", "bot.js", "sliders.js", "controls.js"),
                     server_functions=[read_pasted],
                     page=for_page(shown, bot),
@@ -104,13 +103,12 @@ def build(services: Mapping[str, Service], bot: bots.Bot | None = None) -> gr.Bl
                 gr.HTML(analysis, padding=False) if analysis else gr.Markdown(words("noAnalysis"))
             with gr.Tab(words("api tab"), id="api"):
                 gr.HTML(
-                    html_template='<div class="cd-code"></div>',
+                    html_template='<div class="cd-theme cd-code"></div>',
                     js_on_load=script("code.js"),
                     page={"words": words_by_language("code"), "model": shown[0]["model"]},
                     padding=False,
                 )
         gr.Markdown(words("limits"), elem_classes="cd-limits")
-        page.load(js=TITLE % CHINESE["title"])
         functions(services)
     return page.queue(max_size=WAITING, default_concurrency_limit=8)
 
@@ -306,14 +304,14 @@ class Page:
 
 
 class Uploads:
-    """ASGI middleware that refuses uploads while the files in a folder take more than ``room`` megabytes."""
+    """ASGI middleware that refuses uploads while the files in a folder take more than ``ROOM`` megabytes."""
 
-    def __init__(self, app: Any, folder: str | Path, room: int = ROOM) -> None:
-        self.app, self.folder, self.room = app, folder, room
+    def __init__(self, app: Any, folder: str | Path) -> None:
+        self.app, self.folder = app, folder
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answers one request."""
-        if scope["type"] != "http" or scope["path"] != UPLOAD or size(self.folder) < self.room * 1_000_000:
+        if scope["type"] != "http" or scope["path"] != UPLOAD or size(self.folder) < ROOM * 1_000_000:
             return await self.app(scope, receive, send)
         refusal = JSONResponse(FULL, 503, {"retry-after": "3600", "connection": "close"})
         await refusal(scope, receive, send)

@@ -57,8 +57,9 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
         progress: gr.Progress = gr.Progress(),  # noqa: B008
     ) -> Iterator[tuple[Any, ...]]:
         spoken, out = words_of(request), None
+        nothing = [], [], gr.DownloadButton(value=None, interactive=False)
         if not path:
-            yield spoken["noFile"], [], [], gr.DownloadButton(value=None, interactive=False)
+            yield spoken["noFile"], *nothing
             return
         try:
             with runs.taken(caller_of(request)):
@@ -71,7 +72,7 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
             gr.Info(spoken["oneFile"])
             yield gr.skip(), gr.skip(), gr.skip(), gr.skip()
         except InputError as error:
-            yield _with_reason("refused", error, path, spoken), [], [], gr.DownloadButton(value=None, interactive=False)
+            yield _with_reason("refused", error, path, spoken), *nothing
         finally:
             if out:  # Gradio has a copy of it
                 Path(out).unlink()

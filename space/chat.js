@@ -11,6 +11,7 @@ function setDetector(detector) {
 }
 
 const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+const sideOf = (role) => (role === "user" ? "user" : "bot");
 const percent = (share) => `${(100 * share).toFixed(share < 0.01 ? 1 : 0)} %`;
 
 // As `in_words` of locales.py: a text that is not translated completely stays English.
@@ -252,7 +253,7 @@ function draw() {
   for (const [index, verdict] of byReply) for (const place of verdict.evidence) hit.set(place, [...(hit.get(place) ?? []), index]);
   list.replaceChildren(...state.messages.map((message, index) => {
     const verdict = byReply.get(index);
-    const side = message.role === "user" ? "user" : "bot";
+    const side = sideOf(message.role);
     const kind = verdict?.contradiction ? "clash" : hit.has(index) ? "hit" : verdict?.contradiction === false ? "fine" : "";
     const remove = () => { hush(); state.messages.splice(index, 1); judge(); box.focus(); };
     const number = { number: index + 1 };

@@ -2,7 +2,7 @@
 
 const box = el("textarea", { rows: 1, maxlength: most, id: "cd-box", "aria-label": words.write });
 const sides = ["user", "assistant"].map((role) =>
-  button(words[role === "user" ? "asUser" : "asBot"], () => { setSide(role); box.focus(); }, { "aria-pressed": "false" }));
+  button(words[sideOf(role)], () => { setSide(role); box.focus(); }, { "aria-pressed": "false" }));
 
 function setSide(role) {
   state.side = role;

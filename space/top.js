@@ -10,3 +10,4 @@ element.querySelector(".cd-top").append(
     ...[["zh", "中文"], ["en", "English"]].map(([name, label]) =>
       button(label, () => speak(name), { lang: name, "aria-pressed": String(name === language) }))));
 document.documentElement.lang = chinese ? "zh-CN" : "en";
+document.title = words.title;

@@ -36,7 +36,7 @@ def analysis_html(folder: Path = FOLDER, detectors: Sequence[str] = ()) -> str |
     plots = "".join(_plot(name) for name in PLOTS if (folder / "plots" / f"{name}.png").is_file())
     listed = "".join(_table(name, tables[name], columns) for name, columns in COLUMNS.items() if name in tables)
     grid = f'<div class="cd-plots">{plots}<div class="cd-tables">{listed}</div></div>'
-    return f'<div class="cd-good">{_lead(tables, detectors)}{grid}</div>'
+    return f'<div class="cd-theme cd-good">{_lead(tables, detectors)}{grid}</div>'
 
 
 def _lead(tables: Mapping[str, Rows], detectors: Sequence[str]) -> str:

@@ -68,6 +68,7 @@ def test_an_example_a_paste_and_an_edit_are_judged_on_a_chinese_phone(open_tab, 
     tab.set_viewport_size({"width": 390, "height": 844})
     tab.goto(f"{url}?__theme=dark")
     marks(tab)
+    assert tab.title() == "CDConv：机器人自相矛盾了吗？"
     assert tab.locator("h1").inner_text() == "机器人自相矛盾了吗？"
     assert "__i18n__" not in tab.inner_text("body")
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")

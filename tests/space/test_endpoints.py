@@ -94,11 +94,12 @@ def test_no_server_file_can_be_read(connected):
             assert web.get(f"gradio_api/file={path}").status_code in (400, 403, 404)
 
 
-def test_uploads_are_rejected_with_a_reason_while_other_files_fill_the_space(app, tmp_path):
+def test_uploads_are_rejected_with_a_reason_while_other_files_fill_the_space(app, tmp_path, monkeypatch):
     from starlette.responses import PlainTextResponse
     from starlette.testclient import TestClient
 
-    web = TestClient(app.Uploads(PlainTextResponse("taken"), tmp_path, room=1))
+    monkeypatch.setattr(app, "ROOM", 1)
+    web = TestClient(app.Uploads(PlainTextResponse("taken"), tmp_path))
     assert web.post(app.UPLOAD).text == "taken"
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "large.csv").write_bytes(b"x" * 1_000_000)
