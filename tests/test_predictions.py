@@ -10,6 +10,7 @@ from helpers import processes
 
 from contradiction.inputs.views import CONVERSATION, MAX_TURNS, row_of
 from contradiction.methods.base import Prediction
+from contradiction.serving import predictions as joining
 from contradiction.serving.predictions import (
     SLICE,
     BusyError,
@@ -170,9 +171,10 @@ def test_cached_results_cost_a_request_nothing_and_by_default_all_turns_that_are
     assert len(ask(predictions, rows, ticket(cost=Limits().cost))) == MAX_TURNS
 
 
-def test_more_requests_than_can_be_answered_soon_are_rejected():
+def test_more_requests_than_can_be_answered_soon_are_rejected(monkeypatch):
+    monkeypatch.setattr(joining, "WAITING", 100)
     slow = Slow()
-    predictions = JoinedPredictions(slow, waiting=100)
+    predictions = JoinedPredictions(slow)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(ask, predictions, [str(n) for n in range(200)], ticket())
         wait_for(lambda: 0 < predictions.waiting < 200)
@@ -183,8 +185,9 @@ def test_more_requests_than_can_be_answered_soon_are_rejected():
     assert ask(predictions, ["more"], ticket()) == [4.0]
 
 
-def test_the_cache_is_bounded():
-    predictions = JoinedPredictions(Slow(released=True), remembered=10)
+def test_the_cache_is_bounded(monkeypatch):
+    monkeypatch.setattr(joining, "REMEMBERED", 10)
+    predictions = JoinedPredictions(Slow(released=True))
     for number in range(50):
         ask(predictions, [str(number)], ticket())
     ask(predictions, ["49"], ticket())

@@ -30,7 +30,7 @@ def test_the_intervals_of_an_estimate_have_their_nominal_coverage(own):
             accuracy = Accuracy(*map(int, (sum(truth & given), sum(truth), sum(~truth & given), sum(~truth))))
         else:
             accuracy = Accuracy(draw.binomial(300, 0.7), 300, draw.binomial(600, 0.15), 600)
-        figures = estimate(list(called), names(n), accuracy, own=own, seed=turn)
+        figures = estimate(list(called), names(n), accuracy, own=own)
         if figures["share"] is not None:
             held[true] += figures["low"] <= true <= figures["high"]
             widths.append(figures["high"] - figures["low"])

@@ -155,8 +155,9 @@ def html(report: Mapping[str, Any]) -> str:
     first, *others = tables(report)
     return render(
         "probe_report.html", bots=report["bots"], triggers=[*report["triggers"], "all"], first=first, others=others,
-        how=how_measured(report), cell=cell, rate=rate, found=found, who_judged=who_judged, estimated=estimated,
-        left_out=left_out, percent=percent, label_some=LABEL_SOME if needs_labels(report) else "",
+        how=how_measured(report), cell=cell, interval=interval, rate=rate, found=found, who_judged=who_judged,
+        estimated=estimated, left_out=left_out, percent=percent,
+        label_some=LABEL_SOME if needs_labels(report) else "",
     )  # fmt: skip
 
 

@@ -300,9 +300,7 @@ def design_effect(values: np.ndarray, clusters: Sequence[str]) -> float:
     return float(np.clip(clustered / (variance / n), 1.0, n))
 
 
-def estimate(
-    called: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy, *, own: bool, seed: int = 0
-) -> Figures:
+def estimate(called: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy, *, own: bool) -> Figures:
     """Estimates the share of true contradictions, from what the detector called and how often it is right.
 
     If the accuracy was measured on a sample of these conversations, its ``own``, the estimate is that of double
@@ -313,7 +311,7 @@ def estimate(
     Returns:
         ``share`` with its 95 % interval ``low``, ``high``; None if it cannot be estimated, and ``why``.
     """
-    chance, n, positives = np.random.default_rng(seed), len(called), sum(called)
+    chance, n, positives = np.random.default_rng(0), len(called), sum(called)
     if n < FEW:
         return _figures(None) | {"why": f"there are fewer than {FEW} conversations"}
     effect = design_effect(np.asarray(called, dtype=float), clusters)

@@ -21,6 +21,8 @@ from contradiction.settings import LONGEST_ROW
 
 SLICE = 16  # rows of a request before the next caller's turn in a pass: a light request overtakes a heavy one
 BATCH = 64  # rows of all requests in a forward pass
+REMEMBERED = 20_000  # predictions that are kept; the least recently used ones are dropped first
+WAITING = 50_000  # rows that may wait; a request beyond them raises BusyError
 LOG = logging.getLogger(__name__)
 # The hash of the texts of a row, of 64 bits and another one in each process. The rows themselves may be long, and many
 # are remembered; Python hashes a text once, whatever number of rows share it.
@@ -119,18 +121,15 @@ class JoinedPredictions:
 
     Args:
         classifier: the classifier.
-        remembered: how many predictions are kept; the least recently used ones are dropped first.
-        waiting: the maximum number of rows that may wait; a request beyond them raises :class:`BusyError`.
 
     Attributes:
         rows, passes, repeated: how many rows were predicted, in how many forward passes, and how many rows were asked
             for again and known.
     """
 
-    def __init__(self, classifier: Classifier, remembered: int = 20_000, waiting: int = 50_000) -> None:
+    def __init__(self, classifier: Classifier) -> None:
         self._predict, self._columns = classifier.predict, classifier.columns
         self._reads_chats, self._reads_turns = classifier.reads_chats, classifier.reads_turns
-        self._remembered, self._most = remembered, waiting
         self._known: OrderedDict[Key, Prediction] = OrderedDict()
         self._jobs: list[_Job] = []  # that have rows which wait; who waited longest for a turn is first
         self._change = threading.Condition()
@@ -159,7 +158,7 @@ class JoinedPredictions:
             if missing:
                 self._charge(ticket, missing.values())
                 job = _Job(deque(missing.items()), ticket)
-                if (waiting := self.waiting) and waiting + len(missing) > self._most:
+                if (waiting := self.waiting) and waiting + len(missing) > WAITING:
                     raise BusyError
                 self._jobs.append(job)
                 if self._thread is None or not self._thread.is_alive():
@@ -255,7 +254,7 @@ class JoinedPredictions:
             self.rows += len(unique)
             self.passes += 1
             self._known.update(predicted)
-            while len(self._known) > self._remembered:
+            while len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         for job, key, _ in taken:
             job.results[key] = predicted[key]
