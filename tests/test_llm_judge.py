@@ -1,15 +1,17 @@
 """A language model as a judge is a method like the others. Its requests and their cost are known."""
 
 import json
+import re
 import signal
 import time
 
 import numpy as np
 import pytest
 from helpers.chat_server import ChatServer
-from helpers.chats import TEXTS, chat
-from helpers.processes import start, wait_for
+from helpers.chats import TEXTS, chat, write_jsonl
+from helpers.processes import cdconv, start, wait_for
 from helpers.scripted_judge import NAMES, question_of, scripted
+from test_writers import SMALL_CHUNKS
 
 from contradiction import guidelines
 from contradiction.data.splits import load_split
@@ -91,6 +93,30 @@ def test_detect_shows_the_cost_at_the_end_and_no_precision(run, judge, monkeypat
     with ChatServer(always("history")) as server:
         code, out, err = run("detect", "--model", judge(server), "--text", json.dumps(chat(*TEXTS)))
     assert (code, out.count("\n"), "computes in" in err) == (0, 1, False) and "What the judge was asked for" in err
+
+
+def test_workers_show_the_sum_of_what_their_judges_used(judge, tmp_path):
+    chats = [{"messages": chat(*TEXTS[:3], f"{TEXTS[3]}{index}")} for index in range(20)]
+    file, counts = write_jsonl(tmp_path / "chats.jsonl", chats), []
+    for workers in ("1", "2"):
+        with ChatServer(always("history")) as server:
+            folder = judge(server, name=f"judge-{workers}", prices={"input": 2.0, "output": 6.0})
+            ended = cdconv("detect", file, "--model", folder, "--workers", workers, before=SMALL_CHUNKS)
+        assert ended.returncode == 0 and len(server.requests) == 20, ended.stderr
+        counts.append([line for line in ended.stderr.splitlines() if re.search("answers|tokens|cost", line)])
+    assert counts[0] == counts[1] and len(counts[0]) == 5
+
+
+def test_the_sum_of_usages_counts_each_answer_once():
+    def used(answers, seconds, cost):
+        counts = {"answers": answers, "cached": 1, "unusable": 0, "prompt_tokens": 10, "completion_tokens": 2}
+        return {**counts, "seconds": seconds, "slow_seconds": seconds, "cost": cost}
+
+    total = llm_judge.total_usage([used(1, 4.0, 0.5), None, used(3, 2.0, 0.25), used(0, None, 0.0)])
+    assert (total["answers"], total["cached"], total["prompt_tokens"]) == (4, 3, 30)
+    assert (total["seconds"], total["slow_seconds"], total["cost"]) == (2.5, 4.0, 0.75)
+    assert llm_judge.total_usage([None, None]) is None
+    assert llm_judge.total_usage([used(0, None, None)])["cost"] is None
 
 
 def test_the_prompt_contains_the_guidelines_and_asks_for_one_of_the_labels(judge):

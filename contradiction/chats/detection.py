@@ -34,7 +34,7 @@ from contradiction.errors import InputError
 from contradiction.inference.base import AUTO, threads
 from contradiction.io.files import RECORD, sha256_of
 from contradiction.io.hub import revision
-from contradiction.methods.llm_judge import LLMJudge
+from contradiction.methods.llm_judge import LLMJudge, total_usage
 from contradiction.methods.loading import chosen_precision, find_model, method_of
 from contradiction.settings import Settings
 
@@ -43,6 +43,8 @@ TRIES = 3  # attempts for a chunk whose worker process is killed each time
 MODEL_FILES = (".bin", ".onnx", ".safetensors", ".json", ".model", ".txt")
 
 Load = Callable[[], ContradictionDetector]
+Usage = dict[str, Any] | None
+Result = tuple[JudgedChunk, int, Usage]  # of a worker process, with its number, and what it has used so far
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Detection:
     def run(
         self, chats: Chats, output: ResumableOutput | ShownOutput, *, on_chunk: OnChunk,
         on_note: Callable[[str], Any], on_load: Callable[[], Any],
-    ) -> tuple[Tally, Mapping[str, Any] | None]:  # fmt: skip
+    ) -> tuple[Tally, Usage]:  # fmt: skip
         """Judges all chats; returns the counts, and what a judge used, as its ``usage`` gives it.
 
         ``on_note`` is called with a message for each rejected input, and where a process was killed. ``on_load`` is
@@ -121,20 +123,21 @@ class Detection:
         with ExitStack() as stack:
             options: dict[str, Any] = {"scan": self.scan, "batch_size": self.batch_size}
             judge: Callable[..., Iterator[JudgedChunk]]
-            detector = None
             if self.workers and self.workers > 1:
-                judge = stack.enter_context(Workers(self.workers, self.load, chats.key, on_note, **options)).judge
+                workers = stack.enter_context(Workers(self.workers, self.load, chats.key, on_note, **options))
+                judge, usage = workers.judge, workers.usage
             else:
                 detector = self.load()
                 detector.check_judges_replies()
                 judge = partial(_one_by_one, partial(judge_chunk, detector, key=chats.key, **options))
+                usage = detector.classifier.usage
             on_load()
             for chunk in judge(output.remaining(split_chunks(chats, self.scan), tally), on_chunk):
                 tally.add(chunk.records, len(chunk.rejected))
                 for record in chunk.rejected:
                     on_note(f"{chats.place(record[chats.key])}: {record['error']}")
                 output.add(chunk)
-        return tally, detector.classifier.usage() if detector else None
+        return tally, usage()
 
 
 def _one_by_one(
@@ -178,6 +181,7 @@ class Workers:
         self._begin = max(1, threads() // count), load, {"key": key, **options}
         self._lock = Lock()  # one thread reads chunks, another one waits for results
         self._closed = False
+        self._usage: dict[int, Usage] = {}  # of each process, also of those that were killed
         self._pool = self._start()
         try:
             for loaded in [self._pool.submit(_judge, []) for _ in range(count)]:
@@ -204,6 +208,10 @@ class Workers:
             process.kill()
             process.join()
 
+    def usage(self) -> Usage:
+        """What the judges of all processes used for the chunks that are ready; None without a judge."""
+        return total_usage(self._usage.values())
+
     def judge(self, chunks: Iterable[list[Entry]], on_chunk: OnChunk = lambda entries: None) -> Iterator[JudgedChunk]:
         """Judges chunks; yields the results in order, each as soon as it and all earlier ones are ready.
 
@@ -213,7 +221,7 @@ class Workers:
         Raises:
             InputError: a chunk cannot be judged or read, or the process that judges it is killed again and again.
         """
-        pending: Queue[tuple[list[Entry], Future[JudgedChunk]] | BaseException | None] = Queue(2 * self._count)
+        pending: Queue[tuple[list[Entry], Future[Result]] | BaseException | None] = Queue(2 * self._count)
         ended = Event()
 
         def read() -> None:
@@ -243,7 +251,7 @@ class Workers:
             while not pending.empty():  # otherwise the reading thread would wait for room forever
                 pending.get()
 
-    def _submit(self, entries: list[Entry]) -> Future[JudgedChunk]:
+    def _submit(self, entries: list[Entry]) -> Future[Result]:
         with self._lock:
             try:
                 return self._pool.submit(_judge, entries)
@@ -254,10 +262,12 @@ class Workers:
                 self._pool = self._start()
                 return self._pool.submit(_judge, entries)
 
-    def _result(self, entries: list[Entry], future: Future[JudgedChunk]) -> JudgedChunk:
+    def _result(self, entries: list[Entry], future: Future[Result]) -> JudgedChunk:
         for _ in range(TRIES):
             try:
-                return future.result()
+                judged, process, usage = future.result()
+                self._usage[process] = usage
+                return judged
             except BrokenProcessPool:
                 future = self._submit(entries)
         numbers = f"{self._key}s {entries[0].number} to {entries[-1].number}"
@@ -291,13 +301,14 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _judge(entries: list[Entry]) -> JudgedChunk:
+def _judge(entries: list[Entry]) -> Result:
     """Judges a chunk in a worker process; the result is without the entries, which the parent has."""
     try:
         if "detector" not in _worker:
             _worker["detector"] = _worker["load"]()
             _worker["detector"].check_judges_replies()
-        return replace(judge_chunk(_worker["detector"], entries, **_worker["options"]), entries=[])
+        judged = judge_chunk(_worker["detector"], entries, **_worker["options"])
+        return replace(judged, entries=[]), os.getpid(), _worker["detector"].classifier.usage()
     except InputError as error:
         raise InputError(str(error)) from None
     except Exception as error:  # not every class of error can be sent

@@ -5,7 +5,7 @@ import logging
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -290,6 +290,23 @@ class LLMJudge(Classifier):
         if refusal.status not in OF_ONE_ROW or (not self._answers_come and len(self._refusals) >= REFUSALS):
             raise refusal
         return Answer("", instead=str(refusal))
+
+
+def total_usage(usages: Iterable[Mapping[str, Any] | None]) -> dict[str, Any] | None:
+    """The sum of several :meth:`LLMJudge.usage`, of judges with the same options; None if there is none."""
+    used = [usage for usage in usages if usage]
+    if not used:
+        return None
+    counted = ("answers", "cached", "unusable", "prompt_tokens", "completion_tokens")
+    counts = {name: sum(usage[name] for usage in used) for name in counted}
+    timed = [usage for usage in used if usage["answers"]]
+    return {
+        **counts,
+        "seconds": sum(usage["answers"] * usage["seconds"] for usage in timed) / counts["answers"] if timed else None,
+        # At least 95 % of all answers are faster than the slowest of these bounds.
+        "slow_seconds": max((usage["slow_seconds"] for usage in timed), default=None),
+        "cost": None if used[0]["cost"] is None else sum(usage["cost"] for usage in used),
+    }
 
 
 def _schema(labels: Sequence[str]) -> dict[str, Any]:
