@@ -47,9 +47,6 @@ PACKAGES = (
 # The instructions that the speed of an encoder depends on.
 FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 
-# Seconds of the clock; or CPU seconds of one thread, for a busy machine.
-clock: Callable[[], float] = time.perf_counter
-
 
 @dataclass(frozen=True)
 class Measured:
@@ -67,9 +64,9 @@ def in_turn(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, 
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
-            started = clock()
+            started = time.perf_counter()
             way()
-            seconds[name].append(clock() - started)
+            seconds[name].append(time.perf_counter() - started)
     return seconds
 
 

@@ -10,14 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import jobs
-import measure
 import throughput
-import torch
 import typer
 from measure import Measured, environment
 
@@ -29,29 +27,17 @@ from contradiction.io.tables import Table
 from contradiction.paths import SHIPPED
 
 RESULTS = Path(__file__).with_name("results")
-BY_THE_CLOCK = ("startup", "jobs", "workers")  # families that other processes run or the library times
-FAMILIES = ("throughput", "latency", *BY_THE_CLOCK)
+FAMILIES = ("throughput", "latency", "startup", "jobs", "workers")
 
 
 def main(
     model: Annotated[Path, typer.Option(help="The folder of the detector.")] = SHIPPED,
     quick: Annotated[bool, typer.Option("--quick", help="A few rows and rounds, to see that it runs.")] = False,
-    cpu_time: Annotated[
-        bool,
-        typer.Option(
-            "--cpu-time",
-            help=f"CPU seconds of one thread, for a busy machine; not for {', '.join(BY_THE_CLOCK)}.",
-        ),
-    ] = False,
     only: Annotated[str, typer.Option(help=f"Families, separated by commas: {', '.join(FAMILIES)}.")] = "",
     out: Annotated[Path, typer.Option(help="The folder to write.")] = RESULTS,
 ) -> None:
     """Measures everything side by side, and writes JSON, Markdown and a plot."""
     chosen = [check_known(word, FAMILIES, "family") for word in only.split(",") if word] or FAMILIES
-    if cpu_time:
-        torch.set_num_threads(1)
-        os.environ["OMP_NUM_THREADS"] = "1"
-        measure.clock = time.process_time
     with tempfile.TemporaryDirectory(prefix="cdconv-bench-") as name:
         model = shutil.copytree(model, Path(name) / model.resolve().name)
         corpus = os.environ.get("CDCONV_FILE")
@@ -68,14 +54,14 @@ def main(
             "jobs": lambda: jobs.single(data, model, rounds=1 if quick else 3),
             "workers": lambda: jobs.workers(model, rows=64 if quick else 2048, rounds=1 if quick else 2),
         }
-        results = {"environment": {**environment(), "quick": quick, "CPU time": cpu_time}}
-        tables: dict[str, Sequence[Table]] = {}
+        results = {"environment": {**environment(), "quick": quick}}
+        tables: list[Table] = []
         left_out: list[str] = []
         for family in chosen:
             started = time.perf_counter()
             measured = families[family]()
             results[family] = {**measured.values, "bench seconds": round(time.perf_counter() - started, 1)}
-            tables[family] = measured.tables
+            tables += measured.tables
             left_out += [reason for reason in measured.left_out if reason not in left_out]
             for table in measured.tables:
                 print(f"\n{table.title}\n{table.markdown()}", flush=True)
@@ -86,10 +72,8 @@ def main(
             _draw(results["throughput"], out / "speed.png")
 
 
-def _page(results: dict, tables: Mapping[str, Sequence[Table]], left_out: list[str]) -> str:
+def _page(results: dict, tables: Sequence[Table], left_out: Sequence[str]) -> str:
     machine = results["environment"]
-    by_clock = [table.title for family in BY_THE_CLOCK for table in tables.get(family, ())]
-    except_for = f", except wall-clock seconds in: {', '.join(by_clock)}" if by_clock else ""
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     lines = [
         "# Speed\n\n`make bench` writes this page. Ways are measured in turn; ratios are medians over rounds.\n",
@@ -97,10 +81,8 @@ def _page(results: dict, tables: Mapping[str, Sequence[Table]], left_out: list[s
         f"- Python {machine['python']}, {versions}",
         *(f"- not measured: {reason}" for reason in left_out),
         *(["- a quick run: the figures are rough"] if machine["quick"] else []),
-        *([f"- on a busy machine: times are CPU seconds, with one thread{except_for}"] if machine["CPU time"] else []),
     ]
-    every = [table for group in tables.values() for table in group]
-    return "\n".join(lines) + "\n" + "".join(f"\n## {table.title}\n\n{table.markdown()}\n" for table in every)
+    return "\n".join(lines) + "\n" + "".join(f"\n## {table.title}\n\n{table.markdown()}\n" for table in tables)
 
 
 def _draw(values: dict, file: Path) -> None:

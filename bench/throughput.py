@@ -1,6 +1,7 @@
 """Conversations per second of the paper's way, pipelines, CrossEncoder and our backends; and their latency."""
 
 import statistics
+import time
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -135,10 +136,10 @@ def latency(model: Path, *, replies: int) -> Measured:
         for number in range(-2, replies):  # the first two warm up
             chat = timing.long_chat(turns, 100 * turns + number)
             for name, detector in by_backend.items():
-                started = timing.clock()
+                started = time.perf_counter()
                 detector(chat)
                 if number >= 0:
-                    seconds[name].append(timing.clock() - started)
+                    seconds[name].append(time.perf_counter() - started)
         for name, times in seconds.items():
             half, most = (1000 * np.quantile(times, (0.5, 0.95), method="inverted_cdf")).tolist()
             body.append((name, str(turns), f"{half:.0f}", f"{most:.0f}"))

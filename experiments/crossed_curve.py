@@ -25,16 +25,16 @@ from contradiction.methods.loading import load_classifier
 from contradiction.training.accelerators import fast_precision
 from contradiction.training.recipe import load_recipe
 
+RECIPE, SEED, OUT = "e5-small-crossed-long", 23, Path("runs/crossed-curve")
 
-def nested_parts(
-    sizes: Mapping[str, int], styles: Mapping[str, str], wanted: Sequence[int], seed: int
-) -> list[list[str]]:
+
+def nested_parts(sizes: Mapping[str, int], styles: Mapping[str, str], wanted: Sequence[int]) -> list[list[str]]:
     """Names of batches for each wanted number of quadruples; each part contains the smaller ones.
 
     ``sizes`` has the quadruples of each batch. A part has at least the wanted number. The next batch is the smallest
     one of the style that is furthest below its share of the whole corpus; the seed orders batches of equal size.
     """
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(SEED)
     left = sorted(sizes, key=lambda name: (sizes[name], draw.random()))
     total = {style: sum(sizes[name] for name in sizes if styles[name] == style) for style in set(styles.values())}
     chosen: list[str] = []
@@ -53,25 +53,21 @@ def nested_parts(
 
 def main(
     quadruples: Annotated[list[int], typer.Argument(help="The least number of quadruples of each run.")],
-    recipe: Annotated[str, typer.Option(help="The recipe of all runs.")] = "e5-small-crossed-long",
-    seed: int = 23,
     data: DataOption = DATA,
-    split: Annotated[str, typer.Option(help="The split that is scored: validation or test.")] = "validation",
-    out: Annotated[Path, typer.Option(help="The folder of the runs.")] = Path("runs/crossed-curve"),
 ) -> None:
     """Trains one recipe on nested parts of the crossed chats, and scores the runs on them."""
     items = [item for item in read("train") if isinstance(item, Quadruple)]
     sizes = Counter(item.batch for item in items)
     styles = {name: batch.style for name, batch in batches().items() if name in sizes}
     rows = []
-    for names in nested_parts(sizes, styles, quadruples, seed):
+    for names in nested_parts(sizes, styles, quadruples):
         number = sum(sizes[name] for name in names)
-        chosen = fast_precision(load_recipe(recipe)).with_changes(crossed_batches=names, seed=seed)
-        model = train(chosen, data=data, out=out / str(number), resume=True, save_steps=200)
-        figures = evaluate(load_classifier(model), "crossed", split=split)["metrics"]
+        chosen = fast_precision(load_recipe(RECIPE)).with_changes(crossed_batches=names, seed=SEED)
+        model = train(chosen, data=data, out=OUT / str(number), resume=True, save_steps=200)
+        figures = evaluate(load_classifier(model), "crossed", split="validation")["metrics"]
         rows.append((f"{number:,}", *(figure_text(figures, key) for key in ("in_order", "both_right", "auc"))))
     header = ("quadruples", "in order, %", "both right, %", "AUC, %")
-    print(Table(f"Crossed {split} split, by the number of quadruples in training", header, rows).markdown())
+    print(Table("Crossed validation split, by the number of quadruples in training", header, rows).markdown())
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from contradiction.evaluation.tables import figure_text
 from contradiction.io.tables import Table
 from contradiction.training import record
 
+ITEMS, SEED = 700, 23  # the most items of a split, all of validation; and the seed of the draw
 # The value of the field `inference` -> what it says.
 INFERENCE = {True: "inference needed", False: "no inference needed", None: "not stated"}
 
@@ -51,15 +52,13 @@ def rows_of(split: str, items: Sequence[Item], detector: ContradictionDetector) 
 
 def main(
     model: Annotated[str, typer.Option(help="The folder or Hub id of one run.")] = "models/e5-small-crossed-cdconv",
-    items: Annotated[int, typer.Option(min=1, help="The most items of each split; validation has 700.")] = 700,
-    seed: Annotated[int, typer.Option(help="The seed of the draw.")] = 23,
 ) -> None:
     """Scores a detector on crossed items of its training beside the validation split."""
     splits: dict[str, Sequence[Item]] = {"training": trained_items(model), "validation": read("validation")}
     detector = ContradictionDetector.from_pretrained(model, precision="fp32")
     rows = []
     for split, every in splits.items():
-        order = np.random.default_rng(seed).permutation(len(every))[:items]
+        order = np.random.default_rng(SEED).permutation(len(every))[:ITEMS]
         rows += rows_of(split, [every[index] for index in order], detector)
     header = ("split", "part", "items", "in order, %", "both right, %")
     print(Table(f"{model}: items of its training, and of validation", header, rows, texts=2).markdown())

@@ -26,6 +26,7 @@ from contradiction.io.tables import Table, with_interval
 from contradiction.verdict import Verdict
 
 SEED = 0
+CHATS = 100  # that are drawn from each file
 CHUNK = 20  # chats that are judged together
 EARLIER = ((1, 3), (4, 6), (7, None))  # ranges of the number of earlier turns
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -33,10 +34,10 @@ THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 Chat = list[dict[str, str]]
 
 
-def read_chats(path: Path, count: int) -> list[Chat]:
+def read_chats(path: Path) -> list[Chat]:
     """A random sample of the chats of a file; a last message without a reply is dropped."""
     blocks = path.read_text(encoding="utf-8").strip().split("\n\n")
-    order = np.random.default_rng(SEED).permutation(len(blocks))[:count]
+    order = np.random.default_rng(SEED).permutation(len(blocks))[:CHATS]
     return [alternating(lines[: len(lines) // 2 * 2]) for lines in (blocks[number].splitlines() for number in order)]
 
 
@@ -83,13 +84,12 @@ def main(
     files: Annotated[list[Path], typer.Argument(help="Text files of chats.")],
     model: Annotated[str, typer.Option(help="A model folder or Hub id.")] = "models/e5-small-long-replies",
     precision: Annotated[str, typer.Option(help="fp32 is exact.")] = "fp32",
-    chats: Annotated[int, typer.Option(help="How many chats to draw from each file.")] = 100,
 ) -> None:
     """Counts the alarms in chats between people, and the contradictions found in changed answers."""
     detector = ContradictionDetector.from_pretrained(model, precision=precision)
     by_length, by_threshold = [], []
     for path in files:
-        drawn = read_chats(path, chats)
+        drawn = read_chats(path)
         replies = scan(detector, drawn, path.stem)
         alarms = [[verdict.contradiction is True for verdict in verdicts] for verdicts in replies]
         parts = [[values[low - 1 : high] for values in alarms] for low, high in EARLIER]

@@ -33,14 +33,12 @@ def main(
     model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
     precision: Annotated[str, typer.Option(help="fp32 is exact.")] = "fp32",
     data: DataOption = DATA,
-    config: str = "4-class",
     split: str = "validation",
     rows: Annotated[int, typer.Option(help="The most rows of each label.")] = 400,
-    threshold: Annotated[float | None, typer.Option(help="By default the model's.")] = None,
 ) -> None:
     """Checks replies against facts that they contradict, and against others."""
-    detector = ContradictionDetector.from_pretrained(model, precision=precision, threshold=threshold)
-    loaded = load_split(data, config, split)
+    detector = ContradictionDetector.from_pretrained(model, precision=precision)
+    loaded = load_split(data, "4-class", split)
     generator = np.random.default_rng(0)
     name = loaded.features["label"].int2str
     shuffled = [loaded[int(place)] for place in generator.permutation(len(loaded))]
@@ -74,7 +72,7 @@ def main(
         (measure, str(len(values)), percent(sum(values) / len(values)), interval(wilson(sum(values), len(values))))
         for measure, values in results.items()
     ]
-    print(f"{model}, {split} split of {config}, threshold {detector.settings.threshold}")
+    print(f"{model}, {split} split")
     print(Table("", ("measure", "n", "%", "95 % interval"), body).markdown())
 
 

@@ -24,6 +24,7 @@ from contradiction.inputs.views import CONVERSATION
 from contradiction.io.tables import Table, percent
 from contradiction.verdict import Verdict
 
+REPLIES, SEED = 500, 0
 FORMS: dict[str, Callable[[str], str]] = {
     **{f"traditional, {name}": OpenCC(name).convert for name in ("s2t", "s2hk", "s2twp")},
     "a line break after punctuation": lambda text: re.sub(r"(?<=[，。！？])(?=.)", "\n", text),
@@ -39,12 +40,10 @@ def main(
     model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
     precision: Annotated[str, typer.Option(help="fp32 is exact.")] = "fp32",
     data: DataOption = DATA,
-    replies: Annotated[int, typer.Option(help="How many replies to draw.")] = 500,
-    seed: int = 0,
 ) -> None:
     """Counts the replies whose verdict changes if they are written in another form."""
     detector = ContradictionDetector.from_pretrained(model, precision=precision)
-    rows = random.Random(seed).sample(load_split(data, "4-class", "validation").to_list(), replies)
+    rows = random.Random(SEED).sample(load_split(data, "4-class", "validation").to_list(), REPLIES)
 
     def judge(form: Callable[[str], str]) -> list[Verdict]:
         chats: list[Messages] = []

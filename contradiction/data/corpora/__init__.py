@@ -277,9 +277,9 @@ def find_by_title(title: str) -> Corpus | None:
     return next((corpus for corpus in all_corpora().values() if corpus.title == title), None)
 
 
-def local_copy(corpus: Corpus, folder: str | Path | None = None) -> Path | None:
-    """The folder of a corpus in this package or in a folder of corpora, by default ``$CDCONV_CORPORA``; else None."""
-    folder = folder or os.environ.get(VARIABLE)
+def local_copy(corpus: Corpus) -> Path | None:
+    """The folder of a corpus in this package or in ``$CDCONV_CORPORA``; else None."""
+    folder = os.environ.get(VARIABLE)
     if corpus.bundled or not folder:
         return corpus.bundled
     return place if (place := Path(folder) / corpus.name).exists() else None
