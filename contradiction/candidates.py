@@ -10,7 +10,7 @@ from contradiction.conversation import (
     Messages,
     Turn,
     Utterance,
-    add_message,
+    add_messages,
     check_text,
     check_texts,
     is_blank,
@@ -84,7 +84,7 @@ def rerank(
         raise InputError("candidates is empty; name at least one reply")
     chats: dict[str, list[Turn]] = {text: list(turns) for text in texts}
     for text, chat in chats.items():
-        add_message(chat, Utterance(ASSISTANT, text), len(messages))
+        add_messages(chat, [(len(messages), Utterance(ASSISTANT, text))])
     verdicts = detector.judge_last_replies(list(chats.values()), batch_size=batch_size, on_batch=on_batch)
     verdict_of = dict(zip(chats, verdicts, strict=True))
     ranked = [Ranked(index, text, verdict_of[text]) for index, text in enumerate(texts)]

@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 from contradiction.errors import InputError, kind_of, shown
@@ -100,8 +101,7 @@ def read_turns(messages: Messages) -> list[Turn]:
 def unfinished_turns(messages: Messages) -> list[Turn]:
     """Like :func:`read_turns`, of a list that may be empty; the last turn may lack its reply."""
     turns: list[Turn] = []
-    for index, message in enumerate(messages):
-        add_message(turns, read_message(message, f"messages[{index}]"), index)
+    add_messages(turns, ((index, read_message(each, f"messages[{index}]")) for index, each in enumerate(messages)))
     return turns
 
 
@@ -141,24 +141,24 @@ def _items(value: object) -> list[Any] | None:
         return None
 
 
-def add_message(turns: list[Turn], message: Utterance, index: int) -> None:
-    """Adds the next message of a chat to its turns, in place; the last turn may then lack its reply."""
-    if message.skipped:
-        return
-    last = turns[-1] if turns else None
-    if last is None or (message.role == USER and last.reply_messages):
-        last = Turn("", "", (), ())
-        turns.append(last)
-    unread = last.unread or message.unread
-    if message.role == USER:
-        turns[-1] = Turn(_join(last.user, message.text), "", (*last.user_messages, index), (), unread)
-    else:
-        reply = _join(last.reply, message.said.text)
-        turns[-1] = Turn(last.user, reply, last.user_messages, (*last.reply_messages, index), unread)
+def add_messages(turns: list[Turn], messages: Iterable[tuple[int, Utterance]]) -> None:
+    """Adds the next messages of a chat, each with its index, to its turns, in place; the last may lack its reply."""
+    said_ones = (pair for pair in messages if not pair[1].skipped)
+    # What one side says in a row is joined once: with each message again, a long row would take quadratic time.
+    for by_user, row in groupby(said_ones, key=lambda pair: pair[1].role == USER):
+        indices, utterances = zip(*row, strict=True)
+        texts = [utterance.said.text for utterance in utterances]
+        last = turns.pop() if turns and not (by_user and turns[-1].reply_messages) else Turn("", "", (), ())
+        if by_user:
+            last = replace(last, user=_join(last.user, *texts), user_messages=(*last.user_messages, *indices))
+        else:
+            last = replace(last, reply=_join(last.reply, *texts), reply_messages=(*last.reply_messages, *indices))
+        unread = last.unread or next((utterance.unread for utterance in utterances if utterance.unread), None)
+        turns.append(replace(last, unread=unread))
 
 
-def _join(before: str, text: str) -> str:
-    return f"{before}\n{text}" if before and text else before or text
+def _join(*texts: str) -> str:
+    return "\n".join(filter(None, texts))
 
 
 def read_message(message: object, where: str) -> Utterance:

@@ -8,7 +8,7 @@ from typing import Literal, NoReturn, Self
 from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from contradiction.base_detector import BaseDetector
-from contradiction.conversation import ASSISTANT, Turn, add_message, read_message
+from contradiction.conversation import ASSISTANT, Turn, add_messages, read_message
 from contradiction.errors import InputError
 from contradiction.inputs.views import MAX_TURNS
 from contradiction.io.files import write_text
@@ -88,7 +88,7 @@ class Monitor:
         """
         utterance = read_message(message, f"messages[{self._messages}]")
         turns = list(self._turns)
-        add_message(turns, utterance, self._messages)
+        add_messages(turns, [(self._messages, utterance)])
         # The last turn is the current one, which is held beside the ``max_turns`` earlier ones.
         excess = max(0, len(turns) - 1 - self.max_turns)
         turns, dropped = turns[excess:], self._dropped + excess

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from helpers.chats import TEXTS, chat
 
-from contradiction.conversation import is_blank, is_chinese, is_foreign, list_messages, read_turns
+from contradiction.conversation import (
+    Turn,
+    is_blank,
+    is_chinese,
+    is_foreign,
+    list_messages,
+    read_turns,
+    unfinished_turns,
+)
 from contradiction.errors import InputError
 
 
@@ -27,6 +35,21 @@ def test_consecutive_messages_of_one_side_form_one_utterance():
     assert (first.user, first.reply, first.user_messages, first.reply_messages) == ("", "你好", (), (1,))
     assert (second.user, second.reply) == ("在吗\n问个事", "在\n请说")
     assert (second.user_messages, second.reply_messages) == ((2, 3), (4, 5))
+
+
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_what_one_side_says_in_a_row_is_joined_once(role, monkeypatch):
+    made, make = [], Turn.__init__
+
+    def count(turn, *arguments, **options):
+        make(turn, *arguments, **options)
+        made.append(len(turn.user) + len(turn.reply))
+
+    monkeypatch.setattr(Turn, "__init__", count)
+    [turn] = unfinished_turns([{"role": role, "content": "你好"}] * 1000)
+    assert (turn.user or turn.reply) == "\n".join(["你好"] * 1000)
+    assert (turn.user_messages or turn.reply_messages) == tuple(range(1000))
+    assert sum(made) <= 2 * len(turn.user or turn.reply)
 
 
 def test_text_parts_of_a_message_are_read_and_other_parts_are_reported(detector):
