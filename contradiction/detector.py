@@ -85,10 +85,9 @@ class ContradictionDetector(BaseDetector):
                 setting is wrong.
         """
         settings = Settings(threshold, prior, categories, windowing, max_turns)  # before a large model is loaded
-        precision = chosen_precision(pinned(find_model(name), revision), precision, backend, device)
-        classifier = load_classifier(
-            name, view=view, device=device, precision=precision, backend=backend, revision=revision
-        )
+        name = pinned(find_model(name), revision)
+        precision = chosen_precision(name, precision, backend, device)
+        classifier = load_classifier(name, view=view, device=device, precision=precision, backend=backend)
         _check_reads_chats(classifier)
         check_rule(classifier)
         return cls(classifier, settings)

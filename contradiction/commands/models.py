@@ -29,6 +29,7 @@ from contradiction.commands.common import (
 )
 from contradiction.errors import InputError
 from contradiction.io.files import check_file, check_new, check_writable, followed, write_json, write_text
+from contradiction.io.hub import pinned
 from contradiction.paths import RESULTS, SAMPLE
 
 if TYPE_CHECKING:
@@ -77,17 +78,16 @@ def evaluate(
     from contradiction.detector import ContradictionDetector, check_rule
     from contradiction.evaluation.evaluate import evaluate as run
     from contradiction.evaluation.tables import evaluation_notes, evaluation_tables
-    from contradiction.methods.loading import chosen_precision, load_classifier
+    from contradiction.methods.loading import chosen_precision, find_model, load_classifier
 
     if json:
         check_file(json)
         check_writable(followed(json))
     detector = None
     if model != BASELINES:
-        classifier = load_classifier(
-            model, view=view, device=device, revision=revision, backend=backend,
-            precision=chosen_precision(model, precision, backend, device),
-        )  # fmt: skip
+        model = pinned(find_model(model), revision)
+        precision = chosen_precision(model, precision, backend, device)
+        classifier = load_classifier(model, view=view, device=device, precision=precision, backend=backend)
         check_rule(classifier)
         detector = ContradictionDetector(classifier)
         if windowing:

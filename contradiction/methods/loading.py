@@ -16,7 +16,7 @@ from contradiction.inference.base import AUTO, BACKENDS, INT8, PRECISIONS, OnBat
 from contradiction.inference.torch_backend import TorchBackend, best_device, check_device, has_bf16
 from contradiction.inputs.views import Row, row_of
 from contradiction.io import manifest
-from contradiction.io.hub import CONFIG, fetch_file, pinned, quick_hub, split_revision
+from contradiction.io.hub import CONFIG, fetch_file, quick_hub, split_revision
 from contradiction.methods.base import Classifier
 from contradiction.paths import SHIPPED
 
@@ -42,7 +42,6 @@ def load_classifier(
     device: str | None = None,
     precision: str = "fp32",
     backend: str = "torch",
-    revision: str | None = None,
 ) -> Classifier:
     """Loads a model with its decision rule.
 
@@ -56,7 +55,6 @@ def load_classifier(
         precision: one of ``contradiction.inference.base.PRECISIONS``; ``docs/operators.md`` has figures.
         backend: what runs the encoders, a key of ``contradiction.inference.base.BACKENDS`` or ``auto``, see
             :func:`contradiction.inference.fastest_backend`.
-        revision: the branch, tag or commit of a model on the Hub.
 
     Raises:
         InputError: there is no such model or device, the model is not one of this project, it is damaged, or it states
@@ -66,7 +64,7 @@ def load_classifier(
     check_known(backend, (*BACKENDS, AUTO), "backend")
     if backend in (TorchBackend.NAME, AUTO):  # the others run without PyTorch, and check the device themselves
         check_device(device)
-    name = pinned(find_model(name), revision)
+    name = find_model(name)
     method = method_of(name)
     if precision == INT8 and not has_causal_part(name):
         raise InputError(f"{name}: int8 is for causal detectors, and an encoder has none; leave the precision out")
