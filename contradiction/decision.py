@@ -114,8 +114,8 @@ class Rule:
         return {name: value for name, value in asdict(self).items() if name not in ("curve", "opening")}
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], where: str | Path) -> Self | None:
-        """The rule in the contents of a JSON file, for a checkpoint its config.json; None if it has none.
+    def from_config(cls, config: Mapping[str, Any], where: str | Path) -> "Rule":
+        """The rule in the contents of a JSON file, for a checkpoint its config.json; ``NO_RULE`` if it has none.
 
         Raises:
             InputError: the rule is damaged; the message begins with ``where``.
@@ -123,7 +123,7 @@ class Rule:
         from pydantic import TypeAdapter
 
         if config.get(KEY) is None:
-            return None
+            return NO_RULE
         try:
             rule = TypeAdapter(cls).validate_python(config[KEY])
             points = [value for point in rule.curve for value in point]
@@ -142,8 +142,7 @@ class Rule:
         Raises:
             InputError: the rule is damaged.
         """
-        rule = cls.from_config(read_json(file), file) if file.is_file() else None
-        return rule or NO_RULE
+        return cls.from_config(read_json(file), file) if file.is_file() else NO_RULE
 
     def save(self, file: Path) -> None:
         """Writes the rule into a JSON file of a model folder, beside the other contents of the file."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from contradiction.decision import NO_RULE, Rule
+from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.inference import load_backend
 from contradiction.inference.base import Backend, OnBatch, Scores
@@ -65,7 +65,7 @@ class CheckpointClassifier(Classifier):
         own_view = loaded.config.get(VIEW_KEY)
         rule = None
         if own_view is not None and view in (None, own_view):
-            rule = Rule.from_config(loaded.config, Path(folder) / CONFIG) or NO_RULE
+            rule = Rule.from_config(loaded.config, Path(folder) / CONFIG)
         classifier = cls(loaded, view, str(folder), rule)
         # Training writes the view, and a rule for it. An NLI model, with which training begins, has none.
         classifier.needs_rule = rule is not None and classifier.task != "nli"
