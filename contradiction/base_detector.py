@@ -132,15 +132,13 @@ class BaseDetector:
     def verdict(self, case: Case, predictions: Sequence[Prediction]) -> Verdict:
         """The verdict on a reply, from the prediction for each of its windows."""
         reply = case.turns[case.place].reply_messages if case.turns else ()
-        if case.reason:
-            return Verdict(None, None, {}, checked=False, reason=case.reason, reply=reply)
-        if all(prediction.truncation == NO_ANSWER for prediction in predictions):
-            return Verdict(None, None, {}, checked=False, reason=NO_ANSWER, reply=reply)
-        by_window = [prediction.scores for prediction in predictions]
-        opening = is_opening(case.windows[-1].row)
-        combined = self.combine(case, by_window)
+        reason = case.reason
+        if not reason and all(prediction.truncation == NO_ANSWER for prediction in predictions):
+            reason = NO_ANSWER
+        combined = None if reason else self.combine(case, [prediction.scores for prediction in predictions])
         if combined is None:
-            return Verdict(None, None, {}, checked=False, reason=NOTHING_BEFORE, reply=reply)
+            return Verdict(None, None, {}, checked=False, reason=reason or NOTHING_BEFORE, reply=reply)
+        opening = is_opening(case.windows[-1].row)
         label, scores, probability = self._decide(combined, opening)
         clashes = [] if opening else self._clashes(case, predictions)
         # With structured windows, pairs show which reply is contradicted, also if the labels do not.
