@@ -78,7 +78,7 @@ class Network(nn.Module):
         from transformers import AutoModel
 
         name = base_of(shape.base)
-        with loading(name, f"{name}: neither a model folder nor a model on the Hub that can be reached"):
+        with loading(name):
             config = load_config(name)
             if shape.layers is not None:
                 if shape.layers > config.num_hidden_layers:

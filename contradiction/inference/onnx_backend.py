@@ -60,7 +60,7 @@ class OnnxBackend(Backend):
         if device not in (None, "cpu"):
             raise InputError(f"{name}: the backend {cls.NAME} runs on the CPU, not on {device!r}")
         check_installed(f"the backend {cls.NAME}", cls.PACKAGES)
-        with loading(name, f"{name}: neither a model folder nor a model on the Hub that can be reached"):
+        with loading(name):
             file = fetch_file(name, cls.FILE)
             if file is None:
                 raise InputError(f"{name}: has no {cls.FILE}; `cdconv export {name} --backend {cls.NAME}` writes it")

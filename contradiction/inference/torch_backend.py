@@ -10,6 +10,7 @@ import numpy as np
 from contradiction.errors import InputError, first_line
 from contradiction.inference.base import INT8, Backend, register, threads
 from contradiction.inputs.tokenization import max_positions
+from contradiction.io.hub import CONFIG
 from contradiction.io.pretrained import check_vocabulary, check_weights, load_model, load_tokenizer, loading
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ class TorchBackend(Backend):
             )
         import torch
 
-        if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
-            raise InputError(f"{name}: the folder holds no model (no config.json); `cdconv train` writes one")
-        with loading(name, f"{name}: neither a model folder nor a model on the Hub that can be reached"):
+        if Path(name).is_dir() and not (Path(name) / CONFIG).is_file():
+            raise InputError(f"{name}: the folder holds no model (no {CONFIG}); `cdconv train` writes one")
+        with loading(name):
             from transformers import AutoModelForSequenceClassification
 
             tokenizer = load_tokenizer(name)
@@ -71,7 +72,8 @@ class TorchBackend(Backend):
             loaded.score(PROBE)
         if (device := device or best_device()) != "cpu":
             with loading(name, f"{name}: cannot run on the device {device!r}"):
-                cls(model.to(device), tokenizer).score(PROBE)
+                model.to(device)
+                loaded.score(PROBE)
         return cls(model, tokenizer, precision, str(name))
 
     def forward(self, batch: Sequence[Mapping[str, list[int]]]) -> np.ndarray:

@@ -24,10 +24,10 @@ GENERIC_TOKENIZERS = ("TokenizersBackend", "PreTrainedTokenizerFast")  # the cla
 
 
 @contextmanager
-def loading(name: str | Path, otherwise: str) -> Iterator[None]:
+def loading(name: str | Path, otherwise: str | None = None) -> Iterator[None]:
     """Turns any error of loading a model, a folder or Hub id, into an InputError of one line, and checks the manifest.
 
-    The line begins with ``otherwise`` if the error has no known cause.
+    If the error has no known cause, the line begins with ``otherwise``, by default that there is no such model.
     """
     folder = Path(name) if Path(name).is_dir() else None
     if folder:
@@ -44,6 +44,7 @@ def loading(name: str | Path, otherwise: str) -> Iterator[None]:
         raise
     # A damaged file makes transformers and tokenizers raise anything, even a BaseException.
     except BaseException as error:
+        otherwise = otherwise or f"{name}: neither a model folder nor a model on the Hub that can be reached"
         raise InputError(_why(name, folder, error) or f"{otherwise} ({first_line(error)})") from error
     if not folder:
         with suppress(HubUnavailableError):  # the manifest of a cached model, if its repo has one
