@@ -9,7 +9,6 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from queue import Queue
@@ -122,29 +121,26 @@ class Detection:
         tally = Tally()
         with ExitStack() as stack:
             options: dict[str, Any] = {"scan": self.scan, "batch_size": self.batch_size}
-            judge: Callable[..., Iterator[JudgedChunk]]
+            chunks = output.remaining(split_chunks(chats, self.scan), tally)
+            judged: Iterable[JudgedChunk]
             if self.workers and self.workers > 1:
                 workers = stack.enter_context(Workers(self.workers, self.load, chats.key, on_note, **options))
-                judge, usage = workers.judge, workers.usage
+                judged, usage = workers.judge(chunks, on_chunk), workers.usage
             else:
                 detector = self.load()
                 detector.check_judges_replies()
-                judge = partial(_one_by_one, partial(judge_chunk, detector, key=chats.key, **options))
                 usage = detector.classifier.usage
+                judged = (
+                    judge_chunk(detector, entries, chats.key, on_batch=on_chunk(entries), **options)
+                    for entries in chunks
+                )
             on_load()
-            for chunk in judge(output.remaining(split_chunks(chats, self.scan), tally), on_chunk):
+            for chunk in judged:
                 tally.add(chunk.records, len(chunk.rejected))
                 for record in chunk.rejected:
                     on_note(f"{chats.place(record[chats.key])}: {record['error']}")
                 output.add(chunk)
         return tally, usage()
-
-
-def _one_by_one(
-    judge: Callable[..., JudgedChunk], chunks: Iterable[list[Entry]], on_chunk: OnChunk
-) -> Iterator[JudgedChunk]:
-    for entries in chunks:
-        yield judge(entries, on_batch=on_chunk(entries))
 
 
 def _model_files(folder: Path) -> list[Path]:
