@@ -1,6 +1,7 @@
 """Labelled chats of a bot owner: reading, conversion to rows, calibration, and training."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from threading import Thread
@@ -51,6 +52,31 @@ def test_a_contradiction_becomes_its_evidence_window_and_a_consistent_chat_all_w
     assert rows_of(tmp_path, one(*CAT[:4])) == [(CAT[:4], HISTORY)]
     apart = {"messages": chat(*CAT[:3]), "reply": CAT[3], "label": HISTORY}
     assert rows_of(tmp_path, apart) == [(CAT[:4], HISTORY)]
+
+
+def told(*texts, **more):
+    """A chat whose bot got a persona."""
+    labelled_chat = one(*texts, **more)
+    return labelled_chat | {"messages": [{"role": "system", "content": "你养了猫"}, *labelled_chat["messages"]]}
+
+
+def test_no_detector_learns_from_contradictions_of_what_the_bot_was_told(run, random_model, tmp_path):
+    beside = one(*CAT[:4], system="你养了猫")
+    for without_evidence in (beside, told(*CAT[:4]), told(*CAT[:2]), told(*CAT, label="contradiction")):
+        assert rows_of(tmp_path, without_evidence) == []
+    for other in (told(*CAT[:4], evidence=2), told(*CAT[:4], label="intra-sentence"), one(*CAT[:4], system="")):
+        assert rows_of(tmp_path, other)
+    sure = [cat(n, label=HISTORY if n % 2 else NONE) for n in range(40)]
+    personas = [told(f"你{n}岁了吗？", "没有", label=HISTORY) for n in range(3)]
+    file = write(tmp_path / "labels.jsonl", [*sure, *personas])
+    why = f"3 {labelled.OF_INSTRUCTIONS.format(label=HISTORY)}"
+    built = labelled.build(file)
+    assert [f"{count} {reason}" for reason, count in built.left_out.items()] == [why]
+    assert sum(len(load_split(built.folder, "4-class", split)) for split in SPLITS) == 40
+    code, out, err = run("adapt", file, "--model", random_model("4-class"), "--out", tmp_path / "mine")
+    assert code == 0 and f"{file}: {why}" in err and re.search("chats .*40, of them 20 contradictions", out), err
+    write(file, [*sure[:12], *personas])
+    assert f"at least 10 of each; {why}" in run("adapt", file, "--model", random_model("4-class"))[2]
 
 
 def test_names_of_speakers_are_read_wherever_labelled_chats_are(run, random_model, tmp_path):

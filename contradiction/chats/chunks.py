@@ -36,6 +36,7 @@ class Entry:
         raw: the beginning of the text of a rejected input; else empty.
         label: the label that the input gives to the last reply, unchecked.
         evidence: the index of the contradicted message, unchecked.
+        told: whether the input also has instructions for the bot, beside the messages.
     """
 
     number: int
@@ -47,6 +48,7 @@ class Entry:
     raw: str = ""
     label: Any = None
     evidence: Any = None
+    told: bool = False
 
     @property
     def name(self) -> str:
@@ -94,7 +96,9 @@ def make_entries(number: int, end: int, read: Callable[[Any], list[Chat]], sourc
             turns, name = len(read_turns(chat.messages)), check_id(chat.id, "its id")
             if chat.answer:
                 name = f"{number if name is None else name}/{chat.answer}"
-            yield Entry(number, end, chat.messages, turns, name, label=chat.label, evidence=chat.evidence)
+            yield Entry(
+                number, end, chat.messages, turns, name, label=chat.label, evidence=chat.evidence, told=chat.told
+            )
     except InputError as error:
         yield Entry(number, end, error=str(error), raw=_raw(source))
     except RecursionError:

@@ -41,9 +41,9 @@ CHATS = (
     "chat", "dialogue", "dialog", "thread", "会话id", "对话id", "会话编号", "对话编号", "会话", "对话",
 )  # fmt: skip
 IDS = ("id", *CHATS, "uuid", "custom_id", "name")
-LABEL, EVIDENCE = "label", "evidence"
+LABEL, EVIDENCE, INSTRUCTIONS = "label", "evidence", "system"
 
-_OTHER = ("request", "body", "system", LABEL, EVIDENCE)
+_OTHER = ("request", "body", INSTRUCTIONS, LABEL, EVIDENCE)
 # A name that says that it holds an answer, and one that says that another than the bot gave the answer.
 _WORD = "repl(?:y|ies)|responses?|answers?|completions?|outputs?|generations?|predictions?|candidates?|chosen|rejected"
 _ANSWER = re.compile(

@@ -116,6 +116,7 @@ class Chat:
         label: the label that the record gives to its last reply.
         evidence: the index of the message that the last reply contradicts, as the record gives it.
         answer: the key of the answer if the record holds several, and so gives several chats.
+        told: whether the record also has instructions for the bot, beside the messages.
     """
 
     messages: Any
@@ -123,6 +124,7 @@ class Chat:
     label: Any = None
     evidence: Any = None
     answer: str = ""
+    told: bool = False
 
 
 def read_record(value: object, speakers: Speakers = USUAL) -> list[Chat]:
@@ -202,8 +204,9 @@ class _Record:
             raise InputError(
                 f"one label for {len(chats)} answers ({', '.join(chats)}); keep the one that has the label"
             )
+        evidence, told = self._value(names.EVIDENCE), bool(self._value(names.INSTRUCTIONS))
         return [
-            Chat(messages, self._id(), label, self._value(names.EVIDENCE), answer if len(chats) > 1 else "")
+            Chat(messages, self._id(), label, evidence, answer if len(chats) > 1 else "", told)
             for answer, messages in chats.items()
         ]
 

@@ -122,6 +122,8 @@ def adapt(
         speakers = speakers_of(user_name, bot_name)
         done = adapt(labels, out, model=model, speakers=speakers, on_batch=bar.advance)
     found = done.calibration
+    for reason, count in found.left_out.items():
+        say(f"{labels}: {count:,} {reason}")
     before, after = (with_interval(one["macro_f1"], one["interval"]["macro_f1"]) for one in (done.before, done.after))
     change, bounds = done.difference["macro_f1_difference"], done.difference["interval"]["macro_f1_difference"]
     body = [

@@ -16,7 +16,7 @@ from contradiction.chats.chunks import Entry
 from contradiction.chats.formats import parse_json
 from contradiction.chats.names import USUAL, Speakers
 from contradiction.chats.readers import open_file
-from contradiction.conversation import Messages, Turn, is_chinese, read_turns
+from contradiction.conversation import INSTRUCTIONS, Messages, Turn, is_blank, is_chinese, read_message, read_turns
 from contradiction.data import statistics
 from contradiction.data.splits import CHINESE, SPLITS, UNDETERMINED, fingerprint, name_of, write_repo
 from contradiction.errors import InputError, check_known, shown
@@ -35,6 +35,10 @@ FOLDS = 5  # equal parts of the data: one for test, one for validation, three fo
 NO_EVIDENCE = (
     "chats labelled {label} with several earlier replies and no evidence, left out: the contradicted one is unknown"
 )
+OF_INSTRUCTIONS = (
+    "chats labelled {label} with instructions and no evidence, left out: the reply may contradict the instructions, "
+    "such as a persona, and detectors do not read them"
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class LabelledChat:
         label: one of the labels of ``4-class`` or ``2-class``.
         id: by default the place of the line.
         evidence: the index of the message that the reply contradicts; None where it is unknown.
+        told: whether the bot also got instructions, such as a persona.
     """
 
     messages: Messages
@@ -54,6 +59,12 @@ class LabelledChat:
     label: str
     id: str
     evidence: int | None = None
+    told: bool = False
+
+    @property
+    def of_instructions(self) -> bool:
+        """Whether the reply may contradict the instructions, and not the chat; no detector can learn from it."""
+        return self.told and self.evidence is None and self.label in (HISTORY, CONTRADICTION)
 
     @property
     def context(self) -> str:
@@ -67,6 +78,8 @@ class LabelledChat:
 
     def rows(self) -> list[tuple[Row, str]]:
         """The chat as rows of two turns with their labels; empty where the row with the contradiction is unknown."""
+        if self.of_instructions:
+            return []
         all_windows = windows(self.turns, len(self.turns) - 1)
         if self.label == NON_CONTRADICTION:
             return [(window.row, self.label) for window in all_windows[-WINDOWS:]]
@@ -144,7 +157,9 @@ def _chat(where: str, entry: Entry) -> LabelledChat:
             f"{where}: evidence {shown(evidence)}; it must be the index of an earlier message of the assistant "
             f"({', '.join(map(str, replies)) or 'there is none'})"
         )
-    return LabelledChat(messages, turns, label, where if entry.id is None else entry.name, evidence)
+    read = (read_message(message, where) for message in messages)
+    told = entry.told or any(message.role in INSTRUCTIONS and not is_blank(message.text) for message in read)
+    return LabelledChat(messages, turns, label, where if entry.id is None else entry.name, evidence, told)
 
 
 def _index(evidence: Any) -> Any:
@@ -236,7 +251,7 @@ def _rows(chats: Sequence[LabelledChat]) -> tuple[list[ChatRow], Counter[str]]:
     for chat in chats:
         chat_rows = chat.rows()
         if not chat_rows:
-            left_out[NO_EVIDENCE.format(label=chat.label)] += 1
+            left_out[(OF_INSTRUCTIONS if chat.of_instructions else NO_EVIDENCE).format(label=chat.label)] += 1
         rows += [ChatRow(chat.context, chat.id, row, label) for row, label in chat_rows]
     return rows, left_out
 

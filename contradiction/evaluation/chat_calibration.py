@@ -1,5 +1,6 @@
 """Fits the decision rule of a detector to chats that its owner has labelled."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -10,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from contradiction.base_detector import BaseDetector, Case
-from contradiction.data.labelled import LabelledChat
+from contradiction.data.labelled import OF_INSTRUCTIONS, LabelledChat
 from contradiction.decision import FEWEST, TINY, Rule
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
@@ -31,6 +32,7 @@ class Calibrated:
     Attributes:
         before, rule: the previous rule of the detector, and the fitted one.
         chats, contradictions, unjudged: how many chats could be judged, were contradictions, could not be judged.
+        left_out: how many further chats gave nothing to fit to, and why.
         truth: whether each chat that could be judged is a contradiction, shape (chats,).
         called_before: whether the previous rule calls it one.
         called_held_out: the same of rules that were each fitted to four fifths of the chats, for the other fifth. Chats
@@ -42,6 +44,7 @@ class Calibrated:
     chats: int
     contradictions: int
     unjudged: int
+    left_out: Counter[str]
     truth: np.ndarray
     called_before: np.ndarray
     called_held_out: np.ndarray
@@ -58,6 +61,8 @@ def fit(detector: BaseDetector, chats: Sequence[LabelledChat], on_batch: OnBatch
         InputError: there are too few chats of either kind, or the model does not judge replies.
     """
     detector.check_judges_replies()
+    left_out = Counter(OF_INSTRUCTIONS.format(label=chat.label) for chat in chats if chat.of_instructions)
+    chats = [chat for chat in chats if not chat.of_instructions]
     cases = [detector.case(chat.turns, len(chat.turns) - 1) for chat in chats]
     even = dict.fromkeys(detector.labels, 1 / len(detector.labels))
     judges_openings = detector.classifier.opening_probabilities(even) is not None
@@ -68,9 +73,10 @@ def fit(detector: BaseDetector, chats: Sequence[LabelledChat], on_batch: OnBatch
     ]
     truth = np.array([is_contradiction(chats[place].label) for place in usable], dtype=bool)
     if min(truth.sum(), (~truth).sum()) < FEWEST:
+        others = "".join(f"; {count} {reason}" for reason, count in left_out.items())
         raise InputError(
             f"{truth.sum()} contradictions and {(~truth).sum()} other chats can be judged; a rule needs at least "
-            f"{FEWEST} of each"
+            f"{FEWEST} of each{others}"
         )
     before, judged = detector.classifier.rule, [cases[place] for place in usable]
     probabilities = _probabilities(detector, judged, on_batch)
@@ -85,8 +91,9 @@ def fit(detector: BaseDetector, chats: Sequence[LabelledChat], on_batch: OnBatch
     for rest, held_out in folds(truth, [chats[place].context for place in usable]):
         called_held_out[held_out] = called(_fit(before, probabilities, truth, rest, detector))[held_out]
     return Calibrated(
-        before, rule, len(usable), int(truth.sum()), len(chats) - len(usable), truth, called(before), called_held_out
-    )
+        before, rule, len(usable), int(truth.sum()), len(chats) - len(usable), left_out, truth, called(before),
+        called_held_out,
+    )  # fmt: skip
 
 
 def _probabilities(detector: BaseDetector, cases: Sequence[Case], on_batch: OnBatch | None) -> Probabilities:
