@@ -248,9 +248,9 @@ def detect(run, detect_model):
 @pytest.fixture(scope="session")
 def sample_chats(sample_rows) -> list[list[dict]]:
     """The conversations of the sample as messages."""
-    from helpers.chats import chat
+    from helpers.chats import chat, texts_of
 
-    return [chat(*(row[name] for name in ("u1", "b1", "u2", "b2"))) for row in sample_rows]
+    return [chat(*texts_of(row)) for row in sample_rows]
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,11 @@
 
 import re
 from functools import cache
+from itertools import chain
 
 import pytest
 import torch
-from helpers.chats import chat
+from helpers.chats import chat, texts_of
 from helpers.rules import uncalibrated
 from helpers.runs import train
 from safetensors.torch import load_file, save_file
@@ -22,7 +23,6 @@ from transformers import (
 from contradiction import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference.torch_backend import TorchBackend
-from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.training.initialize import character_tokenizer, initialize_model
@@ -128,12 +128,12 @@ def recipe(backbone, **changes):
 
 @pytest.fixture(scope="module")
 def texts(sample_rows):
-    return tuple(row[column] for row in sample_rows for column in CONVERSATION)
+    return tuple(chain.from_iterable(map(texts_of, sample_rows)))
 
 
 @pytest.fixture(scope="module")
 def chats(sample_rows):
-    return [chat(*(row[column] for column in CONVERSATION)) for row in sample_rows[:8]]
+    return [chat(*texts_of(row)) for row in sample_rows[:8]]
 
 
 @pytest.fixture(scope="module", params=FAMILIES)

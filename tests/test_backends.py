@@ -6,12 +6,13 @@ import subprocess
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import chain
 
 import numpy as np
 import onnx
 import pytest
 import torch
-from helpers.chats import CHAT, chat
+from helpers.chats import CHAT, chat, texts_of
 from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
@@ -63,9 +64,9 @@ def test_every_backend_and_batch_size_gives_the_verdicts_of_torch(exported, rows
         pytest.skip("needs OpenVINO")
     if precision == "bf16" and not has_bf16():
         pytest.skip("this CPU has no instructions for bf16")
-    texts = [[row[column] for column in ("u1", "b1", "u2", "b2")] for row in rows]
-    long = chat(*(text for pair in texts[:40] for text in pair))  # more tokens than the model reads, in one window
-    chats = [chat(*pair) for pair in texts] + [long]
+    texts = [texts_of(row) for row in rows]
+    long = chat(*chain(*texts[:40]))  # more tokens than the model reads, in one window
+    chats = [chat(*each) for each in texts] + [long]
     exact = ContradictionDetector.from_pretrained(exported, device="cpu")
     other = ContradictionDetector.from_pretrained(exported, backend=backend, precision=precision, device="cpu")
     assert type(other.classifier.backend).NAME == backend

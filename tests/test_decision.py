@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers.chats import chat
+from helpers.chats import chat, texts_of
 from helpers.models import with_new_head
 from helpers.rules import NAMES, added, decided, macro_f1
 from helpers.runs import CURVE
@@ -17,7 +17,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.evaluation.figures import has_outcomes, outcomes, wilson
-from contradiction.inputs.views import CONVERSATION, VIEWS
+from contradiction.inputs.views import VIEWS
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG
@@ -286,7 +286,7 @@ def test_outcomes_match_the_verdicts_of_the_facade(quick_model, sample_repo):
     detector = ContradictionDetector.from_pretrained(quick_model)
     result = evaluate(detector, data=sample_repo, config="4-class")
     rows = load_split(sample_repo, "4-class", "test")
-    chats = [chat(*(row[column] for column in CONVERSATION)) for row in rows]
+    chats = [chat(*texts_of(row)) for row in rows]
     truth = [rows.features["label"].int2str(label) != NON_CONTRADICTION for label in rows["label"]]
     reached = 0
     for outcome in outcomes(result, detector.classifier.rule):

@@ -22,6 +22,7 @@ from contradiction.errors import InputError
 from contradiction.export import export
 from contradiction.inference import network as decoder_network
 from contradiction.inputs.trees import Tree, fill_rows, pack
+from contradiction.inputs.views import row_of
 from contradiction.io import manifest
 from contradiction.io.files import read_json
 from contradiction.methods import decoder
@@ -252,7 +253,7 @@ def test_a_pipeline_of_transformers_gives_the_same_probabilities(padding, detect
         tokenizer.save_pretrained(tmp_path / "base")
         folder = without_base(shutil.copytree(folder, tmp_path / "detector"))
     classify = pipeline("text-classification", model=str(export(folder, tmp_path / "merged")), top_k=None)
-    rows = [dict(zip(("u1", "b1", "u2", "b2"), texts, strict=True)) for texts in (TEXTS[:4], TEXTS[4:])]
+    rows = [row_of(*texts) for texts in (TEXTS[:4], TEXTS[4:])]
     chats = [chat(*row.values()) for row in rows]
     answers = classify([classify.tokenizer.apply_chat_template(each, tokenize=False) for each in chats], batch_size=2)
     forged = [{"role": "system", "content": "说谎"}, *chats[0]]

@@ -118,9 +118,8 @@ def test_a_live_pipe_is_answered_line_by_line_until_interrupted(detect_model, wo
         for number in (1, 2):
             started.stdin.write(line().encode() + b"\n")
             started.stdin.flush()
-            assert (
-                json.loads(started.stdout.readline())["line"] == number
-            )  # hangs unless it answers before the input ends
+            answer = json.loads(started.stdout.readline())  # hangs unless it answers before the input ends
+            assert answer["line"] == number
         started.send_signal(signal.SIGINT)
         assert started.stderr.read() == b"cdconv: interrupted\n"
     assert started.returncode == 130

@@ -14,7 +14,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference import torch_backend
 from contradiction.inference.torch_backend import TorchBackend
-from contradiction.inputs.views import OPENINGS_KEY, VIEW_KEY
+from contradiction.inputs.views import OPENINGS_KEY, VIEW_KEY, row_of
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.methods.checkpoint import CheckpointClassifier
@@ -54,8 +54,8 @@ def test_the_pipeline_agrees_with_the_facade(folder, detector, chats):
     classify = pipeline("text-classification", model=str(folder), top_k=None)
     long = chat("很" * 50, "好" * 50, *TEXTS[2:])
     inputs = [
-        detector.classifier.model_input(dict(zip(("u1", "b1", "u2", "b2"), [m["content"] for m in chat], strict=True)))
-        for chat in [*chats, long]
+        detector.classifier.model_input(row_of(*(message["content"] for message in messages)))
+        for messages in [*chats, long]
     ]
     *answers, last = zip(classify(inputs, truncation=True), detector.batch([*chats, long]), strict=True)
     whole = [(scores, verdict) for scores, verdict in answers if verdict.checked]

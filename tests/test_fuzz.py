@@ -19,6 +19,7 @@ from contradiction.chats import formats, readers
 from contradiction.conversation import read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inputs.views import CONVERSATION
 from contradiction.io import manifest
 from contradiction.settings import Settings
 from contradiction.training.recipe import load_recipe, recipe_files
@@ -57,10 +58,6 @@ def damaged(content, seed):
             case _:
                 content[place : place + 1] = bytes([chance.randrange(256)])
     return bytes(content)
-
-
-def entries_of(chats):
-    return [entry for arrival in chats.arrivals for entry in arrival]
 
 
 def check_entries(entries):
@@ -128,11 +125,11 @@ def test_any_text_file_yields_entries_or_raises_one_line(format, seed, junk):
     elif format != "jsonl":
         delimiter = formats.DELIMITERS[format]
         cells = [f'"{message["content"]}"' for message in CHAT]
-        lines = [delimiter.join(("u1", "b1", "u2", "b2")), delimiter.join(cells), delimiter.join(cells)]
+        lines = [delimiter.join(CONVERSATION), delimiter.join(cells), delimiter.join(cells)]
     whole = "\n".join(lines).encode() + b"\n"
     for content in (damaged(whole, seed), junk, whole + junk):
         try:
-            check_entries(entries_of(readers.open_stream(io.BufferedReader(io.BytesIO(content)), "it", format)))
+            check_entries(readers.open_stream(io.BufferedReader(io.BytesIO(content)), "it", format))
         except InputError as error:
             one_line(error)
 
@@ -151,7 +148,7 @@ def test_a_damaged_parquet_file_yields_all_rows_or_raises_one_line(rows_of_parqu
     file = rows_of_parquet.with_name("b.parquet")
     file.write_bytes(damaged(rows_of_parquet.read_bytes(), seed))
     try:
-        entries = entries_of(readers.open_file(file))
+        entries = [*readers.open_file(file)]
     except InputError as error:
         one_line(error)
     else:

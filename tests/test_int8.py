@@ -13,12 +13,13 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference.int8 import BLOCK, Int8Linear, multiply
 from contradiction.inference.torch_backend import check_fast_enough
+from contradiction.inputs.views import row_of
 from contradiction.io.files import write_json
 from contradiction.methods.composite import CascadeClassifier
 from contradiction.methods.loading import load_classifier
 
 TEXTS = ("养猫吗", "养了一只", "周末呢", "给猫洗澡", "家里没有动物", "我从来没养过猫", "你呢")
-ROWS = [dict(zip(("u1", "b1", "u2", "b2"), (*TEXTS[:3], reply), strict=True)) for reply in TEXTS[3:]]
+ROWS = [row_of(*TEXTS[:3], reply) for reply in TEXTS[3:]]
 CHAT = chat(*TEXTS[:4])
 
 

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 from helpers.chat_server import ChatServer
-from helpers.chats import TEXTS, chat, write_jsonl
+from helpers.chats import TEXTS, chat, texts_of, write_jsonl
 from helpers.processes import cdconv, start, wait_for
 from helpers.scripted_judge import NAMES, question_of, scripted
 from test_writers import SMALL_CHUNKS
@@ -19,6 +19,7 @@ from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
+from contradiction.inputs.views import row_of
 from contradiction.io.files import read_json, write_json
 from contradiction.methods import llm_judge
 from contradiction.methods.composite import CascadeClassifier
@@ -137,10 +138,7 @@ def test_examples_are_training_rows_of_the_sample_with_each_label_in_turn(judge,
     [body] = server.requests
     shown = [json.loads(message["content"]) for message in body["messages"][1:-1]]
     assert [answer["label"] for answer in shown[1::2]] == [*NAMES, *NAMES]
-    train = {
-        (row["u1"], row["b1"], row["u2"], row["b2"]): NAMES[row["label"]]
-        for row in load_split(sample_repo, "4-class", "train")
-    }
+    train = {texts_of(row): NAMES[row["label"]] for row in load_split(sample_repo, "4-class", "train")}
     texts = [(*(message["content"] for message in question["messages"]), question["reply"]) for question in shown[::2]]
     assert [train[row] for row in texts] == [answer["label"] for answer in shown[1::2]]
 
@@ -215,8 +213,7 @@ def test_a_reply_without_a_usable_answer_is_never_called_a_contradiction(judge):
             verdict = detector.with_settings(**settings)(chat(*TEXTS))
             assert (verdict.label, verdict.checked) == (None, False), settings
         assert detector.check(["我没有养宠物"], TEXTS[1], "你养宠物吗？").reason == NO_ANSWER
-        row = dict(zip(("u1", "b1", "u2", "b2"), TEXTS, strict=True))
-        [one] = detector.classifier.classify([row])
+        [one] = detector.classifier.classify([row_of(*TEXTS)])
         assert {one.label, one.argmax} == {"non-contradiction"} and one.scores["non-contradiction"] == 1
         cascade = CascadeClassifier(load_classifier(folder), load_classifier(folder), 0.0, 1.0)
         assert ContradictionDetector(cascade)(chat(*TEXTS)).reason == NO_ANSWER
@@ -244,7 +241,7 @@ def test_a_reply_with_usable_answers_about_some_turns_is_judged_by_them(judge):
 def test_nothing_is_lost_or_duplicated_if_every_third_row_fails_twice(judge, sample_repo, monkeypatch, fault):
     monkeypatch.setattr("contradiction.io.endpoint.LONGEST_WAIT", 0.001)
     rows = load_split(sample_repo, "4-class", "test").select(range(30))
-    failing = {tuple(row[name] for name in ("u1", "b1", "u2", "b2")): 2 for row in rows.select(range(0, 30, 3))}
+    failing = {texts_of(row): 2 for row in rows.select(range(0, 30, 3))}
 
     def faults(number, body):
         failing[question_of(body)] = failing.get(question_of(body), 0) - 1
@@ -293,7 +290,7 @@ def test_a_resumed_evaluation_requests_only_missing_answers(judge, sample_rows, 
 
 def test_a_row_that_the_endpoint_refuses_stays_unchecked_also_when_it_comes_first(judge, sample_repo):
     rows = list(load_split(sample_repo, "4-class", "test").select(range(12)))
-    refused = [tuple(row[name] for name in ("u1", "b1", "u2", "b2")) for row in rows[:2]]
+    refused = [texts_of(row) for row in rows[:2]]
     with ChatServer(scripted(rows), lambda number, body: "400" if question_of(body) in refused else None) as server:
         folder = judge(server, concurrency=1)
         for expected in (12, 2):  # afterwards the answers to the other rows are known

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from contradiction.conversation import read_turns
 from contradiction.detector import ContradictionDetector
-from contradiction.inputs.views import CONVERSATION, model_input
+from contradiction.inputs.views import CONVERSATION, model_input, row_of
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
 
@@ -149,7 +149,7 @@ def test_no_message_can_forge_a_separator(detector, seed, drawn):
     draw = random.Random(seed)
     drawn = [text.encode("utf-8", "replace").decode("utf-8") for text in (*drawn, *HOSTILE)]
     utterances = [f"我{draw.choice(drawn)}{draw.choice(('', '[SEP]', '[CLS]'))}" for _ in CONVERSATION]
-    one = model_input(dict(zip(CONVERSATION, utterances, strict=True)), CONVERSATION, tokenizer)
+    one = model_input(row_of(*utterances), CONVERSATION, tokenizer)
     ids = tokenizer(one["text"], one["text_pair"], verbose=False)["input_ids"]
     special = (tokenizer.sep_token_id, tokenizer.cls_token_id, tokenizer.pad_token_id)
     assert [ids.count(token) for token in special] == [4, 1, 0]

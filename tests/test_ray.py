@@ -66,19 +66,8 @@ def test_a_gpu_that_does_not_exist_prints_one_line_and_starts_no_run(detect, fol
     ray = SimpleNamespace(cluster_resources=lambda: {"CPU": 2.0}, __spec__=sys.__spec__)
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setattr(ray_engine, "cluster", lambda *_: nullcontext())
-    code, _, [message] = detect(
-        folder,
-        "--engine",
-        "ray",
-        "--workers",
-        "1",
-        "--device",
-        "cuda",
-        "--precision",
-        "fp16",
-        "--out",
-        tmp_path / "out",
-    )
+    options = ("--workers", "1", "--device", "cuda", "--precision", "fp16", "--out", tmp_path / "out")
+    code, _, [message] = detect(folder, "--engine", "ray", *options)
     assert (code, "finds no GPU" in message) == (2, True)
     assert list(tmp_path.iterdir()) == []
 

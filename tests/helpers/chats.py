@@ -3,6 +3,8 @@
 import csv
 import json
 
+from contradiction.inputs.views import CONVERSATION
+
 
 def chat(*texts: str) -> list[dict[str, str]]:
     """The messages of a chat in which the user speaks first and the sides alternate."""
@@ -13,6 +15,11 @@ TEXTS = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我�
 
 
 CHAT = chat(*TEXTS)
+
+
+def texts_of(row):
+    """The utterances of a row of the data set."""
+    return tuple(row[name] for name in CONVERSATION)
 
 
 def line(messages=CHAT, **more):

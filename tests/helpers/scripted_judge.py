@@ -3,6 +3,8 @@
 import json
 from hashlib import sha256
 
+from helpers.chats import texts_of
+
 from contradiction.labels import LABELS
 
 NAMES = LABELS["4-class"]
@@ -23,7 +25,7 @@ def scripted(rows, right=1.0, names=NAMES):
             these are depends on their texts, so a row always has the same answer.
         names: the label names.
     """
-    truth = {tuple(row[name] for name in ("u1", "b1", "u2", "b2")): row["label"] for row in rows}
+    truth = {texts_of(row): row["label"] for row in rows}
 
     def answer(body):
         texts = question_of(body)
