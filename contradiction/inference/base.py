@@ -16,7 +16,7 @@ from contradiction.io.environment import usable_cores
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# The number formats in which a forward pass computes; the weights are float32 in all of them.
+# The number formats in which a forward pass computes. The weights of an encoder are float32 in all of them.
 INT8 = "int8"  # of a causal detector on a CPU, see ``contradiction.inference.int8``
 PRECISIONS = ("fp32", "bf16", "fp16", INT8)
 

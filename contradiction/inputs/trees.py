@@ -66,9 +66,7 @@ class Tree:
     """Token sequences that share their beginnings; each node is a token, and comes before its children."""
 
     tokens: list[int] = field(default_factory=list)
-    parents: list[int] = field(
-        default_factory=list
-    )  # the index of each node's parent, -1 at the beginning of a sequence
+    parents: list[int] = field(default_factory=list)  # of each node, its index, or -1 at the beginning of a sequence
     depths: list[int] = field(default_factory=list)  # the position of each node in its sequences
     _children: dict[tuple[int, int], int] = field(default_factory=dict)
 
