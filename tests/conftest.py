@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from helpers.chats import chat, line, objects, texts_of
 
-pytest_plugins = ["helpers.browser", "helpers.corpora", "helpers.grids", "helpers.models"]
+pytest_plugins = ["helpers.browser", "helpers.corpora", "helpers.grids", "helpers.models", "helpers.scripted_judge"]
 
 # Set before any Hugging Face import, because the libraries read these variables only once. Without separate caches,
 # a test could read an earlier build and not notice that the current one is broken.
@@ -183,7 +184,7 @@ def repo(kind, request) -> Path:
 @pytest.fixture(scope="module")
 def lines(raw_file) -> list[dict]:
     """The parsed lines of `raw_file`."""
-    return [json.loads(line) for line in raw_file.read_text(encoding="utf-8").splitlines()]
+    return objects(raw_file)
 
 
 @pytest.fixture(scope="session")
@@ -248,16 +249,12 @@ def detect(run, detect_model):
 @pytest.fixture(scope="session")
 def sample_chats(sample_rows) -> list[list[dict]]:
     """The conversations of the sample as messages."""
-    from helpers.chats import chat, texts_of
-
     return [chat(*texts_of(row)) for row in sample_rows]
 
 
 @pytest.fixture(scope="session")
 def long_chat(sample_rows):
     """A chat of 24 short messages: first turns of the sample, each from another context."""
-    from helpers.chats import chat
-
     by_first_turn = {row["u1"]: row for row in sample_rows if len(row["u1"] + row["b1"]) < 24}
     return chat(*(text for row in list(by_first_turn.values())[:12] for text in (row["u1"], row["b1"])))
 
@@ -273,9 +270,7 @@ def small_chunks(monkeypatch):
 @pytest.fixture(scope="session")
 def mixed(sample_chats, tmp_path_factory) -> Path:
     """A file with valid, invalid and blank lines."""
-    lines = [
-        json.dumps({"id": index, "messages": chat}, ensure_ascii=False) for index, chat in enumerate(sample_chats[:45])
-    ]
+    lines = [line(messages, id=index) for index, messages in enumerate(sample_chats[:45])]
     for index in range(0, len(lines), 9):
         lines[index] = "{bad" if index % 2 else ""
     lines += ["{bad"] * 12  # whole chunks without a valid line

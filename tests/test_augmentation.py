@@ -1,11 +1,11 @@
 """The training rows: parts of them, and rows made from them, from crossed chats and from NLI pairs."""
 
-import json
 from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
+from helpers.chats import write_jsonl
 from helpers.runs import TINY, train
 from transformers import AutoTokenizer
 
@@ -271,7 +271,7 @@ def test_too_few_pairs_are_reported(rows, pairs):
 
 def test_a_pair_known_only_to_contradict_is_learnt_as_any_contradiction(rows, tmp_path, encoder):
     lines = [{"earlier": f"I have {n} cats.", "last": f"I have no cats at all, {n}.", "label": n % 2} for n in range(6)]
-    (tmp_path / "pairs.train.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    write_jsonl(tmp_path / "pairs.train.jsonl", lines)
     (tmp_path / "held_out.tsv").write_text("premise\thypo\tlabel\n他在跑\t他在动\tentailment\n", encoding="utf-8")
     nli.build([tmp_path / "pairs.train.jsonl"], [tmp_path / "held_out.tsv"], tmp_path / "nli")
     pairs = load_split(tmp_path / "nli", "nli", "train")

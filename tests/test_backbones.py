@@ -3,13 +3,14 @@
 import re
 from functools import cache
 from itertools import chain
+from pathlib import Path
 
 import pytest
 import torch
 from helpers.chats import chat, texts_of
+from helpers.hostile_models import with_weights, without
 from helpers.rules import uncalibrated
 from helpers.runs import train
-from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import (
     AutoConfig,
@@ -222,13 +223,6 @@ def test_a_head_for_the_same_labels_is_kept(texts, tmp_path):
         assert torch.equal(old, new), name
 
 
-def changed(folder, change):
-    """Rewrites the weights of a checkpoint as changed by `change`."""
-    file = f"{folder}/model.safetensors"
-    save_file(change(load_file(file)), file, metadata={"format": "pt"})
-    return folder
-
-
 def test_a_tokenizer_that_puts_nothing_between_two_texts_is_rejected(texts, tmp_path):
     folder = backbone("bert", texts, tmp_path)
     plain = PreTrainedTokenizerFast.from_pretrained(folder)
@@ -241,14 +235,15 @@ def test_a_tokenizer_that_puts_nothing_between_two_texts_is_rejected(texts, tmp_
 @pytest.mark.parametrize(
     "change",
     [
-        lambda old: {name: value for name, value in old.items() if "layer.1.output" not in name},
-        lambda old: {f"wrapped.{name}": value for name, value in old.items()},
-        lambda old: old | {"embeddings.word_embeddings.weight": torch.zeros(7, 16)},
+        without("layer.1.output"),
+        with_weights(lambda old: {f"wrapped.{name}": value for name, value in old.items()}),
+        with_weights(lambda old: old | {"embeddings.word_embeddings.weight": torch.zeros(7, 16)}),
     ],
     ids=["a layer is missing", "other names", "another shape"],
 )
 def test_a_checkpoint_without_the_whole_encoder_raises_one_clear_error(change, texts, tmp_path):
-    folder = changed(backbone("bert", texts, tmp_path), change)
+    folder = backbone("bert", texts, tmp_path)
+    change(Path(folder))
     with pytest.raises(
         InputError, match=r"^backbone .*: its checkpoint lacks \d+ weights, for instance bert\."
     ) as error:

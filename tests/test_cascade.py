@@ -4,9 +4,9 @@ import shutil
 
 import numpy as np
 import pytest
-from datasets import ClassLabel, Dataset, Features, Value
+from datasets import ClassLabel
 from helpers.chat_server import ChatServer
-from helpers.chats import chat
+from helpers.chats import chat, texts_of
 from helpers.rules import uncalibrated
 from helpers.scripted_judge import NAMES, question_of, scripted
 
@@ -19,24 +19,13 @@ from contradiction.methods.composite import CascadeClassifier
 from contradiction.methods.loading import load_classifier, load_rule
 from contradiction.runs import cascade
 
-COLUMNS = ("u1", "b1", "u2", "b2")
-
-
-def dataset(rows):
-    features = Features({**{name: Value("string") for name in COLUMNS}, "label": ClassLabel(names=list(NAMES))})
-    return Dataset.from_list([{name: row[name] for name in (*COLUMNS, "label")} for row in rows], features=features)
-
 
 @pytest.fixture
-def parts(calibrated, sample_rows, tmp_path, monkeypatch):
+def parts(calibrated, judge, rows, tmp_path):
     """The folders of a detector and of a judge that is right on nine of ten rows, the server of the judge, and rows."""
-    folder = tmp_path / "judge"
-    folder.mkdir()
-    write_json(folder / "judge.json", {"model": "tiny", "prices": {"input": 1.0, "output": 2.0}})
-    with ChatServer(scripted(sample_rows, right=0.9)) as server:
-        for variable, value in server.environment.items():
-            monkeypatch.setenv(variable, value)
-        yield shutil.copytree(calibrated[0], tmp_path / "detector"), folder, server, dataset(sample_rows[:200])
+    with ChatServer(scripted(rows, right=0.9)) as server:
+        folder = judge(server, prices={"input": 1.0, "output": 2.0})
+        yield shutil.copytree(calibrated[0], tmp_path / "detector"), folder, server, rows.select(range(200))
 
 
 def test_the_curve_runs_from_the_detector_to_the_judge_and_cost_grows_with_the_share(parts):
@@ -62,7 +51,7 @@ def test_the_curve_runs_from_the_detector_to_the_judge_and_cost_grows_with_the_s
 def test_rows_without_an_answer_are_counted_and_in_no_score(parts):
     detector, judge, server, rows = parts
     rows = rows.select(range(40))
-    right, silent = server.answer, [tuple(row[name] for name in COLUMNS) for row in rows][::4]
+    right, silent = server.answer, [texts_of(row) for row in rows][::4]
     server.answer = lambda body: "我不知道" if question_of(body) in silent else right(body)
     steps = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.0, 0.5, 1.0))
     assert [step.unanswered for step in steps][::2] == [0, 10] and 0 < steps[1].unanswered < 10
@@ -85,14 +74,14 @@ def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(pa
     assert isinstance(classifier, CascadeClassifier)
     assert len(server.requests) == 50 == classifier.usage()["answers"]
     questions = {question_of(body) for body in server.requests}
-    others = [place for place, row in enumerate(rows) if tuple(row[name] for name in COLUMNS) not in questions]
+    others = [place for place, row in enumerate(rows) if texts_of(row) not in questions]
     alone = load_classifier(detector).classify([rows[place] for place in others])
     scores = np.array([[one.scores[name] for name in NAMES] for one in alone])
     own = np.array([[*uncalibrated(classifier, predictions[place].scores).values()] for place in others])
     np.testing.assert_allclose(own, scores, atol=1e-6)
     detected = ContradictionDetector.from_pretrained(out)
     row = rows[0]
-    verdict = detected(chat(*(row[name] for name in COLUMNS)))
+    verdict = detected(chat(*texts_of(row)))
     assert verdict.label in NAMES and verdict.contradiction == is_contradiction(verdict.label)
 
 
@@ -184,9 +173,8 @@ def test_incompatible_parts_are_rejected(parts, random_model, tmp_path):
     with pytest.raises(InputError, match="labels non-contradiction, contradiction; .* intra-sentence"):
         cascades.curve(load_classifier(random_model("2-class")), load_classifier(judge), rows)
     persona = load_classifier(random_model("persona"))
-    features = Features({**{name: Value("string") for name in COLUMNS}, "label": ClassLabel(names=[*persona.labels])})
     with pytest.raises(InputError, match=r"labels .*contradictions .*\(unrelated, "):
-        cascades.curve(persona, persona, rows.cast(features))
+        cascades.curve(persona, persona, rows.cast_column("label", ClassLabel(names=[*persona.labels])))
     shutil.copytree(judge, tmp_path / "cascade" / "judge")
     for part, bounds, words in (
         (random_model("2-class"), {"low": 0.2, "high": 0.8}, "must have the same labels"),

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from helpers.chats import CHAT, TEXTS, objects, write_csv
+from helpers.chats import CHAT, TEXTS, chat, objects, write_csv, write_jsonl
 
 from contradiction.chats.names import USUAL, Speakers
 from contradiction.chats.readers import open_file
@@ -121,13 +121,13 @@ def test_labels_in_a_table_are_read(tmp_path):
 def test_a_sample_for_review_has_sure_doubtful_and_random_chats(tmp_path, reviewed):
     file, verdicts = tmp_path / "a" / "chats.jsonl", tmp_path / "verdicts.jsonl"
     file.parent.mkdir()
-    chats = [{"id": n, "messages": [*CHAT[:3], {"role": "assistant", "content": f"我养了{n}只"}]} for n in range(100)]
-    file.write_text("\n".join(map(json.dumps, chats)), encoding="utf-8")
+    chats = [{"id": n, "messages": chat(*TEXTS[:3], f"我养了{n}只")} for n in range(100)]
+    write_jsonl(file, chats)
     judged = [
         {"line": n + 1, "id": n, "probability": n / 100, "contradiction": n >= 40, **({"reply": [3]} if n % 2 else {})}
         for n in range(100)
     ]
-    verdicts.write_text("\n".join(map(json.dumps, judged)), encoding="utf-8")
+    write_jsonl(verdicts, judged)
     code, last, _ = reviewed(file, "--verdicts", verdicts, "--sample", "15")
     numbers = [int(text.removeprefix("我养了").removesuffix("只")) for text in last]
     assert code == 0 and len(numbers) == 15 and numbers == sorted(numbers)

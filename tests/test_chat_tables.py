@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pyarrow
 import pytest
-from helpers.chats import CHAT, TEXTS, chat, line, objects, write_csv
+from helpers.chats import CHAT, TEXTS, chat, line, objects, write_csv, write_jsonl
 from pyarrow import parquet
 
 from contradiction.chats import formats, readers
@@ -160,7 +160,7 @@ def test_json_with_a_turn_each_is_read_and_a_later_line_that_is_no_turn_rejects_
     (tmp_path / "a.json").write_text(json.dumps(said), encoding="utf-8")
     assert [entry.messages for entry in entries_of(tmp_path / "a.json")] == [CHAT]
     for key, value in {"history": "a", "input": "a", "response": {"text": "a"}, "query": ["b"]}.items():
-        (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, [*said, said[0] | {key: value}])), encoding="utf-8")
+        write_jsonl(tmp_path / "a.jsonl", [*said, said[0] | {key: value}])
         [entry] = entries_of(tmp_path / "a.jsonl")
         assert "line 3" in entry.error and key in entry.error
 
@@ -184,7 +184,7 @@ def test_messages_with_ids_of_their_own_are_one_chat_in_json_and_no_chat_in_line
     (tmp_path / "a.json").write_text(json.dumps(messages), encoding="utf-8")
     [entry] = entries_of(tmp_path / "a.json")
     assert entry.turns == 2
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, messages)), encoding="utf-8")
+    write_jsonl(tmp_path / "a.jsonl", messages)
     with pytest.raises(InputError, match="has an id of its own, so it names the message; a column session_id"):
         entries_of(tmp_path / "a.jsonl")
 
@@ -234,8 +234,8 @@ def test_a_table_that_does_not_name_chats_speakers_and_texts_is_refused(tmp_path
 def test_keys_that_only_later_messages_have_are_read_too(tmp_path, detect):
     said = [{"session_id": "s", **message} for message in CHAT]
     file, labelled = tmp_path / "a.jsonl", {**said[-1], "label": "history"}
-    file.write_text("\n".join(map(json.dumps, [*said[:-1], labelled])), encoding="utf-8")
+    write_jsonl(file, [*said[:-1], labelled])
     [row] = labels.read(file)
     assert (row.label, len(row.messages)) == ("history", len(CHAT))
-    file.write_text("\n".join(map(json.dumps, [*said[:-1], {**labelled, "response": "养了"}])), encoding="utf-8")
+    write_jsonl(file, [*said[:-1], {**labelled, "response": "养了"}])
     assert "response in line 4 may hold what was said" in detect(file)[2][0]

@@ -1,28 +1,28 @@
 """The checklists: how they change a test row, how the card describes them, and how they load."""
 
-import json
 import os
 import re
 import subprocess
 import sys
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from datasets import load_dataset
+from helpers.chats import objects
 from helpers.data_repo import contents, write
+from helpers.pages import ROOT
 
 from contradiction import cdconv
 from contradiction.conversation import read_turns
 from contradiction.data import build, checklists
 from contradiction.data.splits import fingerprint, load_split
 from contradiction.errors import InputError
+from contradiction.inputs.views import CONVERSATION
 from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("crossed_once")
 
-ROOT = Path(__file__).parents[1]
 NONE, INTRA, ROLE, HISTORY = range(4)
 A2T, RCT = ["4-class-a2t", "4-class-a2t-grouped"], ["4-class-rct", "4-class-rct-grouped"]
 CONFIGS = [*A2T, *RCT]
@@ -61,7 +61,7 @@ def tests(sample_repo):
 
 @pytest.fixture(scope="module")
 def lines():
-    return [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+    return objects(SAMPLE)
 
 
 def texts_of(row):
@@ -83,7 +83,7 @@ def test_every_test_row_occurs_five_times_and_each_time_with_one_more_turn_of_ot
     ]
     for row in rows[config]:
         line, texts = lines[row["id"] - 1], row["texts"]
-        own = [line[column] for column in ("u1", "b1", "u2", "b2")]
+        own = [line[column] for column in CONVERSATION]
         assert texts[:2] + texts[-2:] == own and row["label"] == line["label"]
         assert len(texts) == 4 + 2 * row["inserted"] and {*own}.isdisjoint(texts[2:-2])
         inserted = list(zip(texts[2:-2:2], texts[3:-2:2], strict=True))

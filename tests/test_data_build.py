@@ -3,13 +3,13 @@
 import errno
 import hashlib
 import http.server
-import json
 import shutil
 import threading
 from pathlib import Path
 
 import datasets
 import pytest
+from helpers.chats import objects
 from helpers.data_repo import contents, write
 
 from contradiction import cdconv
@@ -73,7 +73,7 @@ def test_a_link_to_a_repo_stays_one_all_of_the_repo_is_replaced_and_an_empty_fol
 
 def test_a_source_that_leaves_a_split_empty_is_rejected_with_a_reason(tmp_path):
     """`persona` holds only the history rows. Without enough of them one of its splits is empty."""
-    sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+    sample = objects(SAMPLE)
     path = write(tmp_path / "raw.txt", [line for line in sample if line["label"] == 0])
     with pytest.raises((InputError, cdconv.InvalidSourceError), match="persona"):
         build.build(build.find(str(path)), tmp_path / "out")
@@ -90,7 +90,7 @@ def test_a_source_that_leaves_a_split_empty_is_rejected_with_a_reason(tmp_path):
     ],
 )
 def test_a_bad_source_prints_one_line_and_exits_with_2(run, source, message, tmp_path, monkeypatch):
-    sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+    sample = objects(SAMPLE)
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "bad.txt", [*sample[:5], sample[5] | {"method": "short"}])
     (tmp_path / "binary.txt").write_bytes(b"\x00\xff\n" * 9)

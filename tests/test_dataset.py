@@ -6,6 +6,7 @@ import random
 import re
 
 import pytest
+from helpers.chats import objects
 from helpers.data_repo import FILES, NAMES, TRIGGERS, UTTERANCES, encode, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("no_default_source")
 
-LINES = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+LINES = objects(SAMPLE)
 PLAIN = next(line for line in LINES if line["label"] == 0)
 
 

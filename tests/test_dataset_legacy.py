@@ -9,16 +9,15 @@ import json
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 from datasets import load_dataset
+from helpers.pages import ROOT
 
 from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.legacy
 
-ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / ".venv-legacy" / "bin" / "python"
 CONFIGS = ["2-class", "4-class", "persona", "2-class-grouped", "4-class-grouped", "persona-grouped"]
 NAMED = ("label", "trigger", "bot")

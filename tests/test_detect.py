@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 from helpers import processes
-from helpers.chats import CHAT, chat, line
+from helpers.chats import CHAT, TEXTS, chat, line
 
 from contradiction.chats import chunks
 from contradiction.detector import ContradictionDetector
@@ -19,7 +19,7 @@ from contradiction.verdict import NOTHING_BEFORE
 
 def test_one_verdict_per_line_in_order(detect, tmp_path):
     file = tmp_path / "chats.jsonl"
-    other = [*CHAT[:3], {"role": "assistant", "content": "。。。"}]
+    other = chat(*TEXTS[:3], "。。。")
     file.write_text("\n".join([line(), "", line(other), line(id="c")]) + "\n", encoding="utf-8")
     code, (first, second, third), err = detect(file)
     assert code == 0
@@ -62,7 +62,7 @@ def test_a_pasted_chat_can_be_an_argument(detect):
 
 
 def test_a_scanned_chat_without_a_reply_is_counted_and_fails_on_unchecked(detect):
-    silent = line([{"role": "user", "content": "你好"}]).encode()
+    silent = line(chat("你好")).encode()
     code, [record], [summary] = detect("--scan", stdin=silent)
     assert (code, record["verdicts"]) == (0, [])
     assert "1 chat, 0 verdicts" in summary and "1 chat without a reply" in summary
@@ -71,7 +71,7 @@ def test_a_scanned_chat_without_a_reply_is_counted_and_fails_on_unchecked(detect
 
 
 def test_fail_on_exits_with_1_and_prints_the_count(detect):
-    both = "\n".join([line(), line([*CHAT[:3], {"role": "assistant", "content": "。"}]), line()]).encode()
+    both = "\n".join([line(), line(chat(*TEXTS[:3], "。")), line()]).encode()
     every = ("--threshold", "0")
     assert detect(*every, stdin=both)[0] == 0
     code, _, err = detect(*every, "--fail-on", "contradiction", "--fail-on", "unchecked", "--quiet", stdin=both)
@@ -81,7 +81,7 @@ def test_fail_on_exits_with_1_and_prints_the_count(detect):
 
 
 def test_only_shows_the_requested_verdicts(detect):
-    none = [*CHAT[:3], {"role": "assistant", "content": "。"}]
+    none = chat(*TEXTS[:3], "。")
     both = "\n".join([line(id="a"), line([*none, *chat("狗呢？", "养了两条")], id="b"), line(none, id="c")]).encode()
     every = ("--threshold", "0.000001", "--category", "history")
     _, scanned, summary = detect(*every, "--scan", stdin=both)

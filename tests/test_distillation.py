@@ -9,6 +9,7 @@ from scipy.special import softmax
 
 from contradiction.errors import InputError
 from contradiction.evaluation.model_card import model_card
+from contradiction.inputs.views import CONVERSATION
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.ngrams import LinearModel
 from contradiction.training import loop, losses, record
@@ -140,7 +141,7 @@ def record_fits(recipe, rows):
 
     class Looked:
         def __init__(self, columns):
-            assert columns == ("u1", "b1", "u2", "b2")
+            assert columns == CONVERSATION
 
         def fit(self, rows, labels):
             self.rows = rows

@@ -5,11 +5,12 @@ from contextlib import closing
 
 import pytest
 from helpers.chat_server import KEY, ChatServer, answer_with
+from helpers.chats import chat
 
 from contradiction.errors import InputError
 from contradiction.io.endpoint import Endpoint, NoAnswerError, RefusedError, in_threads, repeated
 
-ASKED = [{"role": "user", "content": "你好吗？"}]
+ASKED = chat("你好吗？")
 
 
 def endpoint(server, **options):

@@ -20,26 +20,11 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.inputs.views import row_of
-from contradiction.io.files import read_json, write_json
+from contradiction.io.files import read_json
 from contradiction.methods import llm_judge
 from contradiction.methods.composite import CascadeClassifier
 from contradiction.methods.loading import load_classifier
 from contradiction.verdict import NO_ANSWER
-
-
-@pytest.fixture
-def judge(tmp_path, monkeypatch):
-    """Writes a judge that calls a server, and returns its folder."""
-
-    def written(server, name="judge", **options):
-        for variable, value in server.environment.items():
-            monkeypatch.setenv(variable, value)
-        folder = tmp_path / name
-        folder.mkdir(exist_ok=True)
-        write_json(folder / "judge.json", {"model": "tiny", **options})
-        return folder
-
-    return written
 
 
 def always(label):

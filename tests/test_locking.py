@@ -1,12 +1,12 @@
 """Only one process at a time works in a place, and several can share a grid."""
 
-import json
 import os
 import subprocess
 import sys
 
 import pytest
 from helpers import processes
+from helpers.chats import line
 from helpers.runs import TINY_TOML, train
 
 from contradiction.errors import InputError
@@ -136,8 +136,7 @@ def test_a_cell_locked_by_another_process_is_skipped_and_the_rest_runs(
 
 def test_verdicts_are_appended_by_one_process_at_a_time(lock_holder, run, quick_model, tmp_path):
     chats, out = tmp_path / "chats.jsonl", tmp_path / "verdicts.jsonl"
-    chat = [{"role": "user", "content": "你养猫吗？"}, {"role": "assistant", "content": "我养了一只猫。"}]
-    chats.write_text(f"{json.dumps(chat, ensure_ascii=False)}\n" * 3, encoding="utf-8")
+    chats.write_text(f"{line()}\n" * 3, encoding="utf-8")
     command = ("detect", chats, "--model", quick_model, "--out", out)
     assert run(*command)[0] == 0
     whole = out.read_bytes()

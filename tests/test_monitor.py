@@ -7,7 +7,7 @@ import re
 import shutil
 
 import pytest
-from helpers.chats import chat
+from helpers.chats import CHAT, chat
 from helpers.recording import recording
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -65,8 +65,8 @@ def test_memory_is_bounded_for_any_chat_length(counting):
     monitor = counting.monitor(2)
     sizes = []
     for number in range(120):
-        monitor.add({"role": "user", "content": f"第{number % 10}次"})
-        monitor.add({"role": "assistant", "content": "养了一只橘猫"})
+        for message in chat(f"第{number % 10}次", "养了一只橘猫"):
+            monitor.add(message)
         sizes.append(len(monitor.to_json()))
     assert sizes[-1] - sizes[10] < 20, "only the numbers grow, by a digit or two"
     state = json.loads(monitor.to_json())
@@ -100,7 +100,7 @@ def test_an_invalid_message_and_a_failing_model_leave_the_monitor_unchanged(coun
 
 def test_a_monitor_is_saved_as_json_and_cannot_be_pickled(detector, tmp_path):
     path, monitor = tmp_path / "chat.json", detector.monitor()
-    monitor.add({"role": "user", "content": "你养猫吗？"})
+    monitor.add(CHAT[0])
     for take in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="to_json"):
             take(monitor)
@@ -119,12 +119,12 @@ def test_a_monitor_is_saved_as_json_and_cannot_be_pickled(detector, tmp_path):
             Monitor.load(detector, path)
 
 
-def test_a_saved_monitor_continues_with_a_copy_of_the_model_elsewhere(detector, random_model, tmp_path):
+def test_a_saved_monitor_continues_with_a_copy_of_the_model_elsewhere(detector, two_class, random_model, tmp_path):
     monitor = detector.monitor()
-    monitor.add({"role": "user", "content": "你养猫吗？"})
+    monitor.add(CHAT[0])
     text, folder = monitor.to_json(), random_model("4-class")
     assert str(folder.parent) not in text
     copied = shutil.copytree(folder, tmp_path / "elsewhere" / "another-name")
     assert len(Monitor.from_json(ContradictionDetector.from_pretrained(copied), text)) == 1
     with pytest.raises(InputError, match="saved with another model"):
-        Monitor.from_json(ContradictionDetector.from_pretrained(random_model("2-class")), text)
+        Monitor.from_json(two_class, text)

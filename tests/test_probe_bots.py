@@ -9,8 +9,9 @@ import time
 import psutil
 import pytest
 from helpers import processes
+from helpers.chats import chat
 from helpers.decoders import base_model
-from helpers.hostile_models import REFUSED, WEIGHTS
+from helpers.hostile_models import REFUSED, without
 
 from contradiction.errors import InputError
 from contradiction.io.endpoint import NoAnswerError
@@ -18,7 +19,7 @@ from contradiction.probing.bots import CommandBot, FunctionBot, TransformersBot
 from contradiction.probing.plan import plan, read_openings
 from contradiction.probing.run import Caller, read_transcript, run
 
-CHAT = [{"role": "user", "content": "你养猫吗？"}]
+CHAT = chat("你养猫吗？")
 
 
 def test_a_function_can_be_a_bot(tmp_path, monkeypatch):
@@ -34,7 +35,7 @@ def test_a_function_can_be_a_bot(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     assert FunctionBot("a_bot:reply").ask(CHAT).text == "1：我养了3只猫"
     assert FunctionBot("a_bot:prompts").ask(CHAT).text == CHAT[0]["content"] + "请用中文回答"
-    assert CHAT == [{"role": "user", "content": "你养猫吗？"}], "the chat is still what was said"
+    assert CHAT == chat("你养猫吗？"), "the chat is still what was said"
     with pytest.raises(InputError, match="returned a number"):
         FunctionBot("a_bot:wrong").ask(CHAT)
     with pytest.raises(NoAnswerError, match="KeyError: 'cat'"):
@@ -87,17 +88,17 @@ def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(program, tmp_path
         ("gbk", "answered 'bytes that are not UTF-8'"),
     ):
         with pytest.raises(NoAnswerError, match=why):
-            bot.ask([{"role": "user", "content": text}])
+            bot.ask(chat(text))
         assert bot.ask(CHAT).text == "你养猫吗？！"
     files = psutil.Process().num_fds()
     for _ in range(8):
         with pytest.raises(NoAnswerError, match="ended with code 3"):
-            bot.ask([{"role": "user", "content": "end"}])
+            bot.ask(chat("end"))
         bot.ask(CHAT)
     # A thread closes the output of an ended program.
     assert processes.wait_for(lambda: psutil.Process().num_fds() <= files, seconds=20)
     with pytest.raises(NoAnswerError, match=r"no answer within 0.2 s"):
-        quick.ask([{"role": "user", "content": "hang"}])
+        quick.ask(chat("hang"))
     with pytest.raises(InputError, match="No such file"):
         CommandBot(str(tmp_path / "missing")).ask(CHAT)
 
@@ -119,7 +120,7 @@ def test_a_line_that_nobody_asked_for_is_never_taken_for_an_answer(program):
 
 def test_a_program_that_never_reads_a_long_chat_has_the_usual_time(program):
     with pytest.raises(NoAnswerError, match=r"no answer within 0.5 s"):
-        program("import time; time.sleep(60)", timeout=0.5).ask([{"role": "user", "content": "长" * 300_000}])
+        program("import time; time.sleep(60)", timeout=0.5).ask(chat("长" * 300_000))
 
 
 def test_a_program_ends_together_with_the_processes_that_it_started(program):
@@ -214,21 +215,16 @@ def test_a_transformers_chat_model_can_be_a_bot(chat_model, tmp_path):
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
-        ("config code of its own", "asks for code of its own"),
-        ("weights in a pickle that means harm", "not in safetensors"),
-        ("weights without a norm", "its checkpoint lacks"),
+        (REFUSED["config code of its own"], "asks for code of its own"),
+        (REFUSED["weights in a pickle that means harm"], "not in safetensors"),
+        (without("model.norm"), "its checkpoint lacks"),
     ],
+    ids=["code", "pickle", "no norm"],
 )
 def test_a_malicious_or_damaged_chat_model_is_rejected(chat_model, tmp_path, monkeypatch, harm, message):
     folder = shutil.copytree(chat_model, tmp_path / "model")
     monkeypatch.setattr("builtins.input", lambda *_: "y")
-    if harm == "weights without a norm":
-        from safetensors.torch import load_file, save_file
-
-        weights = load_file(folder / WEIGHTS)
-        save_file({name: value for name, value in weights.items() if name != "model.norm.weight"}, folder / WEIGHTS)
-    else:
-        REFUSED[harm](folder)
+    harm(folder)
     with pytest.raises(InputError, match=message):
         TransformersBot(str(folder))
     assert not (tmp_path / "mark").exists(), "code ran"
@@ -239,7 +235,7 @@ def test_a_model_that_knows_no_system_message_gets_its_persona_from_the_user(cha
     refusal = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
     (folder / "chat_template.jinja").write_text(refusal + "{{ messages[-1].content }}", encoding="utf-8")
     bot = TransformersBot(str(folder), max_new_tokens=8)
-    together = [{"role": "user", "content": f"你养猫\n\n{CHAT[0]['content']}"}]
+    together = chat(f"你养猫\n\n{CHAT[0]['content']}")
     assert bot.ask([{"role": "system", "content": "你养猫"}, *CHAT]) == bot.ask(together)
     (folder / "chat_template.jinja").write_text("{{ messages[-1].content + 1 }}", encoding="utf-8")
     with pytest.raises(InputError, match=r"strict: its chat template"):

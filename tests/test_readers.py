@@ -8,7 +8,7 @@ from io import BufferedReader, BytesIO
 import pyarrow
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
-from helpers.chats import CHAT, chat, line, objects, sharegpt, write_csv
+from helpers.chats import CHAT, chat, line, objects, sharegpt, write_csv, write_jsonl
 from pyarrow import parquet
 
 from contradiction.chats import formats, readers
@@ -21,16 +21,16 @@ def chat_files(folder, chats):
     rows = [{"id": f"c{index}", "messages": chat} for index, chat in enumerate(chats)]
     texts = [[message["content"] for message in chat] for chat in chats]
     (folder / "a.json").write_text(json.dumps(rows), encoding="utf-8")
-    (folder / "a.ndjson").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    write_jsonl(folder / "a.ndjson", rows)
     cells = [[json.dumps(row["messages"], ensure_ascii=False), row["id"]] for row in rows]
     write_csv(folder / "b.csv", ["messages", "id"], cells, encoding="utf-8-sig")
     header = ("id", *CONVERSATION)
     named = [dict(zip(header, (row["id"], *text), strict=True)) for row, text in zip(rows, texts, strict=True)]
-    (folder / "b.jsonl").write_text("\n".join(map(json.dumps, named)), encoding="utf-8")
+    write_jsonl(folder / "b.jsonl", named)
     write_csv(folder / "a.csv", header, [row.values() for row in named])
     write_csv(folder / "a.tsv", header, [row.values() for row in named], delimiter="\t")
     conversations = [{"id": row["id"], "conversations": sharegpt(row["messages"])} for row in rows]
-    (folder / "c.jsonl").write_text("\n".join(map(json.dumps, conversations)), encoding="utf-8")
+    write_jsonl(folder / "c.jsonl", conversations)
     parquet.write_table(pyarrow.Table.from_pylist(conversations), folder / "d.parquet")
     parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "a.parquet", row_group_size=7)
     text = pyarrow.table({"messages": [cell for cell, _ in cells], "id": [row["id"] for row in rows]})

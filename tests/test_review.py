@@ -1,14 +1,12 @@
 """Human labels: who labels what, how far people agree, what is exported, and what survives a kill."""
 
-import json
-import os
 import signal
 import threading
 import time
 
 import httpx
 import pytest
-from helpers.chats import chat, line, objects
+from helpers.chats import chat, line, objects, write_jsonl
 from helpers.processes import free_port, is_answered, start_cdconv, wait_for
 from starlette.testclient import TestClient
 
@@ -115,7 +113,7 @@ def test_what_the_bot_was_told_is_shown_and_exported_and_is_no_evidence(store, t
     store.put(store.join("Ben"), item.id, HISTORY, 2)
     store.put(1, item.id, HISTORY)
     file = tmp_path / "labels.jsonl"
-    file.write_text("\n".join(json.dumps(one) for one in store.export()), encoding="utf-8")
+    write_jsonl(file, store.export())
     [labelled] = read(file)
     assert (labelled.messages[0], labelled.evidence, len(labelled.turns)) == (persona, 2, 2)
 
@@ -261,7 +259,7 @@ def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tm
         code, _, err = run("review", chat_file, "--export", tmp_path / "out.jsonl")
         assert "Traceback" not in err, "people see the agreement while the page runs"
     finally:
-        os.kill(process._process.pid, signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
         process.wait(30)
     store = LabelStore(labels)
     for person in (1, 2):

@@ -43,22 +43,22 @@ def store(tmp_path):
     return store
 
 
-def test_two_people_and_a_third_label_by_the_keyboard(store, open_tab):
-    def join(name, **options):
-        tab = open_tab(**options)
-        tab.goto(url)
-        tab.get_by_role("textbox").fill(name)
-        tab.keyboard.press("Enter")
-        tab.locator(".who", has_text=name).wait_for()
-        return tab
+def join(tab, url, name="Anna"):
+    tab.goto(url)
+    tab.get_by_role("textbox").fill(name)
+    tab.keyboard.press("Enter")
+    tab.locator(".who", has_text=name).wait_for()
+    return tab
 
+
+def test_two_people_and_a_third_label_by_the_keyboard(store, open_tab):
     def press(tab, *keys, done):
         for key in keys:
             tab.keyboard.press(key)
         tab.locator(".who", has_text=str(done)).wait_for()
 
     with serve(store) as url:
-        anna = join("Anna", locale="en-US")
+        anna = join(open_tab(locale="en-US"), url)
         assert anna.locator("aside dd").all_inner_texts() == [*guidelines.MEANINGS["en"].values()]
         assert anna.locator("li.judged p").inner_text() == "在的0"
         anna.keyboard.press("g")
@@ -80,7 +80,7 @@ def test_two_people_and_a_third_label_by_the_keyboard(store, open_tab):
         press(anna, "1", done="4 of 4")
         assert "All done" in anna.locator("#work").inner_text()
 
-        ben = join("Ben", locale="zh-CN", color_scheme="dark")
+        ben = join(open_tab(locale="zh-CN", color_scheme="dark"), url, "Ben")
         assert ben.locator("aside dd").all_inner_texts() == [*guidelines.MEANINGS["zh"].values()]
         assert serious_violations(anna) == serious_violations(ben) == []
         press(ben, "1", done="1 / 4")
@@ -88,7 +88,7 @@ def test_two_people_and_a_third_label_by_the_keyboard(store, open_tab):
         press(ben, "4", "1", done="3 / 4")
         press(ben, "0", done="4 / 4")
 
-        carla = join("Carla", locale="en-US", viewport={"width": 390, "height": 844})
+        carla = join(open_tab(locale="en-US", viewport={"width": 390, "height": 844}), url, "Carla")
         assert carla.locator("li.judged p").inner_text() == "在的1"
         assert "Carla (third) · 0 of 2" in carla.locator(".who").inner_text()
         carla.get_by_role("button", name="role confusion").click()
@@ -109,9 +109,7 @@ def test_a_reply_can_contradict_what_the_bot_was_told(tmp_path, open_tab):
     with serve(store) as url:
         tab = open_tab(locale="en-US")
         tab.add_init_script("localStorage.setItem('language', 'of another page')")
-        tab.goto(url)
-        tab.get_by_role("textbox").fill("Anna")
-        tab.keyboard.press("Enter")
+        join(tab, url)
         assert tab.locator("li.told p").inner_text() == told["content"]
         assert "What the bot was told" in tab.locator("li.told").inner_text()
         for key, done in (("1", "1 of 2"), ("2", "2 of 2")):
@@ -127,10 +125,7 @@ def test_a_label_that_the_server_did_not_accept_is_sent_again(store, chromium):
     with serve(store) as url:
         tab = chromium.new_page(locale="en-US")
         tab.set_default_timeout(60_000)
-        tab.goto(url)
-        tab.get_by_role("textbox").fill("Anna")
-        tab.keyboard.press("Enter")
-        tab.locator("li.judged").wait_for()
+        join(tab, url)
         full = [True]  # until the page has said so
 
         def route(route):

@@ -6,6 +6,7 @@ from datasets import ClassLabel, Dataset
 from helpers.runs import FAST, train
 
 from contradiction.data.corpora.crossed import FOLDERS, batches, read
+from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import CROSSED_LONG, LABELS
 from contradiction.methods.loading import load_classifier
 from contradiction.training import record
@@ -21,8 +22,6 @@ from contradiction.training.losses import GROUP
 from contradiction.training.recipe import Recipe
 from contradiction.training.run import run_request
 
-UTTERANCES = ("u1", "b1", "u2", "b2")
-
 
 @pytest.fixture(scope="module")
 def rows():
@@ -36,18 +35,18 @@ def rows():
 def test_a_share_of_the_messages_gets_another_ending(rows):
     made = rewritten_rows(rows, endings=0.25, long_replies=0, seed=1)
     changed = {
-        name: np.mean([old != new for old, new in zip(rows[name], made[name], strict=True)]) for name in UTTERANCES
+        name: np.mean([old != new for old, new in zip(rows[name], made[name], strict=True)]) for name in CONVERSATION
     }
     assert changed["u1"] == 0  # a question mark stays
     assert all(0.18 < changed[name] < 0.32 for name in ("b1", "u2", "b2"))
-    for name in UTTERANCES:
+    for name in CONVERSATION:
         for old, new in zip(rows[name], made[name], strict=True):
             assert new in {old, f"{old}。", old.removesuffix("。")}
 
 
 def test_a_share_of_the_rows_gets_longer_replies(rows):
     made = rewritten_rows(rows, endings=0, long_replies=0.5, seed=1)
-    longer = [[len(new[name]) > len(old[name]) for name in UTTERANCES] for old, new in zip(rows, made, strict=True)]
+    longer = [[len(new[name]) > len(old[name]) for name in CONVERSATION] for old, new in zip(rows, made, strict=True)]
     assert 0.42 < np.mean([any(row) for row in longer]) < 0.58
     assert {tuple(row) for row in longer} == {
         (False, first, False, second) for first in (False, True) for second in (False, True)

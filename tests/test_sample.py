@@ -1,14 +1,15 @@
 """The embedded sample has the format of CDConv, is complete enough for every step, copies nothing, and is crossed."""
 
-import json
 import unicodedata
 
 import pytest
+from helpers.chats import objects
 from sklearn.metrics import roc_auc_score
 
 from contradiction import cdconv
 from contradiction.data.corpora.crossed import read
 from contradiction.data.statistics import overlap
+from contradiction.inputs.views import CONVERSATION
 from contradiction.paths import SAMPLE
 from experiments.crossed_gates import ngram_auc
 
@@ -25,9 +26,7 @@ def words(text):
 
 def utterances(path):
     """Every utterance of a raw file, without punctuation and spaces."""
-    lines = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
-    texts = (line[column] for line in lines for column in ("u1", "b1", "u2", "b2"))
-    return {words(text) for text in texts}
+    return {words(line[column]) for line in objects(path) for column in CONVERSATION}
 
 
 @pytest.mark.parametrize("split", SPLITS, ids=["official", "grouped"])

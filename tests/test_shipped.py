@@ -13,6 +13,7 @@ from contradiction.commands.common import SHIPPED
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import results
+from contradiction.inputs.views import row_of
 from contradiction.labels import LABELS
 
 BALL = ("动作这么溜，你打篮球多少年了？", "十年了，从小学打到大学", "动作这么溜，你玩篮球多少年了？")
@@ -32,7 +33,7 @@ def test_the_shipped_folder_is_small_and_complete():
 def test_the_pipeline_gives_the_calibrated_probabilities_of_the_facade(detector):
     classify = pipeline("text-classification", model=SHIPPED, top_k=None)
     assert classify.model.dtype == torch.float32, "without being told"
-    texts = dict(zip(("u1", "b1", "u2", "b2"), TEXTS, strict=True))
+    texts = row_of(*TEXTS)
     probabilities = {
         classification["label"]: classification["score"]
         for classification in classify([detector.classifier.model_input(texts)])[0]

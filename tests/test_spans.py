@@ -121,7 +121,7 @@ def test_a_single_clause_or_no_contradiction_gives_nothing_to_locate(detector):
         Verdict(None, None, {}, checked=False, reply=(3,)),
     ):
         assert detector.locate(messages, verdict) is None
-    assert detector.locate([{"role": "user", "content": "在吗"}]) is None
+    assert detector.locate(chat("在吗")) is None
     history = Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,))
     for replies in (("～", "我没养过猫呀，喝茶"), ("养了一只橘猫，很乖", "~"), ("～", "～")):
         assert detector.locate(chat("你养猫吗？", replies[0], "它叫什么？", replies[1]), history) is None

@@ -4,11 +4,10 @@ import ast
 import re
 import runpy
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
+from helpers.pages import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 FILES = [file for part in ("evaluate_metric", "contradiction") for file in ROOT.glob(f"{part}/**/*.py")]
 MODULES = {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in FILES}
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from helpers.chats import CHAT, chat
+from helpers.chats import CHAT, TEXTS, chat
 
 from contradiction import testing
 from contradiction.detector import ContradictionDetector
@@ -42,7 +42,7 @@ def test_scan_judges_every_reply_and_the_default_only_the_last(history_only):
 
 
 def test_an_unjudged_reply_fails_with_its_reason_unless_allowed(detector):
-    english = [*CHAT[:3], {"role": "assistant", "content": "I never had a cat, 呀"}]
+    english = chat(*TEXTS[:3], "I never had a cat, 呀")
     report = failure(english, detector=detector, threshold=1.0)
     assert report.splitlines()[0] == "1 of 2 replies unchecked"
     assert re.search(r"^! \[3\] .* <- not checked: the reply is not in Chinese", report, flags=re.MULTILINE)
@@ -55,8 +55,7 @@ def test_a_chat_without_a_reply_does_not_pass(detector):
     assert_consistent(only, detector=detector, allow_unchecked=True)
 
 
-def test_the_first_reply_may_be_unjudged_only_if_others_are_judged(random_model):
-    two_class = ContradictionDetector.from_pretrained(random_model("2-class"))
+def test_the_first_reply_may_be_unjudged_only_if_others_are_judged(two_class):
     first, second = two_class.scan(CHAT)
     assert (first.label, second.checked) == (None, True)
     assert_consistent(CHAT, detector=two_class, threshold=1.0)

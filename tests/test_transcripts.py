@@ -11,6 +11,7 @@ from contradiction.chats.names import Speakers
 from contradiction.chats.readers import read_pasted
 from contradiction.conversation import spoken_messages
 from contradiction.errors import InputError
+from contradiction.inputs.views import CONVERSATION
 
 TRANSCRIPT = f"""用户：{TEXTS[0]}
 机器人：{TEXTS[1]}
@@ -161,7 +162,7 @@ def test_json_that_is_read_as_text_names_the_format(tmp_path):
 def test_a_file_in_another_encoding_gives_the_same_chats(tmp_path, encoding):
     texts = ("你好", "在的", "再見", "不見")  # which each of these encodings can hold
     messages = chat(*texts)
-    write_csv(tmp_path / "a.csv", ("u1", "b1", "u2", "b2"), [texts] * 2, encoding=encoding)
+    write_csv(tmp_path / "a.csv", CONVERSATION, [texts] * 2, encoding=encoding)
     (tmp_path / "a.jsonl").write_text(line(messages) + "\n" + line(messages), encoding=encoding)
     (tmp_path / "a.json").write_text(f"[{line(messages)},{line(messages)}]", encoding=encoding)
     block = "\n".join(f"{speaker}:{text}" for speaker, text in zip(["user", "bot"] * 2, texts, strict=True))

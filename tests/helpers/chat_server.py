@@ -134,7 +134,7 @@ def answer_with(message, finish="stop"):
     return json.dumps({"choices": [{"message": message, "finish_reason": finish}]}).encode()
 
 
-def completion(body, text, finish="stop"):
+def completion(body, text, finish):
     """An answer in the format of OpenAI to the body of a request."""
     return {
         "object": "chat.completion",

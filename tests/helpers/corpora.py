@@ -7,17 +7,13 @@ from functools import cache
 from unittest.mock import patch
 
 import pytest
-from helpers.chats import write_jsonl
+from helpers.chats import chat, write_jsonl
 
 from contradiction.data import build
 from contradiction.data.corpora import crossed
 from contradiction.labels import LABELS
 
-CHAT = [
-    {"role": "user", "content": "你养宠物吗"},
-    {"role": "assistant", "content": "养猫"},
-    {"role": "user", "content": "哦"},
-]
+CHAT = chat("你养宠物吗", "养猫", "哦")
 CNLI = [
     "AE1\t他在吃饭\t他在吃东西\tentailment\r", "AC2\t他在吃饭\t他在睡觉\tcontradiction\t\t\t\t\t\t\t\t",
     "AN3\t他在跑\t他很饿\tneutralBC4\t他在跑\t他没动\tcontradiction", "AC5\t他在跑\t他没动\tcontradiction",

@@ -38,15 +38,15 @@ def without_base(folder, base="/none/base", base_model="somebody/base", **change
     return folder
 
 
-def detector_folder(folder, base, layers=2):
+def detector_folder(folder, base):
     """A random detector with adapters that change the base."""
     torch.manual_seed(1)
-    network = Network(Shape(str(base), layers, rank=4))
+    network = Network(Shape(str(base), layers=2, rank=4))
     for name, weight in network.named_parameters():
         if "lora_B" in name or name in ("score.weight", "query.weight", "key.weight"):
             torch.nn.init.normal_(weight, std=0.5)
     network.save(folder)
-    shape = {"base": str(base), "layers": layers, "rank": 4, "labels": list(LABELS["4-class"])}
+    shape = {"base": str(base), "layers": 2, "rank": 4, "labels": list(LABELS["4-class"])}
     write_json(folder / "decoder.json", {**shape, "base_weights": network.base_weights})
     Rule(threshold=0.3).save(Path(folder) / "decoder.json")
     return network

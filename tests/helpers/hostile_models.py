@@ -50,7 +50,7 @@ def _remove(*names):
     return lambda folder: [(folder / name).unlink(missing_ok=True) for name in names]
 
 
-def _weights(change):
+def with_weights(change):
     def apply(folder):
         tensors = load_file(folder / WEIGHTS)
         tensors = change(tensors) or tensors
@@ -59,17 +59,17 @@ def _weights(change):
     return apply
 
 
-def _without(part):
-    return _weights(lambda tensors: {name: tensor for name, tensor in tensors.items() if part not in name})
+def without(part):
+    return with_weights(lambda tensors: {name: tensor for name, tensor in tensors.items() if part not in name})
 
 
-def _fill(part, value):
+def fill(part, value):
     def change(tensors):
         for name in tensors:
             if part in name:
                 tensors[name].flatten()[0] = value
 
-    return _weights(change)
+    return with_weights(change)
 
 
 def _cut(name, share):
@@ -130,14 +130,14 @@ REFUSED = {
     "weights a header that is too long": _write(WEIGHTS, b"\xff" * 64),
     "weights a pointer": _write(WEIGHTS, b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"),
     "weights absent": _remove(WEIGHTS),
-    "weights without the classifier": _without("classifier."),
-    "weights without the embeddings": _without("word_embeddings"),
-    "weights without the pooler": _without("pooler"),
-    "weights one too many": _weights(lambda old: old | {"bert.more.weight": torch.zeros(3)}),
-    "weights of a smaller head": _weights(lambda old: old | {"classifier.weight": old["classifier.weight"][:2]}),
-    "weights of a flat head": _weights(lambda old: old | {"classifier.weight": old["classifier.weight"].flatten()}),
-    "weights with NaN in an embedding": _fill("word_embeddings", float("nan")),
-    "weights with infinity in a norm": _fill("LayerNorm.weight", float("inf")),
+    "weights without the classifier": without("classifier."),
+    "weights without the embeddings": without("word_embeddings"),
+    "weights without the pooler": without("pooler"),
+    "weights one too many": with_weights(lambda old: old | {"bert.more.weight": torch.zeros(3)}),
+    "weights of a smaller head": with_weights(lambda old: old | {"classifier.weight": old["classifier.weight"][:2]}),
+    "weights of a flat head": with_weights(lambda old: old | {"classifier.weight": old["classifier.weight"].flatten()}),
+    "weights with NaN in an embedding": fill("word_embeddings", float("nan")),
+    "weights with infinity in a norm": fill("LayerNorm.weight", float("inf")),
     "weights in a pickle": _pickled,
     "weights in a pickle that means harm": _harmful,
     "config absent": _remove(CONFIG),

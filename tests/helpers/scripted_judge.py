@@ -3,11 +3,28 @@
 import json
 from hashlib import sha256
 
+import pytest
 from helpers.chats import texts_of
 
+from contradiction.io.files import write_json
 from contradiction.labels import LABELS
 
 NAMES = LABELS["4-class"]
+
+
+@pytest.fixture
+def judge(tmp_path, monkeypatch):
+    """Writes a judge that calls a server, and returns its folder."""
+
+    def written(server, name="judge", **options):
+        for variable, value in server.environment.items():
+            monkeypatch.setenv(variable, value)
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        write_json(folder / "judge.json", {"model": "tiny", **options})
+        return folder
+
+    return written
 
 
 def question_of(body):
@@ -16,14 +33,13 @@ def question_of(body):
     return (*(message["content"] for message in question["messages"]), question["reply"])
 
 
-def scripted(rows, right=1.0, names=NAMES):
+def scripted(rows, right=1.0):
     """A function that answers requests.
 
     Args:
         rows: dicts with u1, b1, u2, b2 and the class id `label`.
         right: the share of rows on which it is right. On the others it gives another label. Which rows
             these are depends on their texts, so a row always has the same answer.
-        names: the label names.
     """
     truth = {texts_of(row): row["label"] for row in rows}
 
@@ -32,7 +48,7 @@ def scripted(rows, right=1.0, names=NAMES):
         label = truth[texts]
         digest = int.from_bytes(sha256("\n".join(texts).encode()).digest()[:8], "big")
         if digest / 2**64 >= right:
-            label = [other for other in range(len(names)) if other != label][digest % (len(names) - 1)]
-        return json.dumps({"label": names[label]})
+            label = [other for other in range(len(NAMES)) if other != label][digest % (len(NAMES) - 1)]
+        return json.dumps({"label": NAMES[label]})
 
     return answer
