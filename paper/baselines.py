@@ -11,63 +11,46 @@ import typer
 
 from contradiction.cli import main, script
 from contradiction.commands.common import DATA, DataOption, show
-from contradiction.data.splits import (
-    Data,
-    check_columns,
-    fingerprint,
-    labelled,
-    load_labelled_split,
-    load_split,
-    name_if_known,
-    place_of,
-)
+from contradiction.data.splits import Data, place_of
 from contradiction.errors import InputError
-from contradiction.evaluation.judging import FEATURES
+from contradiction.evaluation import sets
+from contradiction.evaluation.judging import FEATURES, baselines
 from contradiction.evaluation.results import BASELINE, evaluation
 from contradiction.evaluation.tables import score_table
-from contradiction.inputs.views import CONVERSATION, VIEWS
-from contradiction.labels import CONFIGS, has_two_texts
-from contradiction.methods.ngrams import LinearModel
+from contradiction.inputs.views import CONVERSATION
+from contradiction.labels import CONFIGS, LABELS, has_two_texts
 from paper.saved_results import add
 
 CONVERSATIONS = tuple(config for config in CONFIGS if not has_two_texts(config))
 
 
 def tfidf(data: Data, config: str, split: str = "test") -> Iterator[dict[str, Any]]:
-    """Fits and scores class-balanced logistic regression on TF-IDF of the character n-grams of each utterance.
-
-    Deterministic; see :mod:`contradiction.methods.ngrams`.
+    """The evaluation of each of ``FEATURES``, as :func:`contradiction.evaluation.results.evaluation` returns it.
 
     Raises:
         InputError: there is no such config of conversations, or no training row has a label.
-
-    Yields:
-        One evaluation for each of ``FEATURES``, as :func:`contradiction.evaluation.results.evaluation` returns it.
     """
     if config not in CONVERSATIONS:
         raise InputError(
             f"config {config!r} has no conversations; the configs with them are {', '.join(CONVERSATIONS)}"
         )
-    test = load_labelled_split(data, config, split)
-    check_columns(test, CONVERSATION, "TF-IDF")
-    train = labelled(load_split(data, config, "train"))
-    if not train:
+    evalset = sets.load(data, config, split, columns=CONVERSATION)
+    if not evalset.train():
         raise InputError(
             f"{place_of(data)}: no row of the training split of {config!r} has a label; name another data repo"
         )
-    rows = train.to_list()
+    verdicts, labels = baselines(evalset, evalset.task), LABELS[evalset.task]
     for view, name in FEATURES.items():
-        model = LinearModel(VIEWS[view], class_weight="balanced").fit(rows, [row["label"] for row in rows])
         yield evaluation(
             name=name,
             kind=BASELINE,
             config=config,
             split=split,
-            data=fingerprint(test),
-            data_name=name_if_known(data),
-            ids=test["id"][:],
-            references=test["label"][:],
-            predictions=model.predict(test.to_list()).tolist(),
+            data=evalset.data,
+            data_name=evalset.data_name,
+            ids=[row.id for row in evalset.rows],
+            references=[labels.index(str(row.label)) for row in evalset.rows],
+            predictions=[labels.index(str(verdict.label)) for verdict in verdicts[name]],
             view=view,
         )
 

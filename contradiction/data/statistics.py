@@ -11,28 +11,28 @@ from contradiction.io.tables import Table, percent
 if TYPE_CHECKING:
     from datasets import Dataset
 
+CONFIGS_AND_SPLITS = "Configs and splits"
 
-def sizes(configs: Mapping[str, Mapping[str, "Dataset"]], title: str = "Configs and splits") -> Table:
-    """The rows of each config and split, by label."""
+
+def sizes(configs: Mapping[str, Mapping[str, "Dataset"]], title: str = CONFIGS_AND_SPLITS) -> Table:
+    """The rows of each config and split, by label, which is a class label."""
     return _sizes(
-        [
-            (config, split, rows["label"][:] if "label" in rows.column_names else [None] * len(rows), _names(rows))
+        (
+            (config, split, rows["label"][:], rows.features["label"].names)
             for config, splits in configs.items()
             for split, rows in splits.items()
-        ],
+        ),
         title,
     )
 
 
-def _sizes(
-    parts: Iterable[tuple[str, str, Sequence[int | None], Sequence[str]]], title: str = "Configs and splits"
-) -> Table:
+def _sizes(parts: Iterable[tuple[str, str, Sequence[int | None], Sequence[str]]], title: str) -> Table:
     """The same from config, split, class ids, and the names of the classes."""
     body = []
     for config, split, labels, names in parts:
         counts = Counter(labels)
         by_name = [f"{name} {counts[index]:,}" for index, name in enumerate(names)]
-        unlabelled = [f"unlabelled {counts[None]:,}"] if names and counts[None] else []
+        unlabelled = [f"unlabelled {counts[None]:,}"] if counts[None] else []
         body.append((config, split, f"{len(labels):,}", ", ".join(by_name + unlabelled)))
     return Table(title, ("config", "split", "rows", "labels"), body)
 
@@ -82,19 +82,15 @@ def _share(count: int, total: int) -> str:
     return f"{count:,} ({percent(count / total)} %)" if total else "0"
 
 
-def _names(rows: "Dataset") -> Sequence[str]:
-    """The names of the labels; empty where they have none."""
-    return getattr(rows.features.get("label"), "names", None) or ()
-
-
 def split_sizes(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Table:
     """Rows of each config and split of :func:`contradiction.data.splits.both_splits`, by label."""
-    return _sizes(
+    parts = (
         (task + suffix, side, [label for row in rows if (label := cdconv.label_of(row, task)) is not None], names)
         for suffix, sides in splits.items()
         for task, names in cdconv.LABELS.items()
         for side, rows in sides.items()
     )
+    return _sizes(parts, CONFIGS_AND_SPLITS)
 
 
 def overlap(sides: Mapping[str, Sequence[cdconv.Row]], columns: Sequence[str]) -> float:
