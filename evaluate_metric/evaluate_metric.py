@@ -284,13 +284,13 @@ def score_replies(
     return {**result, **{name: value for name, value in ratios.items() if value is not None}}
 
 
-def calibration_bins(truth: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> list[tuple[int, float, float]]:
+def calibration_bins(truth: np.ndarray, probabilities: np.ndarray) -> list[tuple[int, float, float]]:
     """The bins of a reliability diagram: the rows, their mean probability, and the fraction that is true.
 
     The bins have equal mass, between quantiles of the probabilities. Equal probabilities share a bin, so there may be
     fewer bins.
     """
-    edges = np.percentile(probabilities, np.linspace(0, 100, bins + 1))[1:-1]
+    edges = np.percentile(probabilities, np.linspace(0, 100, BINS + 1))[1:-1]
     rows = _members(_numbers(np.searchsorted(edges, probabilities).tolist()))
     return [(len(part), float(probabilities[part].mean()), float(truth[part].mean())) for part in rows]
 

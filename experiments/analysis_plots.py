@@ -187,9 +187,7 @@ def precision_recall(analysis: "Analysis", palette: Palette) -> "Figure":
     """Precision against recall at two fractions of contradictions, with operating points and baselines."""
     from sklearn.metrics import average_precision_score
 
-    recall, false_alarms = (
-        np.array([point[key] for point in analysis.curve]) for key in ("recall", "false_alarm_rate")
-    )
+    recall, false_alarms = np.array([(point.recall, point.false_alarms) for point in analysis.curve]).T
     figure, axes = _axes(4.8)
     baselines = [record for record in analysis.comparison if "p_value" in record]
     truth, probabilities = analysis.rows.is_contradiction(), analysis.rows.contradiction_probabilities()

@@ -20,7 +20,7 @@ from contradiction.data.splits import load_split
 from contradiction.decision import IN_USE
 from contradiction.errors import InputError
 from contradiction.evaluation import results
-from contradiction.evaluation.figures import are_contradictions, contradiction_probabilities, measure
+from contradiction.evaluation.figures import Outcome, are_contradictions, contradiction_probabilities, measure
 from contradiction.io.files import new_folder, write_text
 from contradiction.labels import CONTRADICTION, LABELS, task_of
 from evaluate_metric.evaluate_metric import compare
@@ -69,7 +69,7 @@ class Analysis:
     classes: Records
     comparison: Records
     reliability: Records
-    curve: Records
+    curve: list[Outcome]
     operating_points: Records
 
 
@@ -95,7 +95,7 @@ def analyse(evaluation: Mapping[str, Any], data: str | Path) -> Analysis:
         comparison=_comparison(evaluation),
         reliability=reliability(truth, rows.contradiction_probabilities()),
         curve=curve,
-        operating_points=[point for share in (prior, IN_USE) for point in operating_points(curve, len(truth), share)],
+        operating_points=[point for share in (prior, IN_USE) for point in operating_points(curve, share)],
     )
 
 

@@ -226,14 +226,16 @@ def test_the_curve_equals_scikit_learns():
     rng = np.random.default_rng(5)
     given = rng.random(200).round(2)
     truth = rng.random(200) < given
-    points = {point["threshold"]: point for point in threshold_curve(truth, given)}
+    curve = threshold_curve(truth, given)
+    points = {point.threshold: point for point in curve}
     precision, recall, thresholds = precision_recall_curve(truth, given)
     assert sorted(points) == thresholds.tolist()
     for index, threshold in enumerate(thresholds.tolist()):
-        assert points[threshold]["precision"] == pytest.approx(precision[index])
-        assert points[threshold]["recall"] == pytest.approx(recall[index])
-    [best] = operating_points(threshold_curve(truth, given), len(given), truth.mean(), targets=(0.7,))
-    assert best["precision"] >= 0.7 and best["recall"] == pytest.approx(max(recall[precision >= 0.7]))
+        assert points[threshold].precision == pytest.approx(precision[index])
+        assert points[threshold].recall == pytest.approx(recall[index])
+    for best in operating_points(curve, truth.mean()):
+        assert best["reached"] and best["precision"] >= best["wanted"]
+        assert best["recall"] == pytest.approx(max(recall[precision >= best["wanted"]]))
 
 
 # At 0.6: precision 0.8 at a prior of one half; at 0.4: 2/3.
