@@ -20,11 +20,7 @@ KINDS = ("zero-shot", "trained", "merged")  # in the order of a table
 
 
 def panels_of(
-    table: str,
-    cells: Sequence[Cell],
-    done: Mapping[str, Mapping[str, Any]],
-    data: str | Path,
-    bootstrap: int = RESAMPLES,
+    table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]], data: str | Path
 ) -> list[Panel]:
     """A panel for each config with a finished cell; in the table ``bots``, one for the replies of each bot.
 
@@ -42,9 +38,9 @@ def panels_of(
             shown, beside = methods, ngrams
             if bot:
                 ids = _ids(data, config, bot)
-                shown = [_restricted(method, ids, config, bootstrap) for method in methods]
-                beside = [_restricted(method, ids, config, bootstrap) for method in ngrams]
-            tests = paired_tests(_pairs(table, shown, nli, bot), task_of(config), bootstrap)
+                shown = [_restricted(method, ids, config) for method in methods]
+                beside = [_restricted(method, ids, config) for method in ngrams]
+            tests = paired_tests(_pairs(table, shown, nli, bot), task_of(config), RESAMPLES)
             paper = PAPER.get(config) if release and not bot else None
             n = len(shown[0].runs[0].ids)
             panels.append(Panel(config, bot, n, tuple(shown), tuple(beside), tuple(tests), paper))
@@ -58,15 +54,14 @@ def _ids(data: str | Path, config: str, bot: str) -> set[int]:
     return {number for number, other in zip(rows["id"][:], bots, strict=True) if other == bot}
 
 
-def _restricted(method: MethodRuns, ids: Container[int], config: str, bootstrap: int) -> MethodRuns:
+def _restricted(method: MethodRuns, ids: Container[int], config: str) -> MethodRuns:
     """The parts of the runs of a method with these row ids, with metrics of their own."""
     runs = []
     for run in method.runs:
         places = [place for place, number in enumerate(run.ids) if number in ids]
         columns = ([column[place] for place in places] for column in (run.ids, run.references, run.predictions))
         numbers, references, predictions = columns
-        metrics = measure(config, references, predictions, bootstrap=bootstrap)
-        runs.append(Run(run.seed, numbers, references, predictions, metrics))
+        runs.append(Run(run.seed, numbers, references, predictions, measure(config, references, predictions)))
     return replace(method, runs=tuple(runs))
 
 

@@ -87,17 +87,13 @@ def add(evaluations: Iterable[Mapping[str, Any]], folder: str | Path = RESULTS, 
         for result in added:
             name = result["name"]
             if known.setdefault(name, _identity(result)) != _identity(result):
-                raise InputError(f"{folder}: {_two_runs(name)}")
+                raise InputError(f"{folder}: contains another run named {name!r}; rename one of them")
             if rows.get(place_of(result), result)["data"] != result["data"]:
                 raise InputError(f"{folder}: {results.other_rows(result)}")
             rows[place_of(result)] = _metrics_row(result)
             if result.get("run"):
                 runs[name] = result["run"]
         _write(folder, [*rows.values()], runs, added)
-
-
-def _two_runs(name: str) -> str:
-    return f"contains another run named {name!r}; rename one of them"
 
 
 def _identity(result: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -1,7 +1,5 @@
 """The recipe of each corpus trains a tiny encoder on a small copy of its format, and the model is scored on it."""
 
-import json
-
 import pytest
 import torch
 from datasets import load_dataset
@@ -9,6 +7,7 @@ from datasets import load_dataset
 import contradiction
 from contradiction.data import corpora
 from contradiction.data.corpora import data_repo
+from contradiction.io.files import read_json
 from contradiction.labels import LABELS
 from contradiction.methods.loading import load_classifier
 from contradiction.training.augmentation import training_rows
@@ -53,7 +52,7 @@ def test_a_recipe_trains_and_its_model_is_scored_on_its_corpus(run, larger, repo
     assert "Validation macro-F1" in card
     code, out, err = run("evaluate", model, corpus, "--data", larger / corpus, "--json", scores)
     assert code == 0, err
-    metrics = json.loads(scores.read_text(encoding="utf-8"))["metrics"]
+    metrics = read_json(scores)["metrics"]
     classifier = load_classifier(model)
     assert classifier.chinese_only == (corpora.find(corpus).languages == ("zh",))
     assert (classifier.columns == ("hypothesis",)) == name.endswith("hypothesis-only")

@@ -1,14 +1,12 @@
 """The crossed corpus: its form and its splits. Neither side alone reveals the label."""
 
-import json
-
 import pytest
+from helpers.chats import write_jsonl
 from helpers.corpora import READ_ALL
 
 from contradiction.data.corpora import crossed
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.labels import INTRA, NON_CONTRADICTION
 from experiments import crossed_gates
 
 ASK, ASK_AGAIN = {"role": "user", "content": "你养宠物吗"}, {"role": "user", "content": "周末一般干嘛"}
@@ -26,10 +24,8 @@ def quadruple(number, batch="b1", **changes):
 
 
 def write(folder, splits, **lines):
-    folder.mkdir(exist_ok=True)
     for batch, rows in lines.items():
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        (folder / f"{batch}.jsonl").write_text(text, encoding="utf-8")
+        write_jsonl(folder / f"{batch}.jsonl", rows)
     listed = [f"{name},{split},short,none" for split, names in splits.items() for name in names]
     (folder / "batches.csv").write_text("\n".join(["batch,split,style,brief", *listed]), encoding="utf-8")
     return folder
@@ -43,14 +39,6 @@ def corpus(request):
 @pytest.fixture(scope="module")
 def published(corpus):
     return READ_ALL(crossed.FOLDERS[corpus])
-
-
-def test_each_chat_and_each_reply_of_a_quadruple_occurs_with_both_labels(published):
-    for item in (item for items in published.values() for item in items if item.label != INTRA):
-        rows = [(json.dumps(row.messages), row.reply, row.label != NON_CONTRADICTION) for row in item.judged()]
-        chats, replies = ({(row[side], row[2]) for row in rows} for side in (0, 1))
-        assert len({chat for chat, _ in chats}) == len({reply for _, reply in replies}) == 2
-        assert len(rows) == len(chats) == len(replies) == 4
 
 
 def test_ids_are_unique_and_every_batch_is_in_one_split(published):

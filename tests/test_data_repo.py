@@ -31,6 +31,7 @@ from contradiction.data import build
 from contradiction.data.build import Source
 from contradiction.data.splits import fingerprint, labelled, languages_of, load_split, of_bot, write_repo
 from contradiction.errors import InputError
+from contradiction.io.files import read_json
 from contradiction.paths import SAMPLE
 from paper import baselines
 from paper.results import results as add
@@ -82,8 +83,9 @@ def test_a_bot_that_the_data_does_not_know_is_one_clear_error(sample_repo):
         of_bot(rows, "eliza")
     with pytest.raises(InputError, match="the validation split has no rows"):
         of_bot(rows.select([]), "eva")
-    with pytest.raises(InputError, match="not class labels"):
-        of_bot(rows.cast_column("bot", Value("string")), "eva")
+    for without in (rows.cast_column("bot", Value("string")), rows.remove_columns("bot")):
+        with pytest.raises(InputError, match="not class labels"):
+            of_bot(without, "eva")
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -312,7 +314,7 @@ def test_a_split_without_labels_is_one_clear_error(own, splits, quick_model, run
 def test_a_report_counts_rows_without_a_label_as_not_judged(own, splits, tmp_path, run):
     code, _, err = run("probe", "report", own(train=without_labels(splits["train"])), "--out", tmp_path / "report")
     assert code == 0, err
-    bots = json.loads((tmp_path / "report" / "report.json").read_text(encoding="utf-8"))["bots"]
+    bots = read_json(tmp_path / "report" / "report.json")["bots"]
     rows = splits["train"]
     assert sum(bot["not_judged"] for bot in bots) == len(rows) - len(labelled(without_labels(rows)))
 
@@ -321,7 +323,7 @@ def test_a_model_card_reports_no_scores_on_other_data_as_those_of_cdconv(own, qu
     model = shutil.copytree(quick_model, tmp_path / "model")
     code, _, err = run("evaluate", model, "--data", own(), "--json", tmp_path / "own.json")
     assert code == 0, err
-    assert json.loads((tmp_path / "own.json").read_text(encoding="utf-8"))["data_name"] == "Own chats"
+    assert read_json(tmp_path / "own.json")["data_name"] == "Own chats"
     assert run("card", model, "--results", tmp_path)[0] == 0
     card = ModelCard.load(model / "README.md")
     assert card.data.eval_results is None

@@ -1,6 +1,5 @@
 """Rows that a detector has seen are reported in scores, never published, and not accepted from a start or a teacher."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from contradiction.data.splits import UNNAMED, name_if_known, name_of
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.evaluate import trained_config
-from contradiction.io.files import write_json
+from contradiction.io.files import read_json, write_json
 from contradiction.training import leakage, record
 from contradiction.training.recipe import Recipe
 from contradiction.training.run import open_run, provenance, run_request
@@ -110,7 +109,7 @@ def test_a_figure_on_seen_rows_is_reported_marked_and_never_published(run, quick
     ):
         kept = folder / f"{name}.json"
         code, out, err = run("evaluate", quick_model, "--data", sample_repo, "--json", kept, *options)
-        why = json.loads(kept.read_text(encoding="utf-8"))["leakage"]
+        why = read_json(kept)["leakage"]
         assert code == 0
         assert "macro-F1" in out
         if name == "fair":

@@ -1,6 +1,5 @@
 """Recipes: those of the repository load by name, and a wrong one raises one clear line."""
 
-import json
 import re
 from functools import cache
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from contradiction.errors import InputError
 from contradiction.evaluation.results import load
 from contradiction.inputs.views import VIEWS
+from contradiction.io.files import write_json
 from contradiction.io.tables import percent
 from contradiction.paths import RECIPES, SHIPPED
 from contradiction.training import record
@@ -137,7 +137,7 @@ def test_changes_are_checked_and_none_keeps_a_value():
 def test_the_record_of_a_run_is_its_recipe_and_needs_the_paths_of_its_folders(file, tmp_path):
     own = load_recipe("e5-small-cdconv-nli")
     run = next(result["run"] for result in kept_evaluations() if result["name"] == own.name)
-    (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
+    write_json(tmp_path / "run.json", run)
     recipe = load_recipe(tmp_path / file)
     start, teachers = {"backbone": own.model.backbone}, {"teachers": own.distillation.teachers}
     for message, known in (

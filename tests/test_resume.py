@@ -1,7 +1,6 @@
 """A run stopped at any step, for any reason, resumes to the bytes of an uninterrupted one."""
 
 import contextlib
-import json
 import shutil
 
 import numpy as np
@@ -12,7 +11,7 @@ from safetensors.numpy import save_file
 
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.io import files
+from contradiction.io.files import read_json, write_json
 from contradiction.methods.loading import load_classifier
 from contradiction.training import loop as training
 from contradiction.training.recipe import load_recipe
@@ -41,7 +40,7 @@ def whole(recipe, sample_repo, tmp_path_factory):
 
 def curve(folder):
     """The training curve of a run. It must agree to the last bit, even if an early checkpoint is kept."""
-    epochs = json.loads((folder / "run.json").read_text(encoding="utf-8"))["epochs"]
+    epochs = read_json(folder / "run.json")["epochs"]
     return [(epoch["train_loss"], epoch["validation"]) for epoch in epochs]
 
 
@@ -86,7 +85,7 @@ def test_the_last_weights_are_kept_also_after_a_resume(recipe, whole, sample_rep
         train(last, data=sample_repo, out=out, save_steps=5)
     train(last, data=sample_repo, out=out, resume=True)
     assert curve(out) == curve(whole)
-    run = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    run = read_json(out / "run.json")
     assert run["best_epoch"] == 2
     # The record has the scores of the weights in the folder.
     rows = load_split(sample_repo, "4-class", "validation")
@@ -108,9 +107,9 @@ def test_a_state_of_another_number_of_processes_cannot_be_resumed(recipe, sample
     with pytest.raises(KeyboardInterrupt):
         train(load_recipe(recipe), data=sample_repo, out=tmp_path / "run", save_steps=5)
     progress = tmp_path / "run.partial" / "state" / "progress.json"
-    values = json.loads(progress.read_text(encoding="utf-8"))
+    values = read_json(progress)
     assert values["processes"] == 1
-    progress.write_text(json.dumps({**values, "processes": 2}), encoding="utf-8")
+    write_json(progress, {**values, "processes": 2})
     with pytest.raises(InputError, match="saved by 2 processes, .*1 "):
         train(load_recipe(recipe), data=sample_repo, out=tmp_path / "run", resume=True)
 
@@ -121,7 +120,7 @@ def test_a_state_of_another_number_of_processes_cannot_be_resumed(recipe, sample
         lambda path: save_file({"weights": np.zeros(10_000)}, path),
         lambda path: torch.save({"weights": torch.zeros(100)}, path),
         lambda path: torch.save({"weights": torch.zeros(1_000_000)}, path),
-        lambda path: files.write_json(path, {"text": "0" * 10_000}),
+        lambda path: write_json(path, {"text": "0" * 10_000}),
     ],
     ids=["safetensors", "torch, small", "torch, large", "text"],
 )
@@ -148,7 +147,7 @@ def test_a_full_disk_prints_one_line_and_loses_no_finished_epoch(
             train(load_recipe(recipe), data=sample_repo, out=out)
         assert "\n" not in str(error.value)
         assert not list(work.rglob("*.partial")), "what was half written takes room"
-        assert len(json.loads((work / "state" / "progress.json").read_text(encoding="utf-8"))["epochs"]) == 1
+        assert len(read_json(work / "state" / "progress.json")["epochs"]) == 1
         monkeypatch.setattr(training, "save_state", real)
         with pytest.raises(InputError, match="cannot be written"):  # the disk is still full, and nothing is lost
             train(load_recipe(recipe), data=sample_repo, out=out, resume=True)

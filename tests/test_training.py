@@ -1,6 +1,5 @@
 """Training: the output of a run, and what a run rejects."""
 
-import json
 import shutil
 import signal
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ from transformers import AutoModelForSequenceClassification, BertConfig
 from contradiction import runs as train_module
 from contradiction.data import splits as data_splits
 from contradiction.errors import InputError
+from contradiction.io.files import read_json
 from contradiction.training import accelerators
 from contradiction.training import loop as training
 from contradiction.training import run as run_module
@@ -33,11 +33,11 @@ def finished(sample_repo, tmp_path_factory):
 
 
 def test_a_run_saves_a_plain_checkpoint_with_label_names(finished):
-    config = json.loads((finished / "config.json").read_text(encoding="utf-8"))
+    config = read_json(finished / "config.json")
     assert list(config["id2label"].values()) == ["non-contradiction", "intra-sentence", "role-confusion", "history"]
     assert config["architectures"] == ["BertForSequenceClassification"]
     assert "auto_map" not in config  # no remote code
-    tokenizer = json.loads((finished / "tokenizer_config.json").read_text(encoding="utf-8"))
+    tokenizer = read_json(finished / "tokenizer_config.json")
     assert (tokenizer["truncation_side"], tokenizer["model_max_length"]) == ("left", 256)
     assert not finished.with_name("finished.partial").exists()
     run = record(finished)

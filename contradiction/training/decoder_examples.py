@@ -106,7 +106,7 @@ def _add(
         node = example.tree.add(reader.message(message["role"], message["content"]), node)
         ends.append(node)
         if message["role"] == ASSISTANT:
-            example.labels.setdefault(node, (CLASSES.index(NON_CONTRADICTION), EARLIER))
+            example.labels.setdefault(node, (NONE, EARLIER))
     node = example.tree.add(reader.message(ASSISTANT, reply), node)
     example.labels[node] = CLASSES.index(label), 1.0
     if evidence:

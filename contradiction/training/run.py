@@ -6,7 +6,7 @@ The working folder has ``run.json`` with the request, the ``model`` so far, and 
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,8 +99,8 @@ class Trained:
 
     parameters: int
     minutes: float
-    device: str = "cpu"
-    result: Mapping[str, Any] = field(default_factory=dict)
+    device: str
+    result: Mapping[str, Any]
 
 
 def load_splits(recipe: Recipe, data: Data) -> dict[str, "Dataset"]:
