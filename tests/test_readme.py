@@ -118,8 +118,7 @@ def toml(value):
 
 
 def test_the_training_page_names_every_recipe_key_with_its_default():
-    from contradiction.training.recipe import Recipe
-    from contradiction.training.recipe_options import TABLES
+    from contradiction.training.recipe import TABLES, Recipe
 
     fields = {("", key): field for key, field in Recipe.model_fields.items() if key not in ("name", *TABLES)}
     fields |= {(f"[{table}]", key): field for table in TABLES for key, field in TABLES[table].model_fields.items()}

@@ -38,9 +38,6 @@ class Training:
     crossed: bool = False
 
 
-TYPES = {"config": str, "data_name": str, "model": str, "crossed": bool}
-
-
 def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
     """The training data of models (folders or Hub ids) and of all models that they were made from.
 
@@ -76,7 +73,7 @@ def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Trai
         options = ({**record.options_of(each, "data"), **record.options_of(each, "augmentation")} for each in recipes)
         entries = [*({**each, **own} for each in options), *entries]
     known = [
-        {name: entry[name] for name, kind in TYPES.items() if isinstance(entry.get(name), kind)}
+        {name: entry.get(name) for name, kind in Training.__annotations__.items() if isinstance(entry.get(name), kind)}
         for entry in entries
         if isinstance(entry, Mapping)
     ]

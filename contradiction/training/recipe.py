@@ -14,7 +14,6 @@ from contradiction.io.files import RECORD, read_json
 from contradiction.labels import CONTRADICTIONS, LABELS, STAGES, task_of
 from contradiction.paths import CHECKOUT, RECIPES
 from contradiction.training.recipe_options import (
-    TABLES,
     AugmentationOptions,
     DataOptions,
     DistillationOptions,
@@ -155,6 +154,11 @@ class Recipe(Options):
         return validated(in_tables(values, changes), f"recipe {self.name}")
 
 
+TABLES: dict[str, type[Options]] = {
+    name: field.annotation
+    for name, field in Recipe.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, Options)
+}
 # Bare name -> full name of each option: epochs -> optimizer.epochs.
 FULL_NAMES = {key: key for key in Recipe.model_fields if key not in TABLES} | {
     option: f"{table}.{option}" for table, options in TABLES.items() for option in options.model_fields

@@ -1,6 +1,6 @@
 """The tables of a recipe: every option, its default, and the values it may take."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -203,13 +203,3 @@ class AugmentationOptions(Options):
     crossed_batches: list[str] = []
     other_endings: float = Field(default=0, ge=0, le=1)
     long_replies: float = Field(default=0, ge=0, le=1)
-
-
-TABLES: Mapping[str, type[Options]] = {
-    "data": DataOptions,
-    "model": ModelOptions,
-    "optimizer": OptimizerOptions,
-    "loss": LossOptions,
-    "distillation": DistillationOptions,
-    "augmentation": AugmentationOptions,
-}
