@@ -99,21 +99,23 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
         raise InputError(f"{out}: not a data repo, so it will not be replaced; name a new folder")
     # The cache is inside, so that nothing of it is left if the process is killed.
     with no_data_bars(), new_folder(out) as folder, tempfile.TemporaryDirectory(prefix=".", dir=folder) as cache:
-        infos, files = DatasetInfosDict(), {}
+        infos, files, own = DatasetInfosDict(), {}, {}
         for config in SOURCE_CONFIGS:
             builder = _prepared(config, source, cache)
-            files[config] = write_splits(folder, config, builder.as_dataset())
+            own[config] = builder.as_dataset(in_memory=True)  # the cache is removed at the end
+            files[config] = write_splits(folder, config, own[config])
             infos[config] = builder.info
-        with_turns = checklists.build(both_splits(cdconv.read_rows(source.path))) if with_checklists else {}
+        changed = checklists.build(both_splits(cdconv.read_rows(source.path))) if with_checklists else {}
+        with_turns = {name: {checklists.SPLIT: rows} for name, rows in changed.items()}
         quadruples = {name: crossed.read_all(folder) for name, folder in crossed.FOLDERS.items()}
-        others = {name: {checklists.SPLIT: rows} for name, rows in with_turns.items()}
-        for name, splits in {**others, **{name: crossed_splits(items) for name, items in quadruples.items()}}.items():
+        crossed_chats = {name: crossed_splits(items) for name, items in quadruples.items()}
+        for name, splits in {**with_turns, **crossed_chats}.items():
             files[name] = write_splits(folder, name, splits)
             infos[name] = _info(splits)
         for name, info in infos.items():
             info.download_size = sum(file.stat().st_size for file in (folder / name).iterdir())
         sizes = {name: crossed_table(items, name) for name, items in quadruples.items()}
-        card = data_set_card(source, infos, files, with_turns, sizes, baselines)
+        card = data_set_card(source, infos, files, own, with_turns, sizes, baselines)
         card.save(folder / "README.md")
         (folder / MARKER).write_text("`cdconv data build` wrote this folder, and may replace it.\n", encoding="utf-8")
     return out
@@ -221,19 +223,19 @@ def data_set_card(
     source: Source,
     infos: "DatasetInfosDict",
     files: Mapping[str, Mapping[str, str]],
-    with_turns: Mapping[str, "Dataset"],
+    own: "Mapping[str, Mapping[str, Dataset]]",
+    with_turns: "Mapping[str, Mapping[str, Dataset]]",
     crossed_sizes: Mapping[str, Table],
     baselines: Table | None,
 ) -> "DatasetCard":
     """The card of a data repo; every number in it is counted from the source, or is in ``baselines``.
 
-    The arguments map each config to its information, its files by split, its checklist, and its sizes. Only the card of
-    the released file shows the baselines.
+    The arguments map each config to its information, and to its files, its rows, those of a checklist, each by split,
+    and to its sizes. Only the card of the released file shows the baselines.
     """
     from huggingface_hub import DatasetCard, DatasetCardData
 
     rows = cdconv.read_rows(source.path)
-    splits = both_splits(rows)
     name, licence, writers, annotators = ORIGINS[source.kind]
     data = DatasetCardData(
         pretty_name=name,
@@ -260,11 +262,9 @@ def data_set_card(
         shown=json.dumps(
             {key: value for key, value in last.items() if key != "persona"} | {"label": label}, ensure_ascii=False
         ),
-        splits=statistics.split_sizes(splits),
-        leaks=statistics.leaks(splits),
-        checklists=statistics.sizes({name: {checklists.SPLIT: rows} for name, rows in with_turns.items()}, "Checklists")
-        if with_turns
-        else None,
+        splits=statistics.sizes(own),
+        leaks=statistics.leaks(both_splits(rows)),
+        checklists=statistics.sizes(with_turns, "Checklists") if with_turns else None,
         crossed=crossed_sizes,
         crossed_rows=sum(
             split.num_examples for name in CROSSED_CONFIGS for split in (infos[name].splits or {}).values()

@@ -1,7 +1,7 @@
 """Statistics of data: the rows of each label, the paper's Table 3, and the overlap of the splits."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import TYPE_CHECKING
 
@@ -11,29 +11,15 @@ from contradiction.io.tables import Table, percent
 if TYPE_CHECKING:
     from datasets import Dataset
 
-CONFIGS_AND_SPLITS = "Configs and splits"
 
-
-def sizes(configs: Mapping[str, Mapping[str, "Dataset"]], title: str = CONFIGS_AND_SPLITS) -> Table:
+def sizes(configs: Mapping[str, Mapping[str, "Dataset"]], title: str = "Configs and splits") -> Table:
     """The rows of each config and split, by label, which is a class label."""
-    return _sizes(
-        (
-            (config, split, rows["label"][:], rows.features["label"].names)
-            for config, splits in configs.items()
-            for split, rows in splits.items()
-        ),
-        title,
-    )
-
-
-def _sizes(parts: Iterable[tuple[str, str, Sequence[int | None], Sequence[str]]], title: str) -> Table:
-    """The same from config, split, class ids, and the names of the classes."""
     body = []
-    for config, split, labels, names in parts:
-        counts = Counter(labels)
-        by_name = [f"{name} {counts[index]:,}" for index, name in enumerate(names)]
+    for config, split, rows in ((config, *part) for config, splits in configs.items() for part in splits.items()):
+        counts = Counter(rows["label"][:])
+        by_name = [f"{name} {counts[index]:,}" for index, name in enumerate(rows.features["label"].names)]
         unlabelled = [f"unlabelled {counts[None]:,}"] if counts[None] else []
-        body.append((config, split, f"{len(labels):,}", ", ".join(by_name + unlabelled)))
+        body.append((config, split, f"{len(rows):,}", ", ".join(by_name + unlabelled)))
     return Table(title, ("config", "split", "rows", "labels"), body)
 
 
@@ -80,17 +66,6 @@ def _triggers(rows: Sequence[cdconv.Row]) -> Table:
 
 def _share(count: int, total: int) -> str:
     return f"{count:,} ({percent(count / total)} %)" if total else "0"
-
-
-def split_sizes(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Table:
-    """Rows of each config and split of :func:`contradiction.data.splits.both_splits`, by label."""
-    parts = (
-        (task + suffix, side, [label for row in rows if (label := cdconv.label_of(row, task)) is not None], names)
-        for suffix, sides in splits.items()
-        for task, names in cdconv.LABELS.items()
-        for side, rows in sides.items()
-    )
-    return _sizes(parts, CONFIGS_AND_SPLITS)
 
 
 def overlap(sides: Mapping[str, Sequence[cdconv.Row]], columns: Sequence[str]) -> float:
