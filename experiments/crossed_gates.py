@@ -274,7 +274,7 @@ def _evidence_and_replies(item: Item) -> str:
     if isinstance(item, Quadruple):
         evidence = item.evidence
         return " ".join((item.a[evidence]["content"], item.b[evidence]["content"], item.reply_a, item.reply_b))
-    return f"{item.good} {item.bad}" if isinstance(item, Pair) else ""
+    return f"{item.good} {item.bad}"
 
 
 def main(

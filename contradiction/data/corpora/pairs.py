@@ -130,18 +130,13 @@ def _split_line(line: str) -> list[tuple[str, str, str, str]]:
 
 
 def read_probe(path: Path) -> Iterator[Row]:
-    """The pairs of a probe with the category that each tests; the file may be of the authors, or of a flat copy."""
-    probe = _probe_of(path)
+    """The pairs of a probe with the category that each tests; the file is of the authors, or of a flat copy."""
+    probe = PROBES.get(path.stem, path.stem.removesuffix("_final"))
     for number, (where, row) in enumerate(read_objects(path), start=1):
         premise, hypothesis, label = pair_of(row, where)
         category = next((row[name] for name in CATEGORY if name in row), probe)
         extra = {"probe": probe, "category": category}
         yield Row(f"{probe}-{number}", label, premise=premise, hypothesis=hypothesis, extra=extra)
-
-
-def _probe_of(path: Path) -> str:
-    """The name of the probe in a file of the authors, or of a copy with files such as ``hans.json``."""
-    return PROBES.get(path.stem, path.stem.removesuffix("_final"))
 
 
 def _corpus(
