@@ -271,9 +271,8 @@ def test_too_few_pairs_are_reported(rows, pairs):
 
 def test_a_pair_known_only_to_contradict_is_learnt_as_any_contradiction(rows, tmp_path, encoder):
     lines = [{"earlier": f"I have {n} cats.", "last": f"I have no cats at all, {n}.", "label": n % 2} for n in range(6)]
-    write_jsonl(tmp_path / "pairs.train.jsonl", lines)
-    (tmp_path / "held_out.tsv").write_text("premise\thypo\tlabel\n他在跑\t他在动\tentailment\n", encoding="utf-8")
-    nli.build([tmp_path / "pairs.train.jsonl"], [tmp_path / "held_out.tsv"], tmp_path / "nli")
+    two_way = write_jsonl(tmp_path / "pairs.train.jsonl", lines)
+    nli.build([two_way], [held_out(tmp_path)], tmp_path / "nli")
     pairs = load_split(tmp_path / "nli", "nli", "train")
     recipe = Recipe.of(name="trial", view="nli", config="nli", backbone=str(encoder))
     examples = encode_rows(pairs, recipe, AutoTokenizer.from_pretrained(encoder))
