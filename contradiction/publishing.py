@@ -4,18 +4,21 @@ Each checks the files before anything is sent, and raises InputError if one is m
 Hub.
 """
 
+import json
 import re
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from contradiction.errors import InputError
 from contradiction.io import manifest
+from contradiction.io.endpoint import KEY, URL
 from contradiction.io.files import json_text, read_json
 from contradiction.io.hub import CARD, Upload, check_repo_id
 from contradiction.labels import RELEASE
 from contradiction.methods.decoder import BASE_MODEL, DecoderClassifier
+from contradiction.methods.llm_judge import ANSWERS, LLMJudge
 from contradiction.methods.loading import method_of, parts_of
 from contradiction.paths import METRIC, PACKAGE, SPACE
 
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 
 MODEL_VARIABLE = "CDCONV_MODEL"
 UNFINISHED = (".partial", ".old", ".pyc", ".lock", ".tmp")
+# Options of a judge that only its owner should see, or has: a key, an address, the folder of a model.
+PRIVATE_NAME = re.compile(r"(^|[-_])(key|token|secret|password|authorization|credentials?)$", re.IGNORECASE)
+PRIVATE_VALUE = re.compile(r"://|^[~.]*/|^[A-Za-z]:\\|^(sk|hf)[-_]|\blocalhost\b|\b\d{1,3}(\.\d{1,3}){3}\b|:\d{4,5}\b")
 # Parts of the package that the page does not read.
 NOT_IN_SPACE = (
     "data/crossed/",
@@ -52,8 +58,14 @@ def model(folder: str | Path, repo_id: str, *, dataset: str | None = None) -> Up
     folder = _existing(folder)
     changed: dict[Path, bytes] = {}
     for part in parts_of(folder):
-        method_of(part).check_folder(part)
-        described = method_of(part).describe(part)
+        method = method_of(part)
+        method.check_folder(part)
+        described = method.describe(part)
+        if method is LLMJudge and (option := _private_option(part / method.MARKER)):
+            raise InputError(
+                f"{part / method.MARKER}: {option!r} looks like a key, an address or a folder, which is nothing for "
+                f"others; ${KEY} and ${URL} hold key and address, and the best name of a model is its Hub id"
+            )
         if Path(str(base := described.get("base"))).is_absolute():
             if not described.get(BASE_MODEL):
                 raise InputError(f"{part}: others do not have its base {base}; train it with its Hub id as base_model")
@@ -64,8 +76,12 @@ def model(folder: str | Path, repo_id: str, *, dataset: str | None = None) -> Up
     card.data["datasets"] = [dataset] if dataset else None
     for result in card.data.get("eval_results") or []:
         result.dataset_type = dataset or result.dataset_type
-    # The Hub shows the card of the whole model alone.
-    files = {name: changed.get(file, file) for name, file in _files(folder).items() if not name.endswith(f"/{CARD}")}
+    # The Hub shows the card of the whole model alone. The answers of a judge are of use at its own endpoint alone.
+    files = {
+        name: changed.get(file, file)
+        for name, file in _files(folder).items()
+        if not name.endswith(f"/{CARD}") and file.name != ANSWERS
+    }
     return Upload("model", files, card, f"{folder.resolve().name}: checkpoint and card")
 
 
@@ -77,6 +93,17 @@ def _with_base(part: Path, base: str) -> dict[Path, bytes]:
         files[part / name] = content = json_text(read_json(part / name) | {key: base}).encode()
         digests = digests.replace(manifest.sha256(part / name).encode(), sha256(content).hexdigest().encode())
     return {**files, sums: digests}
+
+
+def _private_option(file: Path) -> str | None:
+    """The first option in the file of a judge that looks private; None without one."""
+    options: list[tuple[str, Any]] = []
+    json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=options.extend)  # also those within others
+    for name, value in options:
+        texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+        if any(PRIVATE_NAME.search(name) or PRIVATE_VALUE.search(text) for text in texts):
+            return name
+    return None
 
 
 def code_on_the_hub(card: str, name: str, repo_id: str) -> str:

@@ -8,7 +8,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +17,14 @@ from contradiction.chats.names import USUAL, Speakers
 from contradiction.data import labelled
 from contradiction.data.splits import CHINESE, Data, fingerprint, load_split, of_bot
 from contradiction.errors import InputError
+from contradiction.evaluation.cascades import Step
 from contradiction.evaluation.chat_calibration import Calibrated, fit
 from contradiction.evaluation.model_card import model_card, write_cards
 from contradiction.inference.base import OnBatch
 from contradiction.io.files import RECORD, check_new, new_folder, replace_folder, write_json
 from contradiction.labels import CONTRADICTION, NON_CONTRADICTION, STAGES
 from contradiction.methods.composite import CascadeClassifier, EnsembleClassifier, HierarchicalClassifier
-from contradiction.methods.loading import fetch, find_model, load_classifier, method_of, save_rule
+from contradiction.methods.loading import fetch, find_model, load_classifier, method_of, name_with_digest, save_rule
 from contradiction.paths import SHIPPED
 from contradiction.training import leakage, record
 from contradiction.training.accelerators import (
@@ -262,8 +263,8 @@ def adapt(
         shutil.copytree(model, folder, dirs_exist_ok=True)
         save_rule(folder, calibration.rule)
         record.write_calibrated_on(folder, name)
-        if record.read(folder).get("request"):  # a checkpoint of another tool keeps its card
-            model_card(folder).save(folder / "README.md")
+        if {"request", record.CASCADE} & record.read(folder).keys():  # a checkpoint of another tool keeps its card
+            model_card(folder, name=out.resolve().name).save(folder / "README.md")
     return Adapted(out, calibration, before, after, difference)
 
 
@@ -323,13 +324,23 @@ def merged(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str 
 
 
 def cascade(
-    detector: str | Path, judge: str | Path, low: float, high: float, out: str | Path, rows: "Dataset", *,
-    precision: str = "fp32",
+    detector: str | Path, judge: str | Path, step: Step, out: str | Path, rows: "Dataset", *, curve: Sequence[Step],
+    config: str, data_name: str | None = None, precision: str = "fp32",
 ) -> Path:  # fmt: skip
     """Copies a detector and a judge into one folder, and chooses the decision rule of the cascade on validation.
 
-    The judge is asked where the detector's probability of a contradiction is from ``low`` to ``high``. Answers that it
-    has saved are not requested again. ``rows`` is the validation split.
+    Answers that the judge has saved are not requested again.
+
+    Args:
+        detector: the folder of the model that judges every reply.
+        judge: the folder of the model that is asked in doubt.
+        step: the one of ``curve`` whose bounds the cascade gets.
+        out: the folder to write.
+        rows: the validation split, or a part of it.
+        curve: what :func:`contradiction.evaluation.cascades.curve` measured on the rows, for the card.
+        config: the config of the rows.
+        data_name: the name of their data repo; None if it is not known.
+        precision: see :func:`contradiction.methods.loading.load_classifier`.
 
     Raises:
         InputError: ``out`` exists or is inside a part, a part is not a folder, or the parts do not fit together.
@@ -342,12 +353,25 @@ def cascade(
     with new_folder(out) as folder:
         for name, part in parts.items():
             shutil.copytree(part, folder / name)
-        marker = {"parts": list(parts), "low": round(low, 6), "high": round(high, 6)}
+        marker = {"parts": list(parts), "low": round(step.low, 6), "high": round(step.high, 6)}
         write_json(folder / CascadeClassifier.MARKER, marker)
         # With this record, evaluations on rows that a part was trained or calibrated on report the leakage.
         calibrated = [name for part in parts.values() for name in leakage.calibrations(record.read(part))]
-        ancestors = leakage.ancestors(map(str, parts.values()))
-        write_json(folder / RECORD, {"ancestors": ancestors, "calibrated_parts": list(dict.fromkeys(calibrated))})
+        measured = {
+            "parts": [name_with_digest(str(part)) for part in parts.values()],
+            "config": config,
+            "data_name": data_name,
+            "rows": len(rows),
+            "share": step.share,
+            "curve": [asdict(each) for each in curve],
+        }
+        run = {
+            record.CASCADE: measured,
+            "ancestors": leakage.ancestors(map(str, parts.values())),
+            "calibrated_parts": list(dict.fromkeys(calibrated)),
+        }
         if reason := finalize(folder, rows, precision=precision):
             logging.getLogger(__name__).warning("%s %s", out, reason)
+            run[record.RULE_KEPT] = reason
+        write_json(folder / RECORD, run)
     return out

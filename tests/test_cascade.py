@@ -65,7 +65,7 @@ def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(pa
     detector, judge, server, rows = parts
     [step] = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.25,))
     out = tmp_path / "cascade"
-    cascade(detector, judge, step.low, step.high, out, rows)
+    cascade(detector, judge, step, out, rows, curve=[step], config="4-class")
     assert load_rule(out).prior == pytest.approx(np.mean([label > 0 for label in rows["label"]]), abs=1e-4)
     (out / "judge" / "answers.jsonl").unlink()
     server.requests.clear()
@@ -145,8 +145,9 @@ def test_a_precision_that_is_slow_here_is_rejected_wherever_a_rule_is_fitted(par
     for command in (("cascade", detector, judge), ("calibrate", detector)):
         code, _, err = run(*command, "--config", "4-class", "--precision", "bf16")
         assert code == 2 and "this CPU has no instructions for bf16" in err
+    [step] = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.2,))
     with pytest.raises(InputError, match="no instructions for bf16"):
-        cascade(detector, judge, 0.2, 0.8, tmp_path / "both", rows, precision="bf16")
+        cascade(detector, judge, step, tmp_path / "both", rows, curve=[step], config="4-class", precision="bf16")
     assert not (tmp_path / "both").exists()
 
 

@@ -19,7 +19,7 @@ from contradiction.data.splits import SPLITS, languages_of, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import chat_calibration
-from contradiction.evaluation.model_card import licence_of
+from contradiction.evaluation.licences import licence_of
 from contradiction.io.files import locked, read_json
 from contradiction.methods.loading import load_rule, save_rule
 from contradiction.runs import adapt
@@ -301,6 +301,14 @@ def test_a_rule_is_kept_only_if_it_is_better_on_chats_held_out(run, label, rando
     code, shown, err = run("adapt", own, "--model", out, "--out", tmp_path / "again")
     assert code == 0, err
     assert f"{out}: stays" in shown and not (tmp_path / "again").exists()
+
+
+def test_the_card_of_an_adapted_detector_has_the_name_of_its_folder(label, random_model, quick_model, tmp_path):
+    start = shutil.copytree(random_model("4-class"), tmp_path / "start")
+    shutil.copy(quick_model / "run.json", start)
+    adapt(label("labels.jsonl", start, most_probable), tmp_path / "mine", model=start)
+    text = (tmp_path / "mine" / "README.md").read_text(encoding="utf-8")
+    assert "# mine\n" in text and 'from_pretrained("mine")' in text and 'model="mine"' in text
 
 
 def test_first_replies_keep_their_own_threshold_which_moves_with_their_probability(

@@ -11,7 +11,7 @@ from helpers.runs import train, with_options
 
 from contradiction import paths
 from contradiction.errors import InputError
-from contradiction.evaluation import model_card, results
+from contradiction.evaluation import licences, model_card, results
 from contradiction.io.files import RECORD, write_json
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
@@ -120,8 +120,8 @@ def test_a_card_says_how_the_model_was_trained(quick_model, tmp_path):
 def test_weights_made_from_a_model_of_unknown_licence_have_none_that_is_known():
     for backbone, licence in (("hfl/chinese-macbert-base", "other"), ("mine@0123456789ab", "other"), (E5, "mit")):
         recipe = {"model": {"backbone": backbone}}
-        assert model_card.licence_of({"request": {"data_name": "CDConv sample", "recipe": recipe}}) == licence
-    assert model_card.licence_of({"request": {"data_name": "CDConv sample", "recipe": {}}}) == "cc0-1.0"
+        assert licences.licence_of({"request": {"data_name": "CDConv sample", "recipe": recipe}}) == licence
+    assert licences.licence_of({"request": {"data_name": "CDConv sample", "recipe": {}}}) == "cc0-1.0"
 
 
 def test_evaluations_belong_to_the_run_of_the_weights_even_if_entries_are_added_later(quick_model, tmp_path):
@@ -132,6 +132,7 @@ def test_evaluations_belong_to_the_run_of_the_weights_even_if_entries_are_added_
         (run, [other, {}], added),
         ({**run, "soup": [run, run]}, [{**run, "soup": [run, other]}], {"soup": [run, run]}),
         ({**run, "stages": {"history": run}}, [{**run, "stages": {"history": other}}], {"stages": {"history": run}}),
+        ({**run, "cascade": {"share": 0.2}}, [{**run, "cascade": {"share": 0.3}}, run], {"cascade": {"share": 0.2}}),
     )):  # fmt: skip
         kept = tmp_path / str(number)
         for place, saved in enumerate((own, *others)):
@@ -151,9 +152,9 @@ def test_a_card_credits_the_sources_of_the_model():
         card, run = ModelCard.load(folder / "README.md"), record.read(folder)
         assert card.data.base_model == base
         assert f"the {kind} [{base}](https://huggingface.co/{base}) ({licence})" in card.text
-        assert model_card.credits_sentence([base], run["corpora"], kind) in card.text
+        assert licences.credits_sentence([base], run["corpora"], kind) in card.text
         assert re.search(r"\[CMNLI\]\(https://\S+\) \(licence not stated\)", card.text)
-    assert str(model_card.credits_sentence([], ["OCNLI"], "language model")).startswith("NLI pairs of [OCNLI](")
+    assert str(licences.credits_sentence([], ["OCNLI"], "language model")).startswith("NLI pairs of [OCNLI](")
 
 
 # A model card names the Hub id that a local backbone was made from. The id does not make two runs different.

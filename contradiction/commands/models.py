@@ -132,8 +132,10 @@ def cascade(
 
     The judge is asked once about every validation row, or about --limit of them. Its answers are saved.
     """
+    from contradiction.data.splits import name_if_known
     from contradiction.evaluation import cascades
     from contradiction.evaluation.evaluate import trained_config
+    from contradiction.evaluation.model_card import write_cards
     from contradiction.evaluation.tables import usage_table
     from contradiction.inference.base import INT8
     from contradiction.methods.loading import chosen_precision, has_causal_part, load_part, load_rule
@@ -158,7 +160,11 @@ def cascade(
         show(usage_table(usage, len(rows)))
     if out:
         chosen = steps[shares.index(share)]
-        cascade(detector, judge, chosen.low, chosen.high, out, rows, precision=precision)
+        cascade(
+            detector, judge, chosen, out, rows, curve=steps, config=config, data_name=name_if_known(data),
+            precision=precision,
+        )  # fmt: skip
+        write_cards(out)
         say_if_few(out, load_rule(out), len(rows))
         # Its record does not say which config is its own.
         option = "" if config == detector_model.task else f" --config {config}"

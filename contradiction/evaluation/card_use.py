@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.conversation import alternating
+from contradiction.data.splits import CHINESE
 from contradiction.errors import InputError
 from contradiction.inference.base import AUTO
 from contradiction.inputs.tokenization import separator_of
 from contradiction.inputs.views import CONVERSATION, VIEWS, model_input
 from contradiction.io.pretrained import loading
 from contradiction.labels import CONTRADICTION, HISTORY, task_of
-from contradiction.methods.loading import method_of
+from contradiction.methods.loading import has_causal_part, method_of
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
 from contradiction.verdict import Verdict
@@ -36,13 +37,19 @@ CONSISTENT = {
 RIGHT = (HISTORY, CONTRADICTION)  # the right verdicts on the example
 
 
+def example_in(languages: Sequence[str]) -> Mapping[str, str]:
+    """The utterances of the example, in Chinese if a model reads it."""
+    return CHINESE_EXAMPLE if CHINESE in languages else ENGLISH_EXAMPLE
+
+
 def section(
-    folder: Path, run: Mapping[str, Any], recipes: Sequence[Recipe], texts: Mapping[str, str]
+    folder: Path, name: str, run: Mapping[str, Any], recipes: Sequence[Recipe], texts: Mapping[str, str]
 ) -> dict[str, Any]:
     """What the template needs for the section, and the examples of the widget on the Hub.
 
     Args:
         folder: the model folder.
+        name: the name of the model.
         run: its record.
         recipes: its recipe, or those of the members of an ensemble.
         texts: the utterances of the example.
@@ -53,7 +60,7 @@ def section(
     # ensemble that transformers can load.
     plain = [member for member in ensemble if method_of(folder / member).TRANSFORMERS]
     checkpoint = stages[-1] if stages else plain[0] if plain else ""
-    recipe, name = recipes[0], folder.resolve().name
+    recipe = recipes[0]
     columns = VIEWS[stages[-1] if stages else recipe.data.view]
     alone = bool(checkpoint or method_of(folder).TRANSFORMERS)  # whether transformers loads it
     classify = _pipeline(folder / checkpoint) if alone else None
@@ -62,7 +69,7 @@ def section(
     answers = [_answer(classify, example) for example in examples]
     judges = columns[-1:] == CONVERSATION[-1:]
     chat = alternating(texts[column] for column in CONVERSATION)
-    verdict = _verdict(folder, chat) if judges else None
+    verdict = verdict_on(folder, chat) if judges else None
     return {
         "checkpoint": "/".join(filter(None, (name, checkpoint))),
         "stages": stages,
@@ -125,12 +132,12 @@ def _one_text(tokenizer: Any, example: Mapping[str, str]) -> str | None:
     return next((one for one in joined if dict(tokenizer(one)) == wanted), None)
 
 
-def _verdict(folder: Path, chat: Sequence[Mapping[str, str]]) -> Verdict | None:
+def verdict_on(folder: Path, chat: Sequence[Mapping[str, str]]) -> Verdict | None:
     """The verdict of ``ContradictionDetector`` on a chat; None if the model cannot judge it."""
     from contradiction.detector import ContradictionDetector
 
     # A language model may be too large for the CPU and fp32, so it runs as for the readers of the card.
-    device, precision = (None, AUTO) if method_of(folder).reads_chats else ("cpu", "fp32")
+    device, precision = (None, AUTO) if has_causal_part(folder) else ("cpu", "fp32")
     try:
         verdict = ContradictionDetector.from_pretrained(folder, device=device, precision=precision)(chat)
     except InputError:

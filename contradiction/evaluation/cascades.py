@@ -33,6 +33,7 @@ class Step:
         share: of the rows that go to the judge.
         low, high: the probabilities of a contradiction between which the detector is unsure.
         macro_f1: task -> macro-F1 and the ends of its 95 % bootstrap interval, over the rows that both parts read.
+        scored: the number of these rows.
         unanswered: about how many rows the judge is asked without a usable answer.
         unchecked: how many other rows are not read completely by the part that they go to.
         tokens, seconds, cost: of the judge for 1,000 rows, its answers one after the other; None where not known.
@@ -42,6 +43,7 @@ class Step:
     low: float
     high: float
     macro_f1: Mapping[str, tuple[float, float, float]]
+    scored: int
     unanswered: int
     unchecked: int
     tokens: float
@@ -95,7 +97,8 @@ def curve(
         tokens, seconds, cost = _spent(usage, count / len(rows), len(rows))
         unanswered = int((in_doubt & ~answered).sum())
         unchecked = int((~np.where(in_doubt, was_read[1], was_read[0])).sum()) - unanswered
-        steps.append(Step(count / len(rows), low, high, scores, unanswered, unchecked, tokens, seconds, cost))
+        counts = int(scored.sum()), unanswered, unchecked
+        steps.append(Step(count / len(rows), low, high, scores, *counts, tokens, seconds, cost))
     return steps
 
 
@@ -134,7 +137,7 @@ def _spent(usage: Mapping[str, Any], share: float, rows: int) -> tuple[float, fl
 
 
 def table(steps: Sequence[Step], rows: int) -> Table:
-    """The steps of a curve, with intervals."""
+    """The steps of a curve, with intervals; without columns that are empty or zero in all steps."""
     tasks = [task for task in TASKS if task in steps[0].macro_f1]
     header = ("judge is asked about, %", "at a probability of", *(f"macro-F1, {task}" for task in tasks),
               "no answer", "unchecked", "tokens / 1,000", "seconds / 1,000", "cost / 1,000")  # fmt: skip
@@ -151,4 +154,7 @@ def table(steps: Sequence[Step], rows: int) -> Table:
         )
         for step in steps
     ]
-    return Table(f"A detector, and a judge where it is unsure, on {rows:,} validation rows", header, body, texts=2)
+    kept = [place for place in range(len(header)) if any(row[place] not in ("", "0") for row in body)]
+    shown = [[row[place] for place in kept] for row in (header, *body)]
+    title = f"A detector, and a judge where it is unsure, on {rows:,} validation rows"
+    return Table(title, shown[0], shown[1:], texts=2)

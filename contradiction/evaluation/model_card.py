@@ -1,4 +1,4 @@
-"""The card of a model folder, from the record of its run and its saved evaluations; its licence and credits."""
+"""The card of a model folder, from the record of its run and its saved evaluations."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction import cdconv
-from contradiction.data import corpora, nli
-from contradiction.data.splits import CHINESE, UNDETERMINED
+from contradiction.data.splits import UNDETERMINED
 from contradiction.decision import Rule
 from contradiction.errors import InputError
-from contradiction.evaluation import card_use, results
+from contradiction.evaluation import card_use, cascade_card, results
 from contradiction.evaluation.figures import (
     FIGURES,
     are_contradictions,
@@ -20,13 +19,15 @@ from contradiction.evaluation.figures import (
     rule_of,
     settings_table,
 )
+from contradiction.evaluation.licences import credits_sentence, forbids_commerce, languages_of, licence_of, linked
 from contradiction.evaluation.tables import class_table, figure_text, score_table
 from contradiction.inputs.views import HYPOTHESIS_ONLY
 from contradiction.io.files import RECORD
 from contradiction.io.tables import percent, render
 from contradiction.labels import LABELS, RELEASE, STAGES, task_of
+from contradiction.methods.composite import CascadeClassifier
 from contradiction.methods.loading import load_rule, method_of
-from contradiction.training import leakage, record
+from contradiction.training import record
 from contradiction.training.recipe import Recipe, is_recorded_folder
 
 if TYPE_CHECKING:
@@ -45,23 +46,19 @@ FINISHED = ("request", "minutes", "parameters", "hardware")  # the keys of every
 BASELINE_SENTENCE = "Guesses from the hypothesis alone whether a premise entails it: a baseline, and not a backbone."
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
 
-# By the name of the training data. NLI weights have the licence of OCNLI, which is the same as that of CDConv.
-LICENSES = {RELEASE: cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
-# The licences of backbones by Hub id.
-BACKBONES = {
-    "intfloat/multilingual-e5-small": "MIT",
-    "hfl/chinese-roberta-wwm-ext": "Apache-2.0",
-    "Qwen/Qwen2.5-Coder-0.5B-Instruct": "Apache-2.0",
-    "Qwen/Qwen2.5-Coder-1.5B-Instruct": "Apache-2.0",
-}
-OTHER = "other"  # a licence that is not known
 
+def model_card(
+    folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = (), *, name: str | None = None
+) -> "ModelCard":
+    """The card of a trained model or a cascade; every score is from its record or its evaluations.
 
-def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()) -> "ModelCard":
-    """The card of a trained model; every score is from its record or its evaluations.
+    Args:
+        folder: the model folder.
+        evaluations: its saved evaluations.
+        name: the name of the model; by default that of the folder.
 
     Raises:
-        InputError: the folder has no record of a finished run.
+        InputError: the folder has no record of a finished run, or of a measured cascade.
 
     Two optional entries of the record are added by hand: ``note``, a remark on the run for readers of the scores, and
     ``corpora``, earlier training data of its backbone, by the titles of corpora.
@@ -69,60 +66,46 @@ def model_card(folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = ()
     from huggingface_hub import ModelCard, ModelCardData
 
     folder = Path(folder)
-    run = record.read(folder)
-    if missing := [key for key in FINISHED if key not in run]:
-        raise InputError(f"{folder / RECORD}: has no {missing[0]!r}; a card is made from the record of a finished run")
-    name = folder.resolve().name
-    recipes = [record.recipe({"recipe": each}) for each in run["request"].get("ensemble", [run["request"]["recipe"]])]
-    recipe, data_name = recipes[0], run["request"]["data_name"]
-    rule = load_rule(folder)
+    run, name = record.read(folder), name or folder.resolve().name
+    if (folder / CascadeClassifier.MARKER).is_file():
+        if record.CASCADE not in run:
+            raise InputError(f"{folder / RECORD}: has no {record.CASCADE!r}; `cdconv cascade` writes it: make it again")
+        template, values = "cascade_card.md", cascade_card.section(folder, run)
+    else:
+        if missing := [key for key in FINISHED if key not in run]:
+            reason = "a card is made from the record of a finished run"
+            raise InputError(f"{folder / RECORD}: has no {missing[0]!r}; {reason}")
+        template, values = "model_card.md", _of_run(folder, run, name)
+    rule, languages, licence, bases = load_rule(folder), values["languages"], values["licence"], values["bases"]
     shown = [each for each in evaluations if _decides_alike(rule_of(each), rule.without_curve())]
-    runs = [run, *record.members(run)]
-    bases = list(dict.fromkeys(filter(None, map(record.base_model_of_run, runs))))
-    trained_on = dict.fromkeys(corpus for member in runs for corpus in member.get("corpora") or [])
-    languages, licence = languages_of(run), licence_of(run)
-    use = card_use.section(
-        folder, run, recipes, card_use.CHINESE_EXAMPLE if CHINESE in languages else card_use.ENGLISH_EXAMPLE
-    )
-    labels = STAGES[recipe.data.target] if recipe.data.target else LABELS[task_of(recipe.data.config)]
-    kind = "language model" if recipe.model.method == "decoder" else "encoder"
-    on_test = [each for each in shown if (each["config"], each["split"]) == (recipe.data.config, "test")]
+    on_test = [each for each in shown if (each["config"], each["split"]) == (values["config"], "test")]
     body = render(
-        "model_card.md",
+        template,
+        **values | _decision(run, rule, shown) | _scores(shown),
         name=name,
-        recipe=recipe,
-        data_name=data_name,
-        languages=languages,
         language=" and ".join(LANGUAGES.get(code, code) for code in languages if code != UNDETERMINED),
-        licence=_title(licence) if _forbids_commerce(licence) else None,
+        commercial=not forbids_commerce(licence),
+        licence_link=linked(licence),
         headline=_headline(on_test[0]) if on_test else None,
         note=run.get("note"),
-        origin=_origin(recipe, next(iter(bases), None)),
-        made_of=credits_sentence(bases, list(trained_on), kind),
         citation=cdconv.CITATION,
-        task_sentence=_task_sentence(recipe),
-        labels=", ".join(f"`{label}`" for label in labels),
-        **use,
+        task_sentence=values.get("sentence") or SENTENCES[values["task"]],
         rule_file=method_of(folder).MARKER,
         earlier=len(shown) < len(evaluations),
-        **_decision(run, rule, shown),
-        **_scores(shown),
         calibration_error=_calibration_error(on_test[0]) if on_test else None,
-        **_training(run, recipe),
-        teachers=_teachers,
     )
     front = ModelCardData(
         model_name=name,
         language=languages if len(languages) > 1 else languages[0],
         license=licence,
-        library_name="peft" if recipe.model.method == "decoder" else "transformers",
+        library_name=values.get("library"),
         pipeline_tag="text-classification",
         base_model=bases if len(bases) > 1 else next(iter(bases), None),
-        datasets=["cdconv"] if data_name == RELEASE else None,
+        datasets=["cdconv"] if values["data_name"] == RELEASE else None,
         metrics=[figure.hub_type for figure in FIGURES],
         tags=["contradiction-detection", "dialogue"],
         eval_results=[entry for result in shown for entry in _eval_results(result)] or None,
-        widget=use["widget"] or None,
+        widget=values.get("widget") or None,
     )
     return ModelCard(f"---\n{front.to_yaml()}\n---\n\n{body}")
 
@@ -136,6 +119,32 @@ def write_cards(folder: str | Path) -> None:
 
 
 # The functions below return parts of the template's input.
+
+
+def _of_run(folder: Path, run: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What only the card of a trained model says, not that of a cascade."""
+    recipes = [record.recipe({"recipe": each}) for each in run["request"].get("ensemble", [run["request"]["recipe"]])]
+    recipe, runs = recipes[0], [run, *record.members(run)]
+    bases = list(dict.fromkeys(filter(None, map(record.base_model_of_run, runs))))
+    trained_on = dict.fromkeys(corpus for member in runs for corpus in member.get("corpora") or [])
+    languages, decoder = languages_of(run), recipe.model.method == "decoder"
+    labels = STAGES[recipe.data.target] if recipe.data.target else LABELS[task_of(recipe.data.config)]
+    return {
+        "recipe": recipe,
+        "config": recipe.data.config,
+        "data_name": run["request"]["data_name"],
+        "languages": languages,
+        "licence": licence_of(run),
+        "bases": bases,
+        "library": "peft" if decoder else "transformers",
+        "origin": _origin(recipe, next(iter(bases), None)),
+        "made_of": credits_sentence(bases, list(trained_on), "language model" if decoder else "encoder"),
+        "sentence": _task_sentence(recipe),
+        "labels": labels,
+        **card_use.section(folder, name, run, recipes, card_use.example_in(languages)),
+        **_training(run, recipe),
+        "teachers": _teachers,
+    }
 
 
 def _task_sentence(recipe: Recipe) -> str:
@@ -271,81 +280,3 @@ def _again(recipe: Recipe, members: Sequence[Any]) -> str | None:
     teachers = teachers if any(map(is_recorded_folder, teachers)) else []
     pairs = " --nli FOLDER" if is_recorded_folder(recipe.augmentation.nli) else ""
     return f"cdconv train run.json{data}{backbone}" + " --teacher FOLDER" * len(teachers) + pairs
-
-
-# Licences and credits
-
-
-def licence_of(run: Mapping[str, Any]) -> str:
-    """The licence of the weights of a recorded run, an identifier of the Hub.
-
-    It is the strictest licence of its data, its base models, its corpora, and the data of the models that it was made
-    from. A licence against commercial use is stricter than an unknown one, and that is stricter than any other.
-    """
-    parts = _parts(run)
-    titles = {title for part in parts for title in part.get("corpora") or []}
-    data = {part.get("request", {}).get("data_name") for part in parts}
-    before = {training.data_name for part in parts for training in leakage.trainings(part)}
-    bases = [
-        record.base_model_of_run(part)
-        for part in parts
-        if record.options_of(part.get("request", {}).get("recipe"), "model").get("backbone")
-    ]
-    licences = [_of_data(name) for name in sorted({*titles, *data, *before} - {None})]
-    licences += [BACKBONES.get(str(base), OTHER).lower() for base in bases]
-    return max(licences, key=_strictness, default=OTHER)
-
-
-def _forbids_commerce(licence: str) -> bool:
-    return "nc" in licence.split("-")
-
-
-def _title(licence: str) -> tuple[str, str]:
-    """The title and the address of a Creative Commons licence: ``cc-by-nc-4.0`` -> ``CC BY-NC 4.0`` and its page."""
-    kind, _, version = licence.removeprefix("cc-").rpartition("-")
-    return f"CC {kind.upper()} {version}", f"https://creativecommons.org/licenses/{kind}/{version}/"
-
-
-def languages_of(run: Mapping[str, Any]) -> list[str]:
-    """The codes of the languages of the training data."""
-    named = next((part["languages"] for part in _parts(run) if part.get("languages")), None)
-    return named or (["zh", "en"] if run["request"]["data_name"] == nli.MIXED else ["zh"])
-
-
-def credits_sentence(bases: Sequence[str], titles: Sequence[str], kind: str = "encoder") -> str | None:
-    """The sources of a model with their licences, in Markdown with links; None where none is known.
-
-    ``bases`` are Hub ids of models of this kind, ``titles`` those of the NLI corpora: of a stage before an encoder's
-    training, or of pairs that a language model reads with its other data.
-    """
-    parts = [f"the {kind} {_credit(name, f'https://huggingface.co/{name}', BACKBONES.get(name))}" for name in bases]
-    if titles:
-        *others, last = map(_corpus, titles)
-        read = "an NLI stage on" if kind == "encoder" else "NLI pairs of"
-        parts.append(f"{read} {' and '.join(filter(None, (', '.join(others), last)))}")
-    return ", and ".join(parts) or None
-
-
-def _parts(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [run, *run.get("stages", {}).values(), *record.members(run)]
-
-
-def _of_data(name: str) -> str:
-    corpus = corpora.find_by_title(name)
-    licence = corpus.license if corpus else LICENSES.get(name, OTHER)
-    return OTHER if licence == "unknown" else licence
-
-
-def _strictness(licence: str) -> tuple[bool, bool, bool, str]:
-    return _forbids_commerce(licence), licence == OTHER, licence != "cc0-1.0", licence
-
-
-def _corpus(title: str) -> str:
-    if not (corpus := corpora.find_by_title(title)):
-        return title
-    licence = "licence not stated" if corpus.license == "unknown" else corpus.license
-    return _credit(title, corpus.homepage.split()[0], licence)
-
-
-def _credit(name: str, url: str, licence: str | None) -> str:
-    return (f"[{name}]({url})" if url.startswith("http") else name) + (f" ({licence})" if licence else "")

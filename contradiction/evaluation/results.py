@@ -35,7 +35,7 @@ KINDS = (DETECTOR, BASELINE)
 KEYS = ("name", "kind", "config", "split", "data", "ids", "references", "predictions", "metrics")
 METRIC_KEYS = ("accuracy", "macro_f1", "per_class", "n", "interval")
 # The keys of a record that identify the weights.
-IDENTITY = ("request", "epochs", "best_epoch")
+IDENTITY = ("request", "epochs", "best_epoch", record.CASCADE)
 
 METRICS, RUNS, PREDICTIONS = "metrics.csv", "runs.jsonl", "predictions"
 # Entries of an evaluation that are text, and those that are stored as JSON.

@@ -18,6 +18,9 @@ Keys, of which some depend on the method:
     rule_kept: why the decision rule was not chosen on validation, in words that follow the name of the model.
     calibrated_on: the names of the labelled chats that the decision rule was fitted to.
     calibrated_parts: the same for the parts of a cascade.
+    cascade: of a cascade, how it was measured: ``parts``, their names and digests; ``config``, ``data_name`` and the
+        number of the ``rows``; ``share``, that of the rows which the judge reads; ``curve``, the steps of
+        :mod:`contradiction.evaluation.cascades`.
     minutes, parameters: the time of the training and the number of weights, summed over stages or members.
     hardware, versions, commit: the device, the versions of Python and the libraries, and the commit of the code.
     note: a remark, written by hand for published models.
@@ -39,7 +42,7 @@ from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.hub import HubUnavailableError, fetch_file, split_revision
 from contradiction.training.recipe import Recipe, validated
 
-CALIBRATED_ON, RULE_KEPT = "calibrated_on", "rule_kept"
+CALIBRATED_ON, RULE_KEPT, CASCADE = "calibrated_on", "rule_kept", "cascade"
 MERGED = ("soup", "ensemble")  # keys with the records of the members, and in a request with their recipes
 PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
 
