@@ -168,10 +168,10 @@ _NAME = r"(?P<name>[^\W\d][^:：,，。、!！?？;；\[\]【】<>《》“”\"
 _HEADS = [
     re.compile(pattern)
     for pattern in (
-        rf"(?P<time>{_TIME})[\s\-–—,，]*+{_NAME}[\s*]*+[:：](?!//)(?P<text>.*)",  # [10:22] 用户：你好
+        rf"(?P<time>{_TIME})[\s\-–—,，]*+{_NAME}[\s*]*+(?P<colon>[:：])(?!//)(?P<text>.*)",  # [10:22] 用户：你好
         rf"(?P<time>{_TIME})[\s\-–—,，]*+{_NAME}(?:\s(?P<text>.*))?$",  # 10:22 用户
         rf"{_NAME}[\s*@,，\-–—]*+(?P<time>{_TIME})[\s*]*(?P<colon>[:：]?)(?P<text>.*)",  # 用户 10:22
-        rf"{_NAME}[\s*]*[:：](?!//)(?P<text>.*)",  # 用户：你好
+        rf"{_NAME}[\s*]*(?P<colon>[:：])(?!//)(?P<text>.*)",  # 用户：你好
         rf"[\[【<「]{_NAME}[\]】>」]\s*(?P<colon>[:：]?)(?P<text>.*)",  # 【用户】你好
         rf"{_NAME}\t+(?P<text>.*)",  # 用户, a tab, 你好
     )
@@ -288,7 +288,7 @@ def _heads_of(text: str, speakers: Speakers) -> tuple[list[str], list[_Head | No
     return lines, heads, roles
 
 
-def blocks(lines: Iterable[_Block], speakers: Speakers = USUAL) -> Iterator[_Block]:
+def split_chats(lines: Iterable[_Block], speakers: Speakers = USUAL) -> Iterator[_Block]:
     """The chats of numbered lines, each with its first number, its text, and where its last line ends.
 
     An empty line ends a chat, unless the next block begins without a speaker, or with the bot's answer to the user's
@@ -350,14 +350,15 @@ def _head(line: str, speakers: Speakers) -> _Head | None:
         match = pattern.match(rest)
         if not match:
             continue
-        name = re.sub(r"[(（][^()（）]*[)）]$", "", match["name"].strip(" *\t")).strip(" *\t(（")
-        text = (match["text"] or "").strip().removeprefix("**").strip()
-        colon = number in (0, 3) or bool(match.groupdict().get("colon"))
+        parts = match.groupdict()
+        name = re.sub(r"[(（][^()（）]*[)）]$", "", parts["name"].strip(" *\t")).strip(" *\t(（")
+        text = (parts["text"] or "").strip().removeprefix("**").strip()
+        timed, colon = "time" in parts, bool(parts.get("colon"))
         # Beside a time, only a colon, a known name or the end of the line shows that this is a speaker.
         is_known = colon or speakers.role_of(without_number(name), in_text=True) is not None
-        if not name or (number in (1, 2) and not is_known and (text or " " in name or len(name) > 12)):
+        if not name or (timed and not is_known and (text or " " in name or len(name) > 12)):
             continue
-        return _Head(name, number < 3, text, style + ("" if number < 4 else str(number)), colon)
+        return _Head(name, timed, text, style + ("" if number < 4 else str(number)), colon)
     return None
 
 
