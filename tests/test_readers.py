@@ -229,7 +229,7 @@ def test_lines_that_arrive_in_pieces_are_joined():
             return super().readinto(memoryview(buffer)[:3])
 
     content = b"one\ntwo two\r\n\rthree"
-    groups = formats.arriving_lines(formats.blocks(BufferedReader(Slow(content), 2), "a pipe"))
+    groups = formats.arriving_lines(formats.stream_blocks(BufferedReader(Slow(content), 2), "a pipe"))
     assert [line for lines in groups for line in lines] == [b"one\n", b"two two\r\n", b"\r", b"three"]
 
 

@@ -47,7 +47,9 @@ def test_an_empty_line_within_a_reply_or_before_the_answer_ends_no_chat():
         "机器人：a\n用户：b\n\n机器人：c\n用户：d": ["a b", "c d"],
         "用户：a\n机器人：b\n\n1. c\n\n2. d\n\n用户：e\n机器人：f": ["a b\n1. c\n2. d", "e f"],
     }.items():
-        read = [read_transcript(block) for _, block, _ in messages.blocks((1, line, 1) for line in text.split("\n"))]
+        read = [
+            read_transcript(block) for _, block, _ in messages.split_chats((1, line, 1) for line in text.split("\n"))
+        ]
         assert [" ".join(one["content"] for one in said) for said in read] == chats
 
 
@@ -111,7 +113,7 @@ def test_a_third_speaker_is_no_part_of_a_reply(line, stranger):
     with pytest.raises(InputError, match=f"{stranger} (.*; indent the line|and) .*--bot-name"):
         read_transcript(text)
     lines = f"用户：你好\n机器人：在的\n\n{line}\n机器人：好".split("\n")
-    assert [number for number, _, _ in messages.blocks((n, text, n) for n, text in enumerate(lines, 1))] == [1, 4]
+    assert [number for number, _, _ in messages.split_chats((n, text, n) for n, text in enumerate(lines, 1))] == [1, 4]
     for named in (Speakers(bots=(stranger,)), Speakers(users=(stranger,))):
         assert len(read_transcript(text, named)) == 3
     with pytest.raises(InputError, match="--bot-name"):

@@ -45,7 +45,7 @@ def check_encoding(encoding: str | None) -> None:
         ) from None
 
 
-def blocks(stream: Any, where: str, encoding: str | None = None) -> Iterator[bytes]:
+def stream_blocks(stream: Any, where: str, encoding: str | None = None) -> Iterator[bytes]:
     """The content of a buffered file or pipe as it comes, unpacked if it is gzip, and in UTF-8 if an encoding is named.
 
     Raises:
@@ -80,9 +80,9 @@ def _converted(parts: Iterable[bytes], where: str, encoding: str) -> Iterator[by
 
 
 def file_blocks(path: Path, encoding: str | None = None) -> Iterator[bytes]:
-    """The content of a file, see :func:`blocks`."""
+    """The content of a file, see :func:`stream_blocks`."""
     with path.open("rb") as file:
-        yield from blocks(file, str(path), encoding)
+        yield from stream_blocks(file, str(path), encoding)
 
 
 def arriving_lines(parts: Iterable[bytes]) -> Iterator[list[bytes]]:

@@ -11,7 +11,7 @@ from typing import Any
 from contradiction.chats import formats
 from contradiction.chats.chunks import Chats, Entry, make_entries
 from contradiction.chats.formats import JSON, Row, Values, decode, parse_json
-from contradiction.chats.messages import blocks, has_speakers, read_lines, read_transcript
+from contradiction.chats.messages import has_speakers, read_lines, read_transcript, split_chats
 from contradiction.chats.names import USUAL, Speakers
 from contradiction.chats.records import Chat, chats_of_json, read_chat, read_record
 from contradiction.chats.tables import Columns, grouped, message_keys, read_cells, read_table
@@ -105,7 +105,7 @@ def open_stream(
         raise InputError(f"{where}: {format} is read from a file and cannot come through a pipe; name the file")
     formats.check_encoding(encoding)
     chats = Chats(where, format or "jsonl", [])
-    parts = formats.blocks(stream, where, encoding)
+    parts = formats.stream_blocks(stream, where, encoding)
     if format == "json":
         return replace(chats, arrivals=[_json(b"".join(parts), chats, speakers)])
     return replace(chats, arrivals=_of_lines(formats.arriving_lines(parts), chats, speakers))
@@ -234,7 +234,7 @@ def _transcripts(file: Iterable[bytes], where: str, speakers: Speakers) -> Itera
                 raise InputError(f"{where}: its first line is JSON; --format jsonl reads one chat in each line")
             yield number, text, end
 
-    for number, block, end in blocks(lines(), speakers):
+    for number, block, end in split_chats(lines(), speakers):
         yield from make_entries(number, end, lambda text: [Chat(read_transcript(text, speakers))], block)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from contradiction.errors import InputError, first_line, kind_of
-from contradiction.inputs.views import VIEWS, check_texts
+from contradiction.inputs.views import VIEWS, check_utterances
 from contradiction.io.environment import no_data_bars, no_hub_warnings
 from contradiction.io.files import new_folder
 from contradiction.io.hub import quick_hub
@@ -61,7 +61,7 @@ def load_split(data: Data, config: str, split: str) -> "Dataset":
     rows = load_rows(data, config, split) if isinstance(data, str | Path) else _in_memory(data, config, split)
     _check_labels(rows, data, config)
     texts = {name: rows[name][:] for name in rows.column_names if name in _TEXTS}
-    check_texts(texts, f"{place_of(data)}: {split} split of {config!r}, ")
+    check_utterances(texts, f"{place_of(data)}: {split} split of {config!r}, ")
     return rows if "id" in rows.column_names else rows.add_column("id", [*range(1, len(rows) + 1)])
 
 

@@ -110,10 +110,10 @@ def check_rows(rows: Sequence[object], columns: Iterable[str]) -> None:
             raise InputError(f"row {number} is {kind_of(row)}; it must be an object with {', '.join(columns)}")
         if missing := [name for name in columns if name not in row]:
             raise InputError(f"row {number} has no {missing[0]}; the detector reads {', '.join(columns)}")
-    check_texts({name: [row[name] for row in rows] for name in columns})  # type: ignore[index]  # mappings by now
+    check_utterances({name: [row[name] for row in rows] for name in columns})  # type: ignore[index]  # mappings by now
 
 
-def check_texts(columns: Mapping[str, Iterable[object]], where: str = "") -> None:
+def check_utterances(columns: Mapping[str, Iterable[object]], where: str = "") -> None:
     """Raises InputError, which begins with ``where``, for the first row with an utterance that is not text.
 
     A column may hold several utterances in a row. Rows count from 1.
