@@ -177,8 +177,8 @@ def judge_file(
                 break
             results = pool.map(lambda entry: _judge(service, detector, entry, chats.key), group)
             for entry, judged in zip(group, results, strict=True):
-                counts["chats" if entry.messages is not None else "rejected"] += 1
-                if entry.messages is not None and isinstance(judged, JudgedChunk):
+                counts["rejected" if entry.error else "chats"] += 1
+                if not entry.error and isinstance(judged, JudgedChunk):
                     [record], [verdicts] = judged.records, judged.verdicts
                     verdicts = [verdict for verdict in verdicts if _is_shown(verdict, len(verdicts))]
                     rows += [row_of(entry, verdict, words) for verdict in verdicts]
@@ -310,13 +310,12 @@ def _judge(service: Service, detector: ContradictionDetector, entry: Entry, key:
 
 def row_of(entry: Entry, verdict: Verdict, words: dict[str, str]) -> tuple[str, Row]:
     """The group of a verdict, and its cells."""
-    messages = entry.messages or ()
     group = "contradictions" if verdict.contradiction else "" if verdict.checked else "others"
     decided = words[{None: "notJudged", True: "clash", False: "noClash"}[verdict.contradiction]]
     chance = "" if verdict.probability is None else f"{100 * verdict.probability:.0f} %"
-    why = text_at(messages, verdict.evidence) or (in_words(verdict.reason, words) if verdict.reason else "")
+    why = text_at(entry.messages, verdict.evidence) or (in_words(verdict.reason, words) if verdict.reason else "")
     kind, sure = (words[name] if name else "" for name in (verdict.kind, verdict.certainty))
-    return group, [entry.name, text_at(messages, verdict.reply), decided, kind, sure, chance, why]
+    return group, [entry.name, text_at(entry.messages, verdict.reply), decided, kind, sure, chance, why]
 
 
 def _not_judged(

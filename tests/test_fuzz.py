@@ -62,7 +62,7 @@ def damaged(content, seed):
 
 def check_entries(entries):
     for entry in entries:
-        assert (entry.messages is None) == bool(entry.error)
+        assert bool(entry.messages) != bool(entry.error)
         if entry.error:
             assert "\n" not in entry.error
 

@@ -29,7 +29,7 @@ class Entry:
     Attributes:
         number: the number of its line or row, from 1; of its first one if a chat has several.
         end: how much of the file is read after this input, in the unit of ``Chats.total``.
-        messages: the chat; None if the input is rejected.
+        messages: the chat; empty if the input is rejected.
         turns: the number of turns of the chat.
         id: the id that the input gives the chat; None if it gives none.
         error: why the input is rejected; None if it is not.
@@ -41,7 +41,7 @@ class Entry:
 
     number: int
     end: int
-    messages: Messages | None = None
+    messages: Messages = ()
     turns: int = 0
     id: str | float | None = None
     error: str | None = None
@@ -259,8 +259,8 @@ def judge_chunk(
     Raises:
         InputError: the model does not judge replies.
     """
-    usable = [entry for entry in entries if entry.messages is not None]
-    chats = [entry.messages for entry in usable if entry.messages is not None]
+    usable = [entry for entry in entries if not entry.error]
+    chats = [entry.messages for entry in usable]
     if scan:
         verdicts = detector.scan_batch(chats, batch_size=batch_size, on_batch=on_batch)
     else:

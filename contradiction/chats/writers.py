@@ -105,12 +105,12 @@ class VerdictTable:
 
     def add(self, chunk: JudgedChunk) -> None:
         """Adds a row for each verdict: the chat, the reply, the decision, and what is contradicted; with indices."""
-        usable = [entry for entry in chunk.entries if entry.messages is not None]
+        usable = [entry for entry in chunk.entries if not entry.error]
         for entry, verdicts in zip(usable, chunk.verdicts, strict=True):
             for verdict in verdicts:
                 chance = "" if verdict.probability is None else f"{verdict.probability:.2f}"
                 reply, earlier = (
-                    "\n".join(f"[{index}] {text_at(entry.messages or (), [index])}" for index in indices)
+                    "\n".join(f"[{index}] {text_at(entry.messages, [index])}" for index in indices)
                     for indices in (verdict.reply, verdict.evidence)
                 )
                 why = "; ".join(filter(None, (earlier, verdict.reason)))  # what was not read, also beside evidence

@@ -136,7 +136,7 @@ def of_split(chats: Sequence[LabelledChat], path: str | Path, split: str) -> lis
 
 
 def _chat(where: str, entry: Entry) -> LabelledChat:
-    if entry.error or entry.messages is None:
+    if entry.error:
         raise InputError(f"{where}: {entry.error}")
     label, messages = entry.label, entry.messages
     known = dict.fromkeys(name for task in ("4-class", "2-class") for name in LABELS[task])

@@ -124,7 +124,7 @@ def chats_of(
     chats = open_file(file, encoding=encoding, speakers=speakers)
     entries = []
     for entry in chats:
-        if entry.messages is None or not entry.turns:
+        if not entry.turns:
             on_note(f"{chats.place(entry.number)}: {entry.error or 'the chat holds no message by the assistant'}")
         else:
             entries.append(entry)
@@ -134,7 +134,7 @@ def chats_of(
         raise InputError(f"{file}: holds no chat to review")
     if verdicts:
         return choose(entries, verdicts, sample, chats.key)
-    return [(entry.name, entry.messages or ()) for entry in entries]
+    return [(entry.name, entry.messages) for entry in entries]
 
 
 def spot_checks_of(file: Path, speakers: Speakers) -> list[tuple[str, Messages, str]]:
@@ -174,7 +174,7 @@ def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str)
             raise InputError(
                 f"{verdicts}: has no verdict on {key} {entry.number}; it must be what `detect --out` wrote for the file"
             )
-        messages, of_chat = entry.messages or (), of_entry.pop(0)
+        messages, of_chat = entry.messages, of_entry.pop(0)
         for number, verdict in enumerate(of_chat, start=1):
             last = (verdict.get("reply") or [len(messages) - 1])[-1]
             # A label of an earlier reply is none of the whole chat.
