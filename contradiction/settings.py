@@ -115,11 +115,10 @@ class Settings:
             raise InputError("a prior can only correct calibrated probabilities; run `cdconv calibrate` first")
         before = min(sum(scores[name] for name in CONTRADICTIONS[task]), 1.0)
         after = self.at_prior(before, rule)
+        contradiction = after / before if before else 0.0
+        other = (1 - after) / (1 - before) if before < 1 else 0.0
         return {
-            name: score * (after / before if before else 0.0)
-            if name in CONTRADICTIONS[task]
-            else (score * (1 - after) / (1 - before) if before < 1 else 1 - after)
-            for name, score in scores.items()
+            name: score * (contradiction if name in CONTRADICTIONS[task] else other) for name, score in scores.items()
         }
 
     def at_prior(self, probability: float, rule: "Rule") -> float:
