@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerFast, pipeline
 
 from contradiction import publishing
+from contradiction.conversation import read_turns
 from contradiction.decision import softmax
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -152,7 +153,7 @@ def test_the_evidence_is_the_earlier_reply_that_the_pointer_names(detector):
     history = detector.with_settings(threshold=0.0, categories=["history"])
     messages = chat(*TEXTS)
     verdict = history(messages)
-    row = detector.case(history._read_chats([messages])[0], 3).windows[0].row
+    row = detector.case(read_turns(messages), 3).windows[0].row
     [prediction] = detector.classifier.predict([row])
     assert len(prediction.evidence) == 3 and sum(prediction.evidence) == pytest.approx(1)
     assert verdict.evidence == (2 * int(np.argmax(prediction.evidence)) + 1,)

@@ -5,10 +5,10 @@ import re
 import pytest
 from helpers.chats import CHAT, TEXTS, chat
 
-from contradiction import testing
 from contradiction.detector import ContradictionDetector
 from contradiction.labels import HISTORY
-from contradiction.testing import assert_consistent
+from contradiction.paths import SHIPPED
+from contradiction.testing import assert_consistent, load
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +64,9 @@ def test_the_first_reply_may_be_unjudged_only_if_others_are_judged(two_class):
 
 def test_a_detector_is_loaded_once_from_its_name_or_the_variable_or_else_the_shipped_one(random_model, monkeypatch):
     folder = random_model("4-class")
-    testing._load_once.cache_clear()
     monkeypatch.setenv("CDCONV_MODEL", str(folder))
-    assert_consistent(CHAT, threshold=1.0)
-    assert_consistent(CHAT, detector=folder, threshold=1.0)
-    assert (testing._load_once.cache_info().misses, testing._load_once.cache_info().hits) == (1, 1)
+    assert load(None) is load(folder) is load(str(folder)) and load(None).name == str(folder)
     monkeypatch.setenv("CDCONV_MODEL", "")
-    assert_consistent(CHAT[:2])
-    verdict = ContradictionDetector.from_pretrained()(CHAT)
+    assert load(None) is load(SHIPPED)
+    verdict = load(None)(CHAT)
     assert f"<- {verdict.label} {verdict.probability:.2f}" in failure(CHAT)
-    assert testing._load_once.cache_info().misses == 2
