@@ -16,7 +16,8 @@ from contradiction.inference.int8 import quantize
 from contradiction.inputs.trees import Packed, Tree, pack
 from contradiction.io.environment import check_installed
 from contradiction.io.hub import CONFIG
-from contradiction.io.pretrained import AGAIN, check_weights, load_config, load_model, load_weights, loading
+from contradiction.io.manifest import AGAIN
+from contradiction.io.pretrained import check_weights, load_config, load_model, load_weights, loading
 
 if TYPE_CHECKING:
     from transformers import Cache, DynamicCache, PreTrainedModel

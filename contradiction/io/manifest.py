@@ -9,6 +9,7 @@ from contradiction.errors import InputError
 from contradiction.io.files import sha256_of, write_text
 
 NAME = "SHA256SUMS"
+AGAIN = "copy or download the model again"  # the remedy for a damaged model
 # What loaders read: weights, configuration, tokenizer. The card and the record of the training may change.
 READ = (
     "*.safetensors", "*.safetensors.index.json", "*.model", "config.json", "decision.json", "tokenizer*.json",
@@ -43,7 +44,7 @@ def check(folder: Path, partial: bool = False) -> None:
         if not file.is_file():
             if partial:
                 continue
-            raise InputError(f"{file}: is missing, and {NAME} lists it; copy or download the model again")
+            raise InputError(f"{file}: is missing, and {NAME} lists it; {AGAIN}")
         if sha256(file) != expected:
             changed = (
                 f"{file}: has changed since {NAME} was written; copy the model again, or remove {NAME} if it was you"
@@ -94,5 +95,5 @@ def _load(folder: Path) -> dict[str, str]:
     lines = (folder / NAME).read_text(encoding="utf-8", errors="replace").splitlines()
     matches = [_LINE.fullmatch(line) for line in lines]
     if not all(matches):
-        raise InputError(f"{folder / NAME}: holds no digests; copy or download the model again")
+        raise InputError(f"{folder / NAME}: holds no digests; {AGAIN}")
     return {match["name"]: match["digest"] for match in matches if match}

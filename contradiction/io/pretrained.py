@@ -12,13 +12,13 @@ from contradiction.io import manifest
 from contradiction.io.environment import no_model_bars, no_model_warnings
 from contradiction.io.files import read_json
 from contradiction.io.hub import CONFIG, HubUnavailableError, fetch_file, quick_hub, split_revision
+from contradiction.io.manifest import AGAIN
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 WEIGHTS = "model.safetensors"  # of a checkpoint
-AGAIN = "copy or download the model again"
 CONFIGS = (CONFIG, "tokenizer_config.json")
 GENERIC_TOKENIZERS = ("TokenizersBackend", "PreTrainedTokenizerFast")  # the classes that read only tokenizer.json
 
