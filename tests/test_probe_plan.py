@@ -5,6 +5,7 @@ import re
 from random import Random
 
 import pytest
+from helpers.chats import objects
 
 from contradiction.errors import InputError
 from contradiction.probing import triggers
@@ -84,7 +85,7 @@ def test_a_person_would_ask_every_probe(seed, sample_rows):
     openings = [*read_openings(), *(row["u1"] for row in sample_rows if seed == 0)]
     probes = plan(openings, ALL_TRIGGERS[:8], 2000, seed=seed)
     for probe in probes:
-        u2 = probe.second("我住在市区，还是郊区好。", seed)
+        u2 = probe.second("我住在市区，还是郊区好。")
         assert u2 and u2 != probe.u1
         assert not re.search(r"(.+)还是\1[？呀啊]", u2), u2
         assert not re.search(r"([\u4e00-\u9fff]{2,})\1", u2) or u2 in probe.u1, u2
@@ -152,7 +153,7 @@ def test_openings_can_come_from_a_file_or_from_cdconv(tmp_path, sample_repo, sam
 @pytest.mark.real_data
 def test_the_rules_change_cdconv_as_its_authors_did(release):
     """The negation and antonym rules apply to most openings of the rows with these triggers."""
-    rows = [json.loads(line) for line in release.read_text(encoding="utf-8").splitlines()]
+    rows = objects(release)
     made = {"反义-否定词": triggers.negate, "设问-user-v2": triggers.memory, "反义-反义词": triggers.antonym}
     for method, rule in made.items():
         openings = list(dict.fromkeys(row["u1"] for row in rows if row["method"] == method))[:200]

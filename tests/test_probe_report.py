@@ -48,7 +48,7 @@ def figures_of(rows, **options):
 
 
 def with_labels(tmp_path, sources, labels):
-    return report.build(report.with_labels(sources, write_jsonl(tmp_path / "labels.jsonl", labels)))
+    return report.build(sources, write_jsonl(tmp_path / "labels.jsonl", labels))
 
 
 class NumbersClassifier(Classifier):

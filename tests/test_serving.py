@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from unittest.mock import Mock
 
 import pytest
 from fastapi import FastAPI
@@ -22,7 +22,7 @@ from contradiction.labels import HISTORY
 from contradiction.paths import CHECKOUT
 from contradiction.serving.api import PATHS, POSTS, application, handlers, router
 from contradiction.serving.middleware import SERVICE_PATHS, Metrics
-from contradiction.serving.predictions import BusyError, JoinedPredictions, TooLongError
+from contradiction.serving.predictions import BusyError, TooLongError
 from contradiction.serving.service import ENDPOINTS, VERDICT, Service
 from contradiction.settings import Limits
 from contradiction.verdict import Verdict
@@ -208,21 +208,12 @@ def test_the_api_description_covers_every_path_and_field_and_loads_nothing_exter
     assert client.get("/redoc").status_code == 404  # it would load scripts from another host
 
 
-@dataclass
-class Broken:
-    error: Exception
-    columns: tuple[str, ...] = ("b2",)
-    reads_chats, reads_turns = False, True
-
-    def predict(self, rows, **_):
-        raise self.error
-
-
 @pytest.mark.parametrize("error", [OSError("no memory"), InputError("/srv/judge/answers.jsonl: is read-only")])
-def test_a_model_failure_is_the_fault_of_the_service_and_its_cause_is_only_in_the_log(detector, error, caplog):
-    service = Service(detector)
-    service.predictions = service.detector.classifier.predict = JoinedPredictions(Broken(error))
-    with TestClient(application(service)) as client:
+def test_a_model_failure_is_the_fault_of_the_service_and_its_cause_is_only_in_the_log(
+    detector, error, caplog, monkeypatch
+):
+    monkeypatch.setattr(detector.classifier, "predict", Mock(side_effect=error))
+    with TestClient(application(Service(detector))) as client:
         status, said = refusal(client.post("/v1/judge", json={"messages": CHAT}))
     assert status == 500 and "log" in said and str(error) not in said
     assert str(error) in caplog.text

@@ -179,7 +179,7 @@ def run_probe(
 
             failed = run(
                 probes, Caller(bot, per_minute), out, request=request, name=name or next(iter(bot_kind.values())),
-                seed=seed, at_once=at_once, writer=Caller(writing, per_minute) if writing else None, on_done=on_done,
+                at_once=at_once, writer=Caller(writing, per_minute) if writing else None, on_done=on_done,
             )  # fmt: skip
         earlier = f", {len(probes) - tried:,} of them from an earlier run" if tried < len(probes) else ""
         again = "" if tried else "; the bot was not asked; another --out asks it again"
@@ -233,8 +233,7 @@ def _write_report(runs: list[Path], out: Path, fail_above: float | None, labels:
     """Writes the report and shows its figures; returns whether a bot was called more often than is allowed."""
     from contradiction.probing import pages, report
 
-    sources = [source for run in runs for source in report.read(run)]
-    built = report.build(report.with_labels(sources, labels) if labels else sources)
+    built = report.build([source for run in runs for source in report.read(run)], labels)
     pages.write(built, out)
     show(pages.tables(built)[0], *(pages.differences(each | {"by_trigger": {}}) for each in built["comparisons"]))
     for line in [*pages.headlines(built), *([pages.LABEL_SOME] if pages.needs_labels(built) else [])]:

@@ -31,6 +31,7 @@ class Probe:
         u1: the opening.
         u2: the second thing the user says; None if it depends on the reply to the opening. For a persona probe, which
             has only one turn, the fact that the probe asks about.
+        seed: of the plan.
         fillers: what the user says between u1 and u2.
         facts: what is true of the bot, in its own words; the bot gets them before the opening.
     """
@@ -39,12 +40,13 @@ class Probe:
     trigger: str
     u1: str
     u2: str | None
+    seed: int
     fillers: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
 
-    def second(self, b1: str, seed: int) -> str:
+    def second(self, b1: str) -> str:
         """What the user says after the bot has said b1."""
-        return self.u2 or METHODS[self.trigger](self.u1, b1, Random(f"{seed}/{self.id}")) or ""
+        return self.u2 or METHODS[self.trigger](self.u1, b1, Random(f"{self.seed}/{self.id}")) or ""
 
 
 def instruction(facts: Sequence[str]) -> list[Message]:
@@ -172,7 +174,7 @@ def _probe(trigger: str, text: str, turn: int, seed: int, facts: tuple[str, ...]
         u2 = METHODS[trigger](text, "", chance)
         if u2 is None:
             return None
-    return Probe(key, trigger, u1, u2, fillers, facts)
+    return Probe(key, trigger, u1, u2, seed, fillers, facts)
 
 
 def cost(probes: Sequence[Probe]) -> tuple[int, int, int]:

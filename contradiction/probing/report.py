@@ -88,20 +88,11 @@ def _read_data(path: Path) -> list[Source]:
     ]
 
 
-def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
-    """Adds labels by people to the conversations. They replace the verdicts, and measure the detector.
-
-    The file has JSON lines with ``id`` and ``label``: a random sample of the conversations of each bot. They are those
-    of the first bot unless a line names another ``bot``.
-
-    Raises:
-        InputError: the file is not in UTF-8, a line has no label or names another bot, or no conversation has one of
-            the ids.
-    """
-    sources = _with_names(sources)
+def _with_labels(sources: Sequence[Source], path: Path) -> list[Source]:
+    """Adds labels by people to the conversations; see :func:`build`."""
     known, labels = {*LABELS["2-class"], *LABELS["4-class"]}, {}
     bots = [source.bot for source in sources]
-    for where, record in read_objects(Path(path), "id", "label"):
+    for where, record in read_objects(path, "id", "label"):
         key, label, bot = record["id"], record["label"], record.get("bot", bots[0])
         if not isinstance(key, str | int) or not isinstance(label, str) or label not in known:
             raise InputError(f'{where}: must be {{"id": id of a conversation, "label": one of {sorted(known)}}}')
@@ -141,9 +132,22 @@ def _is_called(row: Row, kind: str = ANY, *, by_detector: bool = False) -> bool:
     return is_contradiction(label) if kind == ANY else label == kind
 
 
-def build(sources: Sequence[Source]) -> dict[str, Any]:
-    """The report as an object for JSON; each further bot is compared with the first on the probes that both had."""
+def build(sources: Sequence[Source], labels: Path | None = None) -> dict[str, Any]:
+    """The report as an object for JSON; each further bot is compared with the first on the probes that both had.
+
+    Args:
+        sources: the conversations. Bots of one name are numbered.
+        labels: a file of labels by people, JSON lines with ``id`` and ``label``: a random sample of the conversations
+            of each bot. They are those of the first bot unless a line names another ``bot``. They replace the verdicts,
+            and measure the detector.
+
+    Raises:
+        InputError: the file is not in UTF-8, a line has no label or names another bot, or no conversation has one of
+            the ids.
+    """
     sources = _with_names(sources)
+    if labels:
+        sources = _with_labels(sources, labels)
     found = {row["trigger"] for source in sources for row in source.rows}
     places = {trigger: place for place, trigger in enumerate(METHODS)}  # then persona, repeat-2, repeat-10
     triggers = sorted(found, key=lambda name: (places.get(name, len(places)), len(name), name))
@@ -214,8 +218,8 @@ def _comparison(first: Source, second: Source, triggers: Sequence[str]) -> dict[
     """Two bots on the probes that were read of both; None without such probes."""
     if first.detector is None or first.detector != second.detector:
         return None
-    before = {(row["id"], _opening_of(row)): row for row in first.rows}
-    both = [(before[key], row) for row in second.rows if (key := (row["id"], _opening_of(row))) in before]
+    before = {row["id"]: row for row in first.rows}
+    both = [(before[row["id"]], row) for row in second.rows if row["id"] in before]
     # Like is compared with like: labels of people only where both conversations have one.
     pairs = [
         (_opening_of(pair[0]), pair[0]["trigger"], [_is_called(row, by_detector=not labelled) for row in pair])

@@ -91,7 +91,6 @@ def run(
     *,
     request: Mapping[str, Any],
     name: str,
-    seed: int = 0,
     at_once: int = 4,
     writer: Caller | None = None,
     on_done: Callable[[int, str | None], Any] | None = None,
@@ -107,7 +106,6 @@ def run(
         folder: the folder of the run.
         request: what affects the conversations; a run is continued only with the same request.
         name: the name of the bot in the transcript.
-        seed: of the plan.
         at_once: how many conversations run at the same time.
         writer: calls a language model that writes what the user says last; where it gives nothing, the rules do.
         on_done: called after each conversation with the number of those that are done, also in earlier runs, and with
@@ -125,7 +123,7 @@ def run(
 
     def converse(probe: Probe) -> Row | NoAnswerError:
         try:
-            return _converse(probe, bot, name, seed, writer)
+            return _converse(probe, bot, name, writer)
         except NoAnswerError as error:
             return error
 
@@ -152,7 +150,7 @@ def run(
     return failed
 
 
-def _converse(probe: Probe, bot: Caller, name: str, seed: int, writer: Caller | None) -> Row:
+def _converse(probe: Probe, bot: Caller, name: str, writer: Caller | None) -> Row:
     """One conversation, from a clean context, as a row of the transcript."""
     messages = instruction(probe.facts)
     cut = 0
@@ -172,7 +170,7 @@ def _converse(probe: Probe, bot: Caller, name: str, seed: int, writer: Caller | 
         for text in probe.fillers:
             say(text)
         written = _write_question(writer, probe.trigger, probe.u1, b1) if writer else None
-        u2 = written or probe.second(b1, seed)
+        u2 = written or probe.second(b1)
         utterances = {"u1": probe.u1, "b1": b1, "u2": u2, "b2": say(u2)}
     return {
         "id": probe.id, **utterances, "label": None, "trigger": probe.trigger, "bot": name,
