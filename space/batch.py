@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +162,7 @@ def judge_file(
     """
     chats = _open(path)
     detector = service.with_settings(**settings)
-    entries: Iterator[Entry] = chain.from_iterable(chats.arrivals)
+    entries = iter(chats)
     rows: list[tuple[str, Row]] = []
     counts = dict.fromkeys(("chats", "replies", "found", "parts", "unsure", "unjudged", "rejected"), 0)
     broken: InputError | None = None

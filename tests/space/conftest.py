@@ -12,7 +12,6 @@ from helpers.chats import chat as messages
 from helpers.processes import free_port
 from serving import chatbot, served
 
-from contradiction import ContradictionDetector
 from contradiction.commands import serve
 
 PAGES = ExitStack()  # closed after the last test of this folder, because a page takes time also while nobody is there
@@ -30,9 +29,8 @@ def model(random_model):
 
 
 @pytest.fixture(scope="session")
-def facade(model):
+def facade(detector):
     """The verdict of the façade on a chat. Chats are judged one by one, because batching changes the last bits."""
-    detector = ContradictionDetector.from_pretrained(model)
     return lambda chat: detector(messages(*chat))
 
 
@@ -75,8 +73,8 @@ def bot_server():
 
 
 @pytest.fixture(scope="session")
-def detectors(random_model):
-    return [ContradictionDetector.from_pretrained(random_model(task)) for task in ("4-class", "2-class")]
+def detectors(detector, two_class):
+    return [detector, two_class]
 
 
 @pytest.fixture(scope="session")

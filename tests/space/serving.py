@@ -1,7 +1,6 @@
 """Pages and a chatbot as real servers on 127.0.0.1, and the chats of the sample that tests send to them."""
 
 import asyncio
-import json
 import os
 import signal
 from contextlib import contextmanager
@@ -9,13 +8,11 @@ from pathlib import Path
 
 from helpers import processes
 from helpers.chat_server import ChatServer, answer_with
+from helpers.chats import objects, texts_of
 
 from contradiction.paths import CHECKOUT, SAMPLE
 
-ROOT = CHECKOUT
-COLUMNS = ("u1", "b1", "u2", "b2")
-ROWS = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
-CHATS = [tuple(row[column] for column in COLUMNS) for row in ROWS]
+CHATS = [texts_of(row) for row in objects(SAMPLE)]
 ENVIRONMENT = os.environ | {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1"}
 
 REPLY = "养了一只橘猫"
@@ -36,7 +33,7 @@ def chatbot():
 def served(code, port, log: Path, **environment):
     """Runs the code of a page in a separate process inside the block. It starts when the page first responds."""
     url = f"http://127.0.0.1:{port}/"
-    process = processes.start(code, cwd=ROOT, env=ENVIRONMENT | environment, output=log)
+    process = processes.start(code, cwd=CHECKOUT, env=ENVIRONMENT | environment, output=log)
     try:
         assert processes.wait_for(lambda: processes.is_answered(url), process), log.read_text(encoding="utf-8")
         yield url

@@ -10,7 +10,7 @@ from serving import CHATS, REPLY
 from contradiction.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
-ASKED = [{"role": "user", "content": "你养宠物吗？"}]
+ASKED = messages("你养宠物吗？")
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_two_detectors_with_the_same_name_are_rejected(app, detectors):
 
 
 def reply(web, text, **body):
-    answer = web.post("v1/reply", json={"messages": [{"role": "user", "content": text}], **body})
+    answer = web.post("v1/reply", json={"messages": messages(text), **body})
     return answer.status_code, answer.json()
 
 
@@ -103,7 +103,7 @@ def test_a_long_reply_is_cut_and_half_a_character_is_not_a_failure(web):
             "url: Extra inputs are not permitted",
         ),
         ({"messages": ASKED * 61}, "at most 60 messages"),
-        ({"messages": [{"role": "user", "content": "好" * 8001}]}, "at most 60 messages and 8,000 characters"),
+        ({"messages": messages("好" * 8001)}, "at most 60 messages and 8,000 characters"),
     ],
 )
 def test_a_visitor_can_send_only_messages(web, bot_server, body, message):

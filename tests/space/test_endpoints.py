@@ -8,8 +8,9 @@ import httpx
 import pytest
 from helpers.chats import chat as messages
 from helpers.processes import free_port, wait_for
-from serving import ROOT, with_tools
+from serving import with_tools
 
+from contradiction.paths import CHECKOUT, SPACE
 from contradiction.serving.service import ENDPOINTS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
@@ -82,7 +83,7 @@ def test_no_server_file_can_be_read(connected):
             if len(dependency["inputs"]) == 4 == len(dependency["outputs"])
         ]
         assert len(runs) == 1
-        for path in ("/etc/passwd", "../../etc/passwd", str(ROOT / "pyproject.toml"), "http://127.0.0.1:1/chats.jsonl"):
+        for path in ("/etc/passwd", "../../etc/passwd", f"{CHECKOUT}/pyproject.toml", "http://127.0.0.1:1/chats.jsonl"):
             file = {"path": path, "meta": {"_type": "gradio.FileData"}}
             request = {"fn_index": runs[0]["id"], "data": [file, None, None, None], "session_hash": "hostile"}
             answer = web.post("gradio_api/queue/join", json=request)
@@ -130,12 +131,12 @@ def test_the_space_card_names_the_installed_versions():
     import gradio
     from huggingface_hub import SpaceCard
 
-    card = SpaceCard.load(ROOT / "space" / "README.md").data
+    card = SpaceCard.load(SPACE / "README.md").data
     assert (card.sdk, card.sdk_version, card.license) == ("gradio", gradio.__version__, "apache-2.0")
-    assert (ROOT / "space" / card.app_file).is_file()
+    assert (SPACE / card.app_file).is_file()
     assert len(card.short_description) <= 60  # the Hub rejects more
-    pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    assert set((ROOT / "space" / "requirements.txt").read_text(encoding="utf-8").split()) <= set(pinned)
+    pinned = (CHECKOUT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    assert set((SPACE / "requirements.txt").read_text(encoding="utf-8").split()) <= set(pinned)
 
 
 # A user error is one line on stderr, and exit code 2

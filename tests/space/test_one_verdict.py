@@ -7,8 +7,6 @@ import pytest
 from helpers.chats import chat as messages
 from serving import CHATS, call_tool
 
-from contradiction import ContradictionDetector
-
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
 SHORT = [messages(*chat) for chat in CHATS[::9][:8]]
 LONG = messages(*(text for chat in CHATS[:4] for text in chat))
@@ -19,11 +17,6 @@ ASKED = [*SHORT, LONG, NOT_JUDGED]
 def rounded(record):
     """A record in a common form: lists instead of tuples, and only digits that do not depend on the batch."""
     return json.loads(json.dumps(record), parse_float=lambda text: round(float(text), 4))
-
-
-@pytest.fixture(scope="module")
-def detector(model):
-    return ContradictionDetector.from_pretrained(model)
 
 
 @pytest.fixture(scope="module")

@@ -5,15 +5,18 @@ import gzip
 import json
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow
 import pytest
 from helpers.chats import chat as messages
+from helpers.chats import objects, write_jsonl
 from pyarrow import parquet
-from serving import CHATS, COLUMNS
+from serving import CHATS
 
 from contradiction import ContradictionDetector, cdconv
 from contradiction.errors import InputError
+from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import LABELS
 from contradiction.serving.service import Service
 from contradiction.settings import Limits
@@ -22,8 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
 
 
 @pytest.fixture(scope="module")
-def service(app, model):
-    return Service(ContradictionDetector.from_pretrained(model))
+def service(app, detector):
+    return Service(detector)
 
 
 # Words
@@ -185,7 +188,7 @@ def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, k
     assert "not JSON" in rows[6][6] and rows[7][6] == "the reply holds no words"
     assert sum(group == "contradictions" for group, _ in grouped) == contradictions
     assert progress[-1] == 1.0
-    written = [json.loads(line) for line in Path(out).read_text(encoding="utf-8").splitlines()]
+    written = objects(Path(out))
     assert [answer["line"] for answer in written] == [1, 2, 3, 4, 5]
     assert "not JSON" in written[3]["error"]
     assert written[0]["verdicts"][1]["label"] == expected[1].label
@@ -251,8 +254,8 @@ def test_a_packed_file_that_is_large_or_damaged_is_rejected(part, tmp_path, name
         judged(part, None, tmp_path / name, content)
 
 
-def test_a_chat_that_is_too_long_does_not_affect_the_others(part, model, tmp_path):
-    service = Service(ContradictionDetector.from_pretrained(model), Limits(cost=100))
+def test_a_chat_that_is_too_long_does_not_affect_the_others(part, detector, tmp_path):
+    service = Service(detector, Limits(cost=100))
     chats = [CHATS[0], [f"{n}" + "好" * 40 for n in range(20)], CHATS[1]]
     content = "\n".join(json.dumps(messages(*chat)) for chat in chats)
     summary, grouped, rows, out, _ = judged(part, service, tmp_path / "chats.jsonl", content)
@@ -260,23 +263,20 @@ def test_a_chat_that_is_too_long_does_not_affect_the_others(part, model, tmp_pat
     assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
     assert rows[2][2:] == ["Not judged", "", "", "", part("locales").ENGLISH["tooLong"]]
     assert grouped[2][0] == "others"
-    written = [json.loads(line) for line in Path(out).read_text(encoding="utf-8").splitlines()]
+    written = objects(Path(out))
     assert ["error" in path for path in written] == [False, True, False]
 
 
-def test_a_model_that_fails_is_reported_beside_the_chat_without_its_files(part, model, kept, tmp_path):
-    def fail(rows, **_):
-        raise InputError("/srv/judge/answers.jsonl: is read-only")
-
-    service = Service(ContradictionDetector.from_pretrained(model))
-    service.predictions._predict = fail
-    *_, rows, out, _ = judged(part, service, tmp_path / "chats.jsonl", kept, "CHINESE")
+def test_a_model_that_fails_is_reported_beside_the_chat_without_its_files(part, detector, kept, tmp_path, monkeypatch):
+    failure = InputError("/srv/judge/answers.jsonl: is read-only")
+    monkeypatch.setattr(detector.classifier, "predict", Mock(side_effect=failure))
+    *_, rows, out, _ = judged(part, Service(detector), tmp_path / "chats.jsonl", kept, "CHINESE")
     assert [row[0] for row in rows] == ["c0", "c1", "c2", "4", "5"] and "日志" in rows[0][6]
     assert "/srv" not in str(rows) + Path(out).read_text(encoding="utf-8")
 
 
 def test_a_file_damaged_further_on_keeps_the_verdicts_before(part, service, tmp_path):
-    lines = [",".join(COLUMNS), *[",".join(CHATS[n]) for n in range(3)]]
+    lines = [",".join(CONVERSATION), *[",".join(CHATS[n]) for n in range(3)]]
     content = "\n".join(lines).encode() + b"\n\xff,a,b,c\n"
     summary, _, rows, out, _ = judged(part, service, tmp_path / "chats.csv", content)
     assert summary.startswith("3 chats")
@@ -300,7 +300,7 @@ def test_a_deleted_or_large_file_is_reported_in_the_language_of_the_visitor(
 def test_replies_read_in_part_are_counted_apart_and_the_settings_of_the_visitor_count(part, service, tmp_path):
     batch, locales, path = part("batch"), part("locales"), tmp_path / "chats.jsonl"
     chats = [messages("你好", "你好", "你好", "好" * 2000), messages(*CHATS[0])]
-    path.write_text("\n".join(map(json.dumps, chats)), encoding="utf-8")
+    write_jsonl(path, chats)
     for threshold, counts in ((0, [2, 3, 3, 1, 1]), (100, [2, 3, 0, 1, 0])):
         settings = batch.settings_of(service, threshold, None)
         *_, last = batch.judge_file(service, path, locales.ENGLISH, lambda share: None, **settings)
