@@ -57,7 +57,7 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
         progress: gr.Progress = gr.Progress(),  # noqa: B008
     ) -> Iterator[tuple[Any, ...]]:
         spoken, out = words_of(request), None
-        nothing = [], [], gr.DownloadButton(value=None, interactive=False)
+        nothing: tuple[Any, ...] = [], [], gr.DownloadButton(value=None, interactive=False)
         if not path:
             yield spoken["noFile"], *nothing
             return
