@@ -18,7 +18,7 @@ def endpoint(server, **options):
 
 
 def ask(model, attempts=3):
-    return repeated(lambda: model.ask(ASKED), attempts, pause=0.01)
+    return repeated(lambda: model.ask(ASKED), attempts, sleep=lambda seconds: None)
 
 
 def test_an_answer_has_text_token_counts_and_a_duration():

@@ -26,10 +26,15 @@ def probes(count, *names):
     return plan(read_openings(), names or ("short", "inquiring-bot", "repeat-2"), count)
 
 
-def run_probes(endpoint, folder, planned, *, timeout=20.0, per_minute=None, attempts=4, request=REQUEST, **options):
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    monkeypatch.setattr("contradiction.io.endpoint.FIRST_WAIT", 0.001)
+
+
+def run_probes(endpoint, folder, planned, *, timeout=20.0, per_minute=None, request=REQUEST, **options):
     """Runs probes with an endpoint and returns the transcript, and why conversations failed."""
     bot = Endpoint("bot", url=endpoint.url, timeout=timeout)
-    caller = Caller(bot, per_minute, attempts=attempts, pause=0.01)
+    caller = Caller(bot, per_minute)
     try:
         failed = run_module.run(planned, caller, folder, request=request, name="bot", **options)
     finally:
@@ -76,7 +81,7 @@ def test_a_failed_conversation_is_reported_and_retried_by_the_next_run(tmp_path)
     with broken as endpoint:
         rows, failed = run_probes(endpoint, tmp_path, planned, on_done=lambda *done: seen.append(done))
     assert set(failed) == {probe.id for probe in planned if probe.u1 in lost} and len(rows) == 6 - len(failed)
-    assert all("HTTP 500" in why and "asked 4 times" in why for why in failed.values())
+    assert all("HTTP 500" in why and "asked 6 times" in why for why in failed.values())
     assert [done for done, _ in seen] == [*range(1, 7)] and sum(why is not None for _, why in seen) == len(failed)
     with BotServer() as endpoint:
         rows, failed = run_probes(endpoint, tmp_path, planned)
@@ -105,17 +110,17 @@ def test_conversations_that_the_bot_always_refuses_do_not_keep_a_run_from_going_
     [
         ("401", 50, "HTTP 401", 8),
         ("404", 50, "HTTP 404.*must have the model", 8),
-        ("500", 3, "first 3 conversations failed.*HTTP 500", 6),
-        ("500", 50, "first 10 conversations failed.*HTTP 500", 36),
+        ("500", 3, "first 3 conversations failed.*HTTP 500", 18),
+        ("500", 50, "first 10 conversations failed.*HTTP 500", 108),
     ],
 )
 def test_a_wrong_key_or_address_and_a_bot_that_never_answers_end_the_run(status, count, message, calls, tmp_path):
     with BotServer(fault=lambda messages, before: status) as endpoint:
         with pytest.raises(InputError, match=message):
-            run_probes(endpoint, tmp_path, probes(count), attempts=2)
+            run_probes(endpoint, tmp_path, probes(count))
         assert sum(endpoint.seen.values()) <= calls
     with BotServer(fault=lambda messages, before: status) as endpoint, pytest.raises(InputError, match=message):
-        run_probes(endpoint, tmp_path, probes(count), attempts=2)
+        run_probes(endpoint, tmp_path, probes(count))
 
 
 def test_a_refusal_is_a_reply_and_an_answer_without_text_is_an_error(tmp_path):
@@ -126,7 +131,7 @@ def test_a_refusal_is_a_reply_and_an_answer_without_text_is_an_error(tmp_path):
         rows, _ = run_probes(endpoint, tmp_path / "refuses", probes(2, "short"))
     assert {row["b2"] for row in rows} == {"我不能说"}
     with BotServer(fault=answer) as endpoint, pytest.raises(InputError, match="first 2 conversations failed"):
-        run_probes(endpoint, tmp_path / "empty", probes(2, "short"), attempts=1)
+        run_probes(endpoint, tmp_path / "empty", probes(2, "short"))
 
 
 def test_replies_that_reach_the_limit_of_tokens_are_counted(tmp_path):
@@ -285,7 +290,7 @@ def test_a_model_writes_user_turns_and_rules_are_the_fallback(tmp_path):
         fault=lambda messages, before: "500" if "反义词" in messages[0]["content"] else None,
     )
     with model as server, BotServer() as endpoint:
-        writer = Caller(Endpoint("writer", url=server.url), attempts=4, pause=0.01)
+        writer = Caller(Endpoint("writer", url=server.url))
         rows, _ = run_probes(endpoint, tmp_path, planned, writer=writer)
     by_trigger = {row["trigger"]: row for row in rows}
     assert by_trigger["paraphrasing"]["u2"] == "换个说法的问题？"

@@ -5,7 +5,6 @@ import re
 import pytest
 from helpers.chats import CHAT, TEXTS, chat
 
-from contradiction.detector import ContradictionDetector
 from contradiction.labels import HISTORY
 from contradiction.paths import SHIPPED
 from contradiction.testing import assert_consistent, load

@@ -18,7 +18,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"  # the environment variables, with the names of OpenAI's own client
 BUSY = (408, 409, 425, 429)  # statuses that are worth another attempt, besides those from 500 on
-LONGEST_WAIT = 60.0  # seconds before another attempt
+FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0  # seconds before another attempt; each wait is twice as long as the one before
 MAX_TOKENS = 1024  # of the reply of a bot; language models often write some hundred
 LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"  # models of OpenAI that think refuse the first
 KNOCK_SECONDS = 5.0  # of the check that an endpoint is there
@@ -171,16 +171,12 @@ class Endpoint:
         raise NoAnswerError(problem, wait=_retry_after(response.headers.get("retry-after")))
 
 
-def repeated(
-    call: Callable[[], R], attempts: int, pause: float = 0.5, sleep: Callable[[float], object] = time.sleep
-) -> R:
+def repeated(call: Callable[[], R], attempts: int, sleep: Callable[[float], object] = time.sleep) -> R:
     """The result of a call, which is repeated after a NoAnswerError.
 
     Args:
         call: the call.
         attempts: how often it is called at most.
-        pause: the seconds before the second attempt, then twice as long each time, up to a minute; shortened at random
-            by up to a half, so that threads do not all call again at the same time. An error may ask for more.
         sleep: waits for a number of seconds; an error that it raises ends the attempts.
 
     Raises:
@@ -194,7 +190,8 @@ def repeated(
                 raise
             problem = error
         if attempt + 1 < attempts:
-            sleep(max(problem.wait or 0.0, min(pause * 2**attempt, LONGEST_WAIT) * random.uniform(0.5, 1)))
+            # Shortened at random, so that threads do not all call again at the same time. An error may ask for more.
+            sleep(max(problem.wait or 0.0, min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(0.5, 1)))
     times = f"{attempts} times" if attempts > 1 else "once"
     raise NoAnswerError(f"{problem} (asked {times})", again=False)
 

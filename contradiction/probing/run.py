@@ -30,6 +30,7 @@ LONGEST_QUESTION = 60  # characters of what a writer writes; a longer text is an
 QUOTES = "\"'“”‘’「」 　"
 NEVER = (401, 403, 404, 405)  # the key, the address or the model is wrong, so no call will ever succeed
 FAILED = "failed"  # of the record: the ids of conversations that failed in any run
+ATTEMPTS = 6  # of a call that meets temporary errors
 HOPELESS = 10  # after so many failures and no success the run ends, because the bot is not available
 IN_VERDICT = ("label", "probability", "certainty", "checked", "reason")  # of a verdict, in the transcript
 Row = dict[str, Any]
@@ -41,18 +42,16 @@ class Caller:
     Args:
         bot: the bot.
         per_minute: the most calls in a minute; None for no limit.
-        attempts: how often a call is made at most, if it meets temporary errors.
-        pause: the seconds before the second attempt; each further wait is twice as long, up to a minute.
     """
 
-    def __init__(self, bot: Bot, per_minute: float | None = None, *, attempts: int = 6, pause: float = 0.5) -> None:
-        self._bot, self._attempts, self._pause = bot, attempts, pause
+    def __init__(self, bot: Bot, per_minute: float | None = None) -> None:
+        self._bot = bot
         self._seconds = 60 / per_minute if per_minute else 0.0  # between two calls
         self._next, self._lock, self._stopped = 0.0, threading.Lock(), threading.Event()
 
     def ask(self, messages: Sequence[Message]) -> Answer:
         """One reply without its thoughts; raises NoAnswerError if no call succeeds, or if the run was stopped."""
-        return repeated(lambda: self._ask_once(messages), self._attempts, self._pause, self._sleep)
+        return repeated(lambda: self._ask_once(messages), ATTEMPTS, self._sleep)
 
     def _ask_once(self, messages: Sequence[Message]) -> Answer:
         with self._lock:
