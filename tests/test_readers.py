@@ -145,6 +145,7 @@ def test_a_table_may_have_another_delimiter_line_ends_or_columns(text, tmp_path)
         (["5/1/2024 10:03 AM", "5/1/2024 10:02 AM", "5/1/2024 10:01 AM", "5/1/2024 10:00 AM"], "4321"),
         (["May 1, 2024 10:03", "May 1, 2024 10:02", "May 1, 2024 10:01", "May 1, 2024 10:00"], "4321"),
         (["10:03:00,512", "10:02:00,117", "10:01:00,300", "10:00:00,004"], "4321"),  # as Python logs it
+        (["5/1/2024 1:01 am", "5/1/2024 1:00 am", "5/1/2024 12:59 am", "5/1/2024 12:58 am"], "4321"),
         (["23:58", "23:59", "00:00", "00:01"], "1234"),  # past midnight
         (["", "10:02", "10:01", "10:00"], "1234"),
         (["May 1, 2024 10:03", "May 2, 2024 10:02", "May 3, 2024 10:01", "May 4, 2024 10:00"], "1234"),  # unknown form
@@ -247,6 +248,8 @@ def test_a_byte_order_mark_does_not_lose_the_first_line(detect, tmp_path):
         ([{"messages": CHAT, "id": None}], 1),
         ({"conversations": sharegpt(CHAT)}, 1),
         ({"data": [{"messages": CHAT}, CHAT]}, 2),
+        ({"data": CHAT}, 1),
+        ({"chats": {"list": [{"messages": CHAT}, {"messages": CHAT}]}}, 2),  # of Telegram
         ({"version": 1, "conversations": [{"conversations": sharegpt(CHAT)}, {"messages": CHAT}]}, 2),
         ({"conversations": [CHAT, CHAT, CHAT]}, 3),
         ({"conversations": sharegpt(CHAT), "data": [CHAT, CHAT]}, 1),  # one chat of ShareGPT

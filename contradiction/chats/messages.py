@@ -29,8 +29,6 @@ def moment(value: object) -> Moment | None:
     A number counts as it is. Of a date with the year last, the order of day and month is unknown, so it does not
     compare with another such date.
     """
-    if isinstance(value, bool) or value is None:
-        return None
     text = str(value).strip()
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return (float(text),)
