@@ -29,7 +29,7 @@ from contradiction.paths import CHECKOUT, SHIPPED
 from contradiction.serving.api import PATHS, handlers, router, tools
 from contradiction.serving.middleware import SERVICE_PATHS, Guard, Metrics
 from contradiction.serving.predictions import ServiceError
-from contradiction.serving.service import ENDPOINTS, Endpoint, Service, answer, caller_of, explain
+from contradiction.serving.service import CHAT, ENDPOINTS, Endpoint, Service, answer, caller_of, explain
 from contradiction.settings import Limits
 
 MODEL = os.environ.get("CDCONV_MODEL", str(SHIPPED))
@@ -105,7 +105,7 @@ def build(services: Mapping[str, Service], bot: bots.Bot | None = None) -> gr.Bl
                 gr.HTML(
                     html_template='<div class="cd-theme cd-code"></div>',
                     js_on_load=script("code.js"),
-                    page={"words": words_by_language("code"), "model": shown[0]["model"]},
+                    page={"words": words_by_language("code"), "model": shown[0]["model"], "chat": CHAT},
                     padding=False,
                 )
         gr.Markdown(words("limits"), elem_classes="cd-limits")
