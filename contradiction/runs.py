@@ -286,7 +286,7 @@ def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path,
             raise InputError(f"{model}: has several checkpoints; an ensemble needs detectors with one checkpoint each")
         if "parameters" not in record.read(model):
             raise InputError(f"{model}: holds no detector that `cdconv train` or `python -m paper.soup` wrote")
-    runs = [record.read(model) for model in folders]
+    runs = [record.finished(model) for model in folders]
     with merged(folders, runs, data, out) as folder:
         for name, member in zip(names, folders, strict=True):
             shutil.copytree(member, folder / name)

@@ -74,7 +74,7 @@ def _soup_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
         CheckpointClassifier.check_folder(model)
         if not (model / WEIGHTS).is_file() or not {"epochs", "request"} <= record.read(model).keys():
             raise InputError(f"{model}: a soup needs single runs of one checkpoint, as `cdconv train` writes them")
-    runs = [record.read(model) for model in models]
+    runs = [record.finished(model) for model in models]
     backbones = [record.recipe(run["request"]).model.backbone for run in runs]
     for model, backbone in zip(models, backbones, strict=True):
         if not backbone or backbone != backbones[0]:

@@ -179,7 +179,7 @@ def test_incompatible_parts_are_rejected(parts, random_model, tmp_path):
     shutil.copytree(judge, tmp_path / "cascade" / "judge")
     for part, bounds, words in (
         (random_model("2-class"), {"low": 0.2, "high": 0.8}, "must have the same labels"),
-        (detector, {"low": 0.2}, "doubt is from 0.2 to None"),
+        (detector, {"low": 0.2, "high": 2}, "doubt is from 0.2 to 2"),
     ):
         shutil.rmtree(tmp_path / "cascade" / "detector", ignore_errors=True)
         shutil.copytree(part, tmp_path / "cascade" / "detector")

@@ -183,7 +183,7 @@ def test_two_processes_train_each_stage_also_after_they_were_killed(sample_repo,
 
 
 def test_wrong_stages_are_rejected(folder, tmp_path):
-    for content, words in (("[]", "holds a list"), ('{"stages": [1]}', "must be")):
+    for content, words in (("[]", "holds a list"), ('{"stages": [1]}', "stages.0 is 1; it should be")):
         (tmp_path / "stages.json").write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match=f"stages.json: {words}"):
             ContradictionDetector.from_pretrained(tmp_path)

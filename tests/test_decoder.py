@@ -25,7 +25,7 @@ from contradiction.inference import network as decoder_network
 from contradiction.inputs.trees import Tree, fill_rows, pack
 from contradiction.inputs.views import row_of
 from contradiction.io import manifest
-from contradiction.io.files import read_json
+from contradiction.io.files import read_json, write_json
 from contradiction.methods import decoder
 from contradiction.methods.composite import CascadeClassifier, EnsembleClassifier
 from contradiction.methods.loading import load_classifier
@@ -45,6 +45,21 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def detector(folder):
     return ContradictionDetector.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("base", None), ("labels", 4), ("labels", [1]), ("layers", "two"), ("layers", 0), ("rank", None), ("rank", -1),
+        ("base_weights", None), ("base_weights", ["x"]), ("base_model", 5),
+    ],
+)  # fmt: skip
+def test_a_damaged_description_is_one_line_that_names_the_file_and_the_key(key, value, folder, tmp_path):
+    damaged = shutil.copytree(folder, tmp_path / "damaged")
+    (damaged / manifest.NAME).unlink(missing_ok=True)
+    write_json(damaged / "decoder.json", read_json(damaged / "decoder.json") | {key: value})
+    with pytest.raises(InputError, match=rf"^{damaged / 'decoder.json'}: {key}[.0-9]* is .*; it should be .*$"):
+        ContradictionDetector.from_pretrained(damaged)
 
 
 def test_a_tree_holds_a_shared_beginning_once():

@@ -1,6 +1,7 @@
 """Loading a damaged or malicious model folder raises one line. It runs no code, uses no network, and never guesses."""
 
 import json
+import re
 import shutil
 import sys
 
@@ -81,6 +82,24 @@ def test_members_stay_inside_their_folder(names, good, tmp_path):
     folder = tmp_path / "ensemble"
     ensemble(folder, good, names)
     assert "lies outside the folder" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "problem"),
+    [
+        ("ensemble.json", {"members": "member"}, "members is 'member'; it should be a valid list"),
+        ("ensemble.json", {"members": ["member", None]}, "members.1 is None; it should be a valid string"),
+        ("ensemble.json", {"members": []}, "members is .*at least 1 item"),
+        ("ensemble.json", {"members": ["member"], "calibrated": "no"}, "calibrated is 'no'; it should be a valid bool"),
+        ("cascade.json", {"parts": {}, "low": 0.2, "high": 0.8}, "parts is {}; it should be a valid list"),
+        ("cascade.json", {"parts": ["member"] * 2, "low": True, "high": 0.8}, "low is True; it should be a valid num"),
+        ("cascade.json", {"parts": ["member"] * 2, "low": 0.2}, "high is missing; it holds parts, low"),
+    ],
+)
+def test_a_damaged_file_of_parts_is_named_with_its_key(name, values, problem, good, tmp_path):
+    shutil.copytree(good, tmp_path / "parts" / "member")
+    (tmp_path / "parts" / name).write_text(json.dumps(values), encoding="utf-8")
+    assert re.match(f"{tmp_path / 'parts' / name}: {problem}", refusal(tmp_path / "parts"))
 
 
 def test_damage_to_a_member_is_detected_and_named(good, tmp_path):

@@ -36,6 +36,19 @@ def changed(folder, out, **entries):
     return copy
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("minutes", None), ("parameters", "x"), ("base_model", [1]), ("best_macro_f1", {}), ("stages", {"history": 5})],
+)
+def test_a_damaged_record_is_one_line_that_names_the_file_and_the_key(key, value, quick_model, tmp_path):
+    folder = changed(quick_model, tmp_path / "model", **{key: value})
+    with pytest.raises(InputError, match=f"^{folder / RECORD}: {key}[.a-z]* is .*; it should be .*$"):
+        model_card.model_card(folder)
+    without_recipe = changed(quick_model, tmp_path / "other", request={})
+    with pytest.raises(InputError, match=f"^{without_recipe / RECORD}: request: recipe is missing"):
+        model_card.model_card(without_recipe)
+
+
 def assert_output_matches_comments(card, monkeypatch, place):
     monkeypatch.chdir(place)
     comments = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in code(card)]

@@ -13,6 +13,7 @@ from helpers.pages import ROOT, text_of
 from contradiction.commands import probe
 from contradiction.errors import InputError
 from contradiction.io.endpoint import Answer, Endpoint
+from contradiction.io.files import write_json
 from contradiction.probing import pages, report
 from contradiction.probing import run as run_module
 from contradiction.probing.bots import Bot
@@ -187,6 +188,11 @@ def test_a_folder_resumes_only_its_own_run_unless_that_has_no_conversation(tmp_p
         assert len(run_probes(endpoint, tmp_path, probes(3), request={"seed": 1})[0]) == 3
         with pytest.raises(InputError, match=r"made with seed 1, not 2"):
             run_probes(endpoint, tmp_path, probes(3), request={"seed": 2})
+        damaged = {"kind": "probe", "request": {"seed": 1}}
+        for key, value in {"request": 3, "failed": 3, "accuracy": {"counts": {"hits": "x"}, "source": ""}}.items():
+            write_json(tmp_path / "run.json", damaged | {key: value})
+            with pytest.raises(InputError, match=rf"run.json: {key}[.a-z]*: hits is|run.json: {key} is 3"):
+                run_probes(endpoint, tmp_path, probes(3), request={"seed": 1})
         (tmp_path / "run.json").write_text('{"recipe": {}}', encoding="utf-8")
         with pytest.raises(InputError, match=r"run.json: is not from .*name another folder"):
             run_probes(endpoint, tmp_path, probes(3))

@@ -9,7 +9,6 @@ import numpy as np
 from contradiction import cdconv
 from contradiction.data.splits import UNDETERMINED
 from contradiction.decision import Rule
-from contradiction.errors import InputError
 from contradiction.evaluation import card_use, cascade_card, results
 from contradiction.evaluation.figures import (
     FIGURES,
@@ -22,7 +21,6 @@ from contradiction.evaluation.figures import (
 from contradiction.evaluation.licences import credits_sentence, forbids_commerce, languages_of, licence_of, linked
 from contradiction.evaluation.tables import class_table, figure_text, score_table
 from contradiction.inputs.views import HYPOTHESIS_ONLY
-from contradiction.io.files import RECORD
 from contradiction.io.tables import percent, render
 from contradiction.labels import LABELS, RELEASE, STAGES, task_of
 from contradiction.methods.composite import CascadeClassifier
@@ -42,7 +40,6 @@ SENTENCES = {
     "verifiable": "Says whether a reply states a fact that can be verified.",
 }
 LANGUAGES = {"zh": "Chinese", "en": "English"}
-FINISHED = ("request", "minutes", "parameters", "hardware")  # the keys of every record of a finished run
 BASELINE_SENTENCE = "Guesses from the hypothesis alone whether a premise entails it: a baseline, and not a backbone."
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
 
@@ -66,15 +63,12 @@ def model_card(
     from huggingface_hub import ModelCard, ModelCardData
 
     folder = Path(folder)
-    run, name = record.read(folder), name or folder.resolve().name
+    name = name or folder.resolve().name
     if (folder / CascadeClassifier.MARKER).is_file():
-        if record.CASCADE not in run:
-            raise InputError(f"{folder / RECORD}: has no {record.CASCADE!r}; `cdconv cascade` writes it: make it again")
+        run = record.of_cascade(folder)
         template, values = "cascade_card.md", cascade_card.section(folder, run)
     else:
-        if missing := [key for key in FINISHED if key not in run]:
-            reason = "a card is made from the record of a finished run"
-            raise InputError(f"{folder / RECORD}: has no {missing[0]!r}; {reason}")
+        run = record.finished(folder)
         template, values = "model_card.md", _of_run(folder, run, name)
     rule, languages, licence, bases = load_rule(folder), values["languages"], values["licence"], values["bases"]
     shown = [each for each in evaluations if _decides_alike(rule_of(each), rule.without_curve())]

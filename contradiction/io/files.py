@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
-from contradiction.errors import InputError, first_line, kind_of
+from contradiction.errors import InputError, first_line, kind_of, shown
 
 RECORD = "run.json"  # the record of a run, in the folder that it wrote or beside its file
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -105,6 +105,28 @@ def read_json(path: str | Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"{path}: holds {kind_of(value)}; it must be a JSON object")
     return value
+
+
+def check_form(values: Mapping[str, Any], form: Mapping[str, Any], where: str | Path) -> None:
+    """Raises InputError, which names the place and the key, unless a JSON object has some keys with values of a type.
+
+    Args:
+        values: the object; its other keys may hold anything.
+        form: each key with the type and the default of its value, as ``pydantic.create_model`` takes them; with the
+            default ``...`` the key is required.
+        where: begins the message.
+    """
+    from pydantic import ValidationError, create_model
+
+    try:
+        create_model("Form", **form).model_validate(values, strict=True)
+    except ValidationError as error:
+        first: Any = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        if first["type"] == "missing":
+            raise InputError(f"{where}: {key} is missing; it holds {', '.join(values) or 'nothing'}") from None
+        wanted = first["msg"].replace("Input should", "it should")
+        raise InputError(f"{where}: {key} is {shown(first['input'])}; {wanted}") from None
 
 
 def sha256_of(path: str | Path) -> str:

@@ -4,13 +4,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field
 
 from contradiction.decision import NO_RULE, Rule, decide
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import Row
-from contradiction.io.files import read_json
+from contradiction.io.files import check_form, read_json
 from contradiction.labels import CONTRADICTIONS, HISTORY, INTRA, LABELS, ROLE, STAGES, is_contradiction, task_of_labels
 
 
@@ -43,6 +45,7 @@ class Classifier(ABC):
     """
 
     MARKER: ClassVar[str]  # the JSON file that identifies a folder of this method; it also has the decision rule
+    KEYS: ClassVar[Mapping[str, Any]] = {}  # of MARKER, each with its type and default; see `io.files.check_form`
     PARTS: ClassVar[str | None] = None  # the key in MARKER of the sub-folders that the model consists of, if it has any
     FILES: ClassVar[tuple[str, ...]] = ()  # the other files that a folder must have
     TRANSFORMERS: ClassVar[bool] = False  # whether transformers loads a folder of this method without this library
@@ -76,9 +79,7 @@ class Classifier(ABC):
         """The sub-folders that a model folder consists of; raises InputError if its ``MARKER`` names none."""
         if cls.PARTS is None:
             return []
-        names = cls.describe(folder).get(cls.PARTS)
-        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-            raise InputError(f'{folder / cls.MARKER}: must be {{"{cls.PARTS}": [folder, ...]}}')
+        names = cls.describe(folder)[cls.PARTS]
         for name in names:  # a model that somebody sends must not make others read what lies elsewhere
             if folder.resolve() not in (folder / name).resolve().parents:
                 raise InputError(f"{folder / cls.MARKER}: {name!r} lies outside the folder; parts must be inside it")
@@ -86,8 +87,12 @@ class Classifier(ABC):
 
     @classmethod
     def describe(cls, folder: Path) -> dict[str, Any]:
-        """The JSON object in the file ``MARKER`` of a model folder; raises InputError if it holds none."""
-        return read_json(folder / cls.MARKER)
+        """The JSON object in the file ``MARKER`` of a model folder; raises InputError if it is damaged."""
+        file = folder / cls.MARKER
+        description = read_json(file)
+        parts = {cls.PARTS: (Annotated[list[str], Field(min_length=1)], ...)} if cls.PARTS else {}
+        check_form(description, {**parts, **cls.KEYS}, file)
+        return description
 
     @classmethod
     def check_folder(cls, folder: Path) -> None:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -178,6 +178,7 @@ class EnsembleClassifier(_Composite):
     """
 
     MARKER = "ensemble.json"
+    KEYS: ClassVar = {"calibrated": (bool, False)}
     PARTS = "members"
 
     def __init__(self, members: Sequence[Classifier], name: str = "model", rule: Rule | None = None) -> None:
@@ -245,6 +246,7 @@ class CascadeClassifier(_Composite):
     """
 
     MARKER = "cascade.json"
+    KEYS: ClassVar = {"low": (float, ...), "high": (float, ...)}
     PARTS = "parts"
 
     def __init__(
@@ -253,7 +255,7 @@ class CascadeClassifier(_Composite):
     ) -> None:  # fmt: skip
         super().__init__((detector, judge), name, rule)
         detector.check_contradictions()
-        if not all(isinstance(bound, int | float) and 0 <= bound <= 1 for bound in (low, high)):
+        if not (0 <= low <= 1 and 0 <= high <= 1):
             raise InputError(f"{name}: doubt is from {low} to {high}; both must be probabilities from 0 to 1")
         self.detector, self.judge, self.low, self.high = detector, judge, low, high
         self.chinese_only = detector.chinese_only  # which reads every row
@@ -267,10 +269,9 @@ class CascadeClassifier(_Composite):
         if len(parts) != 2:
             raise InputError(f"{folder / cls.MARKER}: must name two parts, a detector and a judge")
         detector, judge = (load_part(part, **options) for part in parts)
-        description = cls.describe(folder)  # a bound that is no probability is refused by __init__
-        low: Any = description.get("low")
-        high: Any = description.get("high")
-        return cls(detector, judge, low, high, str(folder), Rule.load(folder / cls.MARKER))
+        description = cls.describe(folder)
+        rule = Rule.load(folder / cls.MARKER)
+        return cls(detector, judge, description["low"], description["high"], str(folder), rule)
 
     @property
     def judges_openings(self) -> bool:

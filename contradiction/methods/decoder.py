@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from pydantic import PositiveInt
 
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.decision import Rule
@@ -57,6 +58,10 @@ class DecoderClassifier(Classifier):
     """
 
     MARKER = "decoder.json"
+    KEYS: ClassVar = {
+        "base": (str, ...), "labels": (list[str], ...), "layers": (PositiveInt | None, None), "rank": (PositiveInt, 16),
+        BASE_WEIGHTS: (list[float], []), BASE_MODEL: (str | None, None),
+    }  # fmt: skip
     FILES = ("adapter_config.json", "adapter_model.safetensors", "heads.safetensors")
     reads_chats, reads_turns = True, False
 
@@ -226,9 +231,9 @@ def shape_of(description: dict[str, Any], folder: Path) -> "Shape":
     """The shape in the description of a model folder; a base in a folder that is not here is the model on the Hub."""
     from contradiction.inference.network import Shape
 
-    labels, base = description.get("labels"), description.get("base")
-    if not isinstance(labels, list) or HISTORY not in labels or not isinstance(base, str):
-        raise InputError(f"{folder / DecoderClassifier.MARKER}: must name a base and labels; copy the model again")
+    labels, base = description["labels"], description["base"]
+    if HISTORY not in labels:
+        raise InputError(f"{folder / DecoderClassifier.MARKER}: labels lack {HISTORY}; copy the model again")
     values = {each.name: description[each.name] for each in fields(Shape) if each.name in description}
     base = base if Path(base).is_dir() else str(description.get(BASE_MODEL) or base)
     return Shape(**{**values, "base": base, "labels": len(labels)})

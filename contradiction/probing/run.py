@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from contradiction.evaluation import results
 from contradiction.evaluation.figures import outcome, rule_of
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.endpoint import Answer, NoAnswerError, RefusedError, in_threads, repeated
-from contradiction.io.files import RECORD, LineFile, read_json, write_json, write_lines
+from contradiction.io.files import RECORD, LineFile, check_form, read_json, write_json, write_lines
 from contradiction.io.hub import model_name
 from contradiction.labels import has_two_texts, task_of
 from contradiction.probing.bots import Bot
@@ -33,6 +33,9 @@ FAILED = "failed"  # of the record: the ids of conversations that failed in any 
 ATTEMPTS = 6  # of a call that meets temporary errors
 HOPELESS = 10  # after so many failures and no success the run ends, because the bot is not available
 IN_VERDICT = ("label", "probability", "certainty", "checked", "reason")  # of a verdict, in the transcript
+# Of the record and of its entry on the accuracy, see `check_form`.
+_KEYS = {"request": (dict, ...), FAILED: (list[str], []), "detector": (str, ""), "accuracy": (dict | None, None)}
+_ACCURACY = {"counts": (dict, ...), "source": (str, ...)}
 Row = dict[str, Any]
 
 
@@ -214,8 +217,13 @@ def _open(folder: Path, request: Mapping[str, Any]) -> LineFile:
 def read_record(folder: Path) -> dict[str, Any]:
     """The record of the run in a folder; raises InputError if there is none, or one of something else."""
     record = read_json(folder / RECORD)
+    file = folder / RECORD
     if record.get("kind") != KIND:
-        raise InputError(f"{folder / RECORD}: is not from `cdconv probe run`; name another folder")
+        raise InputError(f"{file}: is not from `cdconv probe run`; name another folder")
+    check_form(record, _KEYS, file)
+    if accuracy := record.get("accuracy"):
+        check_form(accuracy, _ACCURACY, f"{file}: accuracy")
+        check_form(accuracy["counts"], {each.name: (int, ...) for each in fields(Accuracy)}, f"{file}: accuracy.counts")
     return record
 
 

@@ -38,12 +38,24 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.errors import InputError
-from contradiction.io.files import RECORD, read_json, write_json
+from contradiction.io.files import RECORD, check_form, read_json, write_json
 from contradiction.io.hub import HubUnavailableError, fetch_file, split_revision
 from contradiction.training.recipe import Recipe, validated
 
 CALIBRATED_ON, RULE_KEPT, CASCADE = "calibrated_on", "rule_kept", "cascade"
 MERGED = ("soup", "ensemble")  # keys with the records of the members, and in a request with their recipes
+# The types of what cards and combinations of models read, see `check_form`; other entries may hold anything.
+_REQUEST = {"recipe": (dict, ...), "data_name": (str | None, None)}
+_FINISHED = {
+    "request": (dict, ...), "minutes": (float, ...), "parameters": (int, ...), "hardware": (str, ...),
+    "best_epoch": (int, 1), "best_macro_f1": (float, 0), "base_model": (str | None, None), "ancestors": (list, []),
+    "languages": (list[str], []), "corpora": (list[str], []), "stages": (dict[str, dict], {}),
+    CALIBRATED_ON: (list[str], []),
+}  # fmt: skip
+_MEASURED = {
+    "parts": (list[str], ...), "config": (str, ...), "data_name": (str | None, ...), "rows": (int, ...),
+    "share": (float, ...), "curve": (list[dict], ...),
+}  # fmt: skip
 PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
 
 
@@ -69,6 +81,32 @@ def of_model(model: str | Path) -> dict[str, Any]:
     except InputError:  # a file of that name that is no record
         pass
     return {}
+
+
+def finished(folder: str | Path) -> dict[str, Any]:
+    """The record of a finished run; raises InputError, which names the entry, if one is missing or damaged."""
+    run, where = read(folder), str(Path(folder) / RECORD)
+    if not run:
+        raise InputError(f"{where}: holds no record of a finished run")
+    _check_finished(run, where)
+    return run
+
+
+def of_cascade(folder: str | Path) -> dict[str, Any]:
+    """The record of a measured cascade; raises InputError, which names the entry, if one is missing or damaged."""
+    run, where = read(folder), str(Path(folder) / RECORD)
+    if CASCADE not in run:
+        raise InputError(f"{where}: has no {CASCADE!r}; `cdconv cascade` writes it: make it again")
+    check_form(run, {CASCADE: (dict, ...)}, where)
+    check_form(run[CASCADE], _MEASURED, f"{where}: {CASCADE}")
+    return run
+
+
+def _check_finished(run: Mapping[str, Any], where: str) -> None:
+    check_form(run, _FINISHED, where)
+    check_form(run["request"], _REQUEST, f"{where}: request")
+    for part in (*run.get("stages", {}).values(), *members(run)):
+        _check_finished(part, where)
 
 
 def is_record(values: object) -> bool:
