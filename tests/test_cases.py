@@ -120,9 +120,7 @@ def test_labels_in_a_table_are_read(tmp_path):
 
 def test_a_sample_for_review_has_sure_doubtful_and_random_chats(tmp_path, reviewed):
     file, verdicts = tmp_path / "a" / "chats.jsonl", tmp_path / "verdicts.jsonl"
-    file.parent.mkdir()
-    chats = [{"id": n, "messages": chat(*TEXTS[:3], f"我养了{n}只")} for n in range(100)]
-    write_jsonl(file, chats)
+    write_jsonl(file, [{"id": n, "messages": chat(*TEXTS[:3], f"我养了{n}只")} for n in range(100)])
     judged = [
         {"line": n + 1, "id": n, "probability": n / 100, "contradiction": n >= 40, **({"reply": [3]} if n % 2 else {})}
         for n in range(100)
@@ -132,34 +130,29 @@ def test_a_sample_for_review_has_sure_doubtful_and_random_chats(tmp_path, review
     numbers = [int(text.removeprefix("我养了").removesuffix("只")) for text in last]
     assert code == 0 and len(numbers) == 15 and numbers == sorted(numbers)
     assert {95, 96, 97, 98, 99, 37, 38, 39, 40, 41} <= {*numbers}
-    verdicts.write_text(json.dumps(judged[0]), encoding="utf-8")
+    write_jsonl(verdicts, judged[:1])
     code, _, err = reviewed(file, "--verdicts", verdicts)
     assert code == 2 and "no verdict on line 2" in err
-    others = (
-        {"error": "too long"},
-        {"verdicts": 3},
-        {"probability": "high", "contradiction": True},
-    )  # the page's first
-    for other in others:
-        verdicts.write_text(json.dumps({"line": 1, "id": 0} | other), encoding="utf-8")
+    of_the_page = {"error": "too long"}
+    for other in (of_the_page, {"verdicts": 3}, {"probability": "high", "contradiction": True}):
+        write_jsonl(verdicts, [{"line": 1, "id": 0} | other])
         code, _, err = reviewed(file, "--verdicts", verdicts)
         assert code == 2 and "verdicts.jsonl:1: holds no verdict" in err
 
 
 def test_a_sample_by_the_verdicts_of_a_scan_shows_each_chosen_reply_as_the_last(tmp_path, reviewed):
-    (tmp_path / "a").mkdir()
     file, verdicts = tmp_path / "a" / "chats.jsonl", tmp_path / "verdicts.jsonl"
-    file.write_text(json.dumps({"messages": CHAT}), encoding="utf-8")
+    write_jsonl(file, [{"messages": CHAT}])
     scanned = [
         {"probability": chance, "contradiction": chance > 0.5, "reply": [place]}
         for chance, place in ((0.9, 1), (0.1, 3))
     ]
-    verdicts.write_text(json.dumps({"line": 1, "verdicts": scanned}), encoding="utf-8")
+    write_jsonl(verdicts, [{"line": 1, "verdicts": scanned}])
     code, last, _ = reviewed(file, "--verdicts", verdicts, "--sample", "3")
     assert (code, last) == (0, [CHAT[1]["content"], CHAT[3]["content"]])
     names = [name for name, _ in chats_of(file, print, None, USUAL, verdicts, 3)]
     assert names == ["1/1", "1"], "the label of an earlier reply is none of the whole chat"
     goes_on = [*CHAT, {"role": "user", "content": "那好吧"}]
-    file.write_text(json.dumps({"messages": goes_on}), encoding="utf-8")
-    verdicts.write_text(json.dumps({"line": 1, **scanned[1]}), encoding="utf-8")
+    write_jsonl(file, [{"messages": goes_on}])
+    write_jsonl(verdicts, [{"line": 1, **scanned[1]}])
     assert chats_of(file, print, None, USUAL, verdicts, 1) == [("1", CHAT)], "also if the user has the last word"

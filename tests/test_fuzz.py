@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow
 import pytest
-from helpers.chats import CHAT
+from helpers.chats import CHAT, line
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -119,7 +119,7 @@ def test_any_setting_is_accepted_or_raises_one_line(given_values):
 @fuzz_settings(100, 4)
 @given(seed=seeds, junk=st.binary(max_size=200))
 def test_any_text_file_yields_entries_or_raises_one_line(format, seed, junk):
-    lines = [json.dumps({"messages": CHAT, "id": number}, ensure_ascii=False) for number in range(3)]
+    lines = [line(id=number) for number in range(3)]
     if format == "json":
         lines = [f"[{','.join(lines)}]"]
     elif format != "jsonl":

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 from helpers.chat_server import ChatServer
-from helpers.chats import TEXTS, chat, texts_of, write_jsonl
+from helpers.chats import CHAT, TEXTS, chat, texts_of, write_jsonl
 from helpers.processes import cdconv, start, wait_for
 from helpers.scripted_judge import NAMES, question_of, scripted
 from test_writers import SMALL_CHUNKS
@@ -203,7 +203,7 @@ def test_a_reply_without_a_usable_answer_is_never_called_a_contradiction(judge):
         cascade = CascadeClassifier(load_classifier(folder), load_classifier(folder), 0.0, 1.0)
         assert ContradictionDetector(cascade)(chat(*TEXTS)).reason == NO_ANSWER
         labels = folder / "labels.jsonl"
-        labels.write_text(json.dumps({"messages": chat(*TEXTS), "label": "history"}) + "\n", encoding="utf-8")
+        write_jsonl(labels, [{"messages": CHAT, "label": "history"}])
         result = evaluate(detector, labels)
     assert (result["predictions"], result["unjudged"], result["probabilities"]) == ([0], 0, [[1, 0, 0, 0]])
 

@@ -198,7 +198,7 @@ def test_an_unknown_encoding_and_a_file_that_needs_one_are_errors_of_one_line(de
 
 
 def test_a_wrong_encoding_of_a_file_shows_before_anything_is_judged(tmp_path):
-    (tmp_path / "a.jsonl").write_bytes((json.dumps({"messages": CHAT}) + "\n").encode() * 9 + b"\xff\xff")
+    (tmp_path / "a.jsonl").write_bytes(f"{line()}\n".encode("gb18030") * 9 + b"\xff\xff")
     with pytest.raises(InputError, match=r"a.jsonl:10: not in gb18030"):
         readers.open_file(tmp_path / "a.jsonl", None, "gb18030")
 

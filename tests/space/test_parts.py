@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pyarrow
 import pytest
 from helpers.chats import chat as messages
-from helpers.chats import objects, write_jsonl
+from helpers.chats import line, objects, write_jsonl
 from pyarrow import parquet
 from serving import CHATS
 
@@ -168,11 +168,8 @@ def judged(part, service, path, content=None, words="ENGLISH"):
 @pytest.fixture(scope="module")
 def kept():
     """JSON lines: three chats, one invalid line, and a chat that cannot be judged."""
-    lines = [
-        json.dumps({"id": f"c{n}", "messages": messages(*chat)}, ensure_ascii=False) for n, chat in enumerate(CHATS[:3])
-    ]
-    lines += ["{bad", json.dumps({"messages": messages("你好", "？！")}, ensure_ascii=False)]
-    return "\n".join(lines)
+    lines = [line(messages(*chat), id=f"c{n}") for n, chat in enumerate(CHATS[:3])]
+    return "\n".join([*lines, "{bad", line(messages("你好", "？！"))])
 
 
 def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, kept, tmp_path):
