@@ -37,7 +37,8 @@ def tfidf(data: Data, config: str, split: str = "test") -> Iterator[dict[str, An
     evalset = sets.load(data, config, split, columns=CONVERSATION)
     if not evalset.train():
         raise InputError(
-            f"{place_of(data)}: no row of the training split of {config!r} has a label; name another data repo"
+            f"{place_of(data)}: no row of the training split of {config!r} has a label, or it is the split to score; "
+            "name another data repo or split"
         )
     verdicts, labels = baselines(evalset, evalset.task), LABELS[evalset.task]
     for view, name in FEATURES.items():
