@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, combinations
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -21,7 +21,7 @@ from contradiction.commands.data import SourceOption, find
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.data.build import crossed_table
 from contradiction.data.corpora import Row
-from contradiction.data.corpora.crossed import FOLDER, FOLDERS, PHENOMENA, Item, Pair, Quadruple, read_all
+from contradiction.data.corpora.crossed import FOLDERS, PHENOMENA, Item, Pair, Quadruple, read_all
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, percent
 from contradiction.labels import CATEGORIES, HISTORY, NON_CONTRADICTION
@@ -46,7 +46,7 @@ class Check:
     passed: bool = True
 
 
-def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] = ()) -> list[Check]:
+def check(folder: str | Path, cdconv_rows: Sequence[Mapping[str, str]] = ()) -> list[Check]:
     """Runs every check of the corpus; without rows of CDConv, near-duplicates in it are not looked for.
 
     Raises:
@@ -236,18 +236,10 @@ def _second_reading(path: Path, items: Sequence[Item]) -> Check:
 
     labels = {row.id: int(row.label != NON_CONTRADICTION) for item in items for row in item.judged()}
     with path.open(encoding="utf-8", newline="") as stream:
-        lines = csv.DictReader(stream)
-        if not {"id", "contradiction"} <= {*(lines.fieldnames or ())}:
-            raise InputError(f"{path}: its first line must name the columns id and contradiction")
-        found = [(line["id"], line["contradiction"]) for line in lines]
-    if wrong := [name for name, reading in found if reading not in ("0", "1")]:
-        raise InputError(f"{path}: the reading of {wrong[0]!r} must be 0 or 1")
-    if not found:
-        raise InputError(f"{path}: holds no readings; remove the file, or add lines of id,contradiction")
-    read = [(name, int(reading)) for name, reading in found]
-    if unknown := [name for name, _ in read if name not in labels]:
-        raise InputError(f"{path}: {unknown[0]!r} is the id of no judged reply of the corpus")
-    truth, readings = [labels[name] for name, _ in read], [reading for _, reading in read]
+        read = {line["id"]: line["contradiction"] for line in csv.DictReader(stream)}
+    if wrong := [name for name, reading in read.items() if name not in labels or reading not in ("0", "1")]:
+        raise InputError(f"{path}: {wrong[0]!r} must be the id of a judged reply, and its reading 0 or 1")
+    truth, readings = [labels[name] for name in read], list(map(int, read.values()))
     agreed = sum(label == reading for label, reading in zip(truth, readings, strict=True))
     kappa = cohen_kappa_score(truth, readings)
     return Check(
@@ -277,16 +269,11 @@ def _evidence_and_replies(item: Item) -> str:
     return f"{item.good} {item.bad}"
 
 
-def main(
-    folder: Annotated[
-        Path | None, typer.Argument(help="A folder of batches with batches.csv.", show_default="the published corpora")
-    ] = None,
-    source: SourceOption = None,
-) -> None:
+def main(source: SourceOption = None) -> None:
     """Checks that one side of the crossed corpora does not reveal the label; exits with 1 if a check fails."""
     rows = cdconv.read_rows(find(source).path)
     passed = True
-    for name, place in ({folder.resolve().name: folder} if folder else FOLDERS).items():
+    for name, place in FOLDERS.items():
         checks = check(place, rows)
         show(crossed_table(read_all(place), name), check_table(checks, name))
         passed = passed and all(check.passed for check in checks)
