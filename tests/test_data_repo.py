@@ -337,10 +337,10 @@ def test_the_results_of_cdconv_are_not_replaced_by_those_on_other_rows(
     for name, data in {"first": sample_repo, "second": own(test=splits["test"].select(range(60)))}.items():
         run("evaluate", quick_model, "--data", data, "--json", tmp_path / f"{name}.json")
     assert run(tmp_path / "first.json", "--folder", results, script=add)[0] == 0
-    before = {path: path.read_bytes() for path in results.rglob("*") if path.is_file()}
+    before = contents(results)
     code, _, err = run(tmp_path / "second.json", "--folder", results, script=add)
     assert code == 2 and "on other rows" in err and "--folder" in err
-    assert {path: path.read_bytes() for path in results.rglob("*") if path.is_file()} == before
+    assert contents(results) == before
     shutil.copy(tmp_path / "second.json", results)
     code, _, err = run("--folder", results, "--out", tmp_path / "page.md", script=add)
     assert code == 2 and "second.json" in err and "on other rows" in err

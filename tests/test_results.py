@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from helpers.data_repo import contents
 
 from contradiction import paths
 from contradiction.errors import InputError
@@ -63,11 +64,11 @@ def test_a_second_evaluation_of_a_run_replaces_only_its_rows(one, tmp_path):
 
 def test_another_run_of_the_same_name_is_rejected_and_nothing_is_written(one, tmp_path):
     add([one], tmp_path)
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = contents(tmp_path)
     for other in (evaluation(epoch=0.7, split="validation"), evaluation(kind="baseline")):
         with pytest.raises(InputError, match="another run named 'any'"):
             add([evaluation("new"), other], tmp_path)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert contents(tmp_path) == before
 
 
 def test_only_the_requested_results_are_read(one, tmp_path):
