@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 def sizes(configs: Mapping[str, Mapping[str, "Dataset"]], title: str = "Configs and splits") -> Table:
     """The rows of each config and split, by label, which is a class label."""
     body = []
-    for config, split, rows in ((config, *part) for config, splits in configs.items() for part in splits.items()):
-        counts = Counter(rows["label"][:])
-        by_name = [f"{name} {counts[index]:,}" for index, name in enumerate(rows.features["label"].names)]
-        unlabelled = [f"unlabelled {counts[None]:,}"] if counts[None] else []
-        body.append((config, split, f"{len(rows):,}", ", ".join(by_name + unlabelled)))
+    for config, splits in configs.items():
+        for split, rows in splits.items():
+            counts = Counter(rows["label"][:])
+            by_name = [f"{name} {counts[index]:,}" for index, name in enumerate(rows.features["label"].names)]
+            unlabelled = [f"unlabelled {counts[None]:,}"] if counts[None] else []
+            body.append((config, split, f"{len(rows):,}", ", ".join(by_name + unlabelled)))
     return Table(title, ("config", "split", "rows", "labels"), body)
 
 
