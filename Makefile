@@ -56,7 +56,7 @@ fuzz: setup
 
 # Speed compared with the usual alternatives, in about ten minutes on two idle cores. QUICK=1 only shows that it runs.
 bench: setup
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r bench/requirements.txt
+	$(PIP) --no-deps -r bench/requirements.txt
 	HF_HUB_OFFLINE=1 $(BIN)/python bench/run.py $(if $(filter 1,$(QUICK)),--quick)
 
 # Coverage is measured apart from the tests, because tracing makes them half as slow again.

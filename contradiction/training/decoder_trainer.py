@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate.utils import ProjectConfiguration, reduce
-from tqdm.auto import tqdm
+from accelerate.utils import ProjectConfiguration, reduce, tqdm
 
 from contradiction.data.corpora.crossed import Pair, Quadruple, read_batch
 from contradiction.data.splits import CHINESE, has_label, labelled, load_split
@@ -70,7 +69,7 @@ def train_decoder(run: Run) -> Trained:
     network = Network.load(adapter, shape, dtype, merged=False) if adapter else Network(shape, dtype)
     network.check_base(description[BASE_WEIGHTS] or network.base_weights)
     network.to(processes().device)
-    bar = tqdm(desc=f"training {recipe.name}", unit="step", dynamic_ncols=True, mininterval=1, disable=not main)
+    bar = tqdm(desc=f"training {recipe.name}", unit="step", dynamic_ncols=True, mininterval=1)
 
     def show(step: int, total: int, loss: float, rate: float) -> None:
         bar.total, bar.n = total, step
