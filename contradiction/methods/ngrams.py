@@ -54,10 +54,6 @@ class LinearModel:
         self.classes_ = self._fitted.classes_
         return self
 
-    def predict(self, rows: Sequence[Mapping[str, Any]]) -> np.ndarray:
-        """The most probable class id of each row."""
-        return self._fitted.predict(rows)
-
     def predict_proba(self, rows: Sequence[Mapping[str, Any]]) -> np.ndarray:
         """The probabilities of ``classes_``, shape (rows, classes)."""
         return self._fitted.predict_proba(rows)
