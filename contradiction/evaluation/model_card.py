@@ -56,9 +56,6 @@ def model_card(
 
     Raises:
         InputError: the folder has no record of a finished run, or of a measured cascade.
-
-    Two optional entries of the record are added by hand: ``note``, a remark on the run for readers of the scores, and
-    ``corpora``, earlier training data of its backbone, by the titles of corpora.
     """
     from huggingface_hub import ModelCard, ModelCardData
 
