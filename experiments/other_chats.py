@@ -44,21 +44,22 @@ def main(
         verdicts = ContradictionDetector.from_pretrained(model, precision="fp32").batch(chats)
         probabilities = np.array([1 - verdict.scores[NON_CONTRADICTION] for verdict in verdicts])
         predictions = np.array([LABELS["4-class"].index(verdict.label) for verdict in verdicts])
-        cells = (
-            _with_interval(roc_auc_score, truth > 0, probabilities, draws),
-            _with_interval(_macro_f1, truth > 0, predictions > 0, draws),
-            _with_interval(_macro_f1, truth, predictions, draws),
+        figures = (
+            resampled(roc_auc_score, truth > 0, probabilities, draws),
+            resampled(_macro_f1, truth > 0, predictions > 0, draws),
+            resampled(_macro_f1, truth, predictions, draws),
         )
-        lines.append((model, *cells))
+        lines.append((model, *(with_interval(*figure) for figure in figures)))
     header = ("detector", "AUC", "macro-F1, 2-class", "macro-F1, 4-class")
     print(Table(f"{len(rows)} rows, {len(numbers)} first messages", header, lines).markdown())
 
 
-def _with_interval(
+def resampled(
     score: Callable[[np.ndarray, np.ndarray], float], truth: np.ndarray, values: np.ndarray, draws: list[np.ndarray]
-) -> str:
+) -> tuple[float, list[float]]:
+    """A score, and its 95 % interval over resamples of the rows."""
     bounds = np.quantile([score(truth[draw], values[draw]) for draw in draws], [0.025, 0.975])
-    return with_interval(score(truth, values), bounds.tolist())
+    return float(score(truth, values)), bounds.tolist()
 
 
 def _macro_f1(truth: np.ndarray, predictions: np.ndarray) -> float:

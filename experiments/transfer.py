@@ -34,6 +34,7 @@ from contradiction.io.tables import Table, with_interval
 from contradiction.labels import LABELS, is_contradiction
 from contradiction.methods.loading import load_classifier
 from contradiction.training.recipe import Recipe
+from experiments.other_chats import group_draws, resampled
 
 ROWS, TEST_ROWS = 6000, 1000  # of a run, a tenth of them for validation, and at most of a test set
 SEED, RESAMPLES = 23, 500
@@ -86,11 +87,8 @@ def cell(model: str | Path, rows: list[Example]) -> dict[str, object]:
     """The area under the ROC curve of a model on the rows of a test set."""
     scores = np.array(contradiction_scores(load_classifier(model), [pair_texts(*row[:2]) for row in rows]))
     truth = np.array([contradicts for *_, contradicts in rows])
-    draw = np.random.default_rng(0)
-    draws = [draw.integers(len(rows), size=len(rows)) for _ in range(RESAMPLES)]
-    sampled = [roc_auc_score(truth[chosen], scores[chosen]) for chosen in draws if 0 < truth[chosen].mean() < 1]
-    bounds = np.quantile(sampled, [0.025, 0.975]).tolist()
-    return {"n": len(rows), "auc": float(roc_auc_score(truth, scores)), "interval": bounds}
+    auc, bounds = resampled(roc_auc_score, truth, scores, group_draws(np.arange(len(rows)), RESAMPLES))
+    return {"n": len(rows), "auc": auc, "interval": bounds}
 
 
 def main(
