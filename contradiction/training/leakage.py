@@ -72,8 +72,9 @@ def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Trai
         own = {"data_name": request.get("data_name"), "model": model}
         options = ({**record.options_of(each, "data"), **record.options_of(each, "augmentation")} for each in recipes)
         entries = [*({**each, **own} for each in options), *entries]
+    kinds = Training.__annotations__
     known = [
-        {name: entry.get(name) for name, kind in Training.__annotations__.items() if isinstance(entry.get(name), kind)}
+        {name: entry[name] for name, kind in kinds.items() if name in entry and isinstance(entry[name], kind)}
         for entry in entries
         if isinstance(entry, Mapping)
     ]
