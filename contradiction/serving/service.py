@@ -262,7 +262,7 @@ class Candidate(BaseModel):
 
     index: int
     reply: str
-    verdict: VERDICT  # type: ignore[valid-type]
+    verdict: VERDICT  # type: ignore[valid-type]  # a model that pydantic makes at run time
 
 
 class Ranking(BaseModel):
@@ -274,6 +274,7 @@ class Ranking(BaseModel):
 class Clauses(BaseModel):
     """The two clauses that clash; empty where there are none."""
 
+    # A model that pydantic makes at run time.
     clauses: list[model_of(Span)] = Field(description="Each with `message`, `start` and `end`.")  # type: ignore[valid-type]
 
 
