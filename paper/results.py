@@ -143,8 +143,10 @@ def results(
 
     An added evaluation replaces that of the same run, config and split. FILES of the crossed chats add to crossed.csv.
     """
-    out = out or (PAGE if folder == FOLDER else folder / "README.md")
-    if folder == FOLDER and not folder.is_dir():
+    published = folder.resolve() in (FOLDER.resolve(), Path(RESULTS).resolve())  # however the folder is spelled
+    if out is None:
+        out = PAGE if folder == FOLDER else (folder.resolve().parent if published else folder) / PAGE.name
+    if published and not folder.is_dir():
         raise InputError(f"{folder}: no such folder here; go to a checkout, or name another one with --folder")
     if page not in saved_results.PAGES:
         raise InputError(f"page {page!r}; allowed are {', '.join(saved_results.PAGES)}")
@@ -161,7 +163,7 @@ def results(
     if not (evaluations := saved_results.published(folder)):
         raise InputError(f"{folder}: no such folder, or no results in it; name files of `cdconv evaluate --json`")
     check_file(out)
-    made = COMPARED if folder == FOLDER else {}
+    made = COMPARED if published else {}
     rows = [row for config in COMPARED for row in comparisons(evaluations, config, made=made.get(config, 0))]
     write_text(folder / COMPARISONS, saved_results.as_csv(rows))
     write_text(out, results_page(folder))

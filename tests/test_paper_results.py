@@ -176,6 +176,18 @@ def test_the_script_adds_evaluations_and_writes_the_page_and_the_comparisons(run
     assert line.endswith("| 70.0 (60.0–80.0) |")
 
 
+def test_the_published_folder_is_known_however_it_is_spelled(run, folder, tmp_path, monkeypatch):
+    shutil.copytree(folder, tmp_path / "models" / "results")
+    (tmp_path / "link").symlink_to(tmp_path / "models" / "results")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(script, "comparisons", lambda *arguments, made: counts.append(made) or comparisons(*arguments))
+    for spelled in ("models/results", "./models/../models/results/", tmp_path / "models" / "results", "link"):
+        counts = []
+        code, _, err = run("--folder", spelled, script=script.results)
+        assert (code, counts) == (0, [*script.COMPARED.values()]), err
+        assert [*tmp_path.rglob("README.md")] == [tmp_path / "models" / "README.md"]
+
+
 def test_the_page_of_the_project_is_up_to_date():
     saved = (paths.RESULTS.parent / "README.md").read_text(encoding="utf-8")
     assert saved == results_page()
