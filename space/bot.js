@@ -35,5 +35,4 @@ async function reply() {
   }
 }
 
-drawn.push(() => { again.hidden = state.waiting || state.messages[state.messages.length - 1]?.role !== "user"; });
 auto.addEventListener("change", () => { if (!auto.checked) { hush(); draw(); } });

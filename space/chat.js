@@ -122,7 +122,7 @@ function summary() {
 }
 
 async function findClauses(verdict) {
-  const last = verdict.reply[verdict.reply.length - 1];
+  const last = verdict.reply.at(-1);
   const mine = asking; // aborted once the chat is another one, in which the clauses would stand elsewhere
   try {
     const { clauses } = await ask("clauses", body(state.messages.slice(0, last + 1)), mine.signal);
@@ -248,7 +248,7 @@ function edit(message) {
 
 function draw() {
   if (state.editing && state.composing) return; // drawing would end the composition of Chinese characters
-  const byReply = new Map(state.verdicts.filter((each) => each.reply.length).map((each) => [each.reply[each.reply.length - 1], each]));
+  const byReply = new Map(state.verdicts.filter((each) => each.reply.length).map((each) => [each.reply.at(-1), each]));
   const hit = new Map();
   for (const [index, verdict] of byReply) for (const place of verdict.evidence) hit.set(place, [...(hit.get(place) ?? []), index]);
   list.replaceChildren(...state.messages.map((message, index) => {
@@ -269,14 +269,12 @@ function draw() {
   if (state.waiting) list.append(el("li", { class: "bot cd-waiting" }, fill(words.botWrites, { bot })));
   join([...hit].flatMap(([place, replies]) => replies.map((reply) => [reply, place])));
   if (state.editing && document.activeElement === document.body) state.editing.box.focus(); // drawing takes the focus away
-  drawn.forEach((each) => each());
+  again.hidden = state.waiting || state.messages.at(-1)?.role !== "user";
 }
-
-const drawn = []; // what else depends on the chat
 
 function show(messages) {
   hush();
   Object.assign(state, { messages: messages.map((each) => ({ ...each })), verdicts: [], editing: null });
-  setSide(messages.length && messages[messages.length - 1].role === "user" ? "assistant" : "user");
+  setSide(messages.at(-1)?.role === "user" ? "assistant" : "user");
   return judge();
 }
