@@ -126,8 +126,11 @@ def said(text: str) -> Extract:
 
 def _without_blocks(extract: Extract, begin: re.Pattern[str], end: re.Pattern[str]) -> Extract:
     text, kept, done, place = extract.text, [], 0, 0
+    closing = end.search(text)
     while opening := begin.search(text, place):
-        closing = end.search(text, opening.end())
+        # One mark may end many blocks; searched for again from each of them, it would take quadratic time.
+        if closing and closing.start() < opening.end():
+            closing = end.search(text, opening.end())
         place = opening.end()
         within = _WITHIN.search(text, max(0, opening.start() - 8), opening.start())
         if closing is None:

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from helpers.chats import TEXTS, chat
 
+from contradiction import spoken
 from contradiction.conversation import read_turns, spoken_messages
 from contradiction.errors import InputError
+from contradiction.markup import Extract
 from contradiction.spoken import said
 
 CASES = Path(__file__).parent / "cases"
@@ -140,3 +142,17 @@ def test_of_real_chats_only_what_is_said_is_read(name):
         turns = read_turns(messages)
         assert [turn.reply for turn in turns] == replies
         assert spoken_messages(messages) == chat(*(text for turn in turns for text in (turn.user, turn.reply)))
+
+
+@pytest.mark.parametrize("text", ["[思考]" * 500, "，<think>很长很长的想法" * 500 + "</think>"])
+def test_the_mark_that_ends_a_block_is_looked_for_once(text):
+    begin, end = spoken._BLOCKS[0]
+    looked = []
+
+    class Counting:
+        def search(self, text, place=0):
+            looked.append(len(text) - place)
+            return end.search(text, place)
+
+    spoken._without_blocks(Extract.whole(text), begin, Counting())
+    assert sum(looked) <= 2 * len(text)
