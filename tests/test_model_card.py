@@ -49,6 +49,16 @@ def test_a_damaged_record_is_one_line_that_names_the_file_and_the_key(key, value
         model_card.model_card(without_recipe)
 
 
+@pytest.mark.parametrize(("key", "value"), [("rows", "x"), ("curve", 5), ("parts", [1]), ("share", None)])
+def test_a_damaged_record_of_a_cascade_is_one_line_too(key, value, tmp_path):
+    whole = {"parts": ["a", "b"], "config": "4-class", "data_name": None, "rows": 9, "share": 0.2, "curve": []}
+    write_json(tmp_path / RECORD, {"cascade": whole})
+    assert record.of_cascade(tmp_path)["cascade"] == whole
+    write_json(tmp_path / RECORD, {"cascade": whole | {key: value}})
+    with pytest.raises(InputError, match=f"^{tmp_path / RECORD}: cascade: {key}[.0-9]* is .*; it should be .*$"):
+        record.of_cascade(tmp_path)
+
+
 def assert_output_matches_comments(card, monkeypatch, place):
     monkeypatch.chdir(place)
     comments = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in code(card)]
