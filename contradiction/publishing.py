@@ -63,8 +63,8 @@ def model(folder: str | Path, repo_id: str, *, dataset: str | None = None) -> Up
         described = method.describe(part)
         if method is LLMJudge and (option := _private_option(part / method.MARKER)):
             raise InputError(
-                f"{part / method.MARKER}: {option!r} looks like a key, an address or a folder, which is nothing for "
-                f"others; ${KEY} and ${URL} hold key and address, and the best name of a model is its Hub id"
+                f"{part / method.MARKER}: {option!r} looks like a key, an address or a folder, which a push would make "
+                f"public; set key and address in ${KEY} and ${URL}, and name the model by its Hub id"
             )
         if Path(str(base := described.get("base"))).is_absolute():
             if not described.get(BASE_MODEL):
