@@ -37,7 +37,7 @@ NO_EVIDENCE = (
 )
 OF_INSTRUCTIONS = (
     "chats labelled {label} with instructions and no evidence, left out: the reply may contradict the instructions, "
-    "such as a persona, and detectors do not read them"
+    "such as a persona, which detectors do not read; to keep one, name the message that it contradicts as its evidence"
 )
 
 
