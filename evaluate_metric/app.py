@@ -57,7 +57,7 @@ CHINESE = {
     "classes": "各类别",
     "confusion": "混淆矩阵",
     "comparison": "比较",
-    "notes": "数值均为百分比。low 与 high 是自助法 95 % 置信区间的两端。"
+    "notes": "数值均为百分比。low 与 high 是自助法 95% 置信区间的两端。"
     "比较的 p 值：宏平均 F1 用配对自助法，准确率用 McNemar 精确检验。"
     '在 Python 中用 `evaluate.load("USER/evaluate_metric", "4-class")`，结果相同。',
 }

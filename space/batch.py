@@ -312,7 +312,7 @@ def row_of(entry: Entry, verdict: Verdict, words: dict[str, str]) -> tuple[str, 
     """The group of a verdict, and its cells."""
     group = "contradictions" if verdict.contradiction else "" if verdict.checked else "others"
     decided = words[{None: "notJudged", True: "clash", False: "noClash"}[verdict.contradiction]]
-    chance = "" if verdict.probability is None else f"{100 * verdict.probability:.0f} %"
+    chance = "" if verdict.probability is None else words["percent"].format(value=f"{100 * verdict.probability:.0f}")
     why = text_at(entry.messages, verdict.evidence) or (in_words(verdict.reason, words) if verdict.reason else "")
     kind, sure = (words[name] if name else "" for name in (verdict.kind, verdict.certainty))
     return group, [entry.name, text_at(entry.messages, verdict.reply), decided, kind, sure, chance, why]

@@ -12,7 +12,7 @@ function setDetector(detector) {
 
 const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 const sideOf = (role) => (role === "user" ? "user" : "bot");
-const percent = (share) => `${(100 * share).toFixed(share < 0.01 ? 1 : 0)} %`;
+const percent = (share) => fill(words.percent, { value: (100 * share).toFixed(share < 0.01 ? 1 : 0) });
 
 // As `in_words` of locales.py: a text that is not translated completely stays English.
 function inWords(reason) {
@@ -21,7 +21,7 @@ function inWords(reason) {
     const translated = reasons.reduce((text, [pattern, replacement]) => text.replace(new RegExp(pattern, "g"), replacement), said);
     said = foreign.test(translated.replace(kept, "")) ? fill(words.inEnglish, { reason: said }) : translated;
   }
-  return said.replace(/messages\[(\d+)\]/g, (_, index) => fill(words.message, { number: Number(index) + 1 }));
+  return said.replace(/messages\[(\d+)\](?: (?=[\u4e00-\u9fff]))?/g, (_, index) => fill(words.message, { number: Number(index) + 1 }));
 }
 
 // The link holds the chat behind the #, which browsers send to nobody.

@@ -54,7 +54,9 @@ def _lead(tables: Mapping[str, Rows], detectors: Sequence[str]) -> str:
         values = {key: f"{100 * float(row['macro_f1']):.1f}" for key, row in scores.items()}
     except (KeyError, IndexError, ValueError):
         return ""
-    tiles = "".join(f"<div><b>{value} %</b>{_both(f'tile {key}')}</div>" for key, value in values.items())
+    tiles = "".join(
+        f"<div><b>{_both('percent', value=value)}</b>{_both(f'tile {key}')}</div>" for key, value in values.items()
+    )
     other = f"<p><b>{_both('otherDetector', name=name)}</b></p>" if detectors and name not in detectors else ""
     return f'{other}<div class="cd-tiles">{tiles}</div><p>{_both("good", name=name, **values)}</p>'
 
