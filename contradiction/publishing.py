@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MODEL_VARIABLE = "CDCONV_MODEL"
 UNFINISHED = (".partial", ".old", ".pyc", ".lock", ".tmp")
 # Options of a judge that only its owner should see, or has: a key, an address, the folder of a model.
-PRIVATE_NAME = re.compile(r"(^|[-_])(key|token|secret|password|authorization|credentials?)$", re.IGNORECASE)
+PRIVATE_NAME = re.compile(r"(key|token|secret|password|authorization|credentials?)$", re.IGNORECASE)
 PRIVATE_VALUE = re.compile(r"://|^[~.]*/|^[A-Za-z]:\\|^(sk|hf)[-_]|\blocalhost\b|\b\d{1,3}(\.\d{1,3}){3}\b|:\d{4,5}\b")
 # Parts of the package that the page does not read.
 NOT_IN_SPACE = (

@@ -353,7 +353,7 @@ def cascade(
     with new_folder(out) as folder:
         for name, part in parts.items():
             shutil.copytree(part, folder / name)
-        marker = {"parts": list(parts), "low": round(step.low, 6), "high": round(step.high, 6)}
+        marker = {"parts": list(parts), "low": step.low, "high": step.high}
         write_json(folder / CascadeClassifier.MARKER, marker)
         # With this record, evaluations on rows that a part was trained or calibrated on report the leakage.
         calibrated = [name for part in parts.values() for name in leakage.calibrations(record.read(part))]
@@ -374,4 +374,5 @@ def cascade(
             logging.getLogger(__name__).warning("%s %s", out, reason)
             run[record.RULE_KEPT] = reason
         write_json(folder / RECORD, run)
+        model_card(folder, name=out.resolve().name).save(folder / "README.md")
     return out

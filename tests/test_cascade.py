@@ -13,6 +13,7 @@ from helpers.scripted_judge import NAMES, question_of, scripted
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import cascades
+from contradiction.evaluation.evaluate import trained_config
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import is_contradiction
 from contradiction.methods.composite import CascadeClassifier
@@ -46,6 +47,27 @@ def test_the_curve_runs_from_the_detector_to_the_judge_and_cost_grows_with_the_s
     assert f1[0] < f1[1] < f1[2] < f1[3]
     assert steps[0].cost == 0 and steps[1].cost == pytest.approx(steps[-1].cost / 4)
     assert steps[1].low > steps[2].low > steps[3].low == 0 and steps[1].high < steps[2].high < steps[3].high == 1
+
+
+def test_a_share_of_rows_with_equal_probabilities_is_what_a_cascade_with_these_bounds_asks_about(parts):
+    _, judge, _, rows = parts
+    cheap, expensive = load_classifier(judge), load_classifier(judge)  # a judge with one vote has few probabilities
+    steps = cascades.curve(cheap, expensive, rows, shares=(0.0, 0.2, 0.5, 1.0))
+    for step in steps:
+        both = CascadeClassifier(cheap, load_classifier(judge), step.low, step.high)
+        both.classify(list(rows))
+        assert both.judge.usage()["answers"] == round(step.share * len(rows))
+    assert steps[1].share == steps[2].share >= 0.5
+    assert len(cascades.table(steps, len(rows)).rows) == len({step.share for step in steps})
+
+
+def test_a_cascade_without_its_card_is_not_written(parts, monkeypatch, tmp_path):
+    detector, judge, _, rows = parts
+    [step] = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.2,))
+    monkeypatch.setattr("contradiction.runs.model_card", None)
+    with pytest.raises(TypeError):
+        cascade(detector, judge, step, tmp_path / "both", rows, curve=[step], config="4-class")
+    assert not (tmp_path / "both").exists()
 
 
 def test_rows_without_an_answer_are_counted_and_in_no_score(parts):
@@ -133,7 +155,7 @@ def test_the_command_prints_the_curve_and_saves_the_cascade(parts, run, monkeypa
     marker = read_json(tmp_path / "both" / "cascade.json")
     assert marker["low"] == pytest.approx(chosen.low, abs=1e-6) and "What the judge was asked for" in out
     assert loaded == 2 * [("cdconv", "4-class-grouped", "validation")]
-    assert f"cdconv evaluate {tmp_path / 'both'} --config 4-class-grouped\n" in out
+    assert f"cdconv evaluate {tmp_path / 'both'}\n" in out and trained_config(tmp_path / "both") == "4-class-grouped"
     ancestors = read_json(tmp_path / "both" / "run.json")["ancestors"]
     assert {(entry["model"], entry["config"]) for entry in ancestors} == {("detector", "4-class-grouped")}
 

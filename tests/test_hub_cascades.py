@@ -11,6 +11,8 @@ from helpers.scripted_judge import scripted
 from huggingface_hub import ModelCard
 
 from contradiction import publishing
+from contradiction.data.splits import load_split
+from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io.files import RECORD, read_json, write_json
 
@@ -107,12 +109,30 @@ def test_a_cascade_with_an_endpoint_is_pushed_without_address_key_and_answers(
     assert "cost / 1,000" in text and "\n# role" not in code_of(text)
 
 
+def test_a_cascade_whose_detector_has_an_endpoint_asks_first_and_says_where_chats_go(
+    run, quick_model, judge, sample_repo, sample_rows, tmp_path
+):
+    with ChatServer(scripted(sample_rows)) as server:
+        folder = judge(server, name="remote", model="Qwen/Qwen3-32B")
+        inner, outer = tmp_path / "inner", tmp_path / "outer"
+        for first, second, out in ((folder, quick_model, inner), (inner, quick_model, outer)):
+            code, shown, err = run("cascade", first, second, "--data", sample_repo, "--out", out, "--yes")
+            assert code == 0 and "What the judge was asked for" in shown, err
+        count = len(load_split(sample_repo, "4-class", "validation"))
+        assert len(server.requests) == count, "only about the rows, and once"
+        assert ContradictionDetector.from_pretrained(outer).classifier.usage() is not None
+    text = (outer / "README.md").read_text(encoding="utf-8")
+    assert "`inner`, a cascade. Its detector is the language model `Qwen/Qwen3-32B`, which is not in this repo." in text
+    assert "chats that this language model judges are sent there" in text and "1,000 replies" not in text
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
         ({"model": "/data/models/qwen"}, "model"),
         ({"model": "~/qwen"}, "model"),
         ({"extra": {"api_key": "abc"}}, "api_key"),
+        ({"extra": {"apiKey": "abc"}}, "apiKey"),
         ({"extra": {"user": "sk-abc"}}, "user"),
         ({"extra": {"fallbacks": ["https://inside.example/v1"]}}, "fallbacks"),
         ({"extra": {"router": {"host": "10.0.0.7"}}}, "host"),

@@ -102,7 +102,7 @@ def test_the_sum_of_usages_counts_each_answer_once():
     assert (total["answers"], total["cached"], total["prompt_tokens"]) == (4, 3, 30)
     assert (total["seconds"], total["slow_seconds"], total["cost"]) == (2.5, 4.0, 0.75)
     assert llm_judge.total_usage([None, None]) is None
-    assert llm_judge.total_usage([used(0, None, None)])["cost"] is None
+    assert llm_judge.total_usage([used(1, 1.0, 0.5), used(1, 1.0, None)])["cost"] is None, "a model without a price"
 
 
 def test_the_prompt_contains_the_guidelines_and_asks_for_one_of_the_labels(judge):

@@ -135,9 +135,9 @@ def cascade(
     from contradiction.data.splits import name_if_known
     from contradiction.evaluation import cascades
     from contradiction.evaluation.evaluate import trained_config
-    from contradiction.evaluation.model_card import write_cards
     from contradiction.evaluation.tables import usage_table
     from contradiction.inference.base import INT8
+    from contradiction.methods.llm_judge import total_usage
     from contradiction.methods.loading import chosen_precision, has_causal_part, load_part, load_rule
     from contradiction.runs import cascade
 
@@ -156,7 +156,7 @@ def cascade(
         shares = sorted({*cascades.SHARES, share})
         steps = cascades.curve(detector_model, judge_model, rows, shares, on_batch=bar.advance)
     show(cascades.table(steps, len(rows)))
-    if usage := judge_model.usage():
+    if usage := total_usage((detector_model.usage(), judge_model.usage())):
         show(usage_table(usage, len(rows)))
     if out:
         chosen = steps[shares.index(share)]
@@ -164,13 +164,10 @@ def cascade(
             detector, judge, chosen, out, rows, curve=steps, config=config, data_name=name_if_known(data),
             precision=precision,
         )  # fmt: skip
-        write_cards(out)
         say_if_few(out, load_rule(out), len(rows))
-        # Its record does not say which config is its own.
-        option = "" if config == detector_model.task else f" --config {config}"
         typer.echo(
-            f"{out}: the judge is asked about {share:.0%} of replies in chats of two turns; next: "
-            f"cdconv evaluate {out}{option}{data_option(data)}"
+            f"{out}: the judge is asked about {chosen.share:.0%} of replies in chats of two turns; "
+            f"next: cdconv evaluate {out}{data_option(data)}"
         )
 
 

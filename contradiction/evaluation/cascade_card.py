@@ -23,8 +23,7 @@ def section(folder: Path, run: Mapping[str, Any]) -> dict[str, Any]:
     parts, description = CascadeClassifier.parts(folder), CascadeClassifier.describe(folder)
     steps = [cascades.Step(**step) for step in measured["curve"]]
     *_, task = steps[0].macro_f1  # after 2-class
-    names = [name.partition("@")[0] for name in measured["parts"]]
-    detector, judge = (_described(part, name) for part, name in zip(parts, names, strict=True))
+    detector, judge = _described_parts(folder)
     trained_on = [training.data_name for training in leakage.trainings(run)]
     languages = _languages(parts[0])
     endpoints = any(method_of(part) is LLMJudge for part in parts_of(folder))
@@ -47,6 +46,7 @@ def section(folder: Path, run: Mapping[str, Any]) -> dict[str, Any]:
         "rows": f"{measured['rows']:,}",
         "rows_of": measured["data_name"],
         "curve": cascades.table(steps, measured["rows"]),
+        "costs": any(step.tokens for step in steps),
         "unscored": measured["rows"] - steps[0].scored,
         "endpoints": endpoints,
         "causal": has_causal_part(folder),
@@ -60,14 +60,23 @@ def section(folder: Path, run: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _described_parts(folder: Path) -> list[str]:
+    """Both parts of a cascade in words."""
+    parts = CascadeClassifier.parts(folder)
+    named = record.options_of(record.read(folder), record.CASCADE).get("parts") or [part.name for part in parts]
+    return [_described(part, name.partition("@")[0]) for part, name in zip(parts, named, strict=True)]
+
+
 def _described(part: Path, name: str) -> str:
-    """A part in words: its name, kind and size, its sources, and its licence."""
+    """A part in words: its name, kind and size, its sources, and its licence; of a cascade, its own parts."""
     method, run = method_of(part), record.read(part)
     if method is LLMJudge:
         return f"the language model `{method.describe(part)['model']}`, which is not in this repo."
+    if method is CascadeClassifier:
+        return "`{}`, a cascade. Its detector is {} Its judge is {}".format(name, *_described_parts(part))
     size = f" of {run['parameters'] / 1e6:,.1f} M parameters" if "parameters" in run else ""
     if method.PARTS:
-        kind = f"a detector{size} in {len(method.parts(part))} {method.PARTS}"
+        kind = f"a detector{size} with {len(method.parts(part))} {method.PARTS}"
     else:
         kind = f"a language model{size} that reads the whole chat" if method.reads_chats else f"an encoder{size}"
     corpora = dict.fromkeys(corpus for each in _runs(part) for corpus in each.get("corpora") or [])

@@ -1,5 +1,6 @@
 """The gain and the cost of a cascade: macro-F1 by the share of replies that go to its judge."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ class Step:
 
     Attributes:
         share: of the rows that go to the judge.
-        low, high: the probabilities of a contradiction between which the detector is unsure.
+        low, high: the probabilities of a contradiction between which the detector is unsure, to six decimal places.
         macro_f1: task -> macro-F1 and the ends of its 95 % bootstrap interval, over the rows that both parts read.
         scored: the number of these rows.
         unanswered: about how many rows the judge is asked without a usable answer.
@@ -59,8 +60,9 @@ def curve(
 
     Both parts judge all rows, so measuring costs as much as sending all rows to the judge. In each cascade, a row is
     decided by the rule of the part that it goes to. The rows for which the detector is most unsure go to the judge
-    first: those whose calibrated probability of a contradiction is nearest to its threshold, in log-odds. Rows that one
-    of the parts did not read completely, or did not answer, are in no score, so all cascades are scored on the same.
+    first: those whose calibrated probability of a contradiction is nearest to its threshold, in log-odds. Rows with the
+    same probability go together, so a share can be larger than the one asked for. Rows that one of the parts did not
+    read completely, or did not answer, are in no score, so all cascades are scored on the same.
 
     Raises:
         InputError: the labels of the parts and of the rows are not the same, or do not name contradictions; or there is
@@ -75,7 +77,7 @@ def curve(
     report = joint_progress(on_batch, len(rows), 2 * len(rows))
     # The judge first, because it asks before it sends requests; the detector takes long.
     classified = [part.classify(utterances, on_batch=report) for part in (judge, detector)][::-1]
-    contradiction = [merge(task, row.scores)[CONTRADICTION] for row in classified[0]]
+    contradiction = np.array([merge(task, row.scores)[CONTRADICTION] for row in classified[0]])
     doubt = np.abs(_log_odds(contradiction) - _log_odds(detector.rule.threshold))
     references = np.array(rows["label"])
     decided = [np.array([LABELS[task].index(row.label) for row in of_part]) for of_part in classified]
@@ -86,19 +88,17 @@ def curve(
         reason = next(row.truncation for row in (*classified[1], *classified[0]) if row.truncation)
         raise InputError(f"{detector.name} and {judge.name}: no row was read by both; of the first one, {reason}")
     usage = judge.usage() or {}
-    order = np.argsort(doubt, kind="stable")
     steps = []
     for share in shares:
-        count = round(share * len(rows))
-        in_doubt = np.zeros(len(rows), dtype=bool)
-        in_doubt[order[:count]] = True
+        low, high = _bounds(np.sort(doubt), round(share * len(rows)), detector.rule.threshold)
+        in_doubt = (low <= contradiction) & (contradiction <= high)
+        share = float(in_doubt.mean())
         scores = _scores(task, references[scored], np.where(in_doubt, decided[1], decided[0])[scored])
-        low, high = _bounds(doubt[order], count, detector.rule.threshold)
-        tokens, seconds, cost = _spent(usage, count / len(rows), len(rows))
+        tokens, seconds, cost = _spent(usage, share, len(rows))
         unanswered = int((in_doubt & ~answered).sum())
         unchecked = int((~np.where(in_doubt, was_read[1], was_read[0])).sum()) - unanswered
         counts = int(scored.sum()), unanswered, unchecked
-        steps.append(Step(count / len(rows), low, high, scores, *counts, tokens, seconds, cost))
+        steps.append(Step(share, low, high, scores, *counts, tokens, seconds, cost))
     return steps
 
 
@@ -107,7 +107,7 @@ def _log_odds(probabilities: "ArrayLike") -> np.ndarray:
 
 
 def _bounds(doubt: np.ndarray, count: int, threshold: float) -> tuple[float, float]:
-    """The probabilities between which the first ``count`` rows lie.
+    """The probabilities between which the first ``count`` rows lie, and those with the same doubt as the last one.
 
     ``doubt`` is the distance of each row to the threshold in log-odds, in ascending order.
     """
@@ -116,7 +116,8 @@ def _bounds(doubt: np.ndarray, count: int, threshold: float) -> tuple[float, flo
     if count == len(doubt):
         return 0.0, 1.0
     middle, reach = _log_odds(threshold), (doubt[count - 1] + doubt[count]) / 2
-    return float(expit(middle - reach)), float(expit(middle + reach))
+    # Rounded outwards, so that rows at the bounds are between them.
+    return math.floor(1e6 * expit(middle - reach)) / 1e6, math.ceil(1e6 * expit(middle + reach)) / 1e6
 
 
 def _scores(task: str, references: np.ndarray, predictions: np.ndarray) -> dict[str, tuple[float, float, float]]:
@@ -137,7 +138,7 @@ def _spent(usage: Mapping[str, Any], share: float, rows: int) -> tuple[float, fl
 
 
 def table(steps: Sequence[Step], rows: int) -> Table:
-    """The steps of a curve, with intervals; without columns that are empty or zero in all steps."""
+    """The steps of a curve, with intervals; without equal steps, and columns that are empty or zero in all steps."""
     tasks = [task for task in TASKS if task in steps[0].macro_f1]
     header = ("judge is asked about, %", "at a probability of", *(f"macro-F1, {task}" for task in tasks),
               "no answer", "unchecked", "tokens / 1,000", "seconds / 1,000", "cost / 1,000")  # fmt: skip
@@ -152,7 +153,7 @@ def table(steps: Sequence[Step], rows: int) -> Table:
             "" if step.seconds is None else f"{step.seconds:,.0f}",
             "" if step.cost is None else f"{step.cost:.4f}",
         )
-        for step in steps
+        for step in {step.share: step for step in steps}.values()
     ]
     kept = [place for place in range(len(header)) if any(row[place] not in ("", "0") for row in body)]
     shown = [[row[place] for place in kept] for row in (header, *body)]

@@ -199,6 +199,7 @@ def _probabilities(task: str, verdict: Verdict) -> list[float]:
 
 
 def trained_config(model: str | Path) -> str | None:
-    """The config that a model was trained on, from its record; None where there is no record."""
-    trainings = leakage.trainings(record.of_model(model))
-    return next((training.config for training in trainings if training.model is None), None)
+    """The config that a model was trained on, or a cascade measured on, from its record; None where it has none."""
+    run = record.of_model(model)
+    trained = next((training.config for training in leakage.trainings(run) if training.model is None), None)
+    return trained or record.options_of(run, record.CASCADE).get("config")

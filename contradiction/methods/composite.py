@@ -25,6 +25,7 @@ from contradiction.labels import (
 )
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.llm_judge import total_usage
 from contradiction.methods.loading import load_part, load_rule, register
 
 
@@ -283,8 +284,8 @@ class CascadeClassifier(_Composite):
         return self.detector.has_token_for(text)
 
     def usage(self) -> dict[str, Any] | None:
-        """The requests to the judge and their cost."""
-        return self.judge.usage()
+        """The requests of both parts and their cost."""
+        return total_usage((self.detector.usage(), self.judge.usage()))
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The logarithms of the probabilities of rows, each by the rule of its part; see :meth:`Classifier.score`."""

@@ -293,19 +293,20 @@ class LLMJudge(Classifier):
 
 
 def total_usage(usages: Iterable[Mapping[str, Any] | None]) -> dict[str, Any] | None:
-    """The sum of several :meth:`LLMJudge.usage`, of judges with the same options; None if there is none."""
+    """The sum of several :meth:`LLMJudge.usage`; None if there is none."""
     used = [usage for usage in usages if usage]
     if not used:
         return None
     counted = ("answers", "cached", "unusable", "prompt_tokens", "completion_tokens")
     counts = {name: sum(usage[name] for usage in used) for name in counted}
+    costs = [usage["cost"] for usage in used]
     timed = [usage for usage in used if usage["answers"]]
     return {
         **counts,
         "seconds": sum(usage["answers"] * usage["seconds"] for usage in timed) / counts["answers"] if timed else None,
         # At least 95 % of all answers are faster than the slowest of these bounds.
         "slow_seconds": max((usage["slow_seconds"] for usage in timed), default=None),
-        "cost": None if used[0]["cost"] is None else sum(usage["cost"] for usage in used),
+        "cost": None if None in costs else sum(costs),
     }
 
 
