@@ -5,7 +5,7 @@ import json
 import pytest
 
 from contradiction.labels import LABELS
-from contradiction.methods.llm_judge import read_label
+from contradiction.methods.judge_answers import read_label
 
 NAMES = LABELS["4-class"]
 A, B = '{"label": "non-contradiction"}', '{"label": "history"}'
