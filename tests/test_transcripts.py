@@ -4,6 +4,7 @@ import json
 
 import pytest
 from helpers.chats import CHAT, TEXTS, chat, line, write_csv
+from helpers.growth import growth
 
 from contradiction.chats import messages, readers
 from contradiction.chats.messages import read_lines, read_messages, read_transcript
@@ -141,6 +142,12 @@ def test_a_line_that_only_looks_like_a_speaker_continues_the_reply(more):
 def test_a_long_run_of_spaces_is_read(text):
     # Where two parts of a pattern can share the spaces, this takes hours.
     assert read_lines(text.format(" " * 100_000))[0]["content"]
+
+
+def test_a_message_of_many_lines_is_read_in_linear_time():
+    text, more = "用户：你好\n机器人：好", "\n在的" * 1000
+    assert read_transcript(text + more) == chat("你好", "好" + more)
+    assert growth(read_transcript, lambda size: text + ("\n" + "在" * 5000) * size, 500) < 8
 
 
 def test_indented_lines_with_a_time_belong_to_the_reply():
