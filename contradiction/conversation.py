@@ -5,7 +5,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, takewhile
+from operator import is_
 from typing import Any
 
 from contradiction.errors import InputError, kind_of, shown
@@ -42,6 +43,11 @@ class Turn:
     user_messages: tuple[int, ...]
     reply_messages: tuple[int, ...]
     unread: str | None = None
+
+    @property
+    def end(self) -> int:
+        """The number of messages up to the last one of this turn."""
+        return (self.reply_messages or self.user_messages)[-1] + 1
 
     @cached_property
     def has_words(self) -> bool:
@@ -89,13 +95,23 @@ def read_turns(messages: Messages) -> list[Turn]:
     Raises:
         InputError: a message is not usable; the error names its index, its value, and what is allowed.
     """
-    messages = list_messages(messages)
-    if not messages:
-        raise InputError(f"messages is empty; it must be a list of {MESSAGE}")
-    turns = unfinished_turns(messages)
-    if turns and not turns[-1].reply_messages:
-        turns.pop()
-    return turns
+    return next(read_chats([messages]))
+
+
+def read_chats(chats: Iterable[Messages]) -> Iterator[list[Turn]]:
+    """The turns of each chat, see :func:`read_turns`. What chats share with the one before them is read once."""
+    before: list[Any] = []
+    turns: list[Turn] = []
+    for chat in chats:
+        if not (messages := list_messages(chat)):
+            raise InputError(f"messages is empty; it must be a list of {MESSAGE}")
+        shared = sum(1 for _ in takewhile(bool, map(is_, before, messages)))
+        while turns and turns[-1].end > shared:
+            turns.pop()
+        rest = range(turns[-1].end if turns else 0, len(messages))
+        add_messages(turns, ((index, read_message(messages[index], f"messages[{index}]")) for index in rest))
+        before = messages
+        yield turns[:-1] if turns and not turns[-1].reply_messages else [*turns]
 
 
 def unfinished_turns(messages: Messages) -> list[Turn]:

@@ -12,7 +12,7 @@ from typing import Self
 from contradiction import publishing
 from contradiction.base_detector import BaseDetector
 from contradiction.candidates import check, rerank
-from contradiction.conversation import Messages, Turn, read_turns
+from contradiction.conversation import Messages, Turn, read_chats
 from contradiction.decision import NO_RULE
 from contradiction.errors import InputError, kind_of
 from contradiction.inference.base import AUTO, OnBatch
@@ -203,9 +203,10 @@ class ContradictionDetector(BaseDetector):
         if isinstance(chats, str | bytes | Mapping) or not isinstance(chats, Iterable):
             raise InputError(f"chats is {kind_of(chats)}; it must be a list of chats, each a list of messages")
         chats, turns = list(chats), []
-        for number, messages in enumerate(chats):
+        reading = read_chats(chats)
+        for number in range(len(chats)):
             try:
-                turns.append(read_turns(messages))
+                turns.append(next(reading))
             except InputError as error:
                 raise InputError(f"chats[{number}]: {error}" if len(chats) > 1 else str(error)) from None
         return turns

@@ -1,15 +1,20 @@
 """From chat messages to turns."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from helpers.chats import TEXTS, chat
 
+from contradiction import conversation
 from contradiction.conversation import (
     Turn,
     is_blank,
     is_chinese,
     is_foreign,
     list_messages,
+    read_chats,
+    read_message,
     read_turns,
     unfinished_turns,
 )
@@ -50,6 +55,23 @@ def test_what_one_side_says_in_a_row_is_joined_once(role, monkeypatch):
     assert (turn.user or turn.reply) == "\n".join(["你好"] * 1000)
     assert (turn.user_messages or turn.reply_messages) == tuple(range(1000))
     assert sum(made) <= 2 * len(turn.user or turn.reply)
+
+
+def test_what_a_chat_shares_with_the_one_before_is_read_once(monkeypatch):
+    messages = sides_and_texts(
+        ("system", "你是客服"), ("assistant", "你好"), ("user", "在吗"), ("tool", "无"), ("user", "问个事"),
+        ("assistant", "在"), ("assistant", "请说"), ("system", "简短"), ("user", "算了"), ("assistant", "好"),
+    )  # fmt: skip
+    ends = [*range(1, 11), *range(10, 0, -1), 4, 7, 3, 10, 5]
+    chats = [[*messages[:end], *chat("嗯", f"好{end}")] for end in ends]
+    expected = [read_turns(one) for one in deepcopy(chats)]
+    read = []
+    monkeypatch.setattr(conversation, "read_message", lambda *each: read.append(each) or read_message(*each))
+    assert list(read_chats(chats)) == expected
+    answers = [[*messages, {"role": "assistant", "content": f"好{number}"}] for number in range(100)]
+    read.clear()
+    assert [turns[-1].reply for turns in read_chats(answers)] == [f"好\n好{number}" for number in range(100)]
+    assert len(read) <= len(messages) + 4 * len(answers), "the last turn and the answer"
 
 
 def test_text_parts_of_a_message_are_read_and_other_parts_are_reported(detector):

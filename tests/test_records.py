@@ -4,9 +4,10 @@ import json
 
 import pytest
 from helpers.chats import CHAT, TEXTS, chat, sharegpt
+from helpers.growth import growth
 
 from contradiction.chats.names import Speakers
-from contradiction.chats.records import read_chat, read_record
+from contradiction.chats.records import join_answers, read_chat, read_record
 from contradiction.conversation import read_turns
 from contradiction.errors import InputError
 
@@ -118,6 +119,14 @@ def test_each_of_several_answers_is_a_chat_of_its_own(record, answers):
         read_chat(record)
     with pytest.raises(InputError, match="one label for 2 answers"):
         read_record({**record, "label": "history"})
+
+
+def test_chats_that_begin_alike_are_compared_in_quadratic_time():
+    def answered(size):
+        return [{**ASKED[0]} for _ in range(size)], {f"a[{n}]": [{**OTHER, "content": f"{n}"}] for n in range(size)}
+
+    assert len(join_answers(*answered(300))) == 300
+    assert growth(lambda given: join_answers(*given), answered, 300) < 32, "the chats have 300 × 300 messages"
 
 
 def test_an_instruction_and_its_input_are_one_message_and_an_empty_reply_is_one():

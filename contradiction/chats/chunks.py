@@ -8,7 +8,7 @@ from itertools import compress
 from typing import Any
 
 from contradiction.chats.records import Chat
-from contradiction.conversation import Messages, read_turns
+from contradiction.conversation import Messages, read_chats
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError, kind_of
 from contradiction.inference.base import OnBatch
@@ -92,12 +92,13 @@ class Chats:
 def make_entries(number: int, end: int, read: Callable[[Any], list[Chat]], source: Any) -> Iterator[Entry]:
     """Reads one input, for instance a line, by a function that returns its chats, or raises InputError."""
     try:
-        for chat in read(source):
-            turns, name = len(read_turns(chat.messages)), check_id(chat.id, "its id")
+        chats = read(source)
+        for chat, turns in zip(chats, read_chats(chat.messages for chat in chats), strict=True):
+            name = check_id(chat.id, "its id")
             if chat.answer:
                 name = f"{number if name is None else name}/{chat.answer}"
             yield Entry(
-                number, end, chat.messages, turns, name, label=chat.label, evidence=chat.evidence, told=chat.told
+                number, end, chat.messages, len(turns), name, label=chat.label, evidence=chat.evidence, told=chat.told
             )
     except InputError as error:
         yield Entry(number, end, error=str(error), raw=_raw(source))

@@ -84,10 +84,12 @@ def join_answers(history: list[Any], answers: Mapping[str, Answer]) -> dict[str,
         if only_rejected:
             answers = {"chosen": history[len(before) :], **answers}
     chats: dict[str, list[Any]] = {}
+    backwards: list[list[Any]] = []  # compared from their ends, because all chats may begin with one long history
     for name, answer in answers.items():
         chat = answer if is_whole(answer) else history if _repeats(history, answer) else [*before, *answer]
-        if chat not in chats.values():
+        if chat[::-1] not in backwards:
             chats[name] = chat
+            backwards.append(chat[::-1])
     return chats
 
 
