@@ -1,10 +1,13 @@
 """`cdconv detect DIR --engine ray` gives the verdicts of one process, each once, whatever is killed. Needs Ray."""
 
 import json
+import re
 import sys
 import time
 from contextlib import nullcontext
+from dataclasses import asdict
 from importlib.util import find_spec
+from itertools import cycle
 from threading import Thread
 from types import SimpleNamespace
 
@@ -12,7 +15,8 @@ import psutil
 import pyarrow as pa
 import pytest
 from helpers import processes
-from helpers.chats import CHAT
+from helpers.chat_server import ChatServer
+from helpers.chats import CHAT, TEXTS, chat
 from pyarrow import parquet
 
 from contradiction.chats import ray_engine, readers
@@ -61,11 +65,34 @@ def test_a_detector_that_does_not_load_leaves_no_folder(folder, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_gpu_that_does_not_exist_prints_one_line_and_starts_no_run(detect, folder, tmp_path, monkeypatch):
-    # Without starting Ray, which takes seconds.
+@pytest.fixture
+def without_ray(monkeypatch):
+    """A machine with two cores, on which Ray is not started, which takes seconds."""
     ray = SimpleNamespace(cluster_resources=lambda: {"CPU": 2.0}, __spec__=sys.__spec__)
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setattr(ray_engine, "cluster", lambda *_: nullcontext())
+
+
+@pytest.mark.usefixtures("without_ray")
+def test_the_usage_of_a_judge_is_the_sum_over_the_workers(run, judge, tmp_path, monkeypatch):
+    def judged(arguments, parts, size, gpu):
+        workers = cycle([ray_engine._Worker(*arguments) for _ in range(size)])
+        return [next(workers)(asdict(part)) for part in parts]
+
+    monkeypatch.setattr(ray_engine, "_run", judged)
+    monkeypatch.setattr(ray_engine, "PART_ROWS", 3)
+    (tmp_path / "chats").mkdir()
+    chats = [{"messages": chat(*TEXTS[:3], f"{TEXTS[3]}{index}")} for index in range(10)]
+    parquet.write_table(pa.Table.from_pylist(chats), tmp_path / "chats" / "a.parquet")
+    with ChatServer(lambda body: '{"label": "history"}') as server:
+        arguments = ("--model", judge(server), "--engine", "ray", "--out", tmp_path / "verdicts")
+        code, _, err = run("detect", tmp_path / "chats", *arguments)
+    assert (code, len(server.requests)) == (0, 10), err
+    assert re.search(r"answers\W+10, 0 of them kept from an earlier run", err), err
+
+
+@pytest.mark.usefixtures("without_ray")
+def test_a_gpu_that_does_not_exist_prints_one_line_and_starts_no_run(detect, folder, tmp_path):
     options = ("--workers", "1", "--device", "cuda", "--precision", "fp16", "--out", tmp_path / "out")
     code, _, [message] = detect(folder, "--engine", "ray", *options)
     assert (code, "finds no GPU" in message) == (2, True)

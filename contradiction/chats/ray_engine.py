@@ -11,15 +11,17 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from uuid import uuid4
 
 from contradiction.chats.chunks import Tally, judge_chunk, split_chunks
-from contradiction.chats.detection import Detection
+from contradiction.chats.detection import Detection, Usage
 from contradiction.chats.readers import open_parquet
 from contradiction.chats.writers import continues
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError, first_line
 from contradiction.io.environment import check_installed, usable_cores
 from contradiction.io.files import locked, new_file, write_json
+from contradiction.methods.llm_judge import total_usage
 from contradiction.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -125,7 +127,7 @@ def judge_folder(
     resume: bool = False,
     address: str | None = None,
     on_parts: Callable[[int, int], Any] | None = None,
-) -> Tally:
+) -> tuple[Tally, Usage]:
     """Judges all chats of a folder of Parquet files.
 
     Each part becomes one file, under a temporary name until it is complete. So a run that is started again after a kill
@@ -140,7 +142,7 @@ def judge_folder(
         on_parts: called with the number of finished parts and of all parts, after each part.
 
     Returns:
-        The counts of all parts, also of those of an earlier run.
+        The counts of all parts, also of those of an earlier run, and what a judge used in this run.
 
     Raises:
         InputError: Ray is not installed, there is no such cluster or GPU, ``out`` belongs to another run or lies in the
@@ -157,6 +159,7 @@ def judge_folder(
     model = str(Path(detection.model).resolve()) if Path(detection.model).is_dir() else detection.model
     gpu = detection.device == "cuda"
     detection = replace(detection, model=model, device="cuda" if gpu else "cpu")
+    used: dict[str, Usage] = {}  # by each worker up to its last part, for it judges one at a time
     with locked(out):
         continues(out, out / REQUEST, lambda: request, resume)
         todo = [part for part in parts if not (out / part.output).is_file()]
@@ -169,14 +172,15 @@ def judge_folder(
                 size = _pool_size(len(todo), detection.workers, gpu)
                 write_json(out / REQUEST, request)
                 results = _run((detection, folder.resolve(), out.resolve()), todo, size, gpu)
-                for done, error in enumerate(results, len(parts) - len(todo) + 1):
-                    if error:
-                        raise InputError(error)
+                for done, result in enumerate(results, len(parts) - len(todo) + 1):
+                    if result["error"]:
+                        raise InputError(result["error"])
+                    used[result["worker"]] = json.loads(result["usage"])
                     if on_parts:
                         on_parts(done, len(parts))
         for leftover in out.glob(".*.partial"):  # by workers that were killed
             leftover.unlink()
-        return _count(out, parts)
+        return _count(out, parts), total_usage(used.values())
 
 
 def _pool_size(parts: int, workers: int | None, gpu: bool) -> int:
@@ -192,8 +196,8 @@ def _pool_size(parts: int, workers: int | None, gpu: bool) -> int:
     return min(workers or gpus, gpus, parts)  # Ray would wait forever for more GPUs than there are
 
 
-def _run(arguments: tuple[Any, ...], parts: list[Part], size: int, gpu: bool) -> Iterator[str]:
-    """Judges parts; yields the error of each, or an empty text. ``arguments`` are those of :class:`_Worker`."""
+def _run(arguments: tuple[Any, ...], parts: list[Part], size: int, gpu: bool) -> Iterator[dict[str, str]]:
+    """Judges parts; yields the result of each. ``arguments`` are those of :class:`_Worker`."""
     import ray
 
     ray.data.DataContext.get_current().enable_progress_bars = False
@@ -206,24 +210,26 @@ def _run(arguments: tuple[Any, ...], parts: list[Part], size: int, gpu: bool) ->
         num_cpus=1,
         num_gpus=1 if gpu else 0,
     )
-    yield from (row["error"] for row in results.iter_rows())
+    yield from results.iter_rows()
 
 
 class _Worker:
     """Judges parts in a process of Ray."""
 
     def __init__(self, detection: Detection, folder: Path, out: Path) -> None:
-        self._detection, self._folder, self._out = detection, folder, out
+        self._detection, self._folder, self._out, self._name = detection, folder, out, uuid4().hex
         self._detector: ContradictionDetector | None = None  # loaded with the first part, so that its error is a result
 
     def __call__(self, row: dict[str, Any]) -> dict[str, str]:
-        """Judges a part and writes its verdicts; returns its error, or an empty text."""
+        """Judges a part and writes its verdicts; returns its error or an empty text, and all that a judge used here."""
+        error, usage = "", None
         try:
             self._detector = self._detector or self._detection.load()
             self._write(Part(**row), self._detector)
-        except InputError as error:
-            return {"error": str(error)}
-        return {"error": ""}
+            usage = self._detector.classifier.usage()
+        except InputError as problem:
+            error = str(problem)
+        return {"error": error, "worker": self._name, "usage": json.dumps(usage)}
 
     def _write(self, part: Part, detector: ContradictionDetector) -> None:
         """Judges the rows of a part and writes them as one Parquet file, completely or not at all."""

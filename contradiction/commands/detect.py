@@ -41,6 +41,7 @@ from contradiction.io.hub import pinned
 
 if TYPE_CHECKING:
     from contradiction.chats.chunks import Chats, Entry, OnChunk, Tally
+    from contradiction.chats.detection import Usage
     from contradiction.chats.names import Speakers
     from contradiction.inference.base import OnBatch
 
@@ -172,8 +173,10 @@ def detect(
         from contradiction.chats.ray_engine import judge_folder
 
         with counting(Path(file).name, shown=not quiet) as bar:
-            counts = judge_folder(detection_of(), Path(file), out, resume=resume, address=address, on_parts=bar.move)
-        return _end(counts, fail_on or [], quiet, out)
+            counts, usage = judge_folder(
+                detection_of(), Path(file), out, resume=resume, address=address, on_parts=bar.move
+            )
+        return _end(counts, usage, fail_on or [], quiet, out)
     # Loading a model takes seconds, so what is wrong with the files is found before it.
     path = Path(file) if text is None and Path(file).is_file() else None
     chats = _open(file, text, None if format == "auto" else format, encoding, speakers, workers, quiet)
@@ -211,11 +214,7 @@ def detect(
         say(note)
     if not (tally.chats or tally.rejected or fail_on or quiet):
         say(f"{chats.where}: held no chat")
-    if usage and not quiet:
-        from contradiction.evaluation.tables import usage_table
-
-        show(usage_table(usage), stderr=True)  # standard output holds verdicts
-    _end(tally, fail_on or [], quiet, output.rejected_path)
+    _end(tally, usage, fail_on or [], quiet, output.rejected_path)
 
 
 def _open(
@@ -265,8 +264,12 @@ def _progress_bar(chats: "Chats", scan: bool, shown: bool) -> Iterator["OnChunk"
         yield on_chunk
 
 
-def _end(tally: "Tally", fail_on: list[Kind], quiet: bool, rejected: Path | None) -> None:
+def _end(tally: "Tally", usage: "Usage", fail_on: list[Kind], quiet: bool, rejected: Path | None) -> None:
     """Prints the summary; exits with 1 if an input was rejected, or for a reason that ``--fail-on`` names."""
+    if usage and not quiet:
+        from contradiction.evaluation.tables import usage_table
+
+        show(usage_table(usage), stderr=True)  # standard output holds verdicts
     if not quiet:
         say(f"{tally} → {rejected}" if tally.rejected and rejected else str(tally))
     counts = {Kind.CONTRADICTION: tally.contradictions, Kind.UNCHECKED: tally.unchecked + tally.silent}
