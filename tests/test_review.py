@@ -10,9 +10,10 @@ from helpers.chats import chat, line, objects, write_jsonl
 from helpers.processes import free_port, is_answered, start_cdconv, wait_for
 from starlette.testclient import TestClient
 
+from contradiction.chats.names import USUAL
 from contradiction.data.labelled import read
 from contradiction.errors import InputError
-from contradiction.serving.review import application
+from contradiction.serving.review import application, chats_of, spot_checks_of
 from contradiction.serving.review_store import LabelStore
 
 NONE, INTRA, ROLE, HISTORY = "non-contradiction", "intra-sentence", "role-confusion", "history"
@@ -116,6 +117,20 @@ def test_what_the_bot_was_told_is_shown_and_exported_and_is_no_evidence(store, t
     write_jsonl(file, store.export())
     [labelled] = read(file)
     assert (labelled.messages[0], labelled.evidence, len(labelled.turns)) == (persona, 2, 2)
+
+
+def test_what_the_bot_was_told_beside_the_messages_is_shown_too(tmp_path):
+    [(_, messages)] = chats(1)
+    given = "你叫小林", [{"type": "text", "text": "你叫小林"}], {"name": "小林"}, ""
+    rows = [{"messages": messages, "system": system, "label": HISTORY} for system in given]
+    file = write_jsonl(tmp_path / "chats.jsonl", rows)
+    verdicts = [{"line": n, "probability": 0.1, "contradiction": False} for n in range(1, 5)]
+    write_jsonl(tmp_path / "verdicts.jsonl", verdicts)
+    told = [{"role": "system", "content": text} for text in ("你叫小林", "你叫小林", "{'name': '小林'}")]
+    expected = [*([each, *messages] for each in told), messages]
+    assert [chat for _, chat in chats_of(file, print, None, USUAL, None, 0)] == expected
+    assert [chat for _, chat in chats_of(file, print, None, USUAL, tmp_path / "verdicts.jsonl", 4)] == expected
+    assert [chat for _, chat, _ in spot_checks_of(file, USUAL)] == expected
 
 
 def test_a_chat_of_a_file_without_what_the_bot_was_told_is_not_added_again(store):

@@ -36,7 +36,7 @@ class Entry:
         raw: the beginning of the text of a rejected input; else empty.
         label: the label that the input gives to the last reply, unchecked.
         evidence: the index of the contradicted message, unchecked.
-        told: whether the input also has instructions for the bot, beside the messages.
+        instructions: those for the bot that the input has beside the messages.
     """
 
     number: int
@@ -48,7 +48,7 @@ class Entry:
     raw: str = ""
     label: Any = None
     evidence: Any = None
-    told: bool = False
+    instructions: str = ""
 
     @property
     def name(self) -> str:
@@ -98,8 +98,9 @@ def make_entries(number: int, end: int, read: Callable[[Any], list[Chat]], sourc
             if chat.answer:
                 name = f"{number if name is None else name}/{chat.answer}"
             yield Entry(
-                number, end, chat.messages, len(turns), name, label=chat.label, evidence=chat.evidence, told=chat.told
-            )
+                number, end, chat.messages, len(turns), name,
+                label=chat.label, evidence=chat.evidence, instructions=chat.instructions,
+            )  # fmt: skip
     except InputError as error:
         yield Entry(number, end, error=str(error), raw=_raw(source))
     except RecursionError:

@@ -8,8 +8,8 @@ from typing import Any
 from contradiction.chats import names
 from contradiction.chats.formats import parsed
 from contradiction.chats.messages import has_speakers, is_message, read_messages, read_transcript
-from contradiction.chats.names import USUAL, Speakers
-from contradiction.conversation import ASSISTANT, CALLS, USER, alternating, check_text
+from contradiction.chats.names import SYSTEM, USUAL, Speakers
+from contradiction.conversation import ASSISTANT, CALLS, USER, alternating, check_text, read_message
 from contradiction.errors import InputError, kind_of, shown
 
 Answer = list[Any]  # the messages of one reply
@@ -118,7 +118,7 @@ class Chat:
         label: the label that the record gives to its last reply.
         evidence: the index of the message that the last reply contradicts, as the record gives it.
         answer: the key of the answer if the record holds several, and so gives several chats.
-        told: whether the record also has instructions for the bot, beside the messages.
+        instructions: those for the bot that the record has beside the messages.
     """
 
     messages: Any
@@ -126,7 +126,7 @@ class Chat:
     label: Any = None
     evidence: Any = None
     answer: str = ""
-    told: bool = False
+    instructions: str = ""
 
 
 def read_record(value: object, speakers: Speakers = USUAL) -> list[Chat]:
@@ -206,7 +206,7 @@ class _Record:
             raise InputError(
                 f"one label for {len(chats)} answers ({', '.join(chats)}); keep the one that has the label"
             )
-        evidence, told = self._value(names.EVIDENCE), bool(self._value(names.INSTRUCTIONS))
+        evidence, told = self._value(names.EVIDENCE), _instructions(self._value(names.INSTRUCTIONS))
         return [
             Chat(messages, self._id(), label, evidence, answer if len(chats) > 1 else "", told)
             for answer, messages in chats.items()
@@ -316,6 +316,14 @@ class _Record:
                     f"{name!r} may hold the reply to judge and is not read; call it reply if it does, else remove it"
                 )
         return found
+
+
+def _instructions(value: Any) -> str:
+    """The text of a system prompt; of one in an unknown shape, which affects no verdict, what Python prints."""
+    try:
+        return read_message({"role": SYSTEM, "content": value}, SYSTEM).text
+    except InputError:
+        return repr(value) if value else ""
 
 
 def has_structure(value: object, *, text: bool = False) -> bool:

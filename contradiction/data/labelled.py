@@ -52,6 +52,7 @@ class LabelledChat:
         id: by default the place of the line.
         evidence: the index of the message that the reply contradicts; None where it is unknown.
         told: whether the bot also got instructions, such as a persona.
+        instructions: those that its file has beside the messages.
     """
 
     messages: Messages
@@ -60,6 +61,7 @@ class LabelledChat:
     id: str
     evidence: int | None = None
     told: bool = False
+    instructions: str = ""
 
     @property
     def of_instructions(self) -> bool:
@@ -158,8 +160,9 @@ def _chat(where: str, entry: Entry) -> LabelledChat:
             f"({', '.join(map(str, replies)) or 'there is none'})"
         )
     read = (read_message(message, where) for message in messages)
-    told = entry.told or any(message.role in INSTRUCTIONS and not is_blank(message.text) for message in read)
-    return LabelledChat(messages, turns, label, where if entry.id is None else entry.name, evidence, told)
+    told = [entry.instructions, *(message.text for message in read if message.role in INSTRUCTIONS)]
+    name = where if entry.id is None else entry.name
+    return LabelledChat(messages, turns, label, name, evidence, not all(map(is_blank, told)), entry.instructions)
 
 
 def _index(evidence: Any) -> Any:

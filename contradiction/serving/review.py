@@ -15,7 +15,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from contradiction import guidelines
 from contradiction.chats.chunks import Entry
-from contradiction.chats.names import Speakers
+from contradiction.chats.names import SYSTEM, Speakers
 from contradiction.chats.readers import open_file
 from contradiction.conversation import Messages
 from contradiction.data import labelled
@@ -134,7 +134,7 @@ def chats_of(
         raise InputError(f"{file}: holds no chat to review")
     if verdicts:
         return choose(entries, verdicts, sample, chats.key)
-    return [(entry.name, entry.messages) for entry in entries]
+    return [(entry.name, _with_instructions(entry.messages, entry.instructions)) for entry in entries]
 
 
 def spot_checks_of(file: Path, speakers: Speakers) -> list[tuple[str, Messages, str]]:
@@ -142,7 +142,12 @@ def spot_checks_of(file: Path, speakers: Speakers) -> list[tuple[str, Messages, 
     known = labelled.read(file, speakers)
     if labelled.task_of(known) != "4-class":
         raise InputError(f"{file}: spot checks have one of the labels {', '.join(LABELS['4-class'])}")
-    return [(chat.id, chat.messages, chat.label) for chat in known]
+    return [(chat.id, _with_instructions(chat.messages, chat.instructions), chat.label) for chat in known]
+
+
+def _with_instructions(messages: Messages, instructions: str) -> Messages:
+    """A chat as people see it: with what the bot was told beside the messages, such as a persona."""
+    return [{"role": SYSTEM, "content": instructions}, *messages] if instructions else messages
 
 
 def _is_verdict(value: object) -> bool:
@@ -167,19 +172,19 @@ def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str)
         if not (isinstance(of_chat, list) and all(map(_is_verdict, of_chat))):
             raise InputError(f"{where}: holds no verdict of `detect --out`")
         found[record[key], record.get("id")].append(of_chat)
-    replies: list[tuple[str, Messages, int]] = []  # the chats are cut once they are chosen
+    replies: list[tuple[str, Entry, int]] = []  # the chats are cut once they are chosen
     own: list[Mapping[str, Any]] = []
     for entry in entries:
         if not (of_entry := found[entry.number, entry.id]):
             raise InputError(
                 f"{verdicts}: has no verdict on {key} {entry.number}; it must be what `detect --out` wrote for the file"
             )
-        messages, of_chat = entry.messages, of_entry.pop(0)
+        of_chat = of_entry.pop(0)
         for number, verdict in enumerate(of_chat, start=1):
-            last = (verdict.get("reply") or [len(messages) - 1])[-1]
+            last = (verdict.get("reply") or [len(entry.messages) - 1])[-1]
             # A label of an earlier reply is none of the whole chat.
             name = entry.name if number == len(of_chat) else f"{entry.name}/{last}"
-            replies.append((name, messages, last))
+            replies.append((name, entry, last))
             own.append(verdict)
     chances = {place: one["probability"] for place, one in enumerate(own) if one["probability"] is not None}
     boundary = _boundary([own[place] for place in chances])
@@ -189,7 +194,7 @@ def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str)
     rest = sorted({*range(len(own))} - places)
     places |= set(Random(SEED).sample(rest, min(len(rest), count - len(places))))
     chosen = (replies[place] for place in sorted(places))
-    return [(name, messages[: last + 1]) for name, messages, last in chosen]
+    return [(name, _with_instructions(entry.messages[: last + 1], entry.instructions)) for name, entry, last in chosen]
 
 
 def _boundary(verdicts: Sequence[Mapping[str, Any]]) -> float:
