@@ -17,7 +17,7 @@ from contradiction.inference.base import INT8, TOKENS, OnBatch, Scores, check_ba
 from contradiction.inputs.tokenization import has_known_token
 from contradiction.inputs.trees import ChatReader, Tree, fill_rows, pack
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION, Row, messages_of, normalize
-from contradiction.io.pretrained import check_tokenizer, load_config, load_tokenizer, loading
+from contradiction.io.pretrained import check_tokenizer, load_config, load_tokenizer, load_weights, loading
 from contradiction.labels import HISTORY
 from contradiction.methods.base import Classifier
 from contradiction.methods.loading import register
@@ -228,12 +228,24 @@ def load_reader(base: str) -> ChatReader:
 
 
 def shape_of(description: dict[str, Any], folder: Path) -> "Shape":
-    """The shape in the description of a model folder; a base in a folder that is not here is the model on the Hub."""
-    from contradiction.inference.network import Shape
+    """The shape in the description of a model folder; a base in a folder that is not here is the model on the Hub.
+
+    Raises:
+        InputError: the labels lack history, or the rank is not that of the adapter.
+    """
+    from contradiction.inference.network import ADAPTER, Shape
 
     labels, base = description["labels"], description["base"]
     if HISTORY not in labels:
         raise InputError(f"{folder / DecoderClassifier.MARKER}: labels lack {HISTORY}; copy the model again")
     values = {each.name: description[each.name] for each in fields(Shape) if each.name in description}
     base = base if Path(base).is_dir() else str(description.get(BASE_MODEL) or base)
-    return Shape(**{**values, "base": base, "labels": len(labels)})
+    shape = Shape(**{**values, "base": base, "labels": len(labels)})
+    weights = load_weights(folder / ADAPTER)
+    ranks = {weight.shape[0] for name, weight in weights.items() if "lora_A" in name and weight.ndim}
+    if ranks != {shape.rank}:  # adapters of a wrong rank could fill the memory before they turn out not to fit
+        found = ", ".join(map(str, sorted(ranks))) or "which has no adapters"
+        raise InputError(
+            f"{folder / DecoderClassifier.MARKER}: rank is {shape.rank}; it should be that of {ADAPTER}, {found}"
+        )
+    return shape
