@@ -59,9 +59,10 @@ def test_a_cascade_of_two_local_models_loads_by_its_id(run, hub, quick_model, ca
         "Not for commercial use", "`quick`, an encoder", "Licence: `cc0-1.0`", "`causal`, a language model of 12.3 M",
         bounds, f"{share} % of the replies", f"\n| {share} | ", "`pipeline()` of `transformers` cannot",
         f"on {measured['rows']} rows\nof the validation split of CDConv sample, `4-class`", '".[decoder]"',
-        "stricter one of its parts: [CC BY-NC 4.0](",
+        "stricter one of its parts.",
     ):  # fmt: skip
         assert said in card.text, said
+    assert card.text.count("CC BY-NC 4.0") == 1, "once beside the front matter, and not of each part again"
     assert "tokens / 1,000" not in card.text
 
     answer = push(hub, tmp_path, "model", out)

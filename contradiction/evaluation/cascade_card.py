@@ -23,7 +23,8 @@ def section(folder: Path, run: Mapping[str, Any]) -> dict[str, Any]:
     parts, description = CascadeClassifier.parts(folder), CascadeClassifier.describe(folder)
     steps = [cascades.Step(**step) for step in measured["curve"]]
     *_, task = steps[0].macro_f1  # after 2-class
-    detector, judge = _described_parts(folder)
+    licence = _licence(folder)
+    detector, judge = _described_parts(folder, licence)
     trained_on = [training.data_name for training in leakage.trainings(run)]
     languages = _languages(parts[0])
     endpoints = any(method_of(part) is LLMJudge for part in parts_of(folder))
@@ -32,7 +33,7 @@ def section(folder: Path, run: Mapping[str, Any]) -> dict[str, Any]:
     verdict = card_use.verdict_on(folder, chat) if task in TASKS and not endpoints else None
     return {
         "languages": languages,
-        "licence": _licence(folder),
+        "licence": licence,
         "bases": _bases(folder),
         "data_name": RELEASE if RELEASE in trained_on else next(iter(trained_on), None),
         "config": measured["config"],
@@ -60,20 +61,20 @@ def section(folder: Path, run: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _described_parts(folder: Path) -> list[str]:
-    """Both parts of a cascade in words."""
+def _described_parts(folder: Path, licence: str) -> list[str]:
+    """Both parts of a cascade in words; ``licence`` is that of the whole, which the card states elsewhere."""
     parts = CascadeClassifier.parts(folder)
     named = record.options_of(record.read(folder), record.CASCADE).get("parts") or [part.name for part in parts]
-    return [_described(part, name.partition("@")[0]) for part, name in zip(parts, named, strict=True)]
+    return [_described(part, name.partition("@")[0], licence) for part, name in zip(parts, named, strict=True)]
 
 
-def _described(part: Path, name: str) -> str:
-    """A part in words: its name, kind and size, its sources, and its licence; of a cascade, its own parts."""
+def _described(part: Path, name: str, licence: str) -> str:
+    """A part in words: its name, kind, size and sources, and its licence if it is another; of a cascade, its parts."""
     method, run = method_of(part), record.read(part)
     if method is LLMJudge:
         return f"the language model `{method.describe(part)['model']}`, which is not in this repo."
     if method is CascadeClassifier:
-        return "`{}`, a cascade. Its detector is {} Its judge is {}".format(name, *_described_parts(part))
+        return "`{}`, a cascade. Its detector is {} Its judge is {}".format(name, *_described_parts(part, licence))
     size = f" of {run['parameters'] / 1e6:,.1f} M parameters" if "parameters" in run else ""
     if method.PARTS:
         kind = f"a detector{size} with {len(method.parts(part))} {method.PARTS}"
@@ -82,7 +83,8 @@ def _described(part: Path, name: str) -> str:
     corpora = dict.fromkeys(corpus for each in _runs(part) for corpus in each.get("corpora") or [])
     sources = credits_sentence(_bases(part), list(corpora), "language model" if has_causal_part(part) else "encoder")
     made_of = f" It uses {sources}." if sources else ""
-    return f"`{name}`, {kind}.{made_of} Licence: {linked(_licence(part))}."
+    own = _licence(part)
+    return f"`{name}`, {kind}.{made_of}" + (f" Licence: {linked(own)}." if own != licence else "")
 
 
 def _runs(folder: Path) -> list[Mapping[str, Any]]:
