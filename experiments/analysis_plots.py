@@ -15,13 +15,12 @@ from contradiction.decision import IN_USE, precision_at
 from contradiction.io.tables import percent
 from contradiction.labels import LABELS
 from evaluate_metric.evaluate_metric import calibration_error
+from experiments.analysis_tables import Analysis
 from experiments.operating_points import TARGETS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from experiments.analyze import Analysis
 
 WIDTH = 5.2  # inches; letters on a phone are ten pixels high
 DPI = 180
@@ -88,7 +87,7 @@ def _title(figure: "Figure", text: str) -> None:
     figure.suptitle(text, x=0.01, ha="left", fontsize=12, fontweight="bold")
 
 
-def confusion(analysis: "Analysis", palette: Palette) -> "Figure":
+def confusion(analysis: Analysis, palette: Palette) -> "Figure":
     """The confusion matrix: counts, coloured by their fraction of the row."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -122,7 +121,7 @@ def readable_on(colour: Sequence[float]) -> str:
     return "#0d1117" if luminance > 0.18 else "#ffffff"  # there black and white have about the same contrast
 
 
-def slices(analysis: "Analysis", palette: Palette) -> "Figure":
+def slices(analysis: Analysis, palette: Palette) -> "Figure":
     """Macro-F1 of every slice, in groups, with a line for all rows."""
     overall, *records = analysis.slices
     places, ticks, heads, place = [], [], [], 0.0
@@ -160,7 +159,7 @@ def slices(analysis: "Analysis", palette: Palette) -> "Figure":
     return figure
 
 
-def reliability(analysis: "Analysis", palette: Palette) -> "Figure":
+def reliability(analysis: Analysis, palette: Palette) -> "Figure":
     """The fraction of contradictions against the predicted probability, a point for each bin."""
     bins = analysis.reliability
     predicted, fraction, low, high = (
@@ -183,7 +182,7 @@ def reliability(analysis: "Analysis", palette: Palette) -> "Figure":
     return figure
 
 
-def precision_recall(analysis: "Analysis", palette: Palette) -> "Figure":
+def precision_recall(analysis: Analysis, palette: Palette) -> "Figure":
     """Precision against recall at two fractions of contradictions, with operating points and baselines."""
     from sklearn.metrics import average_precision_score
 

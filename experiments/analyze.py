@@ -7,7 +7,6 @@ the same rows; calibration; precision and recall at every threshold.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,11 +19,12 @@ from contradiction.data.splits import load_split
 from contradiction.decision import IN_USE
 from contradiction.errors import InputError
 from contradiction.evaluation import results
-from contradiction.evaluation.figures import Outcome, are_contradictions, contradiction_probabilities, measure
+from contradiction.evaluation.figures import measure
 from contradiction.io.files import new_folder, write_text
 from contradiction.labels import CONTRADICTION, LABELS, task_of
 from evaluate_metric.evaluate_metric import compare
 from experiments.analysis_plots import PALETTES, PLOTS, png
+from experiments.analysis_tables import Analysis, ScoredRows
 from experiments.operating_points import Records, operating_points, reliability, threshold_curve
 from paper.saved_results import as_csv
 
@@ -38,39 +38,6 @@ BY = {
     "seen_u1": "u1 in training",
 }
 SEEN = {"seen_context": ("u1", "b1", "u2"), "seen_u1": ("u1",)}
-
-
-@dataclass(frozen=True)
-class ScoredRows:
-    """Scored rows: the task, class ids of shape (rows,), and the probabilities of shape (rows, labels)."""
-
-    task: str
-    references: np.ndarray
-    predictions: np.ndarray
-    probabilities: np.ndarray
-
-    def is_contradiction(self) -> np.ndarray:
-        """Whether each reference is a contradiction of any kind, shape (rows,)."""
-        return are_contradictions(self.task, self.references)
-
-    def contradiction_probabilities(self) -> np.ndarray:
-        """P(contradiction), shape (rows,). Saved probabilities are rounded, so their sum may slightly exceed 1."""
-        return np.clip(contradiction_probabilities(self.task, self.probabilities), 0, 1)
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """The tables of an analysis, and the rows that they are made of; ``prior`` is the fraction of contradictions."""
-
-    evaluation: Mapping[str, Any]
-    rows: ScoredRows
-    prior: float
-    slices: Records
-    classes: Records
-    comparison: Records
-    reliability: Records
-    curve: list[Outcome]
-    operating_points: Records
 
 
 def analyse(evaluation: Mapping[str, Any], data: str | Path) -> Analysis:

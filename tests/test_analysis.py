@@ -10,7 +10,8 @@ from contradiction.evaluation import figures
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import write_json
 from experiments import analysis_plots, analyze
-from experiments.analyze import ALL, ScoredRows, slices
+from experiments.analysis_tables import ScoredRows
+from experiments.analyze import ALL, slices
 
 
 @pytest.fixture(autouse=True, scope="module")
