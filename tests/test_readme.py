@@ -20,7 +20,7 @@ from contradiction.paths import RESULTS, SHIPPED
 from evaluate_metric import evaluate_metric
 
 MANUAL = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PAGES = [*MANUAL, *(ROOT / name / "README.md" for name in ("models", "experiments"))]
+PAGES = [*MANUAL, *(ROOT / name / "README.md" for name in ("models", "experiments", "paper"))]
 PAGES += sorted((ROOT / "models" / "results").rglob("*.md"))
 COMMANDS = typer.main.get_command(app)
 # Names in the tables of README -> names of kept results.
