@@ -4,6 +4,7 @@ import gzip
 import json
 from datetime import datetime
 from io import BufferedReader, BytesIO
+from zipfile import ZipFile
 
 import pyarrow
 import pytest
@@ -191,7 +192,12 @@ def test_the_first_sheet_of_an_excel_file_is_read(tmp_path):
     [entry] = chats
     assert (entry.messages, entry.id, entry.number) == (CHAT, "7", 1)
     assert "sorted" in " ".join(chats.notes) and "more" in " ".join(chats.notes)
-    for damaged in (b"PK", bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600)):  # the second is the older format
+    with ZipFile(tmp_path / "a.xlsx") as packed:
+        place = packed.getinfo("xl/worksheets/sheet2.xml").header_offset + 30 + len("xl/worksheets/sheet2.xml")
+    unpackable = bytearray((tmp_path / "a.xlsx").read_bytes())
+    unpackable[place] = 255  # a kind of block that does not exist
+    older = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600)  # the format of .xls
+    for damaged in (b"PK", older, unpackable):
         (tmp_path / "b.xlsx").write_bytes(damaged)
         with pytest.raises(InputError, match=r"b\.xlsx: no Excel file"):
             list(readers.open_file(tmp_path / "b.xlsx"))

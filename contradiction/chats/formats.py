@@ -218,7 +218,7 @@ def excel_rows(path: Path, notes: list[str]) -> Iterator[Cells]:
 
     try:
         sheets = pandas.read_excel(path, sheet_name=None, header=None, dtype=str, na_filter=False, engine="openpyxl")
-    except (zipfile.BadZipFile, OSError, ValueError, KeyError, EOFError, SyntaxError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, ValueError, KeyError, EOFError, SyntaxError) as error:
         raise InputError(f"{path}: no Excel file that can be read ({first_line(error)})") from None
     filled = [title for title, sheet in sheets.items() if sheet.size]
     if len(filled) > 1:
