@@ -54,6 +54,15 @@ def test_an_empty_line_within_a_reply_or_before_the_answer_ends_no_chat():
         assert [" ".join(one["content"] for one in said) for said in read] == chats
 
 
+def test_a_long_message_is_not_read_again_for_each_block_after_it(monkeypatch):
+    read, heads_of = [], messages._heads_of
+    monkeypatch.setattr(messages, "_heads_of", lambda text, names: read.append(len(text)) or heads_of(text, names))
+    text = "\n\n".join(["用户：你好", *["一段"] * 200, *["机器人：好\n\n一段\n用户：那呢"] * 100])
+    lines = [(number, line, number) for number, line in enumerate(text.split("\n"), 1)]
+    [(_, chat_text, _)] = messages.split_chats(lines)
+    assert chat_text == text.replace("\n\n", "\n") and sum(read) < 3 * len(text)
+
+
 def test_a_notice_of_the_messenger_is_no_part_of_a_message():
     for notice in ("小助手撤回了一条消息", "你撤回了一条消息", '"小明" 拍了拍 "小助手"'):
         assert read_lines(f"用户：你好\n机器人：在的\n{notice}\n用户：好\n{notice}") == chat("你好", "在的", "好")

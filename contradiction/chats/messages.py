@@ -292,7 +292,7 @@ def split_chats(lines: Iterable[_Block], speakers: Speakers = USUAL) -> Iterator
     would have a single message, empty lines stand between the messages of one chat.
     """
 
-    @lru_cache(4)
+    @lru_cache(8)  # more than are compared with one another, so that no long block is read again for each after it
     def sides(text: str) -> tuple[_Head | None, str | None, set[_Form], list[str]]:  # of the first line, and of all
         lines = [*zip(*_heads_of(text, speakers), strict=True)]
         lines = [(line, head, role) for line, head, role in lines if role or not _ALONE.fullmatch(line)]
