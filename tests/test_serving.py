@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from unittest.mock import Mock
 
 import pytest
@@ -103,6 +104,7 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
         ("rerank", {"messages": CHAT[:3], "replies": ["好"]}, "candidates: Field required; replies: Extra inputs"),
         ("judge", {"messages": CHAT[:3], "model_answer": "没养过"}, "'model_answer' may hold the reply"),
         ("judge", {"messages": CHAT[:3], "chosen": "它叫橘子", "rejected": "没养过"}, "2 answers (chosen, rejected)"),
+        ("judge", {"messages": reduce(lambda inner, _: {"messages": inner}, range(400), CHAT)}, "nested too deeply"),
         ("judge", {"messages": CHAT, "max_turns": "3"}, "max_turns"),
         ("judge", {"messages": CHAT, "max_turns": -1}, "1 or more (all: None, in requests 0)"),
         ("judge", {"messages": CHAT, "threshold": True}, "threshold True; it must be a probability"),

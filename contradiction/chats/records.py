@@ -144,7 +144,10 @@ def read_record(value: object, speakers: Speakers = USUAL) -> list[Chat]:
 
 def read_chat(value: object, speakers: Speakers = USUAL) -> Chat:
     """The only chat of a record; raises InputError if there is none, or more than one."""
-    first, *more = read_record(value, speakers)
+    try:
+        first, *more = read_record(value, speakers)
+    except RecursionError:
+        raise InputError("nested too deeply") from None
     if more:
         answers = [chat.answer for chat in (first, *more)]
         raise InputError(f"{len(answers)} answers ({', '.join(answers[:4])}); a chat has one, so keep one")
