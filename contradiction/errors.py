@@ -11,6 +11,10 @@ CLOSED_PIPE = 141  # the exit code when the output was closed: 128 + the number 
 class InputError(ValueError):
     """An input is not usable; the message names the input, the place, and what is allowed."""
 
+    def __init__(self, message: str) -> None:
+        # A name in an input may hold half of a character, which no response or file of Parquet takes.
+        super().__init__(message.encode("utf-8", "backslashreplace").decode("utf-8"))
+
 
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, to quote in another error; the name of its type if it has no message."""

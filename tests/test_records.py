@@ -153,6 +153,7 @@ def test_an_instruction_and_its_input_are_one_message_and_an_empty_reply_is_one(
         ({"messages": None}, "messages is null"),
         ({"messages": "你好"}, "messages: neither JSON"),
         ({"text": "", "lang": "zh"}, "the keys: text, lang; a chat must be"),
+        ({"\ud800": 1}, r"the keys: \\ud800; a chat must be"),
         ({"custom_id": "1", "response": {"body": {"choices": [{"message": LAST}]}}}, "the keys: custom_id, response"),
     ],
 )  # fmt: skip
