@@ -74,6 +74,7 @@ _HEADINGS = re.compile(
 )
 # The channels of a text whose special tokens were lost.
 _LOST_CHANNELS = re.compile(r"\Aanalysis(?![a-z\s:]).*?assistant\s?final", re.DOTALL)
+_SPACES = re.compile(r"\s*")
 _ANSWER = re.compile(r"(?:<\|start\|>\s*\w{0,20})?<\|channel\|>\s*final\s?<\|message\|>", re.IGNORECASE)
 
 
@@ -144,7 +145,7 @@ def _without_blocks(extract: Extract, begin: re.Pattern[str], end: re.Pattern[st
         else:
             stop = closing.end()
         kept.append((done, opening.start()))
-        done = place = stop + len(text[stop:]) - len(text[stop:].lstrip())
+        done = place = _after_spaces(text, stop)
     if not done:
         return extract
     kept.append((done, len(text)))
@@ -156,11 +157,15 @@ def _without_blocks(extract: Extract, begin: re.Pattern[str], end: re.Pattern[st
 
 def _without_beginning(extract: Extract) -> Extract:
     """Without the thoughts before a mark that ends them, where no mark begins them."""
-    text = extract.text
-    while (end := _THOUGHT_END.search(text)) and not _THOUGHT_BEGIN.search(text, 0, end.start()):
-        if text[: end.start()].endswith("`"):
+    text, start = extract.text, 0
+    while (end := _THOUGHT_END.search(text, start)) and not _THOUGHT_BEGIN.search(text, start, end.start()):
+        if text.endswith("`", start, end.start()):
             break
-        rest = text[end.end() :]
-        extract = extract[len(text) - len(rest.lstrip()) :]
-        text = extract.text
-    return extract
+        start = _after_spaces(text, end.end())
+    return extract[start:]
+
+
+def _after_spaces(text: str, place: int) -> int:
+    """The end of the spaces at a place. With a copy of the rest, a text of many blocks would take quadratic time."""
+    spaces = _SPACES.match(text, place)
+    return spaces.end() if spaces else place

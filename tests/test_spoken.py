@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from helpers.chats import TEXTS, chat
+from helpers.growth import growth
 
 from contradiction import spoken
 from contradiction.conversation import read_turns, spoken_messages
@@ -156,3 +157,10 @@ def test_the_mark_that_ends_a_block_is_looked_for_once(text):
 
     spoken._without_blocks(Extract.whole(text), begin, Counting())
     assert sum(looked) <= 2 * len(text)
+
+
+@pytest.mark.parametrize("begin", ["", "<think>"])
+def test_a_text_of_many_thoughts_is_read_in_linear_time(begin):
+    piece = f"{begin}这个问题我想想看</think>{'好' * 20}。"
+    assert said(piece * 2).text == "好" * 20 + "。" + ("好" * 20 + "。" if begin else "")
+    assert growth(said, lambda size: piece * size, 4000) < 8
