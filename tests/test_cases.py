@@ -130,6 +130,8 @@ def test_a_sample_for_review_has_sure_doubtful_and_random_chats(tmp_path, review
     numbers = [int(text.removeprefix("我养了").removesuffix("只")) for text in last]
     assert code == 0 and len(numbers) == 15 and numbers == sorted(numbers)
     assert {95, 96, 97, 98, 99, 37, 38, 39, 40, 41} <= {*numbers}
+    code, _, err = reviewed(file, "--sample", "15")
+    assert code == 2 and "--sample 15: chooses replies by their verdicts; name the file with --verdicts" in err
     write_jsonl(verdicts, judged[:1])
     code, _, err = reviewed(file, "--verdicts", verdicts)
     assert code == 2 and "no verdict on line 2" in err

@@ -43,6 +43,7 @@ DEFAULT = Limits()
 LOOPBACK = "127.0.0.1"
 TOKEN = "CDCONV_TOKEN"
 PACKAGES = {"fastapi": "serve", "uvicorn": "serve"}  # each with the extra that installs it
+SAMPLE = 150  # replies
 
 HostOption = Annotated[str, typer.Option(help="The address to listen on.")]
 PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
@@ -199,13 +200,14 @@ def review(
         ),
     ] = None,
     sample: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=3,
+            show_default=str(SAMPLE),
             help="With --verdicts, the number of replies to review: one third the surest contradictions, one third the "
             "most doubtful replies, and one third random ones.",
         ),
-    ] = 150,
+    ] = None,
     annotators: Annotated[
         int, typer.Option(min=1, max=2, help="How many people label each chat. 1: the label of one person is final.")
     ] = 2,
@@ -224,6 +226,8 @@ def review(
 
     if not file.is_file():
         raise InputError(f"{file}: no such file of chats")
+    if sample and not verdicts:
+        raise InputError(f"--sample {sample}: chooses replies by their verdicts; name the file with --verdicts")
     labels = labels or file.with_name(f"{file.name}.review.jsonl")
     if export:
         return _export(export, file, labels, spot_checks, annotators)
@@ -235,7 +239,7 @@ def review(
     from contradiction.serving import review
 
     speakers = speakers_of(user_name, bot_name)
-    chats = review.chats_of(file, say, encoding, speakers, verdicts, sample)
+    chats = review.chats_of(file, say, encoding, speakers, verdicts, sample or SAMPLE)
     checks = review.spot_checks_of(spot_checks, speakers) if spot_checks else []
     with locked(labels):
         store = LabelStore(labels, annotators)
