@@ -227,10 +227,15 @@ def base_model_of_recipe(recipe: Recipe) -> str | None:
 
 
 def corpora_of_recipe(recipe: Recipe) -> dict[str, list[str]]:
-    """The entry ``corpora`` of a run: that of its backbone, whose record may hold anything; empty without one."""
-    titles = of_model(recipe.model.backbone).get("corpora") if recipe.model.backbone else None
-    named = [title for title in titles if isinstance(title, str)] if isinstance(titles, list) else []
+    """The entry ``corpora`` of a run: that of its backbone; empty without one."""
+    named = names_of_backbone(recipe, "corpora")
     return {"corpora": named} if named else {}
+
+
+def names_of_backbone(recipe: Recipe, key: str) -> list[str]:
+    """The names under a key of the record of a recipe's backbone, which may hold anything; empty without one."""
+    names = of_model(recipe.model.backbone).get(key) if recipe.model.backbone else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def base_model_of_run(run: Mapping[str, Any]) -> str | None:

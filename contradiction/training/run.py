@@ -158,9 +158,10 @@ def crossed_files(recipe: Recipe) -> list[Path]:
 
 
 def languages_read(recipe: Recipe, data: Data) -> list[str]:
-    """The languages of the data and of the crossed chats that a recipe reads."""
+    """The languages of the data and of the crossed chats that a recipe reads, and that a causal detector has read."""
     english = any(file.parent == FOLDERS[CROSSED_EN] for file in crossed_files(recipe))
-    return list(dict.fromkeys([*languages_of(data), *(["en"] if english else [])]))
+    before = record.names_of_backbone(recipe, "languages") if recipe.model.method == "decoder" else []
+    return list(dict.fromkeys([*languages_of(data), *(["en"] if english else []), *before]))
 
 
 def provenance(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:
