@@ -303,13 +303,13 @@ def test_a_head_for_unrelated_replies_is_fitted_and_an_interrupted_run_reads_the
 def test_a_head_for_unrelated_replies_is_added_to_a_trained_detector_alone(recipe, base, sample_repo, tmp_path):
     added = Recipe.of(**{
         **{name: value for name, value in recipe.options().items() if name not in OptimizerOptions.model_fields},
-        "unrelated_head": True,
+        "unrelated_head": True, "context_negatives": 2,
     })  # fmt: skip
     with pytest.raises(InputError, match="unrelated_head needs a trained causal detector as backbone; .* is none"):
         train(added, sample_repo, tmp_path / "out")
     first = train(recipe, sample_repo, tmp_path / "first")
     write_json(first / "run.json", {**read_json(first / "run.json"), "languages": ["zh", "en"]})
-    again = added.with_changes(backbone=str(first), context_negatives=2)
+    again = added.with_changes(backbone=str(first))
     second = contradiction.train(again, sample_repo, tmp_path / "second")
     assert read_json(second / "run.json")["languages"] == ["zh", "en"]
     card = (second / "README.md").read_text(encoding="utf-8")
@@ -325,3 +325,5 @@ def test_a_head_for_unrelated_replies_is_added_to_a_trained_detector_alone(recip
     assert [*labels.values()] == [*LABELS["4-class"], "unrelated"]
     with pytest.raises(InputError, match="optimizer.epochs has no effect with model.unrelated_head"):
         added.with_changes(epochs=2)
+    with pytest.raises(InputError, match="unrelated_head needs augmentation.context_negatives"):
+        added.with_changes(context_negatives=0)

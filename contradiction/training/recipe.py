@@ -86,6 +86,8 @@ class Recipe(Options):
             (method == "decoder" and not self.augmentation.crossed, ("augmentation.context_negatives",),
              "has no effect without augmentation.crossed"),
             (self.model.unrelated_head, FOR_STEPS, "has no effect with model.unrelated_head"),
+            (not self.augmentation.context_negatives, ("model.unrelated_head",),
+             "needs augmentation.context_negatives"),
             (method != "decoder", FOR_DECODERS, f"has no effect with the method {method!r}"),
             (task != "4-class", ("data.target", "augmentation.context_negatives"), "needs the labels of 4-class"),
             (task != "4-class", ("model.method",), f"{method!r} needs the labels of 4-class"),
@@ -134,8 +136,9 @@ class Recipe(Options):
 
     def recorded(self) -> dict[str, Any]:
         """The values that the record of a run stores: those that identify a run."""
-        of_decoders = {name.partition(".")[2] for name in FOR_DECODERS if self.model.method != "decoder"}
-        return self.model_dump(exclude={"model": {"base_model", *of_decoders}})
+        unused = {"num_layers", "lora_rank"} if self.model.method != "decoder" else set[str]()
+        unused |= set() if self.model.unrelated_head else {"unrelated_head"}  # older records have none
+        return self.model_dump(exclude={"model": {"base_model", *unused}})
 
     @classmethod
     def of(cls, **options: Any) -> "Recipe":
