@@ -9,14 +9,17 @@ from helpers import processes
 from helpers.chats import chat
 from helpers.decoders import base_model
 from helpers.runs import scalars, train
+from transformers import pipeline
 
 import contradiction
 from contradiction.data.corpora.crossed import FOLDERS, Pair, Quadruple, read_batch
+from contradiction.decision import softmax
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.export import export
 from contradiction.inference.network import Network, Shape
 from contradiction.inputs.trees import ChatReader, pack
+from contradiction.inputs.views import row_of
 from contradiction.io.files import read_json, write_json
 from contradiction.io.pretrained import load_tokenizer, load_weights
 from contradiction.labels import LABELS
@@ -318,11 +321,17 @@ def test_a_head_for_unrelated_replies_is_added_to_a_trained_detector_alone(recip
         before, after = load_weights(first / file), load_weights(second / file)
         assert all(torch.equal(weight, after[name]) for name, weight in before.items())
         assert after.keys() - before.keys() == ({"unrelated"} if file == "heads.safetensors" else set())
-    network = load_classifier(second).network
-    assert torch.equal(network.unrelated.weight, load_weights(second / "heads.safetensors")["unrelated"])
-    merged = export(second, tmp_path / "merged")
-    labels = read_json(merged / "config.json")["id2label"]
-    assert [*labels.values()] == [*LABELS["4-class"], "unrelated"]
+    # The labels of transformers alone are these probabilities, with the class of the head beside non-contradiction.
+    classifier = load_classifier(second)
+    assert torch.equal(classifier.network.unrelated.weight, load_weights(second / "heads.safetensors")["unrelated"])
+    expected = softmax(classifier.score([row_of("养猫吗", "养了", "周末呢", "家里没动物")]).logits)[0].tolist()
+    classify = pipeline("text-classification", model=str(export(second, tmp_path / "merged")), top_k=None)
+    messages = chat("养猫吗", "养了", "周末呢", "家里没动物")
+    [answer] = classify([classify.tokenizer.apply_chat_template(messages, tokenize=False)])
+    given = {item["label"]: item["score"] for item in answer}
+    assert given["unrelated"] > 0.01
+    given["non-contradiction"] += given.pop("unrelated")
+    assert [given[label] for label in LABELS["4-class"]] == pytest.approx(expected, abs=5e-3)  # fp16
     with pytest.raises(InputError, match="optimizer.epochs has no effect with model.unrelated_head"):
         added.with_changes(epochs=2)
     with pytest.raises(InputError, match="unrelated_head needs augmentation.context_negatives"):
