@@ -20,7 +20,6 @@ from contradiction.io.environment import check_installed
 from contradiction.io.files import check_new, new_file, new_folder, read_json, write_json
 from contradiction.io.hub import CONFIG
 from contradiction.io.pretrained import WEIGHTS, load_weights
-from contradiction.labels import UNRELATED
 from contradiction.methods.checkpoint import MERGED_KEY, CheckpointClassifier
 from contradiction.methods.decoder import MAX_TOKENS, DecoderClassifier
 from contradiction.methods.loading import method_of, parts_of, save_rule, write_manifests
@@ -80,9 +79,8 @@ def _merge(model: Path, out: Path) -> Path:
     tokenizer.pad_token = padding
     # Of a long chat, the end is read.
     tokenizer.truncation_side, tokenizer.model_max_length = "left", MAX_TOKENS
-    labels = [*detector.labels, *([UNRELATED] if detector.network.unrelated is not None else [])]
-    merged.config.id2label = dict(enumerate(labels))
-    merged.config.label2id = {label: number for number, label in enumerate(labels)}
+    merged.config.id2label = dict(enumerate(detector.labels))
+    merged.config.label2id = {label: number for number, label in enumerate(detector.labels)}
     merged.config.pad_token_id = tokenizer.pad_token_id
     if not all(weight.half().isfinite().all() for weight in merged.parameters()):
         raise InputError(f"{model}: its weights do not fit fp16")

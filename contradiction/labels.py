@@ -10,7 +10,6 @@ NON_CONTRADICTION = "non-contradiction"
 CONTRADICTION = "contradiction"
 INTRA, ROLE, HISTORY = "intra-sentence", "role-confusion", "history"
 CATEGORIES = (INTRA, ROLE, HISTORY)
-UNRELATED = "unrelated"  # one more class inside some causal detectors: a reply that does not fit its chat
 
 # The name in the card of the released data; cards of other data have other names.
 RELEASE = "CDConv"

@@ -9,25 +9,19 @@ from helpers import processes
 from helpers.chats import chat
 from helpers.decoders import base_model
 from helpers.runs import scalars, train
-from transformers import pipeline
 
 import contradiction
 from contradiction.data.corpora.crossed import FOLDERS, Pair, Quadruple, read_batch
-from contradiction.decision import softmax
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.export import export
 from contradiction.inference.network import Network, Shape
 from contradiction.inputs.trees import ChatReader, pack
-from contradiction.inputs.views import row_of
 from contradiction.io.files import read_json, write_json
 from contradiction.io.pretrained import load_tokenizer, load_weights
-from contradiction.labels import LABELS
 from contradiction.methods.loading import fit_rule, load_classifier
 from contradiction.training import decoder_examples as examples
 from contradiction.training.augmentation import labelled_rows
 from contradiction.training.decoder_examples import log_odds, losses
-from contradiction.training.decoder_head import PENALTY, fit_head
 from contradiction.training.decoder_trainer import examples_of, passes, train_steps
 from contradiction.training.recipe import Recipe, load_recipe
 from contradiction.training.recipe_options import OptimizerOptions
@@ -192,8 +186,10 @@ def test_a_recipe_trains_a_detector_with_a_rule_and_another_run_continues_from_i
         train(further, sample_repo, tmp_path / "on-another-base")
     with pytest.raises(InputError, match="qwen-1.5b: has adapters of rank 16 on 20 layers"):
         contradiction.train(recipe, sample_repo, tmp_path / "shipped", backbone="qwen-1.5b")
+    write_json(first / "run.json", {**record, "languages": ["zh", "en"]})
     again = train(further, sample_repo, tmp_path / "second")
     assert read_json(again / "run.json")["ancestors"][0]["model"] == "first"
+    assert read_json(again / "run.json")["languages"] == ["zh", "en"]
     for name, weight in load_weights(again / "heads.safetensors").items():
         torch.testing.assert_close(weight, trained[name], atol=1e-5, rtol=0)
 
@@ -261,78 +257,3 @@ def test_a_step_with_too_few_passes_for_the_processes_is_rejected(base, reader, 
     monkeypatch.setattr("contradiction.training.decoder_trainer.processes", lambda: eight)
     with pytest.raises(InputError, match="batch_size 16: each of 8 processes .* set it to 128 or more"):
         train_steps(network_of(base), [examples.of_item(CAT, reader)], tmp_path / "s", options(1e-2))
-
-
-def test_a_head_for_unrelated_replies_is_fitted_and_an_interrupted_run_reads_the_rest(base, reader, tmp_path):
-    rows = [[examples.of_item(CAT, reader, ["周五去爬山"])]] * 4
-
-    def fit(file, *stops):
-        for stop in (*stops, None):
-            network = network_of(base)
-
-            def interrupt(step, total, stop=stop):
-                if step == stop:
-                    raise KeyboardInterrupt
-
-            try:
-                fit_head(network, rows, file, save_steps=1, on_step=interrupt)
-            except KeyboardInterrupt:
-                pass
-        return network
-
-    network, resumed, before = fit(tmp_path / "whole"), fit(tmp_path / "resumed", 1, 3), network_of(base)
-    torch.testing.assert_close(network.unrelated.weight, resumed.unrelated.weight, atol=1e-5, rtol=1e-5)
-    others = {name: weight for name, weight in network.named_parameters() if name != "unrelated.weight"}
-    assert all(torch.equal(weight, others[name]) for name, weight in before.named_parameters())
-    # At the minimum, the pull of the replies equals that of the penalty.
-    [example] = rows[0]
-    states = network(pack([[example.tree]]))[[*example.labels]].detach()
-    labels = torch.tensor([4 if node in example.unrelated else 0 for node in example.labels])
-    every = torch.cat([network.score(states), network.unrelated(states)], dim=1).log_softmax(dim=1)
-    related = every[:, :4].logsumexp(dim=1)
-    loss = -torch.where(labels == 4, every[:, 4], related).mean()
-    (gradient,) = torch.autograd.grad(loss, network.unrelated.weight)
-    pull = 2 * PENALTY * network.unrelated.weight.detach()
-    assert pull.abs().max() > 0.01
-    torch.testing.assert_close(gradient, -pull, atol=1e-3, rtol=0)
-    # The class takes its share from all labels, and gives it to non-contradiction.
-    probabilities = network.logits(states).softmax(dim=1)
-    torch.testing.assert_close(probabilities[:, 1:], every.exp()[:, 1:4])
-    assert probabilities[:, 0][labels == 4].mean() > before.score(states).softmax(dim=1)[:, 0][labels == 4].mean()
-    with pytest.raises(InputError, match="no reply of the training data is unrelated to its chat"):
-        fit_head(network_of(base), [[examples.of_item(CAT, reader)]], tmp_path / "none", save_steps=1)
-
-
-def test_a_head_for_unrelated_replies_is_added_to_a_trained_detector_alone(recipe, base, sample_repo, tmp_path):
-    added = Recipe.of(**{
-        **{name: value for name, value in recipe.options().items() if name not in OptimizerOptions.model_fields},
-        "unrelated_head": True, "context_negatives": 2,
-    })  # fmt: skip
-    with pytest.raises(InputError, match="unrelated_head needs a trained causal detector as backbone; .* is none"):
-        train(added, sample_repo, tmp_path / "out")
-    first = train(recipe, sample_repo, tmp_path / "first")
-    write_json(first / "run.json", {**read_json(first / "run.json"), "languages": ["zh", "en"]})
-    again = added.with_changes(backbone=str(first))
-    second = contradiction.train(again, sample_repo, tmp_path / "second")
-    assert read_json(second / "run.json")["languages"] == ["zh", "en"]
-    card = (second / "README.md").read_text(encoding="utf-8")
-    assert "only the head that tells replies" in card and "peak rate" not in card and "2 replies of other" in card
-    for file in ("heads.safetensors", "adapter_model.safetensors"):
-        before, after = load_weights(first / file), load_weights(second / file)
-        assert all(torch.equal(weight, after[name]) for name, weight in before.items())
-        assert after.keys() - before.keys() == ({"unrelated"} if file == "heads.safetensors" else set())
-    # The labels of transformers alone are these probabilities, with the class of the head beside non-contradiction.
-    classifier = load_classifier(second)
-    assert torch.equal(classifier.network.unrelated.weight, load_weights(second / "heads.safetensors")["unrelated"])
-    expected = softmax(classifier.score([row_of("养猫吗", "养了", "周末呢", "家里没动物")]).logits)[0].tolist()
-    classify = pipeline("text-classification", model=str(export(second, tmp_path / "merged")), top_k=None)
-    messages = chat("养猫吗", "养了", "周末呢", "家里没动物")
-    [answer] = classify([classify.tokenizer.apply_chat_template(messages, tokenize=False)])
-    given = {item["label"]: item["score"] for item in answer}
-    assert given["unrelated"] > 0.01
-    given["non-contradiction"] += given.pop("unrelated")
-    assert [given[label] for label in LABELS["4-class"]] == pytest.approx(expected, abs=5e-3)  # fp16
-    with pytest.raises(InputError, match="optimizer.epochs has no effect with model.unrelated_head"):
-        added.with_changes(epochs=2)
-    with pytest.raises(InputError, match="unrelated_head needs augmentation.context_negatives"):
-        added.with_changes(context_negatives=0)

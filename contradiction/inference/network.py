@@ -18,7 +18,6 @@ from contradiction.io.environment import check_installed
 from contradiction.io.hub import CONFIG
 from contradiction.io.manifest import AGAIN
 from contradiction.io.pretrained import check_weights, load_config, load_model, load_weights, loading
-from contradiction.labels import UNRELATED
 
 if TYPE_CHECKING:
     from transformers import Cache, DynamicCache, PreTrainedModel
@@ -59,16 +58,15 @@ class Shape:
     base: str  # the causal language model, a Hub id or a folder; see `base_of`
     layers: int | None = None  # how many of its layers are used, from the first; None uses all
     rank: int = 16  # of the adapters (LoRA, Hu et al., 2022)
-    labels: int = 4  # their number, the first is non-contradiction
-    unrelated: bool = False  # whether a head tells replies that do not fit their chat
+    labels: int = 4  # their number
 
 
 class Network(nn.Module):
     """States at the ends of messages, and what the heads say of them.
 
-    ``score`` gives the logits of the labels, and ``unrelated``, where there is one, that of a reply that does not fit
-    its chat. ``nli`` gives those of entailment, neutral and contradiction between two statements. The product of
-    ``query`` at the judged reply and ``key`` at an earlier message points to the message that the reply contradicts.
+    ``score`` gives the logits of the labels, ``nli`` those of entailment, neutral and contradiction between two
+    statements. The product of ``query`` at the judged reply and ``key`` at an earlier message points to the message
+    that the reply contradicts.
 
     The base and the adapters have the number format ``dtype``, the heads float32. Raises InputError if peft is missing,
     or if the base does not exist, is damaged or has other layers.
@@ -108,7 +106,6 @@ class Network(nn.Module):
         self.score = nn.Linear(size, shape.labels, bias=False)
         self.nli = nn.Linear(size, NLI_LABELS, bias=False)
         self.query, self.key = nn.Linear(size, POINTER, bias=False), nn.Linear(size, POINTER, bias=False)
-        self.unrelated = nn.Linear(size, 1, bias=False) if shape.unrelated else None
         for head, deviation in ((self.score, 0.01), (self.nli, 0.01), (self.query, 0.015), (self.key, 0.015)):
             nn.init.normal_(head.weight, std=deviation)
 
@@ -132,11 +129,12 @@ class Network(nn.Module):
         if report.unexpected_keys or any("lora_" in key for key in report.missing_keys):
             raise InputError(unfit)
         heads = load_weights(folder / HEADS)
-        own = network.heads()
-        if {name: weight.shape for name, weight in heads.items()} != {name: each.shape for name, each in own.items()}:
-            raise InputError(f"{folder / HEADS}: must hold {', '.join(own)} for {shape.labels} labels; {AGAIN}")
+        if {name: weight.shape for name, weight in heads.items()} != {
+            name: getattr(network, name).weight.shape for name in HEAD_NAMES
+        }:
+            raise InputError(f"{folder / HEADS}: must hold {', '.join(HEAD_NAMES)} for {shape.labels} labels; {AGAIN}")
         for name, weight in heads.items():
-            own[name].copy_(weight)
+            getattr(network, name).weight.data.copy_(weight)
         if int8:
             quantize(network.body)
             network.body = network.body.get_base_model()
@@ -158,22 +156,7 @@ class Network(nn.Module):
         self.body.peft_config["default"].base_model_name_or_path = self.shape.base
         self.body.save_pretrained(folder)
         (folder / "README.md").unlink(missing_ok=True)  # peft writes a card of its own
-        save_file({name: weight.contiguous() for name, weight in self.heads().items()}, folder / HEADS)
-
-    def heads(self) -> dict[str, torch.Tensor]:
-        """The weights of the heads by their names."""
-        names = [*HEAD_NAMES, *([UNRELATED] if self.unrelated is not None else [])]
-        return {name: getattr(self, name).weight.data for name in names}
-
-    def logits(self, states: torch.Tensor) -> torch.Tensor:
-        """The logits of the labels, shape (replies, labels), from the states at the ends of replies.
-
-        A reply that does not fit its chat contradicts nothing: its logit adds to that of the first label.
-        """
-        logits = self.score(states)
-        if self.unrelated is None:
-            return logits
-        return torch.cat([torch.logaddexp(logits[:, :1], self.unrelated(states)), logits[:, 1:]], dim=1)
+        save_file({name: getattr(self, name).weight.data.contiguous() for name in HEAD_NAMES}, folder / HEADS)
 
     def forward(self, packed: Packed, cache: "Cache | None" = None) -> torch.Tensor:
         """The states of the tokens of packed rows, float32 of unit size, shape (rows * tokens, hidden).
@@ -199,19 +182,17 @@ class Network(nn.Module):
     def as_classifier(self) -> "PreTrainedModel":
         """A sequence classifier of transformers with the same logits at the last token.
 
-        The head ``unrelated`` makes one more label, the last. The classifier shares the layers of this network, whose
-        adapter must be merged.
+        It shares the layers of this network, whose adapter must be merged.
         """
         from transformers import AutoModelForSequenceClassification
 
         values = {
             name: value for name, value in self.body.config.to_dict().items() if name not in ("id2label", "label2id")
         }
-        weight = torch.cat([self.score.weight, *([self.unrelated.weight] if self.unrelated is not None else [])])
-        config = type(self.body.config)(**values, num_labels=len(weight))
+        config = type(self.body.config)(**values, num_labels=self.shape.labels)
         with torch.device("meta"):  # no weights, which are large and random
             model = AutoModelForSequenceClassification.from_config(config)
-        model.model, model.score.weight = self.body, nn.Parameter(weight * self._scale)
+        model.model, model.score.weight = self.body, nn.Parameter(self.score.weight * self._scale)
         return model.eval()
 
 

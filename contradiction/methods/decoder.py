@@ -18,7 +18,7 @@ from contradiction.inputs.tokenization import has_known_token
 from contradiction.inputs.trees import ChatReader, Tree, fill_rows, pack
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION, Row, messages_of, normalize
 from contradiction.io.pretrained import check_tokenizer, load_config, load_tokenizer, load_weights, loading
-from contradiction.labels import HISTORY, UNRELATED
+from contradiction.labels import HISTORY
 from contradiction.methods.base import Classifier
 from contradiction.methods.loading import register
 
@@ -60,7 +60,7 @@ class DecoderClassifier(Classifier):
     MARKER = "decoder.json"
     KEYS: ClassVar = {
         "base": (str, ...), "labels": (list[str], ...), "layers": (PositiveInt | None, None), "rank": (PositiveInt, 16),
-        BASE_WEIGHTS: (list[float], []), BASE_MODEL: (str | None, None), UNRELATED: (bool, False),
+        BASE_WEIGHTS: (list[float], []), BASE_MODEL: (str | None, None),
     }  # fmt: skip
     FILES = ("adapter_config.json", "adapter_model.safetensors", "heads.safetensors")
     reads_chats, reads_turns = True, False
@@ -145,7 +145,7 @@ class DecoderClassifier(Classifier):
                 offset_of = dict(zip([index for row in batch for index in row], offsets, strict=True))
                 chosen = [index for tree in offset_of for index in rows_of[tree]]
                 replies = [offset_of[placed[index].tree] + placed[index].reply for index in chosen]
-                logits[chosen] = self.network.logits(states[replies]).cpu().numpy()
+                logits[chosen] = self.network.score(states[replies]).cpu().numpy()
                 queries, keys = (head(states).cpu() for head in (self.network.query, self.network.key))
                 for index, reply in zip(chosen, replies, strict=True):
                     place = placed[index]

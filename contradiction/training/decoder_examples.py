@@ -31,7 +31,6 @@ class Example:
     Attributes:
         tree: their tokens.
         labels: node at the end of a reply -> class id and weight.
-        unrelated: the nodes of labelled replies that do not fit their chat.
         order: pairs of nodes, of which the first is contradictory and the second is not.
         evidence: the node of a contradicting reply, the nodes of the messages before it, and the position of the
             contradicted one among them.
@@ -40,7 +39,6 @@ class Example:
 
     tree: Tree = field(default_factory=Tree)
     labels: dict[int, tuple[int, float]] = field(default_factory=dict)
-    unrelated: set[int] = field(default_factory=set)
     order: list[tuple[int, int]] = field(default_factory=list)
     evidence: list[tuple[int, tuple[int, ...], int]] = field(default_factory=list)
     nli: dict[int, int] = field(default_factory=dict)
@@ -60,7 +58,6 @@ def of_item(item: Quadruple | Pair, reader: ChatReader, unrelated: Sequence[str]
     for text in unrelated:
         node = _add(example, reader, [*messages], text, NON_CONTRADICTION, ())
         nodes[False].append((str(messages), text, node))
-        example.unrelated.add(node)
     for chat, reply, bad in nodes[True]:
         # Compared with the other reply to this chat, and with this reply to the other chat.
         example.order += [(bad, good) for other, text, good in nodes[False] if chat == other or reply == text]
@@ -135,12 +132,12 @@ def losses(network: Network, states: Tensor, examples: Sequence[tuple[int, Examp
     if labelled:
         nodes, labels, weights = map(list, zip(*labelled, strict=True))
         weight = states.new_tensor(weights)
-        each_loss = functional.cross_entropy(network.logits(states[nodes]), _ids(labels, states), reduction="none")
+        each_loss = functional.cross_entropy(network.score(states[nodes]), _ids(labels, states), reduction="none")
         results["labels"] = (each_loss * weight).sum() / weight.sum()
     order = [(start + high, start + low) for start, each in examples for high, low in each.order]
     if order:
         high, low = map(list, zip(*order, strict=True))
-        gaps = log_odds(network.logits(states[high])) - log_odds(network.logits(states[low]))
+        gaps = log_odds(network.score(states[high])) - log_odds(network.score(states[low]))
         results["order"] = functional.softplus(-gaps).mean()
     pointers = [
         functional.cross_entropy(
@@ -158,7 +155,7 @@ def losses(network: Network, states: Tensor, examples: Sequence[tuple[int, Examp
         if {*labels} != {UNLABELLED}:  # which is ignored, and the mean over nothing is NaN
             results["nli"] = functional.cross_entropy(network.nli(states[nodes]), _ids(labels, states))
         contradicts = states.new_tensor([label == LABELS["nli"].index(CONTRADICTION) for label in labels])
-        odds = log_odds(network.logits(states[nodes]))
+        odds = log_odds(network.score(states[nodes]))
         results["nli-2-class"] = functional.binary_cross_entropy_with_logits(odds, contradicts)
     return results
 

@@ -3,7 +3,6 @@
 import logging
 import math
 import random
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,19 +17,18 @@ from accelerate.utils import ProjectConfiguration, reduce, tqdm
 from contradiction.data.corpora.crossed import Pair, Quadruple, read_batch
 from contradiction.data.splits import CHINESE, has_label, labelled, load_split
 from contradiction.errors import InputError
-from contradiction.inference.network import ADAPTER, BASE_VARIABLE, Network, Shape, base_of
+from contradiction.inference.network import BASE_VARIABLE, Network, Shape, base_of
 from contradiction.inputs.trees import ChatReader, fill_rows, pack
 from contradiction.inputs.views import CHINESE_ONLY_KEY, CONVERSATION
 from contradiction.io import files
 from contradiction.io.hub import HubUnavailableError, fetch_file
-from contradiction.labels import CONTRADICTION, NON_CONTRADICTION, UNRELATED
+from contradiction.labels import CONTRADICTION, NON_CONTRADICTION
 from contradiction.methods.decoder import BASE_MODEL, BASE_WEIGHTS, DecoderClassifier, load_reader, shape_of
 from contradiction.methods.loading import fetch, name_with_digest
 from contradiction.training import decoder_examples as examples
 from contradiction.training.accelerators import accelerator_for, deterministic, processes, tracking
 from contradiction.training.augmentation import contradicts, drawn_pairs, labelled_rows
 from contradiction.training.decoder_examples import WEIGHTS, Example, losses
-from contradiction.training.decoder_head import fit_head
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_options import OptimizerOptions
 from contradiction.training.run import Run, Trained, crossed_files, explain_write_errors, languages_read
@@ -48,13 +46,12 @@ def train_decoder(run: Run) -> Trained:
     """Trains low-rank adapters and heads for a causal language model.
 
     It reads the labelled rows as often as the recipe has epochs, and each crossed chat and each NLI pair once. The
-    backbone is a chat model, or a detector of this method to continue from. With ``unrelated_head``, one more head is
-    fitted to that detector, and nothing else changes.
+    backbone is a chat model, or a detector of this method to continue from.
 
     Raises:
         InputError: the recipe asks for fp16, the backbone is no chat model or has another base or other adapters, no
-            row has a label, there are too few NLI pairs, a step cannot be shared, a head is to be fitted to layers that
-            are not trained, the disk is full, or the tracker cannot be started.
+            row has a label, there are too few NLI pairs, a step cannot be shared, the disk is full, or the tracker
+            cannot be started.
     """
     recipe, main = run.recipe, processes().is_main_process
     if recipe.precision == "fp16":
@@ -63,12 +60,6 @@ def train_decoder(run: Run) -> Trained:
         recipe, log_with=run.track, project_config=ProjectConfiguration(logging_dir=str(run.tracked))
     )
     adapter, shape, description = _start(run)
-    if recipe.model.unrelated_head and adapter is None:
-        raise InputError(
-            f"{recipe.name}: unrelated_head needs a trained causal detector as backbone; {shape.base} is none"
-        )
-    if recipe.model.unrelated_head and processes().num_processes > 1:
-        raise InputError(f"{recipe.name}: unrelated_head is fitted in one process")
     place = base_of(shape.base)
     if main and Path(place).name.lower() != Path(shape.base).name.lower():  # it may be another model
         logging.getLogger(__name__).warning("%s is read from %s, which %s names", shape.base, place, BASE_VARIABLE)
@@ -80,29 +71,19 @@ def train_decoder(run: Run) -> Trained:
     network.to(processes().device)
     bar = tqdm(desc=f"training {recipe.name}", unit="step", dynamic_ncols=True, mininterval=1)
 
-    def count(step: int, total: int) -> None:
-        bar.total, bar.n = total, step
-        bar.refresh()
-
     def show(step: int, total: int, loss: float, rate: float) -> None:
-        count(step, total)
+        bar.total, bar.n = total, step
         bar.set_postfix(loss=f"{loss:.3f}", lr=f"{rate:.1e}")
         accelerator.log({"train/loss": loss, "train/learning_rate": rate}, step=step)
 
-    file, save_steps = run.work / STATE, run.save_steps or SAVE_STEPS
     with bar, deterministic(run.deterministic), tracking(accelerator, run), explain_write_errors(run.work):
-        if recipe.model.unrelated_head:
-            rows = [row for _, batch in passes(chosen, recipe.seed) for row in batch]
-            seconds = fit_head(network, rows, file, save_steps=save_steps, on_step=count)
-        else:
-            seconds = train_steps(
-                network, chosen, file, recipe.optimizer, seed=recipe.seed, save_steps=save_steps, on_step=show
-            )
+        seconds = train_steps(
+            network, chosen, run.work / STATE, recipe.optimizer, seed=recipe.seed,
+            save_steps=run.save_steps or SAVE_STEPS, on_step=show,
+        )  # fmt: skip
         if main:
             with files.new_folder(run.model) as folder:
                 network.save(folder)
-                if adapter and recipe.model.unrelated_head:  # its number format stays too
-                    shutil.copy(adapter / ADAPTER, folder)
                 files.write_json(folder / DecoderClassifier.MARKER, description | {BASE_WEIGHTS: network.base_weights})
     parameters = sum(weight.numel() for weight in network.parameters())
     result = {"base_folder": name_with_digest(place)} if place != shape.base else {}
@@ -131,8 +112,6 @@ def _start(run: Run) -> tuple[Path | None, Shape, dict[str, Any]]:
         shape = Shape(base, layers, rank, len(recipe.labels))
     chinese_only = languages_read(recipe, run.data) == [CHINESE] and before.get(CHINESE_ONLY_KEY, True)
     own = {"labels": list(recipe.labels), BASE_WEIGHTS: before.get(BASE_WEIGHTS), CHINESE_ONLY_KEY: chinese_only}
-    if recipe.model.unrelated_head:
-        own[UNRELATED] = True
     return adapter, shape, {**asdict(shape), BASE_MODEL: before.get(BASE_MODEL) or recipe.model.base_model, **own}
 
 
@@ -146,8 +125,7 @@ def examples_of(run: Run, base: str) -> list[Example]:
     for row in rows.to_list():
         context = tuple(row[column] for column in CONVERSATION[:-1])
         contexts.setdefault(context, []).append({**row, "label": recipe.labels[row["label"]]})
-    chosen = [examples.of_context(each, reader) for each in contexts.values()]
-    chosen *= 1 if recipe.model.unrelated_head else recipe.optimizer.epochs
+    chosen = [examples.of_context(each, reader) for each in contexts.values()] * recipe.optimizer.epochs
     chosen += _crossed_examples(recipe, reader)
     if options.nli:
         pairs, draw = load_split(options.nli, "nli", "train"), np.random.default_rng(recipe.seed)

@@ -33,8 +33,7 @@ FOR_ENCODERS = (
     "optimizer.checkpoint", "loss.class_weights", "loss.logit_adjustment", "loss.ranking", "loss.choice", *TEACHERS,
     "augmentation.other_endings", "augmentation.long_replies",
 )  # fmt: skip
-FOR_DECODERS = ("model.num_layers", "model.lora_rank", "model.unrelated_head")
-FOR_STEPS = (*(f"optimizer.{option}" for option in OptimizerOptions.model_fields), "augmentation.nli")
+FOR_DECODERS = ("model.num_layers", "model.lora_rank")
 
 
 class Recipe(Options):
@@ -85,9 +84,6 @@ class Recipe(Options):
             (method == "decoder", FOR_ENCODERS, "has no effect with the method 'decoder'"),
             (method == "decoder" and not self.augmentation.crossed, ("augmentation.context_negatives",),
              "has no effect without augmentation.crossed"),
-            (self.model.unrelated_head, FOR_STEPS, "has no effect with model.unrelated_head"),
-            (not self.augmentation.context_negatives, ("model.unrelated_head",),
-             "needs augmentation.context_negatives"),
             (method != "decoder", FOR_DECODERS, f"has no effect with the method {method!r}"),
             (task != "4-class", ("data.target", "augmentation.context_negatives"), "needs the labels of 4-class"),
             (task != "4-class", ("model.method",), f"{method!r} needs the labels of 4-class"),
@@ -136,9 +132,8 @@ class Recipe(Options):
 
     def recorded(self) -> dict[str, Any]:
         """The values that the record of a run stores: those that identify a run."""
-        unused = {"num_layers", "lora_rank"} if self.model.method != "decoder" else set[str]()
-        unused |= set() if self.model.unrelated_head else {"unrelated_head"}  # older records have none
-        return self.model_dump(exclude={"model": {"base_model", *unused}})
+        of_decoders = {"num_layers", "lora_rank"} if self.model.method != "decoder" else set[str]()
+        return self.model_dump(exclude={"model": {"base_model", *of_decoders}})
 
     @classmethod
     def of(cls, **options: Any) -> "Recipe":

@@ -86,8 +86,6 @@ class ModelOptions(Options):
         max_length: the maximum number of tokens; longer inputs are cut from the left.
         num_layers, lora_rank: of the method decoder: so many layers of the backbone, from the first, by default all;
             and the rank of the adapters.
-        unrelated_head: of the method decoder: keep the detector that is the backbone as it is, and fit one more head,
-            which tells replies that do not fit their chat, see :func:`contradiction.training.decoder_head.fit_head`.
     """
 
     method: Literal["checkpoint", "hierarchical", "decoder"] = "checkpoint"
@@ -100,7 +98,6 @@ class ModelOptions(Options):
     max_length: int = Field(default=256, ge=8)
     num_layers: Count | None = None
     lora_rank: Count = 16
-    unrelated_head: bool = False
 
     @model_validator(mode="after")
     def _has_one_start(self) -> Self:
