@@ -12,8 +12,8 @@ INTRA, ROLE, HISTORY = "intra-sentence", "role-confusion", "history"
 CATEGORIES = (INTRA, ROLE, HISTORY)
 UNRELATED = "unrelated"  # one more class inside some causal detectors: a reply that does not fit its chat
 
-# The name in the card of the released data; cards of other data have other names.
-RELEASE = "CDConv"
+# The names in the cards of the released data and of the embedded sample; cards of other data have other names.
+RELEASE, EMBEDDED = "CDConv", "CDConv sample"
 # The two bots whose replies the conversations hold.
 BOTS = ("eva", "plato")
 # Task -> label names; the position is the class id.

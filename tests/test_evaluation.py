@@ -126,6 +126,7 @@ def test_crossed_chats_are_scored_by_style_and_a_limit_keeps_items_complete(run,
     assert metrics["pairs"] == 84 == sum(part["pairs"] for part in parts["phenomenon"].values())
     assert "in order" in out and "a coin" in out and "By phenomenon" in out
     assert f"{100 * metrics['in_order']:.1f} (" in out
+    assert "embedded sample" not in out
 
 
 @pytest.mark.parametrize("where", ["request", "ancestors"])
@@ -184,6 +185,7 @@ def test_the_baselines_of_conversations_read_the_reply_the_context_or_both(run, 
     assert code == 0, err
     found = read_json(tmp_path / "it.json")["baselines"]
     assert list(found) == [f"always {NONE}", "TF-IDF, reply only", "TF-IDF, context only", "TF-IDF, all"]
+    assert "the rows are the embedded sample and not CDConv" in out
     assert "TF-IDF, all" in out and found["TF-IDF, all"]["macro_f1"] > found[f"always {NONE}"]["macro_f1"]
 
 

@@ -20,11 +20,17 @@ SourceOption = Annotated[
 ]
 
 
-def find(source: str | None) -> "Source":
-    """The raw file that an option names; a note on stderr says if it is not the released file."""
+def find(source: str | None, out: Path | None = None) -> "Source":
+    """The raw file that an option names; a note on stderr says if it is not the released file.
+
+    Raises:
+        InputError: there is none, or ``out`` holds what a build from it must not replace.
+    """
     from contradiction.data import build
 
     raw = build.find(source)
+    if out:
+        build.check_out(raw, out)
     if raw.kind == "sample":
         typer.secho(
             "NOTE: this is the embedded sample, written for this project, and not CDConv; its scores only show how the "
@@ -50,7 +56,7 @@ def build(
     from contradiction.data import build
     from contradiction.evaluation.tables import baseline_table
 
-    raw = find(source)
+    raw = find(source, out)
     content = "six configs and four checklists" if checklists else "six configs"
     build.build(raw, out, checklists, baseline_table())
     typer.echo(f"{out}: {content} from {raw.path}, and the configs crossed, crossed-long and crossed-en")
