@@ -14,6 +14,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.inputs.views import row_of
+from contradiction.io.files import read_json
 from contradiction.labels import LABELS
 
 BALL = ("动作这么溜，你打篮球多少年了？", "十年了，从小学打到大学", "动作这么溜，你玩篮球多少年了？")
@@ -28,6 +29,11 @@ def test_the_shipped_folder_is_small_and_complete():
     files = {path.name: path.stat().st_size for path in Path(SHIPPED).iterdir()}
     assert sum(files.values()) < 60e6
     assert {"config.json", "model.safetensors", "run.json", "tokenizer.json", "README.md"} <= set(files)
+
+
+def test_transformers_4_knows_the_tokenizers():
+    files = [*Path(SHIPPED).parent.glob("*/tokenizer_config.json")]
+    assert len(files) > 1 and {read_json(file)["tokenizer_class"] for file in files} == {"PreTrainedTokenizerFast"}
 
 
 def test_the_pipeline_gives_the_calibrated_probabilities_of_the_facade(detector):

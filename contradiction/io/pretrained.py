@@ -10,7 +10,7 @@ import numpy as np
 from contradiction.errors import InputError, first_line
 from contradiction.io import manifest
 from contradiction.io.environment import no_model_bars, no_model_warnings
-from contradiction.io.files import read_json
+from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG, HubUnavailableError, fetch_file, quick_hub, split_revision
 from contradiction.io.manifest import AGAIN
 
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 WEIGHTS = "model.safetensors"  # of a checkpoint
-CONFIGS = (CONFIG, "tokenizer_config.json")
-GENERIC_TOKENIZERS = ("TokenizersBackend", "PreTrainedTokenizerFast")  # the classes that read only tokenizer.json
+TOKENIZER_CONFIG = "tokenizer_config.json"
+CONFIGS = (CONFIG, TOKENIZER_CONFIG)
+# The names of the class that reads only tokenizer.json. transformers 4 knows the first one alone.
+GENERIC_TOKENIZERS = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
 
 @contextmanager
@@ -62,6 +64,18 @@ def load_tokenizer(name: str | Path, **options: Any) -> "PreTrainedTokenizerBase
     from transformers import AutoTokenizer
 
     return _from_pretrained(AutoTokenizer, name, **options)
+
+
+def make_tokenizer_portable(folder: Path) -> None:
+    """Changes the configuration of a saved tokenizer, so that transformers 4 loads it too; one without it stays."""
+    file = folder / TOKENIZER_CONFIG
+    if not file.is_file():
+        return
+    of_version_5 = ("backend", "is_local", "local_files_only")
+    config = {key: value for key, value in read_json(file).items() if key not in of_version_5}
+    if config.get("tokenizer_class") in GENERIC_TOKENIZERS:
+        config["tokenizer_class"] = GENERIC_TOKENIZERS[0]
+    write_json(file, config)
 
 
 def load_config(name: str | Path) -> Any:
