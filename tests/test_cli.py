@@ -46,6 +46,11 @@ def test_help_and_version_import_nothing_heavy():
     ("arguments", "message"),
     [
         (["train", "no-such-recipe"], "no-such-recipe: no such recipe"),
+        (["train", "flaten-4-class"], "; did you mean flatten-4-class?\n"),
+        (["corpora", "dialfct"], "no corpus is called 'dialfct'; there are show, build, "),
+        (["corpora", "dialfct"], "; did you mean dialfact?\n"),
+        (["corpora", "dialfact"], "dialfact: is a corpus; `cdconv corpora show dialfact` describes it"),
+        (["corpora", "show", "dialfct"], "; did you mean dialfact?\n"),
         (["train", "tiny", "--precision", "int8"], "precision is 'int8'"),
         (["evaluate", "no/model"], "no/model: neither a model folder nor a model on the Hub"),
         (["evaluate", "no/such/model", "--json", "."], ".: is a folder; name a file in it"),

@@ -189,6 +189,23 @@ def test_the_baselines_of_conversations_read_the_reply_the_context_or_both(run, 
     assert "TF-IDF, all" in out and found["TF-IDF, all"]["macro_f1"] > found[f"always {NONE}"]["macro_f1"]
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--config", "4-clas"),
+            "there is no config '4-clas', only 2-class, 4-class, persona, 2-class-grouped, 4-class-grouped, "
+            "persona-grouped, crossed, crossed-long, crossed-en; did you mean 4-class?",
+        ),
+        (("--split", "tset"), "there is no 'tset' split of '4-class', only train, validation, test; did you mean test"),
+        (("--config", "crossed", "--split", "tset"), "crossed has no split 'tset' in crossed, only "),
+    ],
+)
+def test_a_mistyped_config_or_split_names_those_of_the_data(run, sample_repo, options, message):
+    code, out, err = run("evaluate", "baselines", sample_repo, *options)
+    assert (code, out, err.count("\n")) == (2, "", 1) and message in err
+
+
 # Labelled chats
 
 

@@ -108,8 +108,10 @@ def test_categories_are_a_set(two_class, detector):
         ({"categories": ["histories"]}, "category 'histories'"),
         ({"categories": "history"}, "categories is 'history'"),
         ({"max_turns": "3"}, "max_turns '3'"),
+        ({"treshold": 0.5}, "setting 'treshold'; allowed are threshold, prior, categories, windowing, max_turns; did "
+         "you mean threshold?"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_setting_is_rejected(detector, settings, message):
     with pytest.raises(InputError) as error:
         detector.with_settings(**settings)

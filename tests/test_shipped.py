@@ -52,8 +52,13 @@ def test_a_detector_of_the_repository_has_its_name_in_every_folder(detector, tmp
     monkeypatch.chdir(tmp_path)
     for names in ((), ("e5-small-long-replies",), ("models/e5-small-long-replies",)):
         assert ContradictionDetector.from_pretrained(*names).name == detector.name
-    with pytest.raises(InputError, match=f"^models/e5-small: no such folder in {tmp_path}"):
+    here = "models/ holds e5-small-long-replies, e5-small-nli-3-epochs, qwen-1.5b"
+    with pytest.raises(InputError, match=f"^models/e5-small: no such folder in {tmp_path}.*; {here}$"):
         ContradictionDetector.from_pretrained("models/e5-small")
+    with pytest.raises(
+        InputError, match=rf"^e5-long-replies: neither .*; {here}; did you mean e5-small-long-replies\?"
+    ):
+        ContradictionDetector.from_pretrained("e5-long-replies")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.io import manifest
 from contradiction.io.environment import no_model_bars, no_model_warnings
 from contradiction.io.files import read_json, write_json
-from contradiction.io.hub import CONFIG, HubUnavailableError, fetch_file, quick_hub, split_revision
+from contradiction.io.hub import CONFIG, HubUnavailableError, fetch_file, models_here, quick_hub, split_revision
 from contradiction.io.manifest import AGAIN
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def loading(name: str | Path, otherwise: str | None = None) -> Iterator[None]:
         raise
     # A damaged file makes transformers and tokenizers raise anything, even a BaseException.
     except BaseException as error:
-        otherwise = otherwise or f"{name}: neither a model folder nor a model on the Hub that can be reached"
+        here = "" if folder else models_here(name)
+        otherwise = otherwise or f"{name}: neither a model folder nor a model on the Hub that can be reached{here}"
         raise InputError(_why(name, folder, error) or f"{otherwise} ({first_line(error)})") from error
     if not folder:
         with suppress(HubUnavailableError):  # the manifest of a cached model, if its repo has one
