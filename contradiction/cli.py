@@ -1,6 +1,7 @@
 """The command line. Heavy imports are inside the commands, so that ``--help`` answers at once."""
 
 import logging
+import re
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -81,6 +82,12 @@ def main(app: typer.Typer = app) -> None:
     except _user_errors() as error:
         parts = (error.filename, error.strerror) if isinstance(error, OSError) else ()
         _fail(": ".join(str(part) for part in parts if part) or str(error))
+    except UnicodeEncodeError:
+        # Bytes that are not UTF-8 reach Python as surrogates. They may name a file, so they are no error before.
+        wrong = next((argument for argument in sys.argv if re.search("[\ud800-\udfff]", argument)), None)
+        if wrong is None:
+            raise
+        _fail(str(InputError(f"{wrong}: this argument holds bytes that are not UTF-8")))
 
 
 def script(command: Callable[..., object]) -> typer.Typer:
