@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from contradiction.data.build import Source
     from contradiction.data.corpora import Corpus
 
-app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_is_help=True)
+app = typer.Typer(help="Builds the data repo of CDConv, and one of NLI corpora.", no_args_is_help=True)
 
 FolderOutOption = Annotated[Path, typer.Option(help="The folder to write.")]
 SourceOption = Annotated[
