@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import Any, Self
 
 from contradiction.conversation import Turn, is_blank, is_foreign
 from contradiction.decision import decide
-from contradiction.errors import InputError
+from contradiction.errors import InputError, check_known
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import CONVERSATION, LONG_REPLY, STRUCTURED, UNSTRUCTURED, Window, is_opening, windows
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY
@@ -71,7 +71,13 @@ class BaseDetector:
             )
 
     def with_settings(self, **settings: Any) -> Self:
-        """The same classifier with other settings; settings that are not named stay as they are."""
+        """The same classifier with other settings; settings that are not named stay as they are.
+
+        Raises:
+            InputError: there is no such setting, or it has a wrong value or does not fit this classifier.
+        """
+        for name in settings:
+            check_known(name, [one.name for one in fields(Settings)], "setting")
         return type(self)(self.classifier, replace(self.settings, **settings))
 
     def check_judges_replies(self) -> None:

@@ -1,6 +1,8 @@
 """The command line. Heavy imports are inside the commands, so that ``--help`` answers at once."""
 
+import inspect
 import logging
+import re
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -59,8 +61,19 @@ def _root(
     pass
 
 
+def join_help_lines(app: typer.Typer) -> None:
+    """Makes each paragraph of the helps one line, which wraps where a terminal ends; Typer keeps the lines of code."""
+    for command in app.registered_commands:
+        paragraphs = (command.help or inspect.getdoc(command.callback) or "").split("\n\n")
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for group in app.registered_groups:
+        if group.typer_instance:
+            join_help_lines(group.typer_instance)
+
+
 def main(app: typer.Typer = app) -> None:
     """Runs a command line, by default `cdconv`; a user error prints one line to stderr and exits with code 2."""
+    join_help_lines(app)
     for stream in filter(None, (sys.stdout, sys.stderr)):
         if hasattr(stream, "reconfigure"):  # a terminal without Chinese characters shows escapes
             stream.reconfigure(errors="backslashreplace")
@@ -81,6 +94,12 @@ def main(app: typer.Typer = app) -> None:
     except _user_errors() as error:
         parts = (error.filename, error.strerror) if isinstance(error, OSError) else ()
         _fail(": ".join(str(part) for part in parts if part) or str(error))
+    except UnicodeEncodeError:
+        # Bytes that are not UTF-8 reach Python as surrogates. They may name a file, so they are no error before.
+        wrong = next((argument for argument in sys.argv if re.search("[\ud800-\udfff]", argument)), None)
+        if wrong is None:
+            raise
+        _fail(str(InputError(f"{wrong}: this argument holds bytes that are not UTF-8")))
 
 
 def script(command: Callable[..., object]) -> typer.Typer:

@@ -68,9 +68,9 @@ class ContradictionDetector(BaseDetector):
                 revision as well.
             view: the utterances that it reads, for a checkpoint whose configuration does not say.
             device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
-            precision: ``fp32``, ``bf16`` or ``fp16``, see :func:`contradiction.methods.loading.load_classifier`; by
-                default the fastest, see :func:`contradiction.methods.loading.chosen_precision`.
-            backend: ``torch``, ``onnx``, ``openvino`` or ``auto``; see ``load_classifier``.
+            precision: ``fp32``, ``bf16``, ``fp16`` or ``int8``; by default the fastest, see
+                :func:`contradiction.methods.loading.chosen_precision`.
+            backend: ``torch``, ``onnx``, ``openvino`` or ``auto``; see ``load_classifier`` there.
             revision: the branch, tag or commit of a model on the Hub.
             threshold: the probability from which a reply is called a contradiction, or ``"precision>=0.8"``.
             prior: the fraction of contradictions among your replies, for which the probabilities are corrected.

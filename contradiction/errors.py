@@ -1,6 +1,7 @@
 """The error for unusable input, which the command line prints as one line, and exit codes."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
 from reprlib import Repr
 from types import NoneType
 
@@ -51,8 +52,15 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def listed(known: Iterable[str], value: object) -> str:
+    """The known names for an error about another one, then the one that was probably meant."""
+    names = [*known]
+    meant = get_close_matches(str(value), names, 1)
+    return ", ".join(names) + (f"; did you mean {meant[0]}?" if meant else "")
+
+
 def check_known(value: object, known: Collection[str], what: str) -> str:
     """Returns a value; raises InputError, which names what it is, for one that is not among the known ones."""
     if not isinstance(value, str) or value not in known:
-        raise InputError(f"{what} {shown(value)}; allowed are {', '.join(known)}")
+        raise InputError(f"{what} {shown(value)}; allowed are {listed(known, value)}")
     return value

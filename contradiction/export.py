@@ -19,7 +19,7 @@ from contradiction.io import manifest
 from contradiction.io.environment import check_installed
 from contradiction.io.files import check_new, new_file, new_folder, read_json, write_json
 from contradiction.io.hub import CONFIG
-from contradiction.io.pretrained import WEIGHTS, load_weights
+from contradiction.io.pretrained import WEIGHTS, load_weights, make_tokenizer_portable
 from contradiction.methods.checkpoint import MERGED_KEY, CheckpointClassifier
 from contradiction.methods.decoder import MAX_TOKENS, DecoderClassifier
 from contradiction.methods.loading import method_of, parts_of, save_rule, write_manifests
@@ -61,7 +61,9 @@ def export(model: str | Path, out: str | Path, *, calibrate_head: bool = False) 
         # Exported files hold the original weights, and the copy gets manifests of its own.
         shutil.copytree(model, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("onnx", manifest.NAME))
         for file in files:
-            _convert(file, folder / file.parent.relative_to(model), calibrate_head)
+            part = folder / file.parent.relative_to(model)
+            _convert(file, part, calibrate_head)
+            make_tokenizer_portable(part)
         write_manifests(folder)
     return out
 
@@ -92,6 +94,7 @@ def _merge(model: Path, out: Path) -> Path:
     with new_folder(out) as folder:
         merged.half().save_pretrained(folder)
         tokenizer.save_pretrained(folder)
+        make_tokenizer_portable(folder)
         write_json(folder / CONFIG, read_json(folder / CONFIG) | {"dtype": "float32", MERGED_KEY: True})
     return out
 

@@ -11,8 +11,8 @@ CONTRADICTION = "contradiction"
 INTRA, ROLE, HISTORY = "intra-sentence", "role-confusion", "history"
 CATEGORIES = (INTRA, ROLE, HISTORY)
 
-# The name in the card of the released data; cards of other data have other names.
-RELEASE = "CDConv"
+# The names in the cards of the released data and of the embedded sample; cards of other data have other names.
+RELEASE, EMBEDDED = "CDConv", "CDConv sample"
 # The two bots whose replies the conversations hold.
 BOTS = ("eva", "plato")
 # Task -> label names; the position is the class id.

@@ -1,5 +1,6 @@
 """Settings of an operator, and the limits of a request to the service."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -95,9 +96,13 @@ class Settings:
         highest = rule.curve[0]
         called = rule.prior * highest.recall + (1 - rule.prior) * highest.false_alarms
         if called <= FEW_CALLED and self.at_prior(highest.threshold, rule) < 0.5:
+            best = max(point.precision(self.prior) for point in rule.curve)
+            reached = f"at most precision>={_rounded_down(best)}"
+            if self.categories != CATEGORIES:  # then the threshold must be a number
+                reached = f"for instance {_rounded_down(self.at_prior(highest.threshold, rule))}"
             raise InputError(
                 f"{name}: at a prior of {self.prior:.3g} hardly any validation reply reaches 0.5, the threshold that "
-                "applies then; set a threshold, for instance precision>=0.3"
+                f"applies then; set a threshold, {reached}"
             )
         return 0.5
 
@@ -143,6 +148,12 @@ def from_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is(kind: type, value: object) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)  # numbers of NumPy as well
+
+
+def _rounded_down(number: float) -> str:
+    """A number above 0 with two significant digits, and never larger than it is."""
+    digits = 1 - math.floor(math.log10(number))
+    return f"{math.floor(number * 10**digits) / 10**digits:.{digits}f}"
 
 
 def _parse_threshold(text: str) -> float | str:

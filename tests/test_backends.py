@@ -14,7 +14,7 @@ import pytest
 import torch
 from helpers.chats import CHAT, chat, texts_of
 from helpers.hostile_models import fill
-from transformers import pipeline
+from transformers import AutoTokenizer, pipeline
 
 from contradiction import export as exporting
 from contradiction.commands.common import SHIPPED
@@ -27,7 +27,7 @@ from contradiction.inference.base import MOST_PADDING, SMALL, TOKENS, batches
 from contradiction.inference.torch_backend import TorchBackend, has_bf16
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
-from contradiction.io.pretrained import WEIGHTS
+from contradiction.io.pretrained import TOKENIZER_CONFIG, WEIGHTS
 from contradiction.labels import HISTORY, INTRA, ROLE
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import chosen_precision, save_rule
@@ -279,6 +279,16 @@ def test_weights_are_halved_and_the_facade_judges_the_same(halved, quick_model, 
     before = ContradictionDetector.from_pretrained(quick_model).batch(sample_chats[:40])
     for one, other in zip(before, detector.batch(sample_chats[:40]), strict=True):
         assert one.scores == pytest.approx(other.scores, abs=2e-3)
+
+
+def test_transformers_4_knows_the_tokenizer_of_an_exported_model_and_it_reads_the_same_tokens(
+    halved, quick_model, replies
+):
+    config = read_json(halved / TOKENIZER_CONFIG)
+    assert config["tokenizer_class"] == "PreTrainedTokenizerFast"
+    assert not {"backend", "is_local", "local_files_only"} & config.keys()
+    before, after = (AutoTokenizer.from_pretrained(folder) for folder in (quick_model, halved))
+    assert before(replies, replies[::-1])["input_ids"] == after(replies, replies[::-1])["input_ids"]
 
 
 def test_the_command_says_what_it_wrote_and_which_options_fit_together(run, quick_model, tmp_path):

@@ -2,17 +2,24 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import time
 from importlib.metadata import version
+from itertools import product
 
 import pytest
+import typer
 from helpers import processes
 from helpers.chats import line
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
 
+from contradiction.cli import app
 from contradiction.commands.common import show
 from contradiction.io.hub import model_name
 from contradiction.io.tables import Table
@@ -42,10 +49,33 @@ def test_help_and_version_import_nothing_heavy():
     assert out.splitlines()[-2:] == [f"cdconv {version('cdconv')} ({names})", "[]"]
 
 
+def helps(command):
+    """The help texts of a command, its subcommands, and their parameters."""
+    return [command.help or "", *(getattr(each, "help", None) or "" for each in command.params)] + [
+        text for inner in getattr(command, "commands", {}).values() for text in helps(inner)
+    ]
+
+
+def test_help_texts_wrap_at_any_width_and_lose_no_letter(run):
+    assert run("--version")[0] == 0  # which joins the lines of the help
+    texts = helps(typer.main.get_command(app))
+    assert not [text for text in texts if re.search(r"[^\n]\n[^\n]", text)]
+    wide = [text for text in texts if cell_len(text) > len(text)]
+    assert len(wide) > 3
+    for width, text in product(range(20, 120), wide):
+        lines = Text(text).wrap(Console(width=width), width, overflow="ellipsis")  # as in a table
+        assert "".join("".join(line.plain for line in lines).split()) == "".join(text.split()), width
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["train", "no-such-recipe"], "no-such-recipe: no such recipe"),
+        (["train", "flaten-4-class"], "; did you mean flatten-4-class?\n"),
+        (["corpora", "dialfct"], "no corpus is called 'dialfct'; there are show, build, "),
+        (["corpora", "dialfct"], "; did you mean dialfact?\n"),
+        (["corpora", "dialfact"], "dialfact: is a corpus; `cdconv corpora show dialfact` describes it"),
+        (["corpora", "show", "dialfct"], "; did you mean dialfact?\n"),
         (["train", "tiny", "--precision", "int8"], "precision is 'int8'"),
         (["evaluate", "no/model"], "no/model: neither a model folder nor a model on the Hub"),
         (["evaluate", "no/such/model", "--json", "."], ".: is a folder; name a file in it"),

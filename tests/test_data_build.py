@@ -60,6 +60,14 @@ def test_what_is_not_a_data_repo_is_never_replaced(inside, tmp_path):
     assert contents(tmp_path) == before
 
 
+def test_the_sample_does_not_replace_data_of_another_source(run, other_repo, tmp_path):
+    out = shutil.copytree(other_repo, tmp_path / "cdconv")
+    code, shown, err = run("data", "build", "--source", "sample", "--out", out)
+    assert (code, shown, err.count("\n")) == (2, "", 1)
+    assert f"{out}: holds 'CDConv, from a file of your own'" in err and f"--out {out}-sample" in err
+    assert contents(out) == contents(other_repo)
+
+
 def test_a_link_to_a_repo_stays_one_all_of_the_repo_is_replaced_and_an_empty_folder_is_filled(sample_repo, tmp_path):
     real = shutil.copytree(sample_repo, tmp_path / "real")
     (tmp_path / "cdconv").symlink_to(real)

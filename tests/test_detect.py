@@ -50,6 +50,28 @@ def test_verdicts_match_the_library(detect, sample_chats, detect_model, tmp_path
     assert len({verdict["label"] for verdict in verdicts}) == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "noted"),
+    [
+        ("alone.csv", "question,answer\n你好,你好呀\n你几岁,我八岁\n", True),
+        ("alone.jsonl", '{"query": "你好", "response": "你好呀"}\n{"query": "你几岁", "response": "我八岁"}\n', True),
+        ("joined.csv", "session_id,question,answer\n1,你好,你好呀\n1,你几岁,我八岁\n", False),
+        ("one.csv", "question,answer\n你好,你好呀\n", False),
+        ("longer.csv", "u1,b1,u2,b2\n你好,你好呀,你几岁,我八岁\n再见,再见,,\n", False),
+        ("separated.txt", "用户：你好\n机器人：你好呀\n\n用户：你几岁\n机器人：我八岁\n", False),
+    ],
+)
+def test_rows_of_one_reply_each_are_noted(detect, tmp_path, name, content, noted):
+    """Without an earlier reply there is nothing to contradict, so a table that was meant to be chats seems fine."""
+    file = tmp_path / name
+    file.write_text(content, encoding="utf-8")
+    code, _, err = detect(file)
+    found = [line for line in err if "no chat has more than one reply" in line]
+    assert (code, len(found)) == (0, noted), err
+    assert not noted or found[0].startswith(f"cdconv: {file}: ") and found[0].endswith("the same session_id")
+    assert not [line for line in detect(file, "--quiet")[2] if "one reply" in line]
+
+
 def test_a_pasted_chat_can_be_an_argument(detect):
     code, [expected], _ = detect("--text", json.dumps(CHAT))
     assert (code, expected["line"]) == (0, 1)

@@ -126,6 +126,7 @@ def test_crossed_chats_are_scored_by_style_and_a_limit_keeps_items_complete(run,
     assert metrics["pairs"] == 84 == sum(part["pairs"] for part in parts["phenomenon"].values())
     assert "in order" in out and "a coin" in out and "By phenomenon" in out
     assert f"{100 * metrics['in_order']:.1f} (" in out
+    assert "embedded sample" not in out
 
 
 @pytest.mark.parametrize("where", ["request", "ancestors"])
@@ -184,7 +185,25 @@ def test_the_baselines_of_conversations_read_the_reply_the_context_or_both(run, 
     assert code == 0, err
     found = read_json(tmp_path / "it.json")["baselines"]
     assert list(found) == [f"always {NONE}", "TF-IDF, reply only", "TF-IDF, context only", "TF-IDF, all"]
+    assert "the rows are the embedded sample and not CDConv" in out
     assert "TF-IDF, all" in out and found["TF-IDF, all"]["macro_f1"] > found[f"always {NONE}"]["macro_f1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--config", "4-clas"),
+            "there is no config '4-clas', only 2-class, 4-class, persona, 2-class-grouped, 4-class-grouped, "
+            "persona-grouped, crossed, crossed-long, crossed-en; did you mean 4-class?",
+        ),
+        (("--split", "tset"), "there is no 'tset' split of '4-class', only train, validation, test; did you mean test"),
+        (("--config", "crossed", "--split", "tset"), "crossed has no split 'tset' in crossed, only "),
+    ],
+)
+def test_a_mistyped_config_or_split_names_those_of_the_data(run, sample_repo, options, message):
+    code, out, err = run("evaluate", "baselines", sample_repo, *options)
+    assert (code, out, err.count("\n")) == (2, "", 1) and message in err
 
 
 # Labelled chats

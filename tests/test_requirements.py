@@ -61,8 +61,16 @@ def test_missing_packages_are_named_with_the_extras_that_install_them_from_a_che
     packages = {"onnx": "onnx", "numpy": "onnx", "onnxruntime": "onnx", "openvino": "openvino"}
     for name in packages.keys() - {"numpy"}:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(
-        InputError, match=r'the export needs onnx and onnxruntime and openvino, .* `pip install "\.\[onnx,openvino\]"`'
-    ):
+    command = r'`pip install -e "\.\[onnx,openvino\]"`'
+    with pytest.raises(InputError, match=f"the export needs onnx and onnxruntime and openvino, .* {command}"):
         check_installed("the export", packages)
     check_installed("an array", {"numpy": "onnx"})
+
+
+def test_extras_are_installed_in_place_everywhere():
+    """A copy of the package in site-packages does not find the shipped detector."""
+    folders = ("contradiction", "docs", "examples", "models/recipes", "models/qwen-1.5b", "space")
+    files = [*CHECKOUT.glob("*.md"), *(file for folder in folders for file in (CHECKOUT / folder).rglob("*.*"))]
+    texts = [file.read_text(encoding="utf-8") for file in files if file.suffix in (".md", ".py", ".toml")]
+    commands = [command for text in texts for command in re.findall(r"pip install [^`\n]*\.\[", text)]
+    assert len(commands) > 10 and set(commands) == {'pip install -e ".['}

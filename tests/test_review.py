@@ -187,6 +187,62 @@ def test_a_label_can_be_changed_and_wrong_labels_evidence_people_and_files_are_r
     assert LabelStore(tmp_path / "same.jsonl").add(same) == 1
 
 
+@pytest.mark.parametrize(
+    ("kind", "key", "value", "message"),
+    [
+        ("chat", "name", 5, "name is a number; not a line of labels"),
+        ("chat", "messages", {}, "messages is an object; not a line"),
+        ("chat", "messages", [], "messages is empty"),
+        ("chat", "messages", ["你好"], "messages[0] is text; it must be"),
+        ("chat", "messages", [{"role": "user", "content": "你好"}], "the chat holds no message by the assistant"),
+        (
+            "chat",
+            "messages",
+            chat("你好", ["你好呀"]),
+            "the content of {'content': ['你好呀'], 'role'",
+        ),
+        ("chat", "truth", "histories", "truth 'histories'; allowed are "),
+        ("chat", "unread", None, "unread is null; not a line"),
+        ("person", "name", ["Anna"], "name is a list; not a line"),
+        ("label", "chat", "1", "chat is text; not a line"),
+        ("label", "chat", 2, "chat 2 does not exist"),
+        ("label", "person", 2, "person 2: has not joined this review"),
+        ("label", "label", 5, "label is a number; not a line"),
+        ("label", "label", "histroy", "label 'histroy'; allowed are "),
+        ("label", "evidence", [1], "evidence is a list; not a line"),
+        ("label", "evidence", 2, "evidence 2 of history; it goes with history and is one of [1]"),
+        ("label", "time", "now", "time is text; not a line"),
+    ],
+)
+def test_a_line_of_labels_that_was_edited_wrongly_is_named(run, chat_file, tmp_path, kind, key, value, message):
+    store = LabelStore(tmp_path / "chats.jsonl.review.jsonl")
+    store.add(chats(1))
+    store.put(store.join("Anna"), 1, HISTORY, 1)
+    lines = objects(store.path)
+    number = [one["kind"] for one in lines].index(kind)
+    lines[number][key] = value
+    write_jsonl(store.path, lines)
+    code, out, err = run("review", chat_file, "--annotators", "1", "--export", tmp_path / "out.jsonl")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"cdconv: {store.path}:{number + 1}: {message}")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"line": [2]}, {"line": "2"}, {"id": {}}, {"probability": "0.5"}, {"probability": [0.5]}, {"probability": 7},
+        {"probability": float("nan")}, {"contradiction": "yes"}, {"reply": 3}, {"reply": ["3"]}, {"reply": [99]},
+        {"verdicts": 5}, {"verdicts": [5]}, {"verdicts": {}},
+    ],
+)  # fmt: skip
+def test_a_verdict_that_was_edited_wrongly_is_named(tmp_path, change):
+    file = write_jsonl(tmp_path / "chats.jsonl", [{"messages": messages} for _, messages in chats(2)])
+    verdicts = [{"line": n, "probability": 0.1, "contradiction": False, "reply": [3]} for n in (1, 2)]
+    write_jsonl(tmp_path / "verdicts.jsonl", [verdicts[0], verdicts[1] | change])
+    with pytest.raises(InputError, match=r"verdicts\.jsonl:2: "):
+        chats_of(file, print, None, USUAL, tmp_path / "verdicts.jsonl", 3)
+
+
 @pytest.fixture
 def web(store):
     store.add(chats(1))

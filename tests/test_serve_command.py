@@ -37,6 +37,14 @@ def test_the_options_of_the_command_are_the_defaults_of_requests(run, random_mod
     assert (verdict["kind"], verdict["evidence"], verdict["checked"]) == ("history", [9], False)
 
 
+@pytest.mark.parametrize("host", ["\udcff", "a b", "a" * 70], ids=["no UTF-8", "a space", "too long"])
+def test_a_host_that_is_no_name_is_an_error_of_one_line(run, tmp_path, host):
+    (tmp_path / "chats.jsonl").write_text(line(), encoding="utf-8")
+    for command in (["serve", "--token", "geheim"], ["space"], ["review", tmp_path / "chats.jsonl"]):
+        code, out, error = run(*command, "--host", host)
+        assert (code, out, error.count("\n")) == (2, "", 1) and "--host and --port choose another address" in error
+
+
 @pytest.mark.parametrize(
     ("host", "options", "warned"),
     [("0.0.0.0", [], True), ("0.0.0.0", ["--token", "geheim"], False), ("127.0.0.1", [], False)],

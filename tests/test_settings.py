@@ -47,8 +47,14 @@ def test_a_prior_multiplies_the_odds_by_the_ratio_of_prior_odds():
 
 def test_a_prior_at_which_nothing_would_be_called_is_rejected():
     assert Settings(prior=0.3).threshold_for(RULE) == 0.5
-    with pytest.raises(InputError, match=r"prior of 0\.03 .*precision>="):
-        Settings(prior=0.03).threshold_for(RULE)
+    for prior in (0.03, 0.0001):  # what the error recommends can be reached
+        for kinds in (CATEGORIES, (HISTORY,)):
+            with pytest.raises(InputError, match=f"prior of {prior} ") as error:
+                Settings(prior=prior, categories=kinds).threshold_for(RULE)
+            named = str(error.value).split()[-1]
+            assert ("precision>=" in named) == (kinds == CATEGORIES)
+            threshold = Settings(prior=prior, categories=kinds, threshold=named).threshold_for(RULE)
+            assert threshold <= Settings(prior=prior).at_prior(RULE.curve[0].threshold, RULE)
     assert Settings(prior=0.03, threshold=0.1).threshold_for(RULE) == 0.1
 
 
@@ -108,8 +114,10 @@ def test_categories_are_a_set(two_class, detector):
         ({"categories": ["histories"]}, "category 'histories'"),
         ({"categories": "history"}, "categories is 'history'"),
         ({"max_turns": "3"}, "max_turns '3'"),
+        ({"treshold": 0.5}, "setting 'treshold'; allowed are threshold, prior, categories, windowing, max_turns; did "
+         "you mean threshold?"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_setting_is_rejected(detector, settings, message):
     with pytest.raises(InputError) as error:
         detector.with_settings(**settings)

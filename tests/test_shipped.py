@@ -14,6 +14,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.inputs.views import row_of
+from contradiction.io.files import read_json
 from contradiction.labels import LABELS
 
 BALL = ("动作这么溜，你打篮球多少年了？", "十年了，从小学打到大学", "动作这么溜，你玩篮球多少年了？")
@@ -28,6 +29,11 @@ def test_the_shipped_folder_is_small_and_complete():
     files = {path.name: path.stat().st_size for path in Path(SHIPPED).iterdir()}
     assert sum(files.values()) < 60e6
     assert {"config.json", "model.safetensors", "run.json", "tokenizer.json", "README.md"} <= set(files)
+
+
+def test_transformers_4_knows_the_tokenizers():
+    files = [*Path(SHIPPED).parent.glob("*/tokenizer_config.json")]
+    assert len(files) > 1 and {read_json(file)["tokenizer_class"] for file in files} == {"PreTrainedTokenizerFast"}
 
 
 def test_the_pipeline_gives_the_calibrated_probabilities_of_the_facade(detector):
@@ -46,8 +52,13 @@ def test_a_detector_of_the_repository_has_its_name_in_every_folder(detector, tmp
     monkeypatch.chdir(tmp_path)
     for names in ((), ("e5-small-long-replies",), ("models/e5-small-long-replies",)):
         assert ContradictionDetector.from_pretrained(*names).name == detector.name
-    with pytest.raises(InputError, match=f"^models/e5-small: no such folder in {tmp_path}"):
+    here = "models/ holds e5-small-long-replies, e5-small-nli-3-epochs, qwen-1.5b"
+    with pytest.raises(InputError, match=f"^models/e5-small: no such folder in {tmp_path}.*; {here}$"):
         ContradictionDetector.from_pretrained("models/e5-small")
+    with pytest.raises(
+        InputError, match=rf"^e5-long-replies: neither .*; {here}; did you mean e5-small-long-replies\?"
+    ):
+        ContradictionDetector.from_pretrained("e5-long-replies")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import pytest
 from helpers.chats import line, objects
 
 from contradiction.chats.detection import Detection
-from contradiction.chats.writers import rejected_path
+from contradiction.chats.writers import line_file, rejected_path
 from contradiction.decision import Rule
+from contradiction.errors import InputError
 from contradiction.methods.loading import save_rule
 from contradiction.paths import SHIPPED
 
@@ -112,10 +113,21 @@ def test_resume_starts_a_new_run_if_there_is_none(detect, mixed, tmp_path):
 def test_a_foreign_file_is_not_truncated(detect, mixed, tmp_path):
     out = tmp_path / "v.jsonl"
     detect(mixed, "--out", out)
-    out.write_text('{"line": 1, "label": null, "checked": false}\nnotes\n', encoding="utf-8")
+    out.write_text('{"line": 1, "label": null, "checked": false, "reason": null}\nnotes\n', encoding="utf-8")
     code, _, [message] = detect(mixed, "--out", out, "--resume")
     assert (code, "v.jsonl:2: not a line that" in message) == (2, True)
     assert "notes" in out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "damaged", ["[]", "5", '{"line": 1}', '{"line": "1", "label": null, "checked": true, "reason": null}',
+                '{"line": 1, "verdicts": 5}', '{"line": 1, "verdicts": [5]}', '{"line": 1, "verdicts": {"label": 1}}'],
+)  # fmt: skip
+def test_a_line_without_a_verdict_is_named(tmp_path, damaged):
+    file = tmp_path / "v.jsonl"
+    file.write_text(f'{{"line": 1, "label": null, "checked": true, "reason": null}}\n{damaged}\n', encoding="utf-8")
+    with pytest.raises(InputError, match=r"v\.jsonl:2: not a line that `cdconv detect --out` wrote"):
+        list(line_file(file, "line", of_verdicts=True).read())
 
 
 def test_the_input_is_never_overwritten(detect, tmp_path):

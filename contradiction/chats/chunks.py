@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any
 
+from contradiction.chats import names
 from contradiction.chats.records import Chat
 from contradiction.conversation import Messages, read_chats
 from contradiction.detector import ContradictionDetector
@@ -229,6 +230,23 @@ def split_chunks(chats: Chats, scan: bool = False) -> Iterator[list[Entry]]:
             windows += count_windows(entry, scan)
         if chunk:
             yield chunk
+
+
+def note_single_replies(chunks: Iterable[list[Entry]], chats: Chats) -> Iterator[list[Entry]]:
+    """The same chunks. After the last one, the chats have a note if several inputs hold one reply each, and none more.
+
+    A transcript gets no note: an empty line between its chats separates them on purpose.
+    """
+    inputs, most = 0, 0
+    for entries in chunks:
+        inputs += len({entry.number for entry in entries if entry.turns})
+        most = max(most, *(entry.turns for entry in entries))
+        yield entries
+    if inputs > 1 and most == 1 and chats.format != "text":
+        chats.notes.append(
+            f"{chats.where}: no chat has more than one reply, so there is no earlier reply to contradict; rows of a "
+            f"question and a reply are one chat if they have the same {names.CHATS[0]}"
+        )
 
 
 def count_windows(entry: Entry, scan: bool) -> int:

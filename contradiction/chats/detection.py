@@ -24,6 +24,7 @@ from contradiction.chats.chunks import (
     Tally,
     count_windows,
     judge_chunk,
+    note_single_replies,
     split_chunks,
 )
 from contradiction.chats.names import USUAL, Speakers
@@ -121,7 +122,7 @@ class Detection:
         tally = Tally()
         with ExitStack() as stack:
             options: dict[str, Any] = {"scan": self.scan, "batch_size": self.batch_size}
-            chunks = output.remaining(split_chunks(chats, self.scan), tally)
+            chunks = output.remaining(note_single_replies(split_chunks(chats, self.scan), chats), tally)
             judged: Iterable[JudgedChunk]
             if self.workers and self.workers > 1:
                 workers = stack.enter_context(Workers(self.workers, self.load, chats.key, on_note, **options))

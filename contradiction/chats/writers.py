@@ -15,9 +15,16 @@ from contradiction.io.tables import Table, console
 MAX_CELL = 500  # characters in a cell of a table
 
 
-def line_file(path: Path, key: str) -> LineFile:
+def line_file(path: Path, key: str, *, of_verdicts: bool) -> LineFile:
     """A file of verdicts or of rejected inputs; ``key`` is the key of an object's number, and numbers rise."""
-    return LineFile(path, lambda record: int(record[key]), "not a line that `cdconv detect --out` wrote")
+
+    def check(record: Mapping[str, Any]) -> None:
+        if not isinstance(record[key], int):
+            raise TypeError
+        if of_verdicts:
+            Tally().add([record])  # an error for a record that holds no verdict
+
+    return LineFile(path, check, "not a line that `cdconv detect --out` wrote")
 
 
 def rejected_path(path: Path) -> Path:
@@ -76,7 +83,7 @@ class ShownOutput:
             try:
                 if self._rejected is None:
                     _remove(self.rejected_path, self._on_note)
-                    self._rejected = line_file(self.rejected_path, self._key)
+                    self._rejected = line_file(self.rejected_path, self._key, of_verdicts=False)
                 self._rejected.add(chunk.rejected)
             except OSError as error:  # for instance in a folder in which only others may write
                 self._on_note(f"{self.rejected_path}: {error.strerror}; rejected inputs are only shown here")
@@ -144,7 +151,8 @@ class ResumableOutput:
         on_note: Callable[[str], Any],
     ) -> None:
         self.rejected_path, self._key, self._request, self._on_note = rejected_path(path), key, request, on_note
-        self._verdicts, self._rejected = line_file(path, key), line_file(self.rejected_path, key)
+        self._verdicts = line_file(path, key, of_verdicts=True)
+        self._rejected = line_file(self.rejected_path, key, of_verdicts=False)
         self._continues = continues(path, record_path(path), request, resume)
 
     def remaining(self, chunks: Iterable[list[Entry]], tally: Tally) -> Iterator[list[Entry]]:

@@ -59,11 +59,11 @@ EncodingOption = Annotated[
 ]
 UserNameOption = Annotated[
     list[str] | None,
-    typer.Option(help="A further name of the user, beside usual ones such as 用户; can be repeated."),
+    typer.Option(help="A further name of the user; can be repeated. Usual ones are known, such as 用户."),
 ]
 BotNameOption = Annotated[
     list[str] | None,
-    typer.Option(help="A further name of the judged bot, beside usual ones such as 机器人; can be repeated."),
+    typer.Option(help="A further name of the judged bot; can be repeated. Usual ones are known, such as 机器人."),
 ]
 # The settings of an operator, see ``contradiction.settings.Settings``; ``given_settings`` reads them.
 ThresholdOption = Annotated[

@@ -1,17 +1,19 @@
 """The commands ``cdconv data`` and ``cdconv corpora``: build data repos, and list what is there."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from contradiction.commands.common import DATA, say, show
+from contradiction.errors import InputError, listed
 
 if TYPE_CHECKING:
     from contradiction.data.build import Source
     from contradiction.data.corpora import Corpus
 
-app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_is_help=True)
+app = typer.Typer(help="Builds the data repo of CDConv, and one of NLI corpora.", no_args_is_help=True)
 
 FolderOutOption = Annotated[Path, typer.Option(help="The folder to write.")]
 SourceOption = Annotated[
@@ -20,11 +22,17 @@ SourceOption = Annotated[
 ]
 
 
-def find(source: str | None) -> "Source":
-    """The raw file that an option names; a note on stderr says if it is not the released file."""
+def find(source: str | None, out: Path | None = None) -> "Source":
+    """The raw file that an option names; a note on stderr says if it is not the released file.
+
+    Raises:
+        InputError: there is none, or ``out`` holds what a build from it must not replace.
+    """
     from contradiction.data import build
 
     raw = build.find(source)
+    if out:
+        build.check_out(raw, out)
     if raw.kind == "sample":
         typer.secho(
             "NOTE: this is the embedded sample, written for this project, and not CDConv; its scores only show how the "
@@ -50,7 +58,7 @@ def build(
     from contradiction.data import build
     from contradiction.evaluation.tables import baseline_table
 
-    raw = find(source)
+    raw = find(source, out)
     content = "six configs and four checklists" if checklists else "six configs"
     build.build(raw, out, checklists, baseline_table())
     typer.echo(f"{out}: {content} from {raw.path}, and the configs crossed, crossed-long and crossed-en")
@@ -88,7 +96,25 @@ def build_nli(
     )
 
 
-corpora_app = typer.Typer(help="Lists the corpora that this package reads, and builds data repos of them.")
+class CorporaGroup(TyperGroup):
+    """The commands of ``cdconv corpora``, after which somebody may type the name of a corpus."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command; raises InputError, which says what may be typed, for another name."""
+        if command := super().get_command(ctx, cmd_name):
+            return command
+        from contradiction.data.corpora import all_corpora
+
+        known = all_corpora()
+        if cmd_name in known:
+            raise InputError(f"{cmd_name}: is a corpus; `cdconv corpora show {cmd_name}` describes it")
+        names = listed((*self.commands, *known), cmd_name)
+        raise InputError(f"no command of `cdconv corpora` and no corpus is called {cmd_name!r}; there are {names}")
+
+
+corpora_app = typer.Typer(
+    cls=CorporaGroup, help="Lists the corpora that this package reads, and builds data repos of them."
+)
 
 NameArgument = Annotated[str, typer.Argument(help="The name of a corpus; `cdconv corpora` lists them.")]
 

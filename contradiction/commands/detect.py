@@ -53,6 +53,7 @@ class Kind(StrEnum):
     UNCHECKED = "unchecked"
 
 
+# In a help text, characters of double width stand at the end: where a line with them breaks, Rich may cut off letters.
 def detect(
     file: Annotated[
         str,
@@ -64,14 +65,14 @@ def detect(
         str | None,
         typer.Option(
             help='One chat instead of a file: \'[{"role": "user", "content": "…"}, …]\'. Or lines of text; the user '
-            "begins, or each line begins with 用户： or 机器人："
+            "begins, or each line begins with 用户：/机器人："
         ),
     ] = None,
     format: Annotated[
         Literal["auto", "jsonl", "json", "csv", "tsv", "text", "xlsx", "parquet"],
         typer.Option(
-            help="The format of the file. auto: by the name of the file; jsonl for standard input. text: lines that "
-            "begin with 用户： or 机器人：, with an empty line after each chat."
+            help="The format of the file. auto: by the name of the file; jsonl for standard input. text: an empty line "
+            "ends a chat, and lines begin with 用户：/机器人："
         ),
     ] = "auto",
     encoding: EncodingOption = None,

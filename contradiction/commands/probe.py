@@ -120,15 +120,15 @@ def run_probe(
         elif facts:
             say(f"{persona}: no fact can be asked about, so {planning.PERSONA} is left out")
     probes = planning.plan(opening_texts, chosen, conversations, seed=seed, facts=facts)
+    kinds = {"endpoint": endpoint, "chat_model": chat_model, "function": function, "command": command}
+    bot_kind = {kind: value for kind, value in kinds.items() if value}
+    if len(bot_kind) != 1 and not dry_run:
+        raise InputError("name one bot: --endpoint, --chat-model, --function or --command")
     say(_cost(probes, at_once, per_minute))
     if dry_run:
         for trigger, probe in {probe.trigger: probe for probe in probes}.items():
             typer.echo(f"{trigger}: {probe.u1} → {probe.u2 or '(from the reply)'}")
         return
-    kinds = {"endpoint": endpoint, "chat_model": chat_model, "function": function, "command": command}
-    bot_kind = {kind: value for kind, value in kinds.items() if value}
-    if len(bot_kind) != 1:
-        raise InputError("name one bot: --endpoint, --chat-model, --function or --command")
     request = {
         **bot_kind, **({"endpoint_model": endpoint_model} if endpoint else {}), "max_tokens": max_tokens, "name": name,
         # With a digest, because a file of openings may change.

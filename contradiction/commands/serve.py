@@ -168,8 +168,9 @@ def _check_address(host: str, port: int) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()
-    except OSError as error:
-        reason = (error.strerror or str(error)).partition(" (")[0].lower()  # the brackets repeat the address
+    except (OSError, TypeError) as error:  # the latter for a name that is not UTF-8
+        # The brackets repeat the address.
+        reason = (getattr(error, "strerror", None) or str(error)).partition(" (")[0].lower()
         raise InputError(f"{_address(host, port)}: {reason}; --host and --port choose another address") from None
 
 

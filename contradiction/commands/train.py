@@ -65,7 +65,11 @@ def train(
         ),
     ] = False,
 ) -> None:
-    """Trains a detector and saves the checkpoint with the best validation score. The test split is not read."""
+    """Trains a detector as a recipe says. The test split is not read.
+
+    Of the epochs of an encoder, the one with the best macro-F1 on validation is saved, or the last one if the recipe
+    has checkpoint = "last". Of a causal detector, the last step is saved.
+    """
     from contradiction.data import labelled
     from contradiction.evaluation.evaluate import trained_config
     from contradiction.labels import has_two_texts

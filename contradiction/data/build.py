@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from contradiction import cdconv
 from contradiction.data import checklists, statistics
 from contradiction.data.corpora import crossed
-from contradiction.data.splits import CHINESE, both_splits, data_card, write_splits
+from contradiction.data.splits import CHINESE, both_splits, data_card, name_of, write_splits
 from contradiction.errors import InputError
 from contradiction.io.environment import no_data_bars
 from contradiction.io.files import new_folder
 from contradiction.io.tables import Table, percent, render
-from contradiction.labels import CHECKLISTS, CROSSED_CONFIGS, LABELS, RELEASE
+from contradiction.labels import CHECKLISTS, CROSSED_CONFIGS, EMBEDDED, LABELS, RELEASE
 from contradiction.paths import SAMPLE
 
 if TYPE_CHECKING:
@@ -90,13 +90,12 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
     released file, for the card.
 
     Raises:
-        InputError: ``out`` is neither a data repo nor an empty folder, or the source is too small for checklists.
+        InputError: as :func:`check_out` raises it, or the source is too small for checklists.
     """
     from datasets.info import DatasetInfosDict
 
     out = Path(out)
-    if out.exists() and not _replaceable(out):
-        raise InputError(f"{out}: not a data repo, so it will not be replaced; name a new folder")
+    check_out(source, out)
     # The cache is inside, so that nothing of it is left if the process is killed.
     with no_data_bars(), new_folder(out) as folder, tempfile.TemporaryDirectory(prefix=".", dir=folder) as cache:
         infos, files, own = DatasetInfosDict(), {}, {}
@@ -119,6 +118,17 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
         card.save(folder / "README.md")
         (folder / MARKER).write_text("`cdconv data build` wrote this folder, and may replace it.\n", encoding="utf-8")
     return out
+
+
+def check_out(source: Source, out: Path) -> None:
+    """Raises InputError unless the folder is new, empty, or a data repo that a source of this kind may replace."""
+    if out.exists() and not _replaceable(out):
+        raise InputError(f"{out}: not a data repo, so it will not be replaced; name a new folder")
+    if source.kind == "sample" and (out / "README.md").is_file() and (name := name_of(out)) != EMBEDDED:
+        raise InputError(
+            f"{out}: holds {name!r}, which the sample does not replace; --out names another folder, for instance "
+            f"--out {out}-sample"
+        )
 
 
 def _prepared(config: str, source: Source, cache: str) -> cdconv.CDConv:
@@ -212,7 +222,7 @@ def _replaceable(path: Path) -> bool:
 BY_MACHINE, OTHERWISE = "machine-generated", "other"
 ORIGINS = {
     "release": (RELEASE, cdconv.LICENSE, (BY_MACHINE, OTHERWISE), OTHERWISE),
-    "sample": ("CDConv sample", crossed.CORPUS.license, (BY_MACHINE,), BY_MACHINE),
+    "sample": (EMBEDDED, crossed.CORPUS.license, (BY_MACHINE,), BY_MACHINE),
     "custom": ("CDConv, from a file of your own", "unknown", (OTHERWISE,), OTHERWISE),
 }
 # Good examples of the categories, as lines of the released file; the first and the last share their context.

@@ -19,7 +19,7 @@ from contradiction.chats.readers import open_file
 from contradiction.conversation import INSTRUCTIONS, Messages, Turn, is_blank, is_chinese, read_message, read_turns
 from contradiction.data import statistics
 from contradiction.data.splits import CHINESE, SPLITS, UNDETERMINED, fingerprint, name_of, write_repo
-from contradiction.errors import InputError, check_known, shown
+from contradiction.errors import InputError, check_known, listed, shown
 from contradiction.inputs.views import CONVERSATION, Row, windows
 from contradiction.io.files import locked, sha256_of
 from contradiction.io.tables import Table
@@ -131,7 +131,7 @@ def of_split(chats: Sequence[LabelledChat], path: str | Path, split: str) -> lis
     if split == WHOLE:
         return list(chats)
     if split not in SPLITS:
-        raise InputError(f"split {split!r}; the splits of labelled chats are {', '.join(SPLITS)}")
+        raise InputError(f"split {split!r}; the splits of labelled chats are {listed(SPLITS, split)}")
     split_of = _splits_of(_groups(_rows(chats)[0], path))
     # A chat without rows has the split of the chats that begin like it.
     return [chat for chat in chats if split_of.get(chat.context, _split_of(chat.context)) == split]

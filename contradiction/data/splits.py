@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from contradiction.errors import InputError, first_line, kind_of
+from contradiction.errors import InputError, first_line, kind_of, listed
 from contradiction.inputs.views import VIEWS, check_utterances
 from contradiction.io.environment import no_data_bars, no_hub_warnings
 from contradiction.io.files import new_folder
@@ -53,11 +54,12 @@ def load_split(data: Data, config: str, split: str) -> "Dataset":
     """
     known = (*CONFIGS, *CROSSED_CONFIGS, *CHECKLISTS)
     splits = SPLITS if config not in CHECKLISTS else ("test",)
-    if config not in known or split not in splits:
-        raise InputError(
-            f"there is no {split!r} split of a config {config!r}; the configs are {', '.join(known)}, the splits "
-            f"{', '.join(splits)}"
-        )
+    if config not in known:
+        own = _configs_of(data)
+        there = [name for name in known if name in own] or known
+        raise InputError(f"{place_of(data)}: there is no config {config!r}, only {listed(there, config)}")
+    if split not in splits:
+        raise InputError(f"{place_of(data)}: there is no {split!r} split of {config!r}, only {listed(splits, split)}")
     rows = load_rows(data, config, split) if isinstance(data, str | Path) else _in_memory(data, config, split)
     _check_labels(rows, data, config)
     texts = {name: rows[name][:] for name in rows.column_names if name in _TEXTS}
@@ -334,6 +336,16 @@ def _metadata(data: Data) -> "DatasetCardData":
             return DatasetCard.load(str(data)).data
     except (OSError, ValueError, YAMLError) as error:
         raise InputError(f"{data}: the card of the data set cannot be read ({first_line(error)})") from error
+
+
+def _configs_of(data: Data) -> list[str]:
+    """The configs that the card of a data repo names; empty where it names none or cannot be read."""
+    if not isinstance(data, Mapping):
+        _check_place(data)
+    with suppress(InputError):
+        configs = _metadata(data).get("configs")
+        return [str(one.get("config_name")) for one in configs or () if isinstance(one, Mapping)]
+    return []
 
 
 def fingerprint(*parts: "Dataset") -> str:

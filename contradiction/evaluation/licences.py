@@ -5,11 +5,11 @@ from typing import Any
 
 from contradiction import cdconv
 from contradiction.data import corpora, nli
-from contradiction.labels import RELEASE
+from contradiction.labels import EMBEDDED, RELEASE
 from contradiction.training import leakage, record
 
 # By the name of the training data. NLI weights have the licence of OCNLI, which is the same as that of CDConv.
-LICENSES = {RELEASE: cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
+LICENSES = {RELEASE: cdconv.LICENSE, nli.NAME: cdconv.LICENSE, EMBEDDED: "cc0-1.0"}
 # The licences of backbones by Hub id.
 BACKBONES = {
     "intfloat/multilingual-e5-small": "MIT",

@@ -7,7 +7,7 @@ from typing import Any
 from contradiction.evaluation import results
 from contradiction.evaluation.figures import FIGURES, wilson
 from contradiction.io.tables import Table, percent, with_interval
-from contradiction.labels import CONTRADICTION, GROUPED
+from contradiction.labels import CONTRADICTION, EMBEDDED, GROUPED
 from contradiction.paths import RESULTS
 
 # Figure -> its header. Those of ``two_class`` have the prefix.
@@ -47,6 +47,8 @@ def _classes(result: Mapping[str, Any]) -> Table:
 def evaluation_notes(result: Mapping[str, Any]) -> Iterator[str]:
     """What a reader of the tables must know, a sentence each."""
     metrics = result.get("metrics", {})
+    if result.get("data_name") == EMBEDDED:
+        yield "the rows are the embedded sample and not CDConv; these scores only show how the steps work"
     if unjudged := result.get("unjudged"):
         yield f"{unjudged:,} rows cannot be judged and are left out"
     if absent := [name for name, values in metrics.get("per_class", {}).items() if not values["support"]]:

@@ -14,12 +14,14 @@ from contradiction.errors import InputError
 def check_installed(user: str, packages: Mapping[str, str]) -> None:
     """Raises InputError if a package that a ``user`` needs is missing; each package has the extra that installs it.
 
-    The command installs from a checkout: this project is in no package index, where its name may be somebody else's.
+    The command installs a checkout in place: this project is in no package index, where its name may be somebody
+    else's, and a copy of the package would not find the shipped detector.
     """
     if missing := [package for package in packages if find_spec(package) is None]:
         names, extras = " and ".join(missing), ",".join(dict.fromkeys(packages[package] for package in missing))
         raise InputError(
-            f'{user} needs {names}, not installed here; run `pip install ".[{extras}]"` in a checkout of this project'
+            f'{user} needs {names}, not installed here; run `pip install -e ".[{extras}]"` in a checkout of this '
+            "project"
         )
 
 

@@ -326,8 +326,9 @@ class LineFile:
 
     Args:
         path: the file; the first line creates it.
-        check: takes the value of a line; raises ValueError, LookupError or TypeError for a value of another kind.
-        problem: what is wrong with such a line, for the error.
+        check: takes the value of a line, after the lines before it were yielded; raises ValueError, LookupError or
+            TypeError for a value of another kind.
+        problem: what is wrong with such a line, for the error; an InputError of ``check`` says it itself.
         durable: puts each line on the disk before the next one begins. The lines then survive a crash of the machine.
     """
 
@@ -364,8 +365,9 @@ class LineFile:
                 try:
                     value = json.loads(line)
                     self._check(value)
-                except (ValueError, LookupError, TypeError, RecursionError):
-                    raise InputError(f"{self.path}:{number}: {self._problem}") from None
+                except (ValueError, LookupError, TypeError, RecursionError) as error:
+                    why = error if isinstance(error, InputError) else self._problem
+                    raise InputError(f"{self.path}:{number}: {why}") from None
                 yield value, end
 
     def keep(self, wanted: Callable[[Any], bool] = lambda value: True) -> Iterator[Any]:

@@ -11,7 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.errors import InputError
+from contradiction import paths
+from contradiction.errors import InputError, listed
+from contradiction.io import manifest
 from contradiction.io.environment import no_hub_warnings
 
 if TYPE_CHECKING:
@@ -47,6 +49,13 @@ def model_name(model: str) -> str:
     if cached := re.fullmatch(r".*/models--([^/]+)/snapshots/[^/]+", folder.as_posix()):  # in the cache of the Hub
         return cached[1].replace("--", "/", 1)
     return folder.name if folder.is_dir() else model
+
+
+def models_here(name: str | Path) -> str:
+    """The models of this repository, as the end of an error about another name; empty where there are none."""
+    folder = paths.SHIPPED.parent
+    here = sorted(file.parent.name for file in folder.glob(f"*/{manifest.NAME}"))
+    return f"; {folder.name}/ holds {listed(here, Path(name).name)}" if here else ""
 
 
 _offline_blocks = 0  # how many blocks of `quick_hub` need the offline mode now; threads share the mode

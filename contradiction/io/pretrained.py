@@ -10,8 +10,8 @@ import numpy as np
 from contradiction.errors import InputError, first_line
 from contradiction.io import manifest
 from contradiction.io.environment import no_model_bars, no_model_warnings
-from contradiction.io.files import read_json
-from contradiction.io.hub import CONFIG, HubUnavailableError, fetch_file, quick_hub, split_revision
+from contradiction.io.files import read_json, write_json
+from contradiction.io.hub import CONFIG, HubUnavailableError, fetch_file, models_here, quick_hub, split_revision
 from contradiction.io.manifest import AGAIN
 
 if TYPE_CHECKING:
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 WEIGHTS = "model.safetensors"  # of a checkpoint
-CONFIGS = (CONFIG, "tokenizer_config.json")
-GENERIC_TOKENIZERS = ("TokenizersBackend", "PreTrainedTokenizerFast")  # the classes that read only tokenizer.json
+TOKENIZER_CONFIG = "tokenizer_config.json"
+CONFIGS = (CONFIG, TOKENIZER_CONFIG)
+# The names of the class that reads only tokenizer.json. transformers 4 knows the first one alone.
+GENERIC_TOKENIZERS = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
 
 @contextmanager
@@ -44,7 +46,8 @@ def loading(name: str | Path, otherwise: str | None = None) -> Iterator[None]:
         raise
     # A damaged file makes transformers and tokenizers raise anything, even a BaseException.
     except BaseException as error:
-        otherwise = otherwise or f"{name}: neither a model folder nor a model on the Hub that can be reached"
+        here = "" if folder else models_here(name)
+        otherwise = otherwise or f"{name}: neither a model folder nor a model on the Hub that can be reached{here}"
         raise InputError(_why(name, folder, error) or f"{otherwise} ({first_line(error)})") from error
     if not folder:
         with suppress(HubUnavailableError):  # the manifest of a cached model, if its repo has one
@@ -62,6 +65,18 @@ def load_tokenizer(name: str | Path, **options: Any) -> "PreTrainedTokenizerBase
     from transformers import AutoTokenizer
 
     return _from_pretrained(AutoTokenizer, name, **options)
+
+
+def make_tokenizer_portable(folder: Path) -> None:
+    """Changes the configuration of a saved tokenizer, so that transformers 4 loads it too; one without it stays."""
+    file = folder / TOKENIZER_CONFIG
+    if not file.is_file():
+        return
+    of_version_5 = ("backend", "is_local", "local_files_only")
+    config = {key: value for key, value in read_json(file).items() if key not in of_version_5}
+    if config.get("tokenizer_class") in GENERIC_TOKENIZERS:
+        config["tokenizer_class"] = GENERIC_TOKENIZERS[0]
+    write_json(file, config)
 
 
 def load_config(name: str | Path) -> Any:

@@ -16,7 +16,7 @@ from contradiction.inference.base import AUTO, BACKENDS, INT8, PRECISIONS, OnBat
 from contradiction.inference.torch_backend import TorchBackend, best_device, check_device, has_bf16
 from contradiction.inputs.views import Row, row_of
 from contradiction.io import manifest
-from contradiction.io.hub import CONFIG, fetch_file, quick_hub, split_revision
+from contradiction.io.hub import CONFIG, fetch_file, models_here, quick_hub, split_revision
 from contradiction.methods.base import Classifier
 from contradiction.paths import SHIPPED
 
@@ -135,11 +135,14 @@ def find_model(name: str | Path) -> str | Path:
     if Path(name) == SHIPPED:
         raise InputError(
             f"{name}: the shipped detector is missing; only the repository has it, not the installed package. Name "
-            "a model folder or a Hub id (--model, or $CDCONV_MODEL)"
+            f"a model folder or a Hub id (--model, or $CDCONV_MODEL){models_here(name)}"
         )
     # A Hub id has one slash, and its owner is no dot.
     if Path(name).is_absolute() or str(name).startswith((".", "~", "models/")) or str(name).count("/") > 1:
-        raise InputError(f"{name}: no such folder in {Path.cwd()}, and not the Hub id of a model, which is OWNER/NAME")
+        raise InputError(
+            f"{name}: no such folder in {Path.cwd()}, and not the Hub id of a model, which is OWNER/NAME"
+            f"{models_here(name)}"
+        )
     return name
 
 

@@ -153,7 +153,10 @@ def _with_instructions(messages: Messages, instructions: str) -> Messages:
 def _is_verdict(value: object) -> bool:
     if not isinstance(value, Mapping) or not {"probability", "contradiction"} <= value.keys():
         return False
-    return isinstance(value["probability"], float | int | None)
+    probability, called, reply = value["probability"], value["contradiction"], value.get("reply", [])
+    is_number = isinstance(probability, float | int) and 0 <= probability <= 1
+    is_decided = (probability is None or is_number) and isinstance(called, bool | None)
+    return is_decided and isinstance(reply, list) and all(isinstance(index, int) and index >= 0 for index in reply)
 
 
 def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str) -> list[tuple[str, Messages]]:
@@ -164,14 +167,16 @@ def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str)
     ends with the index of that reply.
 
     Raises:
-        InputError: a chat has no verdict.
+        InputError: a chat has no verdict, or a line is not one of ``cdconv detect --out``.
     """
-    found: dict[Any, list[list[Mapping[str, Any]]]] = defaultdict(list)  # an input may have several answers
+    # An input may have several answers.
+    found: dict[Any, list[tuple[str, list[Mapping[str, Any]]]]] = defaultdict(list)
     for where, record in read_objects(Path(verdicts), key):
-        of_chat = record.get("verdicts", [record])
-        if not (isinstance(of_chat, list) and all(map(_is_verdict, of_chat))):
+        of_chat, name = record.get("verdicts", [record]), record.get("id")
+        is_named = isinstance(record[key], int) and isinstance(name, str | int | float | None)
+        if not (is_named and isinstance(of_chat, list) and all(map(_is_verdict, of_chat))):
             raise InputError(f"{where}: holds no verdict of `detect --out`")
-        found[record[key], record.get("id")].append(of_chat)
+        found[record[key], name].append((where, of_chat))
     replies: list[tuple[str, Entry, int]] = []  # the chats are cut once they are chosen
     own: list[Mapping[str, Any]] = []
     for entry in entries:
@@ -179,9 +184,11 @@ def choose(entries: Sequence[Entry], verdicts: str | Path, count: int, key: str)
             raise InputError(
                 f"{verdicts}: has no verdict on {key} {entry.number}; it must be what `detect --out` wrote for the file"
             )
-        of_chat = of_entry.pop(0)
+        where, of_chat = of_entry.pop(0)
         for number, verdict in enumerate(of_chat, start=1):
             last = (verdict.get("reply") or [len(entry.messages) - 1])[-1]
+            if last >= len(entry.messages):
+                raise InputError(f"{where}: reply {last}; its chat has {len(entry.messages)} messages, counted from 0")
             # A label of an earlier reply is none of the whole chat.
             name = entry.name if number == len(of_chat) else f"{entry.name}/{last}"
             replies.append((name, entry, last))

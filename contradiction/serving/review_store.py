@@ -9,7 +9,7 @@ from threading import RLock
 from typing import Any
 
 from contradiction.conversation import ASSISTANT, USER, Messages, check_text, read_turns, spoken_messages
-from contradiction.errors import InputError, check_known, shown
+from contradiction.errors import InputError, check_known, kind_of, shown
 from contradiction.io.files import LineFile
 from contradiction.io.tables import Table, with_interval
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION
@@ -18,14 +18,16 @@ UNCLEAR = "unclear"  # nobody can tell; such chats are not exported
 CHOICES = (*LABELS["4-class"], UNCLEAR)
 ANNOTATORS = 2  # the first two people label every chat; whoever joins later labels those on which they differ
 LONGEST_NAME = 40
+NO_REPLY = "the chat holds no message by the assistant"
 
-# The kind of a line -> its keys.
-_KEYS = {
-    "chat": ("name", "messages", "truth", "unread"),
-    "person": ("name",),
-    "label": ("chat", "person", "label", "evidence", "time"),
+# The kind of a line -> its keys, with the types of their values.
+_KEYS: Mapping[str, Mapping[str, Any]] = {
+    "chat": {"name": str, "messages": list, "truth": str | None, "unread": bool},
+    "person": {"name": str},
+    "label": {"chat": int, "person": int, "label": str, "evidence": int | None, "time": int | float},
 }
 BEGINNING = b'{"kind": "'  # of every line
+WRONG = "not a line of labels that `cdconv review` wrote"
 
 
 class StoreError(InputError):
@@ -67,8 +69,7 @@ class LabelStore:
 
     def __init__(self, path: str | Path, annotators: int = ANNOTATORS) -> None:
         self.path, self.annotators = Path(path), annotators
-        wrong = "not a line of labels that `cdconv review` wrote"
-        self._file = LineFile(self.path, lambda line: [line[key] for key in _KEYS[line["kind"]]], wrong, durable=True)
+        self._file = LineFile(self.path, self._check, WRONG, durable=True)
         self._items: list[Item] = []
         self._people: list[str] = []
         self._labels: dict[int, dict[int, tuple[str, int | None]]] = defaultdict(dict)  # chat -> person -> label
@@ -80,7 +81,25 @@ class LabelStore:
             with self.path.open("rb") as file:
                 head = file.read(len(BEGINNING))
             if head != BEGINNING[: len(head)]:
-                raise InputError(f"{self.path}: {wrong}; name another file")
+                raise InputError(f"{self.path}: {WRONG}; name another file")
+
+    def _check(self, line: Mapping[str, Any]) -> None:
+        """Raises an error for a line that no review has written after those that are taken; people may edit the file.
+
+        That is an InputError with what is wrong, if the line has the right keys.
+        """
+        for key, kind in _KEYS[line["kind"]].items():
+            if not isinstance(line[key], kind):
+                raise InputError(f"{key} is {kind_of(line[key])}; {WRONG}")
+        if line["kind"] == "label":
+            self._check_label(line["person"], line["chat"], line["label"], line["evidence"])
+        elif line["kind"] == "chat":
+            if not read_turns(line["messages"]):
+                raise InputError(NO_REPLY)
+            if other := next((one for one in line["messages"] if not isinstance(one.get("content"), str)), None):
+                raise InputError(f"the content of {shown(other)} is not text; {WRONG}")
+            if line["truth"] is not None:
+                check_known(line["truth"], LABELS["4-class"], "truth")
 
     def _take(self, line: Mapping[str, Any]) -> None:
         """Adds what a line says to what is known."""
@@ -161,15 +180,20 @@ class LabelStore:
         Raises:
             InputError: the label, the evidence, the person or the chat is unknown.
         """
-        check_known(label, CHOICES, "label")
-        replies = earlier_replies(self.item(number).messages)
-        if evidence is not None and (label != HISTORY or evidence not in replies):
-            raise InputError(f"evidence {evidence} of {label}; it goes with {HISTORY} and is one of {replies}")
         with self._lock:
-            if not 0 < person <= len(self._people):
-                raise InputError(f"person {person}: has not joined this review")
+            self._check_label(person, number, label, evidence)
             given = {"chat": number, "person": person, "label": label, "evidence": evidence, "time": time.time()}
             self._write({"kind": "label", **given})
+
+    def _check_label(self, person: int, number: int, label: str, evidence: int | None) -> None:
+        check_known(label, CHOICES, "label")
+        messages = self.item(number).messages
+        if evidence is not None:
+            replies = earlier_replies(messages)
+            if label != HISTORY or evidence not in replies:
+                raise InputError(f"evidence {evidence} of {label}; it goes with {HISTORY} and is one of {replies}")
+        if not 0 < person <= len(self._people):
+            raise InputError(f"person {person}: has not joined this review")
 
     def progress(self, person: int) -> tuple[int, int]:
         """How many chats a person has labelled, and of how many; for the third, of those in dispute."""
@@ -276,7 +300,7 @@ def decide(labels: Sequence[str], annotators: int = ANNOTATORS) -> str | None:
 def _new(name: str, messages: Messages, truth: str | None) -> Item:
     """A chat without its number; raises InputError if a message is not usable, or there is no reply."""
     if not (turns := read_turns(messages)):
-        raise InputError("the chat holds no message by the assistant")
+        raise InputError(NO_REPLY)
     read = spoken_messages(messages[: turns[-1].reply_messages[-1] + 1], instructions=True)
     return Item(0, name, read, truth, any(turn.unread for turn in turns))
 

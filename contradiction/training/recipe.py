@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from contradiction.errors import InputError
+from contradiction.errors import InputError, listed
 from contradiction.inputs.views import HIERARCHICAL, TWO_TEXTS
 from contradiction.io.files import RECORD, read_json
 from contradiction.labels import CONTRADICTIONS, LABELS, STAGES, task_of
@@ -237,7 +237,7 @@ def load_recipe(path: str | Path | Mapping[str, Any]) -> Recipe:
     if file.is_dir():
         file = file / RECORD
     if not file.is_file():
-        known = ", ".join(recipe_files())
+        known = listed(recipe_files(), path)
         raise InputError(f"{path}: no such recipe; give a TOML file, the run.json of a model, or one of {known}")
     values = _of_record(file) if file.suffix == ".json" else _of_toml(file)
     return validated(values, str(file))

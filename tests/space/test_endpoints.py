@@ -154,4 +154,4 @@ def test_a_command_that_cannot_start_the_page_prints_one_line(run, model, monkey
     assert "cannot assign requested" in refused("--model", model, "--host", "192.0.2.1", "--port", free_port())
     assert f"{tmp_path}: " in refused("--model", tmp_path, "--port", free_port())
     monkeypatch.setitem(sys.modules, "gradio", None)
-    assert 'pip install ".[space]"' in refused("--model", model, "--port", free_port())
+    assert 'pip install -e ".[space]"' in refused("--model", model, "--port", free_port())

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.conversation import ASSISTANT, USER, chat_to_text
-from contradiction.errors import InputError, kind_of
+from contradiction.errors import InputError, kind_of, listed
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.files import sha256_of
 
@@ -151,7 +151,7 @@ class Corpus:
             if name is None or config.name == name:
                 return config
         raise InputError(
-            f"{self.name} has no config {name!r}; it has {', '.join(config.name for config in self.configs)}"
+            f"{self.name} has no config {name!r}, only {listed((config.name for config in self.configs), name)}"
         )
 
 
@@ -188,7 +188,7 @@ def read_split(corpus: Corpus, source: str | Path | None, config: str | None, sp
     """
     chosen, place = corpus.config(config), source_of(corpus, source)
     if split not in chosen.files:
-        raise InputError(f"{corpus.name} has no split {split!r} in {chosen.name}; it has {', '.join(chosen.files)}")
+        raise InputError(f"{corpus.name} has no split {split!r} in {chosen.name}, only {listed(chosen.files, split)}")
     files = find_files(chosen, split, place)
     if not files:
         wanted = " or ".join(chosen.files[split])
@@ -268,7 +268,7 @@ def find(name: str) -> Corpus:
     """A corpus by its name; raises InputError for an unknown one."""
     known = all_corpora()
     if name not in known:
-        raise InputError(f"corpus {name!r} is not known; the known corpora are {', '.join(known)}")
+        raise InputError(f"corpus {name!r} is not known; the known corpora are {listed(known, name)}")
     return known[name]
 
 
