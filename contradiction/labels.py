@@ -12,8 +12,9 @@ INTRA, ROLE, HISTORY = "intra-sentence", "role-confusion", "history"
 CATEGORIES = (INTRA, ROLE, HISTORY)
 UNRELATED = "unrelated"  # one more class inside some causal detectors: a reply that does not fit its chat
 
-# The name in the card of the released data; cards of other data have other names.
-RELEASE = "CDConv"
+# The name in the card of the released data, and the id under which its authors publish it on the Hub. Cards of other
+# data have other names.
+RELEASE, RELEASE_ID = "CDConv", "thu-coai/cdconv"
 # The two bots whose replies the conversations hold.
 BOTS = ("eva", "plato")
 # Task -> label names; the position is the class id.
