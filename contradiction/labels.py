@@ -11,8 +11,9 @@ CONTRADICTION = "contradiction"
 INTRA, ROLE, HISTORY = "intra-sentence", "role-confusion", "history"
 CATEGORIES = (INTRA, ROLE, HISTORY)
 
-# The names in the cards of the released data and of the embedded sample; cards of other data have other names.
-RELEASE, EMBEDDED = "CDConv", "CDConv sample"
+# The names in the cards of the released data and of the embedded sample; cards of other data have other names. The authors
+# publish the data on the Hub under this id.
+RELEASE, EMBEDDED, RELEASE_ID = "CDConv", "CDConv sample", "thu-coai/cdconv"
 # The two bots whose replies the conversations hold.
 BOTS = ("eva", "plato")
 # Task -> label names; the position is the class id.

@@ -48,8 +48,8 @@ def model(folder: str | Path, repo_id: str, *, dataset: str | None = None) -> Up
     Args:
         folder: the model folder.
         repo_id: the repo.
-        dataset: the Hub id of the training data, for the card to link. Without it the pushed card links no data,
-            because the name of a local folder leads nowhere on the Hub.
+        dataset: the Hub id of the training data, for the card to link. By default it links what it names: for CDConv,
+            the repo of its authors.
     """
     from huggingface_hub import ModelCard
 
@@ -73,9 +73,10 @@ def model(folder: str | Path, repo_id: str, *, dataset: str | None = None) -> Up
     card = _card(folder, ModelCard, "`cdconv card` writes it")
     if title := re.search(r"^# (.+)$", card.text, flags=re.MULTILINE):  # the local name of the model
         card.text = code_on_the_hub(card.text, title[1].strip(), repo_id)
-    card.data["datasets"] = [dataset] if dataset else None
-    for result in card.data.get("eval_results") or []:
-        result.dataset_type = dataset or result.dataset_type
+    if dataset:
+        card.data["datasets"] = [dataset]
+        for result in card.data.get("eval_results") or []:
+            result.dataset_type = dataset
     # The Hub shows the card of the whole model alone. The answers of a judge are of use at its own endpoint alone.
     files = {
         name: changed.get(file, file)

@@ -1,7 +1,7 @@
 """Makes detectors: from a recipe and data, from labelled chats of one's own, or from other detectors.
 
 :func:`train` follows a recipe, :func:`adapt` fits a detector to labelled chats, :func:`ensemble` averages predictions,
-and :func:`cascade` asks a judge where a detector is unsure.
+and :func:`cascade` asks a judge about replies that a detector finds doubtful.
 """
 
 import logging
@@ -333,7 +333,7 @@ def cascade(
 
     Args:
         detector: the folder of the model that judges every reply.
-        judge: the folder of the model that is asked in doubt.
+        judge: the folder of the model that is asked about doubtful replies.
         step: the one of ``curve`` whose bounds the cascade gets.
         out: the folder to write.
         rows: the validation split, or a part of it.

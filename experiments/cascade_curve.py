@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def main(
     detector: Annotated[str, typer.Argument(help="Judges every row.")],
-    judge: Annotated[str, typer.Argument(help="Judges the rows for which the detector is unsure.")],
+    judge: Annotated[str, typer.Argument(help="Judges the doubtful rows.")],
     out: Annotated[Path, typer.Option(help="The plot, a PNG file.")],
     data: DataOption = DATA,
 ) -> None:

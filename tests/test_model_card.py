@@ -11,8 +11,9 @@ from helpers.runs import train, with_options
 
 from contradiction import paths
 from contradiction.errors import InputError
-from contradiction.evaluation import licences, model_card, results
+from contradiction.evaluation import card_use, licences, model_card, results
 from contradiction.io.files import RECORD, write_json
+from contradiction.methods.loading import load_rule
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
 from contradiction.training.run import run_request
@@ -174,10 +175,36 @@ def test_a_card_credits_the_sources_of_the_model():
     ):
         card, run = ModelCard.load(folder / "README.md"), record.read(folder)
         assert card.data.base_model == base
+        assert card.data.datasets == ["thu-coai/cdconv"]
         assert f"the {kind} [{base}](https://huggingface.co/{base}) ({licence})" in card.text
         assert licences.credits_sentence([base], run["corpora"], kind) in card.text
         assert re.search(r"\[CMNLI\]\(https://\S+\) \(licence not stated\)", card.text)
     assert str(licences.credits_sentence([], ["OCNLI"], "language model")).startswith("NLI pairs of [OCNLI](")
+
+
+def test_the_hub_shows_code_of_transformers_only_for_what_transformers_loads(quick_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(card_use, "verdict_on", lambda *_: None)  # needs the base model
+    decoder = paths.SHIPPED.with_name("qwen-1.5b")
+    card = model_card.model_card(decoder)
+    assert (card.data.library_name, card.data["base_model_relation"]) == ("cdconv", "adapter")
+    assert "a chat of any number of turns" in card.text and "it reads u1" not in card.text
+    assert 'pip install -e ".[decoder]"' in card.text
+    stages = tmp_path / "stages"
+    shutil.copytree(quick_model, stages / "history")
+    write_json(stages / "stages.json", {"stages": ["history"]})
+    run = record.read(quick_model)
+    request = with_options(run["request"], method="hierarchical")
+    write_json(stages / RECORD, {**run, "request": request, "stages": {"history": run}})
+    assert model_card.model_card(stages).data.library_name == "cdconv"
+    assert model_card.model_card(quick_model).data.library_name == "transformers"
+
+
+def test_a_card_says_what_its_columns_count(quick_model):
+    rule = load_rule(quick_model).without_curve()
+    result = {**WHOLE, "name": "own", "data_name": "CDConv", "rule": rule}
+    card = model_card.model_card(quick_model, [result])
+    assert "| macro-F1, two classes |" in card.text and "; *two classes*: contradiction or not." in card.text
+    assert [entry.dataset_type for entry in card.data.eval_results] == ["thu-coai/cdconv"] * 2
 
 
 # A model card names the Hub id that a local backbone was made from. The id does not make two runs different.

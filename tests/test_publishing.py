@@ -11,13 +11,13 @@ from contradiction.errors import InputError
 from contradiction.io.files import write_json
 
 
-def test_a_card_links_only_the_data_that_the_user_names():
-    shipped_card = publishing.model(paths.SHIPPED, "you/name").card
-    assert shipped_card.data.datasets is None
-    assert "datasets:" not in str(shipped_card).split("---")[1]
-    linked = publishing.model(paths.SHIPPED, "you/name", dataset="you/cdconv")
-    assert {eval_result.dataset_type for eval_result in linked.card.data.eval_results} == {"you/cdconv"}
-    assert b"- you/cdconv" in linked.files["README.md"]
+def test_a_card_links_the_data_of_the_authors_or_that_which_the_user_names(quick_model):
+    for options, linked in (({}, "thu-coai/cdconv"), ({"dataset": "you/cdconv"}, "you/cdconv")):
+        upload = publishing.model(paths.SHIPPED, "you/name", **options)
+        assert upload.card.data.datasets == [linked]
+        assert {eval_result.dataset_type for eval_result in upload.card.data.eval_results} == {linked}
+        assert f"- {linked}\n".encode() in upload.files["README.md"]
+    assert publishing.model(quick_model, "you/name").card.data.datasets is None  # trained on the sample
 
 
 def test_a_push_changes_only_names_in_a_card_and_nothing_in_the_folder(quick_model):

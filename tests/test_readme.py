@@ -35,10 +35,13 @@ KEPT_NAMES = {
 @pytest.fixture(scope="module")
 def checkout(sample_repo, tmp_path_factory):
     """A folder as `make demo` leaves it: the data repo, the metric, the shipped detector."""
-    folder = tmp_path_factory.mktemp("checkout")
+    return _checkout(tmp_path_factory.mktemp("checkout"), sample_repo)
+
+
+def _checkout(folder, data):
     for name in ("cdconv.py", "contradiction", "evaluate_metric", "models"):
         (folder / name).symlink_to(ROOT / name)
-    (folder / "cdconv").symlink_to(sample_repo)
+    (folder / "cdconv").symlink_to(data)
     return folder
 
 
@@ -52,11 +55,22 @@ def test_the_python_code_of_a_page_runs_and_prints_what_its_comments_say(page, c
     code = "\n".join(blocks(page, "python"))
     with patch.dict(base.BACKENDS):
         exec(compile(code, str(page), "exec"), {"__name__": "page"})
-    printed = capsys.readouterr().out
+    assert_printed(code, capsys.readouterr().out)
+
+
+def assert_printed(code, printed):
     for comment in re.findall(r"^print\(.*\)  # (.+)$", code, flags=re.MULTILINE):
         match = re.search(".*?".join(map(re.escape, comment.split("…"))), printed)
         assert match, f"{comment!r} is not in {printed!r}"
         printed = printed[match.end() :]
+
+
+def test_own_predictions_are_compared_with_saved_ones_by_id(release_repo, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(_checkout(tmp_path, release_repo))
+    page = ROOT / "docs" / "metric.md"
+    [code] = blocks(page, "py")
+    exec("\n".join([*blocks(page, "python")[0].splitlines()[:3], code]), {"__name__": "page"})
+    assert_printed(code, capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("page", **by_path(PAGES))
@@ -183,6 +197,14 @@ def test_the_sizes_of_the_crossed_corpora_match_their_files():
     assert shown == {
         name: [list(row) for row in crossed_table(read_all(folder), name).rows] for name, folder in FOLDERS.items()
     }
+    counts = [[int(cell.replace(",", "")) for cell in row[2:5]] for rows in shown.values() for row in rows]
+    quadruples, pairs, replies = map(sum, zip(*counts, strict=True))
+    english = sum(int(row[2]) for row in shown["crossed-en"])
+    chinese, in_english, in_pairs = (f"{count:,}" for count in (4 * (quadruples - english), 4 * english, 2 * pairs))
+    parts = f"{chinese} in Chinese quadruples, {in_english} in English ones, and {in_pairs} in pairs."
+    assert f"{replies:,} judged replies: {parts}" in text_of(ROOT / "docs" / "data.md")
+    for page in (ROOT / "README.md", ROOT / "README.zh.md"):
+        assert f"{replies:,}" in text_of(page) and in_pairs in text_of(page)
 
 
 def test_detect_prints_the_line_shown_in_the_readme(run, tmp_path):

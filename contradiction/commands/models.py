@@ -111,7 +111,7 @@ def evaluate(
 
 def cascade(
     detector: Annotated[Path, typer.Argument(help="The folder of a detector. It judges every reply.")],
-    judge: Annotated[Path, typer.Argument(help="The folder of a judge. It judges when the detector is unsure.")],
+    judge: Annotated[Path, typer.Argument(help="The folder of a judge. It judges the doubtful replies.")],
     out: Annotated[
         Path | None, typer.Option(help="The model folder to write. By default no folder is written.")
     ] = None,
@@ -128,7 +128,7 @@ def cascade(
     device: DeviceOption = None,
     yes: YesOption = False,
 ) -> None:
-    """Measures macro-F1 and cost of a detector that asks a judge when it is unsure.
+    """Measures macro-F1 and cost of a detector that asks a judge about doubtful replies.
 
     The judge is asked once about every validation row, or about --limit of them. Its answers are saved.
     """
@@ -270,7 +270,9 @@ def push_dataset(
 def push_model(
     folder: TrainedModelArgument,
     repo_id: RepoOption,
-    dataset: Annotated[str | None, typer.Option(help="The Hub id of the training data. The card links to it.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="The Hub id that the card links as its data, instead of the authors'.")
+    ] = None,
     code_url: CodeUrlOption = None,
     private: PrivateOption = False,
     dry_run: DryRunOption = False,

@@ -32,7 +32,7 @@ class Step:
 
     Attributes:
         share: of the rows that go to the judge.
-        low, high: the probabilities of a contradiction between which the detector is unsure, to six decimal places.
+        low, high: the probabilities of a contradiction between which a reply is doubtful, to six decimal places.
         macro_f1: task -> macro-F1 and the ends of its 95 % bootstrap interval, over the rows that both parts read.
         scored: the number of these rows.
         unanswered: about how many rows the judge is asked without a usable answer.
@@ -59,10 +59,10 @@ def curve(
     """The cascades of a detector and a judge, by the share of the rows that go to the judge.
 
     Both parts judge all rows, so measuring costs as much as sending all rows to the judge. In each cascade, a row is
-    decided by the rule of the part that it goes to. The rows for which the detector is most unsure go to the judge
-    first: those whose calibrated probability of a contradiction is nearest to its threshold, in log-odds. Rows with the
-    same probability go together, so a share can be larger than the one asked for. Rows that one of the parts did not
-    read completely, or did not answer, are in no score, so all cascades are scored on the same.
+    decided by the rule of the part that it goes to. The most doubtful rows go to the judge first: those whose
+    calibrated probability of a contradiction is nearest to its threshold, in log-odds. Rows with the same probability
+    go together, so a share can be larger than the one asked for. Rows that one of the parts did not read completely, or
+    did not answer, are in no score, so all cascades are scored on the same.
 
     Raises:
         InputError: the labels of the parts and of the rows are not the same, or do not name contradictions; or there is
@@ -157,5 +157,5 @@ def table(steps: Sequence[Step], rows: int) -> Table:
     ]
     kept = [place for place in range(len(header)) if any(row[place] not in ("", "0") for row in body)]
     shown = [[row[place] for place in kept] for row in (header, *body)]
-    title = f"A detector, and a judge where it is unsure, on {rows:,} validation rows"
+    title = f"A detector, and a judge of doubtful replies, on {rows:,} validation rows"
     return Table(title, shown[0], shown[1:], texts=2)

@@ -22,8 +22,9 @@ from contradiction.evaluation.licences import credits_sentence, forbids_commerce
 from contradiction.evaluation.tables import class_table, figure_text, score_table
 from contradiction.inputs.views import HYPOTHESIS_ONLY
 from contradiction.io.tables import percent, render
-from contradiction.labels import LABELS, RELEASE, STAGES, task_of
+from contradiction.labels import LABELS, RELEASE, RELEASE_ID, STAGES, task_of
 from contradiction.methods.composite import CascadeClassifier
+from contradiction.methods.decoder import DecoderClassifier
 from contradiction.methods.loading import load_rule, method_of
 from contradiction.training import record
 from contradiction.training.recipe import Recipe, is_recorded_folder
@@ -40,6 +41,9 @@ SENTENCES = {
     "verifiable": "Says whether a reply states a fact that can be verified.",
 }
 LANGUAGES = {"zh": "Chinese", "en": "English"}
+# The metadata names the library that loads the folder, because the Hub shows code for it. The Hub does not know this
+# one, and shows none.
+LIBRARY = "cdconv"
 BASELINE_SENTENCE = "Guesses from the hypothesis alone whether a premise entails it: a baseline, and not a backbone."
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
 
@@ -67,7 +71,8 @@ def model_card(
     else:
         run = record.finished(folder)
         template, values = "model_card.md", _of_run(folder, run, name)
-    rule, languages, licence, bases = load_rule(folder), values["languages"], values["licence"], values["bases"]
+    method, rule = method_of(folder), load_rule(folder)
+    languages, licence, bases = values["languages"], values["licence"], values["bases"]
     shown = [each for each in evaluations if _decides_alike(rule_of(each), rule.without_curve())]
     on_test = [each for each in shown if (each["config"], each["split"]) == (values["config"], "test")]
     body = render(
@@ -81,7 +86,7 @@ def model_card(
         note=run.get("note"),
         citation=cdconv.CITATION,
         task_sentence=values.get("sentence") or SENTENCES[values["task"]],
-        rule_file=method_of(folder).MARKER,
+        rule_file=method.MARKER,
         earlier=len(shown) < len(evaluations),
         calibration_error=_calibration_error(on_test[0]) if on_test else None,
     )
@@ -89,10 +94,11 @@ def model_card(
         model_name=name,
         language=languages if len(languages) > 1 else languages[0],
         license=licence,
-        library_name=values.get("library"),
+        library_name="transformers" if method.TRANSFORMERS else LIBRARY,
         pipeline_tag="text-classification",
         base_model=bases if len(bases) > 1 else next(iter(bases), None),
-        datasets=["cdconv"] if values["data_name"] == RELEASE else None,
+        base_model_relation="adapter" if method is DecoderClassifier else None,  # the Hub infers the others
+        datasets=[RELEASE_ID] if values["data_name"] == RELEASE else None,
         metrics=[figure.hub_type for figure in FIGURES],
         tags=["contradiction-detection", "dialogue"],
         eval_results=[entry for result in shown for entry in _eval_results(result)] or None,
@@ -127,7 +133,6 @@ def _of_run(folder: Path, run: Mapping[str, Any], name: str) -> dict[str, Any]:
         "languages": languages,
         "licence": licence_of(run),
         "bases": bases,
-        "library": "peft" if decoder else "transformers",
         "origin": _origin(recipe, next(iter(bases), None)),
         "made_of": credits_sentence(bases, list(trained_on), "language model" if decoder else "encoder"),
         "sentence": _task_sentence(recipe),
@@ -181,6 +186,7 @@ def _scores(evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "scores": score_table([*evaluations, *baselines], "", with_split=True) if evaluations else None,
         "baselines": bool(baselines),
+        "two_classes": any("two_class" in result["metrics"] for result in evaluations),
         "classes": [class_table(result) for result in evaluations],
     }
 
@@ -241,7 +247,7 @@ def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
     return [
         EvalResult(
             task_type="text-classification",
-            dataset_type="cdconv",
+            dataset_type=RELEASE_ID,
             dataset_name=RELEASE,
             dataset_config=evaluation["config"],
             dataset_split=evaluation["split"],

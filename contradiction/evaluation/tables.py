@@ -116,7 +116,7 @@ def score_table(evaluations: Sequence[Mapping[str, Any]], title: str, with_split
     """Every figure with its 95 % interval, a row for each evaluation.
 
     Where a decision rule changes labels, each figure has a second column for the most probable labels. Some figures
-    also have columns for labels that are merged to two classes.
+    also have columns for two classes, contradiction or not.
     """
     has_rule = any("argmax" in result for result in evaluations)
     columns: dict[str, list[str]] = {}
@@ -127,7 +127,7 @@ def score_table(evaluations: Sequence[Mapping[str, Any]], title: str, with_split
                 shown = [result.get("argmax", result) if argmax else result for result in evaluations]
                 cells = [_cell(result["metrics"], key) for result in shown]
                 if any(cells):
-                    columns[f"{figure.title}{', merged' if merged else ''}{', argmax' if argmax else ''}"] = cells
+                    columns[f"{figure.title}{', two classes' if merged else ''}{', argmax' if argmax else ''}"] = cells
     body = [
         (result["name"], *((result["config"], result["split"]) if with_split else ()), *row)
         for result, row in zip(evaluations, zip(*columns.values(), strict=True), strict=True)

@@ -234,9 +234,9 @@ class EnsembleClassifier(_Composite):
 
 @register
 class CascadeClassifier(_Composite):
-    """The calibrated probabilities of a detector, and those of a judge where the detector is unsure.
+    """The calibrated probabilities of a detector, and those of a judge on doubtful rows.
 
-    The detector is unsure where its calibrated probability of a contradiction is from ``low`` to ``high``. Other rows
+    A row is doubtful if the detector's calibrated probability of a contradiction is from ``low`` to ``high``. Others
     cost no request. A verdict on a reply with several earlier turns reads a row for each of them, and may cost as many
     requests. If the judge reads whole chats, such as a causal detector, it is asked once, about the whole chat.
 
