@@ -11,9 +11,9 @@ CONTRADICTION = "contradiction"
 INTRA, ROLE, HISTORY = "intra-sentence", "role-confusion", "history"
 CATEGORIES = (INTRA, ROLE, HISTORY)
 
-# The names in the cards of the released data and of the embedded sample; cards of other data have other names. The authors
-# publish the data on the Hub under this id.
-RELEASE, EMBEDDED, RELEASE_ID = "CDConv", "CDConv sample", "thu-coai/cdconv"
+# The names in the cards of the released data and of the embedded sample. Cards of other data have other names.
+RELEASE, EMBEDDED = "CDConv", "CDConv sample"
+RELEASE_ID = "thu-coai/cdconv"  # under which the authors publish the data on the Hub
 # The two bots whose replies the conversations hold.
 BOTS = ("eva", "plato")
 # Task -> label names; the position is the class id.
