@@ -55,7 +55,7 @@ def shown(value: object) -> str:
 def listed(known: Iterable[str], value: object) -> str:
     """The known names for an error about another one, then the one that was probably meant."""
     names = [*known]
-    meant = get_close_matches(str(value), names, 1)
+    meant = get_close_matches(value, names, 1) if isinstance(value, str) else []
     return ", ".join(names) + (f"; did you mean {meant[0]}?" if meant else "")
 
 

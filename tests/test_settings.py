@@ -107,6 +107,7 @@ def test_categories_are_a_set(two_class, detector):
     ("settings", "message"),
     [
         ({"windowing": "whole"}, "windowing 'whole'"),
+        ({"windowing": {"text": 10**5000}}, "windowing an object; allowed are"),
         ({"threshold": 1.5}, "threshold 1.5"),
         ({"threshold": "precision>80"}, "threshold 'precision>80'"),
         ({"threshold": "precision>=0.8"}, "cdconv calibrate"),
