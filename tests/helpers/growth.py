@@ -12,7 +12,7 @@ def growth(work, make, size, times=4):
         size: the smaller size.
         times: the larger size is so many times the smaller one.
     """
-    small, large = (min(_seconds(work, make(each)) for _ in range(3)) for each in (size, size * times))
+    small, large = (min(_seconds(work, make(each)) for _ in range(5)) for each in (size, size * times))
     return large / small
 
 
