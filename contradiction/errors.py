@@ -1,7 +1,6 @@
 """The error for unusable input, which the command line prints as one line, and exit codes."""
 
 from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
 from reprlib import Repr
 from types import NoneType
 
@@ -54,6 +53,8 @@ def shown(value: object) -> str:
 
 def listed(known: Iterable[str], value: object) -> str:
     """The known names for an error about another one, then the one that was probably meant."""
+    from difflib import get_close_matches  # here, because every import of the package pays for this module
+
     names = [*known]
     meant = get_close_matches(value, names, 1) if isinstance(value, str) else []
     return ", ".join(names) + (f"; did you mean {meant[0]}?" if meant else "")

@@ -20,7 +20,7 @@ from contradiction.chats.readers import format_of, open_file
 from contradiction.conversation import text_at
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError, first_line
-from contradiction.io.files import to_json_line
+from contradiction.io.line_files import to_json_line
 from contradiction.serving.predictions import BusyError, LateError, ServiceError, Ticket, TooLongError
 from contradiction.serving.service import Places, Service, caller_of, chosen
 from contradiction.verdict import Verdict, is_unchecked

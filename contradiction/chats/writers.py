@@ -9,7 +9,8 @@ from typing import Any, BinaryIO
 from contradiction.chats.chunks import Entry, JudgedChunk, Tally, filter_verdicts
 from contradiction.conversation import text_at
 from contradiction.errors import InputError
-from contradiction.io.files import RECORD, LineFile, read_json, to_json_line, write_json
+from contradiction.io.files import RECORD, read_json, write_json
+from contradiction.io.line_files import LineFile, to_json_line
 from contradiction.io.tables import Table, console
 
 MAX_CELL = 500  # characters in a cell of a table

@@ -255,7 +255,7 @@ def review(
 def _export(export: Path, file: Path, labels: Path, spot_checks: Path | None, annotators: int) -> None:
     """Shows the agreement, and writes the final labels."""
     from contradiction.chats.writers import check_not_the_input
-    from contradiction.io.files import write_lines
+    from contradiction.io.line_files import write_lines
     from contradiction.serving.review_store import LabelStore
 
     if not labels.is_file():

@@ -25,7 +25,8 @@ from contradiction.errors import InputError, shown
 from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row, messages_of
 from contradiction.io.endpoint import KEY, URL, Answer, Endpoint, NoAnswerError, RefusedError, in_threads, repeated
-from contradiction.io.files import LineFile, read_json
+from contradiction.io.files import read_json
+from contradiction.io.line_files import LineFile
 from contradiction.labels import LABELS, NON_CONTRADICTION, merge_id
 from contradiction.markup import plain
 from contradiction.methods.base import Classifier, Prediction

@@ -14,8 +14,9 @@ from contradiction.evaluation import results
 from contradiction.evaluation.figures import outcome, rule_of
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.endpoint import Answer, NoAnswerError, RefusedError, in_threads, repeated
-from contradiction.io.files import RECORD, LineFile, check_form, read_json, write_json, write_lines
+from contradiction.io.files import RECORD, check_form, read_json, write_json
 from contradiction.io.hub import model_name
+from contradiction.io.line_files import LineFile, write_lines
 from contradiction.labels import has_two_texts, task_of
 from contradiction.probing.bots import Bot
 from contradiction.probing.plan import Message, Probe, instruction

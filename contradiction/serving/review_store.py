@@ -10,7 +10,7 @@ from typing import Any
 
 from contradiction.conversation import ASSISTANT, USER, Messages, check_text, read_turns, spoken_messages
 from contradiction.errors import InputError, check_known, kind_of, shown
-from contradiction.io.files import LineFile
+from contradiction.io.line_files import LineFile
 from contradiction.io.tables import Table, with_interval
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION
 
