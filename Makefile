@@ -4,7 +4,7 @@ BACKBONE ?=
 TRAIN ?=
 BIN = .venv/bin
 
-PIP = $(BIN)/pip install --quiet --disable-pip-version-check
+PIP = $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: setup lock demo test fuzz bench coverage lint clean sbom audit licences image-check reproduce
 
@@ -12,11 +12,13 @@ setup: .venv/.ready
 
 # The lock holds the hashes of all packages except torch, whose CPU and GPU builds share a version. Choose a build for your
 # machine. The packages that torch needs on a CPU are in the lock. `--no-build-isolation` uses only build tools from the lock.
+# pip would compile the modules on one core. Some packages hold templates that cannot be compiled.
 .venv/.ready: requirements.lock pyproject.toml setup.py
 	$(PYTHON) -m venv .venv
 	$(PIP) --no-deps --require-hashes -r requirements.lock
 	$(PIP) $$(grep ^torch== requirements.txt)
 	$(PIP) --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 	touch $@
 
 # Writes requirements.lock after a change of requirements.txt. Other packages keep their versions; UPGRADE=1 takes new ones.
