@@ -157,6 +157,7 @@ def _shown(name: str, service: Service) -> dict[str, Any]:
         "name": name,
         "model": name if place.is_absolute() else place.as_posix(),  # for code, without the owner's folders
         "threshold": detector.settings.threshold_for(rule),
+        "opening": rule.opening,
         "prior": rule.prior,
         "curve": [[point.threshold, point.recall, point.false_alarms] for point in rule.curve],
     }
@@ -167,7 +168,7 @@ def read_pasted(text: str) -> dict[str, Any]:
     try:
         return {"messages": spoken_messages(readers.read_pasted(str(text)[:LONGEST_PASTED]).messages)}
     except InputError as error:
-        return {"error": str(error)}
+        return {"error": batch.for_page(str(error))}
 
 
 def functions(services: Mapping[str, Service]) -> None:

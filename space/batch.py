@@ -16,6 +16,7 @@ from locales import CHINESE, in_words, words_of
 
 from contradiction.chats.chunks import Chats, Entry, JudgedChunk, judge_chunk
 from contradiction.chats.formats import file_blocks
+from contradiction.chats.names import REMEDY
 from contradiction.chats.readers import format_of, open_file
 from contradiction.conversation import text_at
 from contradiction.detector import ContradictionDetector
@@ -108,6 +109,7 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
             )
         with gr.Column(scale=3):
             said = gr.Textbox(
+                label=words("summary"),
                 show_label=False,
                 interactive=False,
                 lines=2,
@@ -118,11 +120,13 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
             shown = gr.Radio([("all", "all")], value="all", label=words("show"), elem_id="shown")
             table = gr.Dataframe(
                 headers=[""] * 7,
+                label=words("verdicts"),
+                show_label=False,
                 datatype="str",
                 interactive=False,
                 wrap=True,
                 max_height=480,
-                column_widths=["7%", "23%", "15%", "13%", "9%", "10%", "23%"],
+                column_widths=["11%", "22%", "14%", "12%", "9%", "9%", "23%"],
                 elem_id="table",
             )
             download = gr.DownloadButton(words("download"), elem_id="download", interactive=False)
@@ -312,7 +316,9 @@ def row_of(entry: Entry, verdict: Verdict, words: dict[str, str]) -> tuple[str, 
     """The group of a verdict, and its cells."""
     group = "contradictions" if verdict.contradiction else "" if verdict.checked else "others"
     decided = words[{None: "notJudged", True: "clash", False: "noClash"}[verdict.contradiction]]
-    chance = "" if verdict.probability is None else words["percent"].format(value=f"{100 * verdict.probability:.0f}")
+    share, chance = verdict.probability, ""
+    if share is not None:  # as in `percent` of chat.js
+        chance = words["percent"].format(value=f"{100 * share:.{1 if share < 0.01 else 0}f}")
     why = text_at(entry.messages, verdict.evidence) or (in_words(verdict.reason, words) if verdict.reason else "")
     kind, sure = (words[name] if name else "" for name in (verdict.kind, verdict.certainty))
     return group, [entry.name, text_at(entry.messages, verdict.reply), decided, kind, sure, chance, why]
@@ -323,24 +329,24 @@ def _not_judged(
 ) -> tuple[dict[str, Any], Row]:
     """The line of the download and the cells of a chat without a verdict."""
     named = {} if entry.id is None else {"id": entry.id}
-    error = _for_page(entry.error or str(judged))
+    error = for_page(entry.error or str(judged))
     reason = words["tooLong"] if isinstance(judged, TooLongError | LateError) else in_words(error, words)
     return {key: entry.number, **named, "error": error}, [entry.name, "", words["notJudged"], "", "", "", reason]
 
 
 def _with_reason(key: str, error: InputError, path: str, words: dict[str, str]) -> str:
-    reason = _for_page(str(error)).replace(f"{path}: ", "").replace(path, Path(path).name)
+    reason = for_page(str(error)).replace(f"{path}: ", "").replace(path, Path(path).name)
     return words[key].format(reason=in_words(reason, words))
 
 
-def _for_page(message: str) -> str:
+def for_page(message: str) -> str:
     """A message of the library without advice that only holds for the command line.
 
     The page does not read such a file as GB18030: Big5 and damaged UTF-8 are often valid GB18030 too, with other
     characters.
     """
     message = re.sub(r"(not in UTF-8[^;]*); .*--encoding.*", r"\1; save the file as UTF-8", message)
-    return re.sub(r"(?:,? or|;) --format.*", "", message)
+    return re.sub(r"(?:[,;] or|;) --format.*", "", message).removesuffix(f"; {REMEDY}")
 
 
 def _is_shown(verdict: Verdict, replies: int) -> bool:

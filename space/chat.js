@@ -16,7 +16,7 @@ const percent = (share) => fill(words.percent, { value: (100 * share).toFixed(sh
 
 // As `in_words` of locales.py: a text that is not translated completely stays English.
 function inWords(reason) {
-  let said = String(reason);
+  let said = String(reason).replace(/, or set max_turns.*/, ""); // a request can set it, but not a visitor
   if (chinese) {
     const translated = reasons.reduce((text, [pattern, replacement]) => text.replace(new RegExp(pattern, "g"), replacement), said);
     said = foreign.test(translated.replace(kept, "")) ? fill(words.inEnglish, { reason: said }) : translated;
@@ -74,10 +74,10 @@ function body(messages = state.messages) {
 }
 
 async function ask(path, asked, signal) {
-  const answer = await fetch(new URL(`v1/${path}`, document.baseURI), {
-    method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(asked), signal,
-  });
-  const said = await answer.json().catch(() => ({ error: answer.statusText }));
+  const request = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(asked), signal };
+  const answer = await fetch(new URL(`v1/${path}`, document.baseURI), request).catch(() => null);
+  const said = await answer?.json().catch(() => null); // a proxy before the page answers in HTML
+  if (!said) throw new Error(words.unanswered);
   if (!answer.ok) throw new Error(inWords(said.error));
   return said;
 }
@@ -95,6 +95,7 @@ async function judge() {
   const mine = asking;
   list.setAttribute("aria-busy", "true");
   draw();
+  const slow = setTimeout(() => say(words.judging), 400); // milliseconds; sooner, the words would flash
   try {
     const found = (await ask("scan", body(), mine.signal)).verdicts;
     if (mine.signal.aborted) return;
@@ -105,6 +106,8 @@ async function judge() {
     if (mine.signal.aborted) return;
     state.verdicts = [];
     say(fill(words.refused, { reason: error.message }));
+  } finally {
+    clearTimeout(slow);
   }
   list.setAttribute("aria-busy", "false");
   draw();
@@ -194,10 +197,17 @@ function jump(index) {
 const link = (index) =>
   button(String(index + 1), () => jump(index), { class: "cd-ref", "aria-label": fill(words.message, { number: index + 1 }) });
 
+// The first reply, which nothing precedes, has a threshold of its own, unless the visitor sets one.
+function thresholdOf(verdict) {
+  const { threshold, prior, opening } = state.detector;
+  const isOpening = verdict === state.verdicts[0] && state.threshold === threshold && state.prior === prior;
+  return isOpening ? Math.max(threshold, opening) : state.threshold;
+}
+
 function meter(verdict) {
   const bar = el("span", { class: "cd-meter", "aria-hidden": true }, el("i"), el("u"));
   bar.firstChild.style.width = `${100 * verdict.probability}%`;
-  bar.lastChild.style.left = `${100 * state.threshold}%`;
+  bar.lastChild.style.left = `${100 * thresholdOf(verdict)}%`;
   return bar;
 }
 
@@ -270,6 +280,12 @@ function draw() {
   join([...hit].flatMap(([place, replies]) => replies.map((reply) => [reply, place])));
   if (state.editing && document.activeElement === document.body) state.editing.box.focus(); // drawing takes the focus away
   again.hidden = state.waiting || state.messages.at(-1)?.role !== "user";
+}
+
+// Shows another chat. The Back button of the browser then shows this one.
+function leaveFor(messages) {
+  if (state.messages.length) history.pushState(null, "", location.href);
+  return show(messages);
 }
 
 function show(messages) {

@@ -57,7 +57,7 @@ const problem = el("p", { class: "cd-problem", role: "alert" });
 async function read() {
   const found = await server.read_pasted(pasted.value);
   if (found.error) problem.textContent = inWords(found.error);
-  else { paste.close(); show(found.messages); }
+  else { paste.close(); leaveFor(found.messages); }
 }
 
 const paste = el("dialog", { "aria-label": words.paste },
@@ -69,7 +69,7 @@ const copied = el("dialog", { "aria-label": words.copy }, shownText, el("div", {
 const wide = matchMedia("(min-width: 900px)").matches;
 
 function pick(messages) {
-  show(messages);
+  leaveFor(messages);
   thread.scrollTo(0, 0);
   if (!wide) root.scrollIntoView({ block: "start" }); // the examples lie far below the chat
 }
@@ -121,7 +121,7 @@ root.append(
     botRow,
     el("div", { class: "cd-row cd-tools" },
       button(words.paste, () => { problem.textContent = ""; paste.showModal(); pasted.focus(); }),
-      button(words.clear, () => { show([]); box.focus(); }),
+      button(words.clear, () => { leaveFor([]); box.focus(); }),
       button(words.copyLink, () => { remember(); copy(location.href, words.linkCopied); }),
       el("span", {}, words.copyAs), ...Object.entries(copies).map(([name, make]) => button(words[`copy ${name}`], () => copy(make(), words.copied))))),
   el("aside", { class: "cd-side" },
@@ -134,4 +134,7 @@ setSide("user");
 if (opened) show(state.messages);
 else if (status.textContent) draw();
 else show([...pairs[0].messages, { role: "assistant", content: pairs[0].one }]);
-window.addEventListener("hashchange", () => { if (fromLink()) { refresh(); show(state.messages); } });
+window.addEventListener("hashchange", () => {
+  if (!location.hash) show([]);
+  else if (fromLink()) { refresh(); show(state.messages); }
+});

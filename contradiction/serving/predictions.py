@@ -188,7 +188,7 @@ class JoinedPredictions:
         if ticket.spent > ticket.cost:
             raise TooLongError(
                 f"the chat is too long to be judged at once: it takes more than {ticket.cost:,} characters of reading; "
-                "set max_turns, for instance to 5, or shorten the chat"
+                "shorten the chat, or set max_turns, for instance to 5"
             )
 
     @property

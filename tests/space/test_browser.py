@@ -132,7 +132,7 @@ def test_a_file_is_judged_filtered_and_downloaded(open_tab, url, facade, tmp_pat
     tab.locator("#file input[type=file]").set_input_files(file)
     tab.locator("#run").click()
     tab.wait_for_function(
-        "document.querySelector('#said textarea')?.value.startsWith('2 chats, 4 replies read completely')"
+        "document.querySelector('#said textarea')?.value.startsWith('Chats: 2. Replies read completely: 4.')"
     )
     cells = [tab.locator("#table").get_by_text(word, exact=True).locator("visible=true") for word in WORDS]
     cells[1].first.wait_for()
@@ -164,7 +164,7 @@ def test_one_file_is_judged_at_a_time_and_stop_cancels_it(open_tab, url, tmp_pat
 
     tab, other = opened(), opened()
     tab.locator("#run").dblclick()
-    tab.wait_for_function("document.querySelector('#said textarea')?.value.includes('replies read')")
+    tab.wait_for_function("document.querySelector('#said textarea')?.value.includes('Replies read')")
     other.locator("#run").click()
     other.get_by_text("A file of yours is being judged").wait_for()
     assert "judged" not in other.locator("#said textarea").input_value()

@@ -41,3 +41,58 @@ def test_what_comes_late_takes_no_typed_text_away_and_marks_no_words_of_another_
     tab.unroute_all()
     tab.keyboard.press("Enter")  # the box has the focus
     tab.locator(".cd-messages[aria-busy=false] .cd-text", has_text="写到一半你好").wait_for()
+
+
+def test_while_another_chat_is_judged_the_verdict_on_the_one_before_is_not_shown_and_back_returns_to_it(open_tab, url):
+    tab, held = open_tab(), []
+    tab.goto(url)
+    marked = tab.locator(".cd-messages[aria-busy=false] .cd-mark").first
+    marked.wait_for()
+    said = tab.locator(".cd-status").inner_text()
+    first = tab.locator(".cd-text").all_inner_texts()
+    tab.route("**/v1/scan", lambda route: held.append(route))
+    tab.locator(".cd-examples button").last.click()
+    tab.locator(".cd-status", has_text="Reading the chat").wait_for()
+    assert tab.locator(".cd-text").all_inner_texts() != first
+    held.pop().continue_()
+    tab.unroute_all()
+    marked.wait_for()
+    assert "Reading" not in tab.locator(".cd-status").inner_text()
+    tab.get_by_role("button", name="Clear", exact=True).click()
+    tab.locator(".cd-text").first.wait_for(state="detached")
+    for _ in range(2):
+        tab.go_back()
+        marked.wait_for()
+    assert tab.locator(".cd-text").all_inner_texts() == first
+    assert tab.locator(".cd-status").inner_text() == said
+
+
+def test_a_server_that_does_not_answer_is_reported_in_the_language_of_the_visitor(chromium, url):
+    context = chromium.new_context(locale="zh-CN")  # not open_tab: the browser logs the failures as errors
+    tab = context.new_page()
+    tab.goto(url)
+    tab.locator(".cd-messages[aria-busy=false] .cd-mark").first.wait_for()
+    for failure in (lambda route: route.abort(), lambda route: route.fulfill(status=502, body="<html>")):
+        tab.unroute_all()
+        tab.route("**/v1/scan", failure)
+        tab.get_by_role("button", name="清空").click()
+        tab.locator(".cd-examples button").first.click()
+        tab.locator(".cd-status", has_text="未作判断：服务器没有响应，请稍后再试。").wait_for()
+    context.close()
+
+
+def test_the_tick_of_a_first_reply_is_at_the_threshold_for_first_replies(open_tab, url):
+    tab = open_tab()
+
+    def with_opening(route):
+        answer = route.fetch()
+        assert '"opening":0.0' in answer.text()
+        route.fulfill(response=answer, body=answer.text().replace('"opening":0.0', '"opening":0.875'))
+
+    tab.route(url, with_opening)
+    tab.goto(url)
+    ticks = tab.locator(".cd-messages[aria-busy=false] .cd-meter u")
+    ticks.nth(1).wait_for()
+    assert [tick.get_attribute("style") for tick in ticks.all()] == ["left: 87.5%;", "left: 50%;"]
+    tab.get_by_label("Threshold", exact=False).first.press("ArrowRight")  # the visitor's own threshold is for all
+    tab.wait_for_function("document.querySelector('.cd-meter u')?.style.left === '51%'")

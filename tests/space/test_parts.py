@@ -4,7 +4,9 @@ import asyncio
 import gzip
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pyarrow
@@ -72,6 +74,23 @@ def test_both_languages_have_the_same_texts(part):
 def test_unread_text_is_reported_in_chinese_too(part, facade, utterances):
     reason = part("locales").in_words(facade(utterances).reason, part("locales").CHINESE)
     assert not re.search("[A-Za-z]{2}|[;,]", re.sub(r"messages\[\d\]", "", reason))
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "用户：你好\n机器人：在\nTom：嗯",
+        "Tom 10:22\n你好\nAnna 10:23\n在\n用户：嗯",
+        "Tom：你好\nAnna：在",
+        "好\n用户：你好",
+        '[{"role": "Tom", "content": "你好"}]',
+        '{"a": 1}',
+    ],
+)
+def test_a_pasted_text_that_is_no_chat_gets_advice_for_the_page_in_both_languages(app, part, pasted):
+    error = app.read_pasted(pasted)["error"]
+    assert "--" not in error
+    assert "原因（英文）" not in part("locales").in_words(error, part("locales").CHINESE)
 
 
 def test_a_message_without_a_translation_is_given_in_english_as_such(part):
@@ -209,14 +228,34 @@ def test_a_file_in_another_encoding_gets_advice_for_the_page(part, service, tmp_
     assert re.sub(r" \(from byte \d+ on\)", "", said).count(advice) == 1 and "--encoding" not in said
 
 
+@pytest.mark.parametrize(("name", "content"), [("chats.pdf", b"%PDF"), ("chats.csv", "a,b\n1,2\n")])
+def test_a_file_without_chats_gets_advice_for_the_page_in_both_languages(part, service, tmp_path, name, content):
+    with pytest.raises(InputError) as error:
+        judged(part, service, tmp_path / name, content)
+    batch, locales = part("batch"), part("locales")
+    english, chinese = (
+        batch._with_reason("refused", error.value, str(tmp_path / name), words)
+        for words in (locales.ENGLISH, locales.CHINESE)
+    )
+    assert "--" not in english and re.search(r"\w\.$", english)
+    assert "原因（英文）" not in chinese
+
+
+@pytest.mark.parametrize(("probability", "shown"), [(0.0021, "0.2 %"), (0.021, "2 %"), (None, "")])
+def test_the_table_rounds_a_chance_as_the_chat_does(part, facade, probability, shown):
+    verdict = replace(facade(CHATS[0]), probability=probability, evidence=())
+    entry = SimpleNamespace(name="c", messages=messages(*CHATS[0]))
+    assert part("batch").row_of(entry, verdict, part("locales").ENGLISH)[1][5] == shown
+
+
 def test_a_file_with_too_many_chats_is_judged_partly_with_a_notice(part, service, tmp_path, monkeypatch):
     path, chat = tmp_path / "chats.jsonl", json.dumps(messages("你好", "你好"))
     monkeypatch.setattr(part("batch"), "CHATS", 20)
     summary = judged(part, service, path, "\n".join([chat] * 40))[0]
-    assert summary.startswith("20 chats") and "more than 20 chats" in summary
+    assert summary.startswith("Chats: 20.") and "more than 20 chats" in summary
     summary = judged(part, service, path, "\n".join(["x", chat] * 20))[0]
-    assert summary.startswith("10 chats")
-    assert "No chat: 10 lines" in summary and "more than 20 chats" in summary
+    assert summary.startswith("Chats: 10.")
+    assert "Lines that are no chat: 10" in summary and "more than 20 chats" in summary
 
 
 @pytest.mark.parametrize(
@@ -256,7 +295,7 @@ def test_a_chat_that_is_too_long_does_not_affect_the_others(part, detector, tmp_
     chats = [CHATS[0], [f"{n}" + "好" * 40 for n in range(20)], CHATS[1]]
     content = "\n".join(json.dumps(messages(*chat)) for chat in chats)
     summary, grouped, rows, out, _ = judged(part, service, tmp_path / "chats.jsonl", content)
-    assert summary.startswith("3 chats, 4 replies read completely")
+    assert summary.startswith("Chats: 3. Replies read completely: 4.")
     assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
     assert rows[2][2:] == ["Not judged", "", "", "", part("locales").ENGLISH["tooLong"]]
     assert grouped[2][0] == "others"
@@ -276,7 +315,7 @@ def test_a_file_damaged_further_on_keeps_the_verdicts_before(part, service, tmp_
     lines = [",".join(CONVERSATION), *[",".join(CHATS[n]) for n in range(3)]]
     content = "\n".join(lines).encode() + b"\n\xff,a,b,c\n"
     summary, _, rows, out, _ = judged(part, service, tmp_path / "chats.csv", content)
-    assert summary.startswith("3 chats")
+    assert summary.startswith("Chats: 3.")
     assert "cannot be read further: chats.csv:5: not in UTF-8" in summary
     assert len(rows) == 6
     assert len(Path(out).read_text(encoding="utf-8").splitlines()) == 3
