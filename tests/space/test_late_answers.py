@@ -41,3 +41,14 @@ def test_what_comes_late_takes_no_typed_text_away_and_marks_no_words_of_another_
     tab.unroute_all()
     tab.keyboard.press("Enter")  # the box has the focus
     tab.locator(".cd-messages[aria-busy=false] .cd-text", has_text="写到一半你好").wait_for()
+
+
+def test_a_chat_that_is_cleared_waits_for_no_verdict(open_tab, url):
+    tab = open_tab()
+    tab.goto(url)
+    tab.locator(".cd-messages[aria-busy=false] .cd-mark").first.wait_for()
+    tab.route("**/v1/scan", lambda route: None)
+    tab.get_by_role("button", name="Delete message 1").click()
+    tab.locator(".cd-messages[aria-busy=true]").wait_for()
+    tab.get_by_role("button", name="Clear", exact=True).click()
+    tab.locator(".cd-messages[aria-busy=false]").wait_for(state="attached", timeout=5000)
