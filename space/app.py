@@ -272,6 +272,7 @@ def serve(
 
 def launch(detector: ContradictionDetector, **options: Any) -> None:
     """Serves the page until interrupted; the options are those of :func:`serve`."""
+    use_allowed_cores()
     page, address = serve(detector, **options)
     print(f"The page is at {address} (Ctrl+C ends it)", flush=True)
     page.block_thread()
@@ -333,6 +334,5 @@ def size(folder: str | Path) -> int:
 if __name__ == "__main__":
     if "SPACE_ID" in os.environ:
         os.environ.setdefault("FORWARDED_ALLOW_IPS", HUB_PROXIES)
-    use_allowed_cores()
     first, *more = [ContradictionDetector.from_pretrained(name) for name in (MODEL, *OTHERS)]
     launch(first, others=more, bot=bots.from_environment())

@@ -86,14 +86,15 @@ async function judge() {
   asking?.abort();
   remember();
   state.clauses.clear();
-  if (!state.messages.some((each) => each.role === "assistant")) {
+  const replied = state.messages.some((each) => each.role === "assistant");
+  list.setAttribute("aria-busy", String(replied));
+  if (!replied) {
     state.verdicts = [];
     say(state.messages.length ? words.noReply : words.start);
     return draw();
   }
   asking = new AbortController();
   const mine = asking;
-  list.setAttribute("aria-busy", "true");
   draw();
   const slow = setTimeout(() => say(words.judging), 400); // milliseconds; sooner, the words would flash
   try {

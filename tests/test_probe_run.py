@@ -344,6 +344,7 @@ def test_persona_probes_are_left_out_if_no_fact_can_be_asked_about(fact, count, 
         (("--triggers", "persona"), "none is given"),
         (("--triggers", "short,short"), "none twice"),
         (("--threshold", "7"), "threshold '7'"),
+        (("--command", "cat", "--timeout", "inf"), "'--timeout'"),
     ],
 )
 def test_wrong_options_print_one_line(options, why, tmp_path, run, detect_model, monkeypatch):

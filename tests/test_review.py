@@ -8,13 +8,14 @@ import httpx
 import pytest
 from helpers.chats import chat, line, objects, write_jsonl
 from helpers.processes import free_port, is_answered, start_cdconv, wait_for
+from helpers.runs import full_disk
 from starlette.testclient import TestClient
 
 from contradiction.chats.names import USUAL
 from contradiction.data.labelled import read
 from contradiction.errors import InputError
 from contradiction.serving.review import application, chats_of, spot_checks_of
-from contradiction.serving.review_store import LabelStore
+from contradiction.serving.review_store import LabelStore, StoreError
 
 NONE, INTRA, ROLE, HISTORY = "non-contradiction", "intra-sentence", "role-confusion", "history"
 
@@ -284,6 +285,19 @@ def chat_file(tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_text("\n".join([*(line(messages, id=name) for name, messages in chats(60)), line([])]), encoding="utf-8")
     return file
+
+
+def test_what_is_sent_again_after_a_full_disk_is_written_once(store):
+    store.add(chats(1))
+    with full_disk(store.path.stat().st_size + 5):
+        for _ in range(2):
+            with pytest.raises(StoreError):
+                store.join("Anna")
+    store.join("Anna")
+    store.put(store.join("Ben"), 1, NONE)
+    again = LabelStore(store.path)
+    assert (again.join("Anna"), again.join("Ben")) == (1, 2)
+    assert again.next(2) is None
 
 
 def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tmp_path):

@@ -276,6 +276,11 @@ def test_a_tool_answers_like_rest_as_json_text_and_as_structured_content(client)
     assert answer["structuredContent"] == post(client, "scan", messages=messages)
 
 
+def test_no_stream_is_opened_for_messages_that_the_server_never_sends(client):
+    refused = client.get("/mcp", headers={"accept": "application/json"})  # of a stream, the client would read for ever
+    assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+
+
 def test_a_tool_refuses_what_rest_refuses_in_the_same_words(client):
     for name, arguments in (("judge", {"messages": []}), ("judge", {"chat": CHAT}), ("scan", {"messages": ["x"]})):
         answer = call_tool(client, name, **arguments)

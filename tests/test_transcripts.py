@@ -206,7 +206,7 @@ def test_an_unknown_encoding_and_a_file_that_needs_one_are_errors_of_one_line(de
     file = tmp_path / "a.jsonl"
     file.write_text(line(), encoding="gb18030")
     assert "; save it as UTF-8, or name its encoding, for instance with --encoding gb18030" in detect(file)[2][0]
-    for name in ("nonsense", "base64", ""):
+    for name in ("nonsense", "base64", "idna", ""):
         code, _, [message] = detect(file, "--encoding", name)
         assert (code, f"encoding {name!r}: is unknown" in message) == (2, True)
     (tmp_path / "a.parquet").write_bytes(b"PAR1")

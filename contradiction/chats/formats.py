@@ -38,7 +38,7 @@ ROWS_AT_ONCE = 1024  # rows of Parquet in memory
 def check_encoding(encoding: str | None) -> None:
     """Raises InputError for the name of an encoding that Python does not know."""
     try:
-        "a".encode("utf-8" if encoding is None else encoding)
+        b"a".decode("utf-8" if encoding is None else encoding, "replace")
     except (LookupError, UnicodeError, ValueError):
         raise InputError(
             f"encoding {str(encoding)[:40]!r}: is unknown; usual ones are gb18030, big5, utf-16 and utf-8"

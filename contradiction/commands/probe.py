@@ -77,7 +77,7 @@ def run_probe(
     at_once: Annotated[int, typer.Option(min=1, help="The number of conversations at the same time.")] = 4,
     per_minute: Annotated[float | None, typer.Option(min=0.01, help="The maximum number of calls in a minute.")] = None,
     timeout: Annotated[
-        float, typer.Option(min=0.01, help="The seconds to wait for a reply. A --chat-model has no limit.")
+        float, typer.Option(min=0.01, max=1e6, help="The seconds to wait for a reply. A --chat-model has no limit.")
     ] = 60,
     seed: Annotated[int, typer.Option(help="The random seed for the choice of openings and words.")] = 0,
     dry_run: Annotated[

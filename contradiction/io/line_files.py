@@ -3,8 +3,9 @@
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from contradiction.errors import InputError
 from contradiction.io.files import errors_with_path, new_file
@@ -26,19 +27,25 @@ class LineFile:
     def __init__(self, path: Path, check: Callable[[Any], Any], problem: str, *, durable: bool = False) -> None:
         self.path = path
         self._check, self._problem, self._durable = check, problem, durable
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
 
     def add(self, values: Iterable[Any]) -> None:
-        """Appends values and flushes them; raises FileNotFoundError if somebody has removed the file."""
+        """Appends all values, or none after an OSError; that is FileNotFoundError if somebody has removed the file."""
         if lines := b"".join(map(to_json_line, values)):
             if self._file and not self.path.exists():
                 raise FileNotFoundError(f"{self.path} was removed")
-            self._file = self._file or self.path.open("ab")
+            # A buffer would keep the lines of a failed call, and write them again with the next one.
+            self._file = self._file or self.path.open("ab", buffering=0)
+            end, rest = self._file.seek(0, os.SEEK_END), memoryview(lines)
             with errors_with_path(self.path):
-                self._file.write(lines)
-                self._file.flush()
-                if self._durable:
-                    os.fsync(self._file.fileno())
+                try:
+                    while rest:
+                        rest = rest[self._file.write(rest) :]
+                    if self._durable:
+                        os.fsync(self._file.fileno())
+                except OSError:
+                    self._file.truncate(end)
+                    raise
 
     def close(self) -> None:
         """Closes the file."""

@@ -60,7 +60,8 @@ def tools(services: Mapping[str, Service]) -> tuple[list[Route], Lifespan | None
 
     body = next(iter(services.values())).limits.body
     manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=body)
-    return [Route(MCP, StreamableHTTPASGIApp(manager))], lambda app: manager.run()
+    # Without GET, which opens a stream for messages of the server: it has none, and the stream would never end.
+    return [Route(MCP, StreamableHTTPASGIApp(manager), methods=["POST"])], lambda app: manager.run()
 
 
 async def _answered(services: Mapping[str, Service], name: str, arguments: dict[str, Any], caller: str) -> Any:

@@ -96,3 +96,14 @@ def test_the_tick_of_a_first_reply_is_at_the_threshold_for_first_replies(open_ta
     assert [tick.get_attribute("style") for tick in ticks.all()] == ["left: 87.5%;", "left: 50%;"]
     tab.get_by_label("Threshold", exact=False).first.press("ArrowRight")  # the visitor's own threshold is for all
     tab.wait_for_function("document.querySelector('.cd-meter u')?.style.left === '51%'")
+
+
+def test_a_chat_that_is_cleared_waits_for_no_verdict(open_tab, url):
+    tab = open_tab()
+    tab.goto(url)
+    tab.locator(".cd-messages[aria-busy=false] .cd-mark").first.wait_for()
+    tab.route("**/v1/scan", lambda route: None)
+    tab.get_by_role("button", name="Delete message 1").click()
+    tab.locator(".cd-messages[aria-busy=true]").wait_for()
+    tab.get_by_role("button", name="Clear", exact=True).click()
+    tab.locator(".cd-messages[aria-busy=false]").wait_for(state="attached", timeout=5000)

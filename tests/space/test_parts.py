@@ -31,6 +31,14 @@ def service(app, detector):
     return Service(detector)
 
 
+def test_the_page_keeps_to_the_cores_that_it_may_use(app, monkeypatch):
+    limit = Mock()
+    monkeypatch.setattr(app, "use_allowed_cores", limit)
+    monkeypatch.setattr(app, "serve", Mock(return_value=(Mock(), "")))
+    app.launch(Mock())
+    limit.assert_called_once_with()
+
+
 # Words
 
 
