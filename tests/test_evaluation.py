@@ -352,6 +352,13 @@ def test_a_model_of_pairs_compares_the_reply_with_each_earlier_message_of_its_sp
     assert [row[1] for row in result["probabilities"]] == pytest.approx(expected, abs=1e-6)
 
 
+def test_a_model_of_whole_chats_without_right_and_wrong_chooses_the_reply_that_contradicts_least(larger, random_model):
+    classifier = load_classifier(random_model("2-class"), view="chat")
+    result = evaluate(classifier, "mutual", copy=larger / "mutual", limit=12)
+    assert result["task"] == "response" and 0 <= result["metrics"]["r1"] <= 1
+    assert not {"predictions", "argmax"} & result.keys()
+
+
 def test_no_baseline_is_fitted_to_the_rows_that_it_judges(larger):
     for data, options in (("ocnli", {}), ("decode", {"config": "nli-2-class"})):
         evalset = load(data, copy=larger / data, split="train", **options)

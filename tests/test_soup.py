@@ -49,6 +49,13 @@ def test_the_record_and_the_card_name_the_members(mean, runs):
     assert "- a model soup: the mean of the weights of 3 runs from this one start\n" in model_card(mean).text
 
 
+def test_a_model_made_from_a_soup_credits_the_corpora_of_its_members(tmp_path):
+    members = [{"corpora": ["OCNLI"]}, {}, {"corpora": ["OCNLI", "CMNLI"]}]
+    write_json(tmp_path / "run.json", {"soup": members})
+    recipe = Recipe.of(name="next", backbone=str(tmp_path), view="flatten", config="4-class")
+    assert record.corpora_of_recipe(recipe) == {"corpora": ["OCNLI", "CMNLI"]}
+
+
 def test_incompatible_runs_are_rejected(runs, mean, quick_model, sample_repo, tmp_path):
     changed = shutil.copytree(runs[1], tmp_path / "changed")
     write_json(changed / "tokenizer.json", read_json(changed / "tokenizer.json") | {"version": "2.0"})

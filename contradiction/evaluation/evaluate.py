@@ -140,10 +140,10 @@ def _of_detector(
     if task != "response" or detector.task == task:
         result["predictions"] = [names.index(label(verdict.label or NON_CONTRADICTION)) for verdict in chosen]
         result["probabilities"] = [_probabilities(task, verdict) for verdict in chosen]
+        if argmax and (most := [names.index(label(name)) for name in argmax]) != result["predictions"]:
+            result["argmax"] = {"metrics": figures.measure(task, result["references"], most), "predictions": most}
     if any(verdict.evidence for verdict in chosen):
         result["evidence"] = [list(verdict.evidence) for verdict in chosen]
-    if argmax and (most := [names.index(label(name)) for name in argmax]) != result["predictions"]:
-        result["argmax"] = {"metrics": figures.measure(task, result["references"], most), "predictions": most}
     if used := detector.classifier.usage():
         result["usage"] = used
     return result

@@ -233,9 +233,11 @@ def corpora_of_recipe(recipe: Recipe) -> dict[str, list[str]]:
 
 
 def names_of_backbone(recipe: Recipe, key: str) -> list[str]:
-    """The names under a key of the record of a recipe's backbone, which may hold anything; empty without one."""
-    names = of_model(recipe.model.backbone).get(key) if recipe.model.backbone else None
-    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    """The names under a key of the record of a recipe's backbone and of its members, which may hold anything."""
+    run = of_model(recipe.model.backbone) if recipe.model.backbone else {}
+    lists = (part.get(key) for part in (run, *members(run)))
+    names = (name for found in lists if isinstance(found, list) for name in found if isinstance(name, str))
+    return list(dict.fromkeys(names))
 
 
 def base_model_of_run(run: Mapping[str, Any]) -> str | None:
