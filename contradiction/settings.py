@@ -1,9 +1,9 @@
 """Settings of an operator, and the limits of a request to the service."""
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_DOWN, Decimal, localcontext
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -151,9 +151,9 @@ def _is(kind: type, value: object) -> bool:
 
 
 def _rounded_down(number: float) -> str:
-    """A number above 0 with two significant digits, and never larger than it is."""
-    digits = 1 - math.floor(math.log10(number))
-    return f"{math.floor(number * 10**digits) / 10**digits:.{digits}f}"
+    """A number with two significant digits, and never larger than it is."""
+    with localcontext(prec=2, rounding=ROUND_DOWN):
+        return f"{+Decimal(number):f}"
 
 
 def _parse_threshold(text: str) -> float | str:

@@ -301,6 +301,7 @@ def test_an_endpoint_that_refuses_every_row_ends_the_evaluation_soon(judge, run,
     ("options", "message"),
     [
         ({"api_key": "sk-1"}, "api_key: .*the options are model, "),
+        ({"timeout": float("inf")}, "timeout: .*less than or equal to 1000000"),
         ({"base_url": "http://x"}, r"base_url: .*\$OPENAI_BASE_URL"),
         ({"extra": {"stream": True}}, "extra holds 'stream'"),
         ({"language": "fr"}, "language: input should be 'zh' or 'en'"),

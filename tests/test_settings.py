@@ -47,7 +47,7 @@ def test_a_prior_multiplies_the_odds_by_the_ratio_of_prior_odds():
 
 def test_a_prior_at_which_nothing_would_be_called_is_rejected():
     assert Settings(prior=0.3).threshold_for(RULE) == 0.5
-    for prior in (0.03, 0.0001):  # what the error recommends can be reached
+    for prior in (0.03, 0.0001, 1e-320):  # what the error recommends can be reached
         for kinds in (CATEGORIES, (HISTORY,)):
             with pytest.raises(InputError, match=f"prior of {prior} ") as error:
                 Settings(prior=prior, categories=kinds).threshold_for(RULE)

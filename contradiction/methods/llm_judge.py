@@ -74,7 +74,7 @@ class JudgeOptions:
     temperature: float | None = None
     max_tokens: int | None = None
     concurrency: Annotated[int, Field(ge=1)] = 8
-    timeout: Annotated[float, Field(gt=0)] = 60.0
+    timeout: Annotated[float, Field(gt=0, le=1e6)] = 60.0
     attempts: Annotated[int, Field(ge=1)] = 5
     prices: Mapping[Literal["input", "output"], float] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)

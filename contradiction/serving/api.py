@@ -103,7 +103,7 @@ POSTS = tuple(f"/v1/{name}" for name in ENDPOINTS)
 PATHS = (*POSTS, "/healthz", "/metrics", MCP)
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refusal, "description": "A token is needed, and it is missing or wrong."},
-    400: {"model": Refusal, "description": "The body is not in UTF-8."},
+    400: {"model": Refusal, "description": "The body is not in UTF-8, or its JSON is nested too deeply."},
     413: {"model": Refusal, "description": "The request is too large."},
     422: {"model": Refusal, "description": "The input is not usable."},
     500: {"model": Refusal, "description": "The service failed; its log says why."},
