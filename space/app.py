@@ -256,7 +256,7 @@ def serve(
             ],
             "exception_handlers": handlers(SERVICE_PATHS),
             "middleware": [
-                Middleware(Guard, body=LIMITS.body, elsewhere=upload, metrics=metrics),
+                Middleware(Guard, body=LIMITS.body, seconds=LIMITS.seconds, elsewhere=upload, metrics=metrics),
                 Middleware(Page),
                 Middleware(Uploads, folder=get_upload_folder()),
             ],

@@ -168,6 +168,22 @@ def test_invalid_json_and_large_bodies_are_rejected_with_a_reason(client):
         assert (status, error) == (413, "the request is too large; at most 524,288 bytes are read")
 
 
+def test_a_request_that_does_not_arrive_in_time_is_refused(detector):
+    sent, parts = [], [{"type": "http.request", "body": b"{", "more_body": True}]
+
+    async def receive():
+        return parts.pop() if parts else await asyncio.sleep(60)
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"100")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/judge", "query_string": b"", "headers": headers}
+    app = application(Service(detector, Limits(seconds=0.1)))
+    asyncio.run(asyncio.wait_for(app(scope, receive, send), 30))
+    assert (sent[0]["status"], json.loads(sent[1]["body"])) == (408, {"error": "the request took too long to arrive"})
+
+
 def test_a_token_is_required_in_a_scheme_of_any_case_but_not_for_the_description(detector):
     with bounded(detector, token="geheim") as client:
         for headers in ({}, {"authorization": "Bearer other"}):
@@ -199,7 +215,7 @@ def test_the_api_description_covers_every_path_and_field_and_loads_nothing_exter
     assert not re.search(r"https?:|//|<script|<link|@import|url\(", answer.text)
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     statuses = {status for path in POSTS for status in document["paths"][path]["post"]["responses"]}
-    assert statuses == {"200", "400", "401", "413", "422", "500", "503", "504"}
+    assert statuses == {"200", "400", "401", "408", "413", "422", "500", "503", "504"}
     shown = set(re.findall("<code>(?:[A-Z]+ )?(.+?)</code>", answer.text))
     fields = {field for each in ENDPOINTS.values() for kind in (each.body, each.answer) for field in kind.model_fields}
     assert set(document["paths"]) == set(PATHS) - {"/mcp"}

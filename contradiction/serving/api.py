@@ -104,6 +104,7 @@ PATHS = (*POSTS, "/healthz", "/metrics", MCP)
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refusal, "description": "A token is needed, and it is missing or wrong."},
     400: {"model": Refusal, "description": "The body is not in UTF-8, or its JSON is nested too deeply."},
+    408: {"model": Refusal, "description": "The request took too long to arrive."},
     413: {"model": Refusal, "description": "The request is too large."},
     422: {"model": Refusal, "description": "The input is not usable."},
     500: {"model": Refusal, "description": "The service failed; its log says why."},
@@ -122,7 +123,9 @@ def application(service: Service, token: str | None = None) -> FastAPI:
         title="CDConv",
         summary="Finds the replies in which a Chinese chatbot contradicts itself.",
         version=__version__,
-        middleware=[Middleware(Guard, body=service.limits.body, metrics=metrics, token=token)],
+        middleware=[
+            Middleware(Guard, body=service.limits.body, seconds=service.limits.seconds, metrics=metrics, token=token)
+        ],
         routes=[*mcp],
         lifespan=lifespan,
     )

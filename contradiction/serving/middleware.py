@@ -1,5 +1,6 @@
 """Middleware: counts of requests in the text format of Prometheus, the token, the size of a body, and headers."""
 
+import asyncio
 import hmac
 import time
 from collections import Counter, defaultdict
@@ -72,15 +73,18 @@ class Guard:
 
     Args:
         body: the maximum size of a request in bytes.
+        seconds: the maximum time until all of a request to the service has come, so that a caller who never ends one
+            cannot keep the service from ending.
         token: what a caller has to send as ``Authorization: Bearer TOKEN``; None for no token.
         metrics: counts the answers.
         elsewhere: the maximum size of a request to a path outside the service; by default the same.
     """
 
     def __init__(
-        self, app: Any, *, body: int, metrics: Metrics, token: str | None = None, elsewhere: int | None = None
-    ) -> None:
-        self.app, self.metrics, self.token = app, metrics, token
+        self, app: Any, *, body: int, seconds: float, metrics: Metrics, token: str | None = None,
+        elsewhere: int | None = None,
+    ) -> None:  # fmt: skip
+        self.app, self.metrics, self.token, self.seconds = app, metrics, token, seconds
         self.body, self.elsewhere = body, body if elsewhere is None else elsewhere
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -100,7 +104,8 @@ class Guard:
         try:
             headers = Headers(scope=scope)
             self._check_token(path, headers)
-            await self.app(scope, _bounded(receive, headers, self.body if of_service else self.elsewhere), counted)
+            most, seconds = (self.body, self.seconds) if of_service else (self.elsewhere, None)
+            await self.app(scope, _bounded(receive, headers, most, seconds), counted)
         except HTTPException as refusal:
             answer = JSONResponse({"error": refusal.detail}, refusal.status_code, refusal.headers)
             await answer(scope, receive, counted)
@@ -119,8 +124,8 @@ class Guard:
             raise HTTPException(401, reason, {"www-authenticate": "Bearer", "connection": "close"})
 
 
-def _bounded(receive: Any, headers: Headers, most: int) -> Any:
-    """Hands over a body part by part; raises HTTPException if it is too large, now where its length is given."""
+def _bounded(receive: Any, headers: Headers, most: int, seconds: float | None) -> Any:
+    """Hands over a body part by part; raises HTTPException if it is late, or too large (now if its length is given)."""
     too_large = HTTPException(
         413, f"the request is too large; at most {most:,} bytes are read", {"connection": "close"}
     )
@@ -128,10 +133,16 @@ def _bounded(receive: Any, headers: Headers, most: int) -> Any:
     if not (length.isdecimal() and int(length) <= most):
         raise too_large
     size = 0
+    until = None if seconds is None else time.monotonic() + seconds  # None also when all of the body is there
 
     async def part() -> Any:
-        nonlocal size
-        message = await receive()
+        nonlocal size, until
+        try:
+            message = await asyncio.wait_for(receive(), None if until is None else until - time.monotonic())
+        except TimeoutError:
+            raise HTTPException(408, "the request took too long to arrive", {"connection": "close"}) from None
+        if not message.get("more_body"):
+            until = None
         size += len(message.get("body", b""))
         if size > most:
             raise too_large
