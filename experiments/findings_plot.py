@@ -80,7 +80,8 @@ def draw(axes: Axes, rows: Sequence[tuple[str, Mapping[str, str]]]) -> None:
         axes.plot((low, high), (height, height), color=colour, linewidth=2.2, solid_capstyle="round")
         face = colour if float(row["p_holm"]) < 0.05 else "white"
         axes.plot(difference, height, "o", markersize=7, color=colour, markerfacecolor=face, zorder=4)
-        axes.text(1.02, height, f"{difference:+.1f}".replace("-", "−"), transform=axes.get_yaxis_transform(), va="center", fontsize=9)
+        said = f"{difference:+.1f}".replace("-", "−")
+        axes.text(1.02, height, said, transform=axes.get_yaxis_transform(), va="center", fontsize=9)
     axes.axvline(0, color=COLOURS["baseline"], linewidth=1.2, zorder=1)
     axes.set_yticks(range(len(rows)), [label for label, _ in reversed(rows)], fontsize=9.5)
     axes.set_ylim(-0.6, len(rows) - 0.4)
