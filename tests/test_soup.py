@@ -52,6 +52,10 @@ def test_the_record_and_the_card_name_the_members(mean, runs):
 def test_incompatible_runs_are_rejected(runs, mean, quick_model, sample_repo, tmp_path):
     changed = shutil.copytree(runs[1], tmp_path / "changed")
     write_json(changed / "tokenizer.json", read_json(changed / "tokenizer.json") | {"version": "2.0"})
+    other = shutil.copytree(runs[1], tmp_path / "other")
+    run = read_json(other / "run.json")
+    run["request"]["recipe"]["model"]["backbone"] = "other@0123456789ab"
+    write_json(other / "run.json", run)
     cut = shutil.copytree(runs[1], tmp_path / "cut")
     save_file({name: weight[:1] for name, weight in weights(cut).items()}, cut / "model.safetensors")
     (cut / "SHA256SUMS").unlink()
@@ -60,7 +64,8 @@ def test_incompatible_runs_are_rejected(runs, mean, quick_model, sample_repo, tm
         ([runs[0], tmp_path], "no config.json"),
         ([*runs, runs[0]], "each named once"),
         ([runs[0], mean], "a soup needs single runs"),
-        ([quick_model, runs[0]], "started from the same checkpoint"),
+        ([quick_model, runs[0]], f"{quick_model}: started from random weights"),
+        ([runs[0], other], f"{other} and {runs[0]}: a soup needs runs that started from the same checkpoint"),
         ([runs[0], changed], "views or tokenizers"),
     ):
         with pytest.raises(InputError, match=message):
