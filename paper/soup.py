@@ -78,7 +78,7 @@ def _soup_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
     backbones = [record.recipe(run["request"]).model.backbone for run in runs]
     for model, backbone in zip(models, backbones, strict=True):
         if not backbone:
-            raise InputError(f"{model}: started from random weights; a soup needs runs that started from one checkpoint")
+            raise InputError(f"{model}: started from random weights; a soup needs runs that share a checkpoint")
         if backbone != backbones[0]:
             raise InputError(f"{model} and {models[0]}: a soup needs runs that started from the same checkpoint")
         if _shape(model) != _shape(models[0]):

@@ -189,7 +189,7 @@ def test_the_published_folder_is_known_however_it_is_spelled(run, folder, tmp_pa
     shutil.copytree(folder, tmp_path / "models" / "results")
     (tmp_path / "link").symlink_to(tmp_path / "models" / "results")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(script, "comparisons", lambda *arguments, removed: counts.append(removed) or comparisons(*arguments))
+    monkeypatch.setattr(script, "comparisons", lambda *given, removed: counts.append(removed) or comparisons(*given))
     for spelled in ("models/results", "./models/../models/results/", tmp_path / "models" / "results", "link"):
         counts = []
         code, _, err = run("--folder", spelled, script=script.results)
