@@ -16,7 +16,7 @@ NGRAMS = FEATURES["flatten"]
 
 
 def comparisons(
-    evaluations: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLES, made: int = 0
+    evaluations: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLES, removed: int = 0
 ) -> Iterator[dict[str, Any]]:
     """The evaluations of a config of four classes on its test split, compared with n-grams and with hierarchical.
 
@@ -25,8 +25,8 @@ def comparisons(
 
     Yields:
         A row for each opponent, task and detector: config, against, task, detector, difference (of macro-F1), low, high
-        (95 % interval of the paired bootstrap), p, p_holm (corrected for the detectors of an opponent and task, or for
-        ``made`` of them, if more were compared than are shown).
+        (95 % interval of the paired bootstrap), p, p_holm (corrected for the detectors of an opponent and task, and for
+        ``removed`` more that were compared before).
     """
     tests = best_first(result for result in evaluations if result["split"] == "test")
     compared = [result for result in tests if result["config"] == config and _reads_all(result)]
@@ -45,7 +45,7 @@ def comparisons(
                 (_method(result["name"], read(result, rule=True)), _method(opponent["name"], against))
                 for result in others
             ]
-            for test in paired_tests(pairs, task, bootstrap, made):
+            for test in paired_tests(pairs, task, bootstrap, removed):
                 low, high = test.interval
                 yield {
                     "config": config,

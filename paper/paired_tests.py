@@ -111,7 +111,7 @@ def merged_run_of(result: Mapping[str, Any], *, rule: bool = False) -> Run:
 
 
 def paired_tests(
-    pairs: Iterable[tuple[MethodRuns, MethodRuns]], task: str, bootstrap: int, made: int = 0
+    pairs: Iterable[tuple[MethodRuns, MethodRuns]], task: str, bootstrap: int, removed: int = 0
 ) -> list[PairedTest]:
     """Tests pairs of a method and its opponent with runs of the same seeds on the same rows.
 
@@ -121,14 +121,14 @@ def paired_tests(
         pairs: the pairs.
         task: the labels.
         bootstrap: the number of resamples.
-        made: how many tests were made in all, if these are a choice of them.
+        removed: how many more tests were made; their p-values count as 1.
 
     Returns:
         The tests with p-values that are corrected by Holm's procedure.
     """
     tests = [test for method, against in pairs if (test := _paired_test(method, against, task, bootstrap))]
     values = [test["p_value"] for test in tests]
-    adjusted = holm(values + [1.0] * (made - len(values)))
+    adjusted = holm(values + [1.0] * removed)
     return [PairedTest(**test, adjusted=p) for test, p in zip(tests, adjusted, strict=False)]
 
 

@@ -22,9 +22,9 @@ from paper.comparisons import comparisons
 
 FOLDER, PAGE = Path("models/results"), Path("models/README.md")  # in a checkout
 COMPARISONS = "comparisons.csv"
-# How many detectors were ever compared with an opponent. All of them count in Holm's correction, also those that the
-# page does not show: otherwise a difference would become significant because others were removed.
-COMPARED = {"4-class": 41, "4-class-grouped": 9}
+# How many detectors were once compared with an opponent, and are not on the page any more. They count in Holm's
+# correction too: otherwise a difference would become significant because others were removed.
+REMOVED = {"4-class": 28, "4-class-grouped": 5}
 CROSSED = "crossed.csv"
 HEADER = ("detector", "parameters", "4-class", "2-class")
 
@@ -163,8 +163,8 @@ def results(
     if not (evaluations := saved_results.published(folder)):
         raise InputError(f"{folder}: no such folder, or no results in it; name files of `cdconv evaluate --json`")
     check_file(out)
-    made = COMPARED if published else {}
-    rows = [row for config in COMPARED for row in comparisons(evaluations, config, made=made.get(config, 0))]
+    removed = REMOVED if published else {}
+    rows = [row for config in REMOVED for row in comparisons(evaluations, config, removed=removed.get(config, 0))]
     write_text(folder / COMPARISONS, saved_results.as_csv(rows))
     write_text(out, results_page(folder))
     print(f"{out}: written from {folder}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from contradiction import cli
-from contradiction.commands.common import DATA, DataOption
+from contradiction.commands.common import DATA, DataOption, data_option
 from contradiction.decision import KEY
 from contradiction.errors import InputError
 from contradiction.io import manifest
@@ -77,7 +77,9 @@ def _soup_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
     runs = [record.finished(model) for model in models]
     backbones = [record.recipe(run["request"]).model.backbone for run in runs]
     for model, backbone in zip(models, backbones, strict=True):
-        if not backbone or backbone != backbones[0]:
+        if not backbone:
+            raise InputError(f"{model}: started from random weights; a soup needs runs that share a checkpoint")
+        if backbone != backbones[0]:
             raise InputError(f"{model} and {models[0]}: a soup needs runs that started from the same checkpoint")
         if _shape(model) != _shape(models[0]):
             raise InputError(f"{model} and {models[0]}: have different shapes, labels, views or tokenizers")
@@ -114,7 +116,7 @@ def main(
     from contradiction.evaluation.model_card import write_cards
 
     write_cards(soup(models, out, data=data))
-    print(f"{out}: the mean of {len(models)} models; next: cdconv evaluate {out} --split validation")
+    print(f"{out}: the mean of {len(models)} models; next: cdconv evaluate {out} --split validation{data_option(data)}")
 
 
 if __name__ == "__main__":

@@ -341,6 +341,15 @@ def test_the_folder_of_a_corpus_is_recognised_by_its_name(larger, random_model):
     assert of_chats["task"] == "2-class"  # contradiction or not
 
 
+def test_a_local_copy_is_read_although_a_data_repo_of_the_same_name_lies_here(larger, tmp_path, monkeypatch):
+    (tmp_path / "decode").mkdir()
+    (tmp_path / "decode" / "README.md").write_text("---\n---\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert load("decode", copy=larger / "decode").config == "decode, dialogues"
+    with pytest.raises(InputError, match="mine is no corpus"):
+        load("mine", copy=larger / "decode")
+
+
 def test_a_model_of_pairs_compares_the_reply_with_each_earlier_message_of_its_speaker(larger, random_model):
     classifier = load_classifier(random_model("nli"), view="nli")
     result = evaluate(classifier, "decode", copy=larger / "decode")

@@ -116,6 +116,7 @@ def test_the_drive_of_a_windows_path_is_part_of_the_folder(tmp_path, monkeypatch
         ("nowhere/dev.json", "nowhere/dev.json: no such file; a corpus is a file, "),
         ("nowhere", "nowhere: no such file or folder; "),
         ("some/repo:ocnli", "some/repo: config 'ocnli' cannot be loaded"),  # offline
+        ("some/repo", "some/repo: cannot be loaded"),
         ("{repo}:zh:test", "repo: config 'zh' cannot be loaded"),
     ],
 )

@@ -134,8 +134,17 @@ def test_comparisons_are_the_paired_bootstrap_of_the_metric_with_a_correction_fo
     [row] = [row for row in rows if (row["against"], row["task"], row["detector"]) == (NGRAMS, "2-class", "better")]
     difference = tests["better"]["metrics"]["two_class"]["macro_f1"] - fitted["metrics"]["macro_f1"]
     assert row["difference"] == pytest.approx(difference, abs=1e-5)
-    many = list(comparisons(evaluations, "4-class", BOOTSTRAP, made=50))  # also those that are not shown
+    many = list(comparisons(evaluations, "4-class", BOOTSTRAP, removed=46))  # four are shown
     assert min(row["p_holm"] for row in many) == pytest.approx(min(50 * row["p"] for row in rows), abs=1e-3)
+
+
+def test_no_p_value_falls_because_a_detector_is_added(evaluations):
+    added = [*evaluations, make("bad", 0.9)]
+    before, after = (
+        {(row["against"], row["task"], row["detector"]): row["p_holm"] for row in comparisons(*given, removed=3)}
+        for given in ((evaluations, "4-class", BOOTSTRAP), (added, "4-class", BOOTSTRAP))
+    )
+    assert all(after[test] >= before[test] for test in before) and after != before
 
 
 @pytest.fixture
@@ -180,11 +189,11 @@ def test_the_published_folder_is_known_however_it_is_spelled(run, folder, tmp_pa
     shutil.copytree(folder, tmp_path / "models" / "results")
     (tmp_path / "link").symlink_to(tmp_path / "models" / "results")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(script, "comparisons", lambda *arguments, made: counts.append(made) or comparisons(*arguments))
+    monkeypatch.setattr(script, "comparisons", lambda *given, removed: counts.append(removed) or comparisons(*given))
     for spelled in ("models/results", "./models/../models/results/", tmp_path / "models" / "results", "link"):
         counts = []
         code, _, err = run("--folder", spelled, script=script.results)
-        assert (code, counts) == (0, [*script.COMPARED.values()]), err
+        assert (code, counts) == (0, [*script.REMOVED.values()]), err
         assert [*tmp_path.rglob("README.md")] == [tmp_path / "models" / "README.md"]
 
 

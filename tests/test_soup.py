@@ -59,6 +59,10 @@ def test_a_model_made_from_a_soup_credits_the_corpora_of_its_members(tmp_path):
 def test_incompatible_runs_are_rejected(runs, mean, quick_model, sample_repo, tmp_path):
     changed = shutil.copytree(runs[1], tmp_path / "changed")
     write_json(changed / "tokenizer.json", read_json(changed / "tokenizer.json") | {"version": "2.0"})
+    other = shutil.copytree(runs[1], tmp_path / "other")
+    run = read_json(other / "run.json")
+    run["request"]["recipe"]["model"]["backbone"] = "other@0123456789ab"
+    write_json(other / "run.json", run)
     cut = shutil.copytree(runs[1], tmp_path / "cut")
     save_file({name: weight[:1] for name, weight in weights(cut).items()}, cut / "model.safetensors")
     (cut / "SHA256SUMS").unlink()
@@ -67,7 +71,8 @@ def test_incompatible_runs_are_rejected(runs, mean, quick_model, sample_repo, tm
         ([runs[0], tmp_path], "no config.json"),
         ([*runs, runs[0]], "each named once"),
         ([runs[0], mean], "a soup needs single runs"),
-        ([quick_model, runs[0]], "started from the same checkpoint"),
+        ([quick_model, runs[0]], f"{quick_model}: started from random weights"),
+        ([runs[0], other], f"{other} and {runs[0]}: a soup needs runs that started from the same checkpoint"),
         ([runs[0], changed], "views or tokenizers"),
     ):
         with pytest.raises(InputError, match=message):

@@ -79,9 +79,9 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(finished, 
 def test_resume_leaves_a_finished_run_alone_and_nothing_overwrites_it(finished, sample_repo):
     before = (finished / "model.safetensors").stat().st_mtime_ns
     assert train(QUICK, data=sample_repo, out=finished, resume=True) == finished
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="exists already;"):
         train(QUICK, data=sample_repo, out=finished)
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="exists already, and is not of this recipe and data;"):
         train(QUICK.with_changes(seed=7), data=sample_repo, out=finished, resume=True)
     assert (finished / "model.safetensors").stat().st_mtime_ns == before
 

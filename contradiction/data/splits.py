@@ -85,7 +85,8 @@ def load_rows(repo: str | Path, config: str | None, split: str) -> Any:
             return load_dataset(str(repo), config, split=split)
     except (DatasetsError, ValueError, OSError) as error:
         why = error.__cause__ if isinstance(error.__cause__, OSError) else error  # for instance a full disk
-        raise InputError(f"{repo}: config {config!r} cannot be loaded ({first_line(why)})") from error
+        what = f"config {config!r} " if config else ""
+        raise InputError(f"{repo}: {what}cannot be loaded ({first_line(why)})") from error
 
 
 def _check_place(repo: str | Path) -> None:

@@ -130,11 +130,14 @@ def load(
         config, source = config or config_of(source), {split: source}
     if config in CROSSED_CONFIGS and isinstance(source, str | Path):
         source = config
+    corpus = _corpus_of(source, copy) if isinstance(source, str | Path) else None
+    if copy is not None and not corpus:
+        raise InputError(f"--data {copy}: {source} is no corpus that has a local copy; name the data once")
     if isinstance(source, str | Path) and Path(source).is_file():
         if config:
             raise InputError(f"{source}: a file of labelled chats has no configs; leave --config out")
         found = _of_file(source, split or labelled.WHOLE, speakers)
-    elif isinstance(source, str | Path) and (corpus := _corpus_of(source)):
+    elif isinstance(source, str | Path) and corpus:
         local = source if copy is None and Path(source).is_dir() else copy
         found = _of_corpus(corpus, local, config, task, split)
     elif isinstance(source, str | Path | Mapping):
@@ -144,9 +147,10 @@ def load(
     return found if limit is None or len(found.rows) <= limit else _spread(found, limit)
 
 
-def _corpus_of(source: str | Path) -> Corpus | None:
-    """The corpus of a name, or of a folder with its name; None for a data repo."""
-    return None if (Path(source) / "README.md").is_file() else corpora.all_corpora().get(Path(source).name)
+def _corpus_of(source: str | Path, copy: str | Path | None) -> Corpus | None:
+    """The corpus of a name, or of a folder with its name; None for a data repo, unless the corpus has a ``copy``."""
+    repo = copy is None and (Path(source) / "README.md").is_file()
+    return None if repo else corpora.all_corpora().get(Path(source).name)
 
 
 def _spread(evalset: EvalSet, limit: int) -> EvalSet:

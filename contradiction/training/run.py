@@ -185,7 +185,8 @@ def claimed(run: Run, request: Mapping[str, Any], processes: "PartialState") -> 
         processes.wait_for_everyone()
         finished = run.out.exists()
         if finished and (not run.resume or record.read(run.out).get("request") != request):
-            raise InputError(f"{run.out}: exists already; remove it, or name another folder")
+            which = ", and is not of this recipe and data" if run.resume else ""
+            raise InputError(f"{run.out}: exists already{which}; remove it, or name another folder")
         if finished and processes.is_main_process and record.read(run.work).get("request") == request:
             shutil.rmtree(run.work, ignore_errors=True)  # the run is finished even if this fails
         processes.wait_for_everyone()
