@@ -12,6 +12,7 @@ import typer
 
 from contradiction import __version__
 from contradiction.commands import data, detect, models, probe, serve, train
+from contradiction.commands.common import say
 from contradiction.errors import CLOSED_PIPE, INTERRUPTED, InputError
 
 app = typer.Typer(
@@ -118,5 +119,5 @@ def _user_errors() -> tuple[type[Exception], ...]:
 
 
 def _fail(message: str) -> NoReturn:
-    typer.echo(f"cdconv: {' '.join(message.split())}", err=True)
+    say(message)
     sys.exit(2)

@@ -1,5 +1,6 @@
 """The error for unusable input, which the command line prints as one line, and exit codes."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from reprlib import Repr
 from types import NoneType
@@ -49,6 +50,15 @@ def shown(value: object) -> str:
     except ValueError:  # an integer of more digits than Python prints
         return kind_of(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# All but line breaks and tabs, and what reverses the direction of a text.
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def for_terminal(text: str) -> str:
+    """A text in which characters that control a terminal are escaped: those of a chat could hide other lines."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def listed(known: Iterable[str], value: object) -> str:

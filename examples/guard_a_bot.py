@@ -53,7 +53,8 @@ def main() -> None:
                 best, *others = detector.rerank(messages, candidates(client, options.bot, messages, options.candidates))
             except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:  # no answer, no JSON, no text in it
                 if isinstance(error, httpx.HTTPStatusError) and error.response.status_code in (401, 403, 404):
-                    sys.exit(f"guard_a_bot: {error}")  # a wrong key or address, which saying it again does not mend
+                    # A wrong key or address, which saying it again does not mend. The second line is httpx's link.
+                    sys.exit(f"guard_a_bot: {str(error).splitlines()[0]}")
                 failed = True
                 messages.pop()  # the chat goes on as if this had not been said
                 said = " ".join(repr(error).split())

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -127,6 +128,17 @@ def test_the_table_shows_replies_and_what_they_contradict(detect, monkeypatch):
     code, out, _ = detect("--table", "--threshold", "0", "--category", "history", stdin=line(odd, id="c7").encode())
     [row] = [line for line in out.splitlines() if "c7" in line]
     assert code == 0 and row.index("[3] 我没养过猫呀") < row.index("history") < row.index("[1] [/red]有猫")
+
+
+def test_a_chat_cannot_control_the_terminal(detect, monkeypatch):
+    """It could hide a row, or write to the clipboard."""
+    monkeypatch.setenv("COLUMNS", "160")
+    odd = [*CHAT[:3], {**CHAT[3], "content": "\x1b[2J没有\x9b2J\u202e猫"}]
+    rejected = json.dumps({"\x1b]0;title\x07": 1})
+    code, out, err = detect("--table", stdin="\n".join([line(odd, id="\x1b[8m"), rejected]).encode())
+    shown = out + "\n".join(err)
+    assert code == 1 and not re.search("[\x00-\x08\x0e-\x1f\x7f-\x9f\u202e]", shown)
+    assert r"\x1b[2J没有\x9b2J\u202e猫" in out and r"\x1b]0;title\x07" in err[0]
 
 
 def start(detect_model, *arguments, **options):

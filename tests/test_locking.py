@@ -84,6 +84,13 @@ def test_a_lock_is_released_however_the_block_ends(tmp_path):
         pass
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc takes no files, even of root")
+@pytest.mark.parametrize("wait", [False, True])
+def test_a_folder_that_takes_no_files_is_not_taken_for_a_lock_that_another_process_holds(wait):
+    with pytest.raises(InputError, match="^/proc/x: no file can be written in /proc"), locked("/proc/x", wait):
+        pass
+
+
 def test_a_lock_on_a_deleted_file_does_not_count(tmp_path, lock_holder):
     """One process ends after a second has opened its file. Then a third creates a new file."""
     import fcntl

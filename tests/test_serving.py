@@ -277,6 +277,11 @@ def test_an_error_names_the_model_but_not_where_it_is(client, random_model):
     assert (health.headers["x-content-type-options"], health.headers["cache-control"]) == ("nosniff", "no-store")
 
 
+def test_the_health_check_also_answers_head_as_load_balancers_ask(detector):
+    with bounded(detector, token="geheim") as client:
+        assert client.head("/healthz").status_code == 200
+
+
 def call_tool(client, name, **arguments):
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
     headers = {"accept": "application/json, text/event-stream"}

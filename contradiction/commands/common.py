@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from contradiction import paths
-from contradiction.errors import InputError
+from contradiction.errors import InputError, for_terminal
 from contradiction.inputs.views import WINDOWED, WINDOWINGS
 from contradiction.labels import CATEGORIES
 
@@ -142,7 +142,7 @@ def given_settings(**options: Any) -> dict[str, Any]:
 
 def say(message: str) -> None:
     """Writes a message to stderr, in one line."""
-    typer.echo(f"cdconv: {' '.join(message.split())}", err=True)
+    typer.echo(f"cdconv: {for_terminal(' '.join(message.split()))}", err=True)
 
 
 def say_precision(precision: str, asked: str) -> None:

@@ -32,8 +32,10 @@ def check_file(path: str | Path) -> None:
 def check_writable(path: Path) -> None:
     """Raises InputError if nothing can be written beside the path, so that no result of long work is lost there."""
     folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"{path}: no file can be written in {folder}; name another folder")
+    try:
+        tempfile.TemporaryFile(dir=folder).close()  # `os.access` says that root can write in /proc
+    except OSError:
+        raise InputError(f"{path}: no file can be written in {folder}; name another folder") from None
 
 
 def check_new(path: str | Path, copied: Iterable[str | Path] = ()) -> None:

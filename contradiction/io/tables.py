@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contradiction.errors import for_terminal
 from contradiction.paths import TEMPLATES
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Table:
             wraps = self.wraps and any(len(cells[index]) > SHORT for cells in self.rows)
             table.add_column(Text(name), justify=justify, no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
         for cells in self.rows:
-            table.add_row(*map(Text, cells))
+            table.add_row(*(Text(for_terminal(cell)) for cell in cells))
         return table
 
 

@@ -152,6 +152,7 @@ def router(services: Mapping[str, Service], metrics: Metrics, token: str | None 
         post = routes.post(f"/v1/{name}", response_model=endpoint.answer, summary=endpoint.summary, **described)
         post(_route(services, name, endpoint))
 
+    @routes.head("/healthz", include_in_schema=False)  # as load balancers ask
     @routes.get("/healthz", summary="Whether the service answers")
     async def healthz() -> dict[str, Any]:
         return {"status": "ok", "model": next(iter(services)), "version": __version__, "detectors": [*services]}
