@@ -189,8 +189,8 @@ _TAGS = re.compile(r"<\|(?:im_start|start_header_id)\|>\s*(\w+)\s*(?:<\|end_head
 _END_TAGS = re.compile(r"<\|(?:im_end|eot_id|begin_of_text|endoftext)\|>")
 # What stands above each message in a chat that is copied from ChatGPT.
 _COPIED = (
-    (re.compile(r"^\s*(?:[您你]说|You said)[：:]\s*$", re.IGNORECASE | re.MULTILINE), "user:"),
-    (re.compile(r"^\s*ChatGPT\s?(?:说|said)[：:]\s*$", re.IGNORECASE | re.MULTILINE), "assistant:"),
+    (re.compile(r"^[ \t]*+(?:[您你]说|You said)[：:][ \t]*$", re.IGNORECASE | re.MULTILINE), "user:"),
+    (re.compile(r"^[ \t]*+ChatGPT\s?(?:说|said)[：:][ \t]*$", re.IGNORECASE | re.MULTILINE), "assistant:"),
 )
 # Words before a colon that begin a line of a reply, and are no speaker.
 _NO_SPEAKER = re.compile(

@@ -110,7 +110,9 @@ def _paraphrase(clause: str) -> str:
 def _is_about_you(text: str) -> bool:
     """Whether 是不是 fits after the 你 of a question: not before a noun, as in 你酒量好吗."""
     match = re.match("你们?([^你]+)$", text)
-    return bool(match and not re.match(f"{_people()}|[这那好]", match[1])) and rjieba.tag(match[1])[0][1][0] != "n"
+    if not match or re.match(f"{_people()}|[这那好]", match[1]):
+        return False
+    return not rjieba.tag(match[1])[0][1].startswith("n")
 
 
 def _negate(clause: str) -> str | None:
