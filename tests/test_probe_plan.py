@@ -23,6 +23,15 @@ SEED = Random(0)
         ("我女儿今年五岁，在上幼儿园。", "我女儿多大了？"),
         ("我最喜欢的季节是秋天。", "我最喜欢的季节是什么？"),
         ("我上个月去了云南旅游。", "我上个月去了哪里？"),
+        ("我养了两只猫一只狗。", "我养了几只猫？"),
+        ("我有一个哥哥和一个妹妹。", "我有几个哥哥？"),
+        ("我最喜欢的歌手是周杰伦。", "我最喜欢的歌手是谁？"),
+        ("我出生在1998年。", "我是什么时候出生的？"),
+        ("我小时候在乡下长大。", "我小时候在哪里长大？"),
+        ("我在打工，老家在河北。", "我老家在哪里？"),
+        ("我以前当过兵。", "我做过什么工作？"),
+        ("我昨天去看电影了。", "我昨天做了什么？"),
+        ("我是石家庄人。", "我是哪里人？"),
     ],
 )
 def test_a_question_is_about_a_fact_that_was_stated(statement, question):
@@ -31,7 +40,7 @@ def test_a_question_is_about_a_fact_that_was_stated(statement, question):
     assert triggers.memory(statement, "", SEED) == f"你知道{question[:-1]}吗？"
 
 
-@pytest.mark.parametrize("statement", ["我也不知道", "你呢？", "没有啊", "嗯嗯"])
+@pytest.mark.parametrize("statement", ["我也不知道", "你呢？", "没有啊", "嗯嗯", "我打算明年结婚", "我是个普通人"])
 def test_no_question_is_asked_about_an_opening_without_a_fact(statement):
     assert triggers.ask_about(statement, of_bot=True) is None
     assert triggers.inquiring_bot("", statement, SEED) == triggers.WHY
@@ -52,13 +61,46 @@ def test_nothing_is_asked_about_a_reply_that_repeats_a_word(reply):
         ("你结婚了吗？", "你没结婚吗？"),
         ("你的老板严厉吗？", "你的老板不严厉吗？"),
         ("你谈过恋爱吗？", "你没谈过恋爱吗？"),  # not 恋不爱
+        ("你字写得好看吗？", "你字写得不好看吗？"),
+        ("你住过校吗？", "你没住过校吗？"),
+        ("你被骗过吗？", "你没被骗过吗？"),
+        ("你已经结婚了吗？", "你还没结婚吗？"),
+        ("你有对象没有？", "你没有对象吗？"),
+        ("你去过迪士尼没有？", None),
+        ("你会做饭不？", None),
     ],
 )
 def test_a_negation_is_added_or_removed(u1, negated):
     assert triggers.negate(u1, "", SEED) == negated
 
 
+@pytest.mark.parametrize(
+    ("u1", "changed"),
+    [
+        ("你女朋友漂亮吗？", "我想问一下，你女朋友漂亮吗？"),  # not 你是不是女朋友漂亮
+        ("你酒量大吗？", "我想问一下，你酒量大吗？"),
+        ("我可以问你一个问题吗？", "我想问一下，我可以问你一个问题吗？"),
+        ("你最近过得好吗？", "你这段时间过得好不好？"),
+        ("你爸妈身体还好吗？", "我想问一下，你爸妈身体还好吗？"),
+        ("你没去过海边吗？", "你是不是没去过海边？"),
+        ("你今年过生日吗？", "你是不是今年过生日？"),
+        ("你有没有谈过恋爱？", "你以前谈过恋爱没有？"),
+        ("你有机会出国吗？", "你是不是有机会出国？"),
+        ("你特别喜欢猫吗？", "你是不是特别喜欢猫？"),
+        ("那你在干嘛呢？", "你在干嘛？"),
+        ("那边冷吗？", "我想问一下，那边冷吗？"),
+        ("你好吗？", "你好不好？"),
+        ("我喜欢猫，你呢？", None),
+        ("你还年轻吧？", None),
+    ],
+)
+def test_a_paraphrase_is_chinese_and_asks_the_same(u1, changed):
+    assert triggers.paraphrase(u1, "", SEED) == changed
+
+
 def test_a_synonym_and_an_antonym_replace_whole_words():
+    assert triggers.synonym("你喜欢你的老板吗？", "", SEED) in ("你喜爱你的上司吗？", "你喜爱你的领导吗？")
+    assert triggers.antonym("你最近忙什么呢？", "", SEED) is None, "nobody asks 闲什么"
     assert triggers.antonym("你喜欢看电影吗？", "", Random(1)) == "你讨厌看电影吗？"
     changed = {triggers.synonym("你家养狗的钱包丢过吗？", "", Random(seed)) for seed in range(20)}
     assert changed == {"你家养狗的皮夹丢过吗？", "你家养狗的钱夹丢过吗？"}

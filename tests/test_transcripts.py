@@ -63,6 +63,23 @@ def test_a_long_message_is_not_read_again_for_each_block_after_it(monkeypatch):
     assert chat_text == text.replace("\n\n", "\n") and sum(read) < 3 * len(text)
 
 
+def test_an_export_of_qq_is_read_with_its_names():
+    rule = "=" * 64
+    head = ("消息记录（此消息记录为文本格式，不支持重新导入）", rule, "消息分组:我的好友", rule, "消息对象:小冰")
+    said = "2023-05-01 10:22:33 我\n你养猫吗？\n\n2023-05-01 10:22:40 小冰<bing@qq.com>\n养了\n"
+    text = "\n".join([*head, "", said])
+    assert read_lines(text, Speakers(("我",), ("小冰",))) == chat("你养猫吗？", "养了")
+    with pytest.raises(InputError, match="unknown speakers 我, 小冰"):
+        read_lines(text)
+
+
+@pytest.mark.parametrize(("user", "bot"), [("您说：", "ChatGPT 说："), ("You said:", "ChatGPT said:")])
+def test_a_chat_that_was_copied_from_chatgpt_is_read(user, bot):
+    assert read_lines(f"{user}\n你好\n{bot}\n你好！\n") == chat("你好", "你好！")
+    quoted = read_lines("用户：他怎么说\n机器人：他回：\n您说：好")  # a text follows on the line
+    assert quoted == chat("他怎么说", "他回：\n您说：好")
+
+
 def test_a_notice_of_the_messenger_is_no_part_of_a_message():
     for notice in ("小助手撤回了一条消息", "你撤回了一条消息", '"小明" 拍了拍 "小助手"'):
         assert read_lines(f"用户：你好\n机器人：在的\n{notice}\n用户：好\n{notice}") == chat("你好", "在的", "好")

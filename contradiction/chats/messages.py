@@ -167,7 +167,7 @@ _HEADS = [
     re.compile(pattern)
     for pattern in (
         rf"(?P<time>{_TIME})[\s\-–—,，]*+{_NAME}[\s*]*+(?P<colon>[:：])(?!//)(?P<text>.*)",  # [10:22] 用户：你好
-        rf"(?P<time>{_TIME})[\s\-–—,，]*+{_NAME}(?:\s(?P<text>.*))?$",  # 10:22 用户
+        rf"(?P<time>{_TIME})[\s\-–—,，]*+{_NAME}(?:<[^<>\s]{{1,60}}>)?(?:\s(?P<text>.*))?$",  # 10:22 用户
         rf"{_NAME}[\s*@,，\-–—]*+(?P<time>{_TIME})[\s*]*(?P<colon>[:：]?)(?P<text>.*)",  # 用户 10:22
         rf"{_NAME}[\s*]*(?P<colon>[:：])(?!//)(?P<text>.*)",  # 用户：你好
         rf"[\[【<「]{_NAME}[\]】>」]\s*(?P<colon>[:：]?)(?P<text>.*)",  # 【用户】你好
@@ -179,7 +179,7 @@ _MARK = re.compile(r"[\s\u3000*#>\-•]*(?:\d{1,3}[.、)）]\s*)?[^\w\s\[【(（
 # A line of its own between messages or chats: a time, a rule, the title of a chat, or a notice of the messenger.
 _ALONE = re.compile(
     rf"[\s\-–—=]*+(?:{_TIME}|\d{{4}}[-/.年]\d{{1,2}}[-/.月]\d{{1,2}}日?(?:\s*{_WEEKDAY}(?:\s*{_HOUR})?)?)[\s\-–—=]*|"
-    rf"[\-–—=]{{2}}.*{_DAY}.*|[\s\-–—=*_]+|\s*[^:：，。]{{1,26}}(?:撤回了一条消息|撤回了一則訊息)\s*|"
+    rf"[\-–—=]{{2}}.*{_DAY}.*|消息记录（此消息记录为文本格式.*|消息(?:分组|对象)[:：].*|[\s\-–—=*_]+|\s*[^:：，。]{{1,26}}(?:撤回了一条消息|撤回了一則訊息)\s*|"
     r"\s*(?:我|[\"“][^\"”]{1,26}[\"”])\s*拍了拍\s*(?:我|[\"“][^\"”]{1,26}[\"”])\s*|"
     r"[\s\-–—=*#]*(?i:对话|会话|對話|會話|chat|conversation)\s*[\d一二三四五六七八九十]+[：:]?[\s\-–—=*]*"
 )
@@ -187,6 +187,11 @@ _STARTS = re.compile(rf"\A{_TIME}\s*")
 _ENDS = re.compile(rf"(?<!\s)\s*[\[【(（]\s*(?:{_DAY}[\sT,，]*)?{_HOUR}\s*[\]】)）]$")
 _TAGS = re.compile(r"<\|(?:im_start|start_header_id)\|>\s*(\w+)\s*(?:<\|end_header_id\|>)?\s*")
 _END_TAGS = re.compile(r"<\|(?:im_end|eot_id|begin_of_text|endoftext)\|>")
+# What stands above each message in a chat that is copied from ChatGPT.
+_COPIED = (
+    (re.compile(r"^[ \t]*+(?:[您你]说|You said)[：:][ \t]*$", re.IGNORECASE | re.MULTILINE), "user:"),
+    (re.compile(r"^[ \t]*+ChatGPT\s?(?:说|said)[：:][ \t]*$", re.IGNORECASE | re.MULTILINE), "assistant:"),
+)
 # Words before a colon that begin a line of a reply, and are no speaker.
 _NO_SPEAKER = re.compile(
     r".*(?:时间|日期|地点|地址|电话|手机|邮箱|网址|链接|价格|单价|费用|金额|总价|数量|名称|姓名|型号|规格|颜色|尺寸|"
@@ -255,7 +260,8 @@ def read_lines(text: str, speakers: Speakers = USUAL) -> list[dict[str, str]]:
     named = [head.name for head in heads if head and head.colon and not _NO_SPEAKER.fullmatch(head.name.lower())]
     timed = [head.name for head in heads if head and head.timed and not head.colon]
     # A speaker in each line, or speakers with times above the lines that they said.
-    unknown = named if len(named) == len(lines) else timed if heads[0] and 1 < len(timed) < len(lines) else []
+    said = [head for line, head in zip(lines, heads, strict=True) if not _ALONE.fullmatch(line)]
+    unknown = named if len(named) == len(said) else timed if any(said[:1]) and 1 < len(timed) < len(said) else []
     if len({*unknown}) > 1:
         raise InputError(
             f"unknown speakers {', '.join([*dict.fromkeys(unknown)][:4])}; write 用户： or 机器人： before each message"
@@ -272,6 +278,8 @@ def has_speakers(text: str, speakers: Speakers = USUAL, *, several: bool = False
 def _heads_of(text: str, speakers: Speakers) -> tuple[list[str], list[_Head | None], list[str | None]]:
     """The lines that are not empty, the beginnings of messages among them, and the roles of the known speakers."""
     text = _END_TAGS.sub("", _TAGS.sub(r"\n\1: ", text))
+    for heading, speaker in _COPIED:
+        text = heading.sub(speaker + "\n", text)
     lines = [line for line in re.split(r"\r\n?|\n", text) if line.strip()]
     heads = [_head(line, speakers) for line in lines]
     names = {without_number(head.name).lower() for head in heads if head}

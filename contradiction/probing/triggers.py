@@ -22,18 +22,16 @@ WHY = "你为什么这么说？"  # the question if b1 names nothing that can be
 _CLAUSE = re.compile(r"[，,。！!；;？?\s]+")
 _NUMBER = r"[零一二两三四五六七八九十百千几半\d]+"
 _LAST_ADDRESS = re.compile(r"^(.*你(?:们)?)([^你]*)$")
-_PEOPLE = "(?:的|们|爸爸|妈妈|父母|老板|孩子|爱人|家|朋友|同事)+"
 _OPEN = re.compile(r"([\u4e00-\u9fff]{1,2})不\1")  # a question that leaves both answers open: 忙不忙
 _CHOICE = re.compile(r"还是[^吗]+$")
 _SAME_CHOICE = re.compile(r"([\u4e00-\u9fff]+)还是\1[呀啊呢]?[？。]?$")
 _TWICE = re.compile(r"([\u4e00-\u9fff]{2,})\1")
-_WRONG = re.compile(r"是不是[^，]*吗？$|[很是有还]是不是|吗吗|以前[^，]*了吗")
+_WRONG = re.compile(r"是不是[^，]*吗？$|[很是有还]是不是|[吗呢不]吗|以前[^，]*了吗")
 _NEGATION = re.compile(r"不(?!错|过|同|久|管|但|仅|少)|没|从不")
-_NEGATION_TWICE = re.compile(r"[不没][不没]|没[^，]*(?:不|了吗)")
+_NEGATION_TWICE = re.compile(r"[不没][不没]|没[^，]*(?:不|没有|了吗)|不[^，]*不？")
 _FACT = re.compile(r"什么|哪|谁|几|多[少久大长高重]|怎么|如何|为何|干[嘛吗]|啥")
 _LAST_CLAUSE = re.compile(r"^(.*[，,。！!；;～~]\s*)?([^，,。！!；;～~]+[！!。～~]*)$", re.DOTALL)
 _DISLIKE = re.compile(r"不(?:喜欢|爱|想|常|会做)[^，]*(?:什么|哪|谁)|(?:什么|哪|谁)[^，]*不(?:喜欢|爱|想)")
-_NOT_BEFORE_IS = f"{_PEOPLE}|是|头发|脾气|身体"  # 是不是 does not fit between 你 and these
 
 
 @cache
@@ -101,11 +99,20 @@ def _paraphrase(clause: str) -> str:
         text = re.sub(pattern, replacement, text)
     if text != clause or not text.endswith("？"):
         return text
-    if text.endswith("吗？") and re.search(f"是|难道|很|最|你(?:们)?(?:{_NOT_BEFORE_IS})", text):
+    if text.endswith("吗？") and (re.search("是|难道|很|最", text) or not _is_about_you(text)):
         return f"我想问一下，{text}"
     if text.endswith("吗？"):  # the question that leaves both answers open
-        return _LAST_ADDRESS.sub(lambda match: f"{match[1]}是不是{match[2].removesuffix('吗？')}？", text)
-    return f"能告诉我{text.removesuffix('？')}吗？"
+        return re.sub("(你们?)(.*)吗？", r"\1是不是\2？", text)
+    asks = _FACT.search(text) or _OPEN.search(text) or "还是" in text
+    return f"能告诉我{text.removesuffix('？')}吗？" if asks else text
+
+
+def _is_about_you(text: str) -> bool:
+    """Whether 是不是 fits after the 你 of a question: not before a noun, as in 你酒量好吗."""
+    match = re.match("你们?([^你]+)$", text)
+    if not match or re.match(f"{_people()}|[这那好]", match[1]):
+        return False
+    return not rjieba.tag(match[1])[0][1].startswith("n")
 
 
 def _negate(clause: str) -> str | None:
@@ -114,7 +121,7 @@ def _negate(clause: str) -> str | None:
     if not match:
         return None
     before, rest = match.groups()
-    if owner := re.match(_PEOPLE, rest):  # the verb is about somebody else, who comes first
+    if owner := re.match(_people(), rest):  # the verb is about somebody else, who comes first
         before, rest = before + owner[0], rest[owner.end() :]
     words = rjieba.cut(rest)
     edges = {0, *accumulate(map(len, words))}
@@ -123,8 +130,11 @@ def _negate(clause: str) -> str | None:
             # Only between words: no 不 inside 恋爱.
             if {occurrence.start(), occurrence.end()} <= edges or "？" in occurrence[0]:
                 return before + rest[: occurrence.start()] + occurrence.expand(replacement) + rest[occurrence.end() :]
-    place = next((index for index, word in enumerate(words) if word in rules["plain"]), None)
-    return None if place is None else before + "".join([*words[:place], "不", *words[place:]])
+    following = [*words[1:], ""]
+    place = next((i for i, word in enumerate(words) if word in rules["plain"] and following[i] != "得"), None)
+    if place is None:
+        return None
+    return before + "".join([*words[:place], "没" if following[place].startswith("过") else "不", *words[place:]])
 
 
 def _replace(text: str, words: Mapping[str, list[str]], chance: Random, most: int) -> str | None:
@@ -160,7 +170,7 @@ def is_askable(u1: str, u2: str) -> bool:
 def _patterns() -> list[tuple[re.Pattern[str], str]]:
     """Pattern of a clause, and the question about it."""
     words = lists()
-    relatives, jobs = ("|".join(sorted(words[key], key=len, reverse=True)) for key in ("relatives", "occupations"))
+    relatives, jobs = map(_longest_first, ("relatives", "occupations"))
     adverbs, times = (f"(?:{'|'.join(words[key])})*" for key in ("adverbs", "times"))
     parts = {
         "START": f"(?P<s>我(?:们)?(?:家里?|的)?(?:{relatives})?)?{adverbs}(?P<t>{times}){adverbs}",
@@ -172,6 +182,16 @@ def _patterns() -> list[tuple[re.Pattern[str], str]]:
         (re.compile(re.sub("|".join(parts), lambda match: parts[match[0]], pattern)), question)
         for pattern, question in words["questions"]
     ]
+
+
+def _longest_first(name: str) -> str:
+    return "|".join(sorted(lists()[name], key=len, reverse=True))
+
+
+@cache
+def _people() -> str:
+    """Whose it is, after 你."""
+    return f"(?:的|们|{_longest_first('relatives')})+"
 
 
 @cache
@@ -191,7 +211,7 @@ def ask_about(text: str, *, of_bot: bool, chance: Random | None = None) -> str |
     clauses, of_self = [], True
     for clause in _CLAUSE.split(text):
         # A clause without a subject goes on about what was named before it: 我的猫叫敦敦，喜欢鱼.
-        of_self = not re.match("我的|我家", clause) if "我" in clause else of_self
+        of_self = not re.match(f"我的|我们?(?:{_longest_first('relatives')})", clause) if "我" in clause else of_self
         if 1 < len(clause) <= LONGEST_FACT and ("我" in clause or of_self) and not _any_of("no_fact").search(clause):
             clauses.append(clause)
     candidates = list(dict.fromkeys(filter(None, map(_ask_clause, clauses))))
@@ -210,7 +230,7 @@ def _ask_clause(clause: str) -> str | None:
             if parts.get("place") and not _is_place(parts["place"]):
                 if "去" not in parts.get("v", ""):
                     continue
-                question = "{s}{t}做什么？"
+                question = "{s}{t}做了什么？" if re.match("昨|上|去年", parts["t"]) else "{s}{t}做什么？"
             parts["s"] = parts.get("s") or "我"
             return question.format(**parts)
     return None
