@@ -72,6 +72,7 @@ def test_conversations_that_share_an_opening_count_as_fewer():
     assert design_effect(values, own.astype(str)) == 1
     assert design_effect(values, np.repeat(np.arange(15), 10).astype(str)) == pytest.approx(10, rel=0.15)
     assert design_effect(np.array([1.0, 0.0] * 30), ["你好"] * 60) == 60
+    assert design_effect(np.zeros(60), names(30) * 2) == 1  # none was called
     apart, clustered = (share(list(values > 0), list(map(str, ids))) for ids in (own, own // 10))
     assert clustered["high"] - clustered["low"] > 2.5 * (apart["high"] - apart["low"])
 

@@ -114,7 +114,10 @@ def test_categories_are_a_set(two_class, detector):
         ({"prior": 0.03}, "calibrated probabilities"),
         ({"categories": ["histories"]}, "category 'histories'"),
         ({"categories": "history"}, "categories is 'history'"),
+        ({"prior": 0}, "prior 0; it must be a fraction between 0 and 1"),
+        ({"categories": []}, "categories is empty"),
         ({"max_turns": "3"}, "max_turns '3'"),
+        ({"max_turns": 0}, "max_turns 0"),
         ({"treshold": 0.5}, "setting 'treshold'; allowed are threshold, prior, categories, windowing, max_turns; did "
          "you mean threshold?"),
     ],
