@@ -7,6 +7,7 @@ from helpers.chats import chat
 
 from contradiction import base_detector
 from contradiction.conversation import read_turns
+from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inputs.views import windows
@@ -14,6 +15,7 @@ from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, LABE
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.composite import EnsembleClassifier
 from contradiction.methods.loading import load_classifier
+from contradiction.settings import Settings
 from contradiction.verdict import Verdict
 
 
@@ -43,7 +45,7 @@ def test_evidence_is_the_most_probable_window_followed_by_others_above_the_thres
     order = sorted(range(len(read)), key=lambda number: -read[number].scores[HISTORY])
     assert verdict.evidence == turns[order[0]].reply_messages
     assert [other.messages for other in verdict.further] == [turns[number].reply_messages for number in order[1:]]
-    floor = read[order[2]].scores[HISTORY] - 1e-6
+    floor = verdict.further[1].score  # which reaches it
     assert len(detector.with_settings(threshold=floor, categories=[HISTORY])(long_chat).further) == 2
 
 
@@ -68,7 +70,8 @@ def test_a_verdict_that_rests_on_a_long_reply_is_unsure(detector, monkeypatch):
 
 
 def test_a_two_class_detector_names_evidence_only_if_it_reads_pairs(two_class, long_chat):
-    assert two_class.with_settings(threshold=0.0)(long_chat).evidence == ()
+    verdict = two_class.with_settings(threshold=0.0)(long_chat)
+    assert verdict.contradiction and (verdict.evidence, verdict.further) == ((), ())
     [index] = two_class.with_settings(threshold=0.0, windowing="structured")(long_chat).evidence
     assert index % 2 == 1
 
@@ -124,6 +127,22 @@ def test_the_first_reply_is_judged_only_for_a_contradiction_within_it(detector):
     assert verdict.label in (NON_CONTRADICTION, INTRA)
     assert [name for name, score in verdict.scores.items() if score] == [NON_CONTRADICTION, INTRA]
     assert verdict.checked
+
+
+def test_a_first_reply_has_a_threshold_of_its_own_unless_the_operator_sets_one(random_model):
+    classifier, first = load_classifier(random_model("4-class")), chat("你养猫吗？", "我养猫，我从来没养过猫")
+    classifier.rule = Rule(prior=0.4, opening=ContradictionDetector(classifier)(first).probability + 0.01)
+    assert not ContradictionDetector(classifier)(first).contradiction
+    assert ContradictionDetector(classifier, Settings(threshold=0.0))(first).contradiction
+    # A prior moves the threshold with the probability.
+    verdict = ContradictionDetector(classifier, Settings(prior=0.9))(first)
+    assert not verdict.contradiction and verdict.probability > max(0.5, classifier.rule.opening)
+
+
+def test_the_stages_of_the_reply_and_of_the_speaker_judge_by_the_nearest_window(stages):
+    for category, stage in stages.items():
+        read = [dict(zip(stage.labels, (1 - score, score), strict=True)) for score in (0.9, 0.4)]
+        assert stage.combine_windows(read) == read[0 if category == HISTORY else -1]
 
 
 def test_max_turns_limits_the_reading_and_reports_it(detector, long_chat):

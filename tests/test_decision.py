@@ -22,9 +22,17 @@ from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG
 from contradiction.labels import CATEGORIES, NON_CONTRADICTION, STAGES
-from contradiction.methods.calibration import curve_of, fit, fit_calibration, fit_kinds, fit_threshold, with_curve
+from contradiction.methods.calibration import (
+    class_ids,
+    curve_of,
+    fit,
+    fit_calibration,
+    fit_kinds,
+    fit_threshold,
+    with_curve,
+)
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.loading import fit_rule, load_rule, save_rule
+from contradiction.methods.loading import fit_rule, load_classifier, load_rule, save_rule
 from experiments.operating_points import operating_points, threshold_curve
 
 
@@ -180,7 +188,16 @@ def test_a_stage_is_not_calibrated_on_rows_without_its_category(random_model, sa
     with pytest.raises(InputError, match="predicts other, history; the data has"):
         fit_rule(folder, load_split(sample_repo, "2-class", "validation"))
     assert load_rule(folder) == Rule(0.7)
-    assert fit_rule(folder, load_split(sample_repo, "4-class", "validation")).prior
+    rows = load_split(sample_repo, "4-class", "validation")
+    names = [rows.features["label"].names[label] for label in rows["label"]]
+    assert fit_rule(folder, rows).prior == round(names.count("history") / len(names), 5)
+
+
+def test_with_several_kinds_the_threshold_is_the_one_that_was_chosen_with_their_biases(random_model, rows):
+    model, names = load_classifier(random_model("4-class")), [rows.features["label"].names[n] for n in rows["label"]]
+    rule = model.fit_rule(rows.to_list(), names)
+    fitted = fit(model.score(rows.to_list()).logits, class_ids(names, model.labels, "it"), model.labels)
+    assert (rule.threshold, rule.biases) == (fitted.threshold, fitted.biases)
 
 
 def test_an_external_checkpoint_gets_a_view_and_a_rule(run, random_model, sample_repo, sample_rows, tmp_path):

@@ -26,6 +26,7 @@ from contradiction.inputs.trees import Tree, fill_rows, pack
 from contradiction.inputs.views import row_of
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
+from contradiction.labels import HISTORY
 from contradiction.methods import decoder
 from contradiction.methods.composite import CascadeClassifier, EnsembleClassifier
 from contradiction.methods.loading import load_classifier
@@ -172,6 +173,8 @@ def test_the_evidence_is_the_earlier_reply_that_the_pointer_names(detector):
     [prediction] = detector.classifier.predict([row])
     assert len(prediction.evidence) == 3 and sum(prediction.evidence) == pytest.approx(1)
     assert verdict.evidence == (2 * int(np.argmax(prediction.evidence)) + 1,)
+    others = sorted(share * prediction.scores[HISTORY] for share in prediction.evidence)[-2::-1]
+    assert [clash.score for clash in verdict.further] == pytest.approx(others, abs=1e-5)
 
 
 def test_messages_beyond_the_limit_are_left_out_and_named(detector, monkeypatch):

@@ -193,3 +193,19 @@ def test_a_state_that_was_being_replaced_is_restored(tmp_path):
     with pytest.raises(InputError, match="an unfinished run"):
         open_run(work, request, False, conditions)
     assert (work / "state").is_dir()
+
+
+def test_other_rows_are_refused_of_a_teacher_alone_and_only_where_they_are_recorded(tmp_path):
+    for name, request in (("others", {"data": "other rows"}), ("unknown", {})):
+        write_json(tmp_path / name / "run.json", {"request": request})
+    backbone, teacher = str(tmp_path / "others"), str(tmp_path / "unknown")
+    leakage.check_sources(recipe(backbone=backbone).with_changes(teachers=[teacher]), "CDConv", "these rows")
+
+
+def test_chats_of_training_and_of_the_rules_of_members_and_parts_are_seen():
+    own = trained("4-class", data_name="chats")
+    seen = [leakage.describe_chats(own, "chats", split) is not None for split in ("train", "all", "validation", "test")]
+    assert seen == [True, True, False, False]
+    members = {kind: [{record.CALIBRATED_ON: [kind]}] for kind in record.MERGED}
+    fitted = {record.CALIBRATED_ON: ["own", 3], "calibrated_parts": ["part", "own"], **members}
+    assert leakage.calibrations(fitted) == ["own", "part", "ensemble"]  # the rule of a soup is chosen anew

@@ -73,14 +73,15 @@ CONTRADICTIONS = torch.tensor([False, True, True, True])
 
 
 def test_the_ranking_loss_compares_contradictions_of_a_group_with_its_other_rows():
-    odds = torch.tensor([0.0, 1.0, -2.0, 0.5, 3.0])
-    logits = torch.stack([-odds, *([torch.full((5,), -50.0)] * 2), torch.zeros(5)], dim=1)
-    allowed = torch.nn.functional.one_hot(torch.tensor([3, 0, 0, 0, 3]), 4).bool()
-    groups = torch.tensor([7, 7, 7, 8, 9])
+    odds = torch.tensor([0.0, 1.0, -2.0, 0.5, 3.0, -1.0, 2.0])
+    logits = torch.stack([-odds, *([torch.full((7,), -50.0)] * 2), torch.zeros(7)], dim=1)
+    allowed = torch.nn.functional.one_hot(torch.tensor([3, 0, 0, 0, 3, 3, 0]), 4).bool()
+    allowed[6] = False  # a row without a label
+    groups = torch.tensor([7, 7, 7, 8, 9, 7, 7])
     losses = ranking_loss(logits, allowed, groups, CONTRADICTIONS)
-    # Only the contradiction in row 0 has other rows in its group: rows 1 and 2.
-    expected = torch.nn.functional.softplus(odds[1:3] - odds[0]).mean()
-    assert losses.tolist() == pytest.approx([expected.item(), 0, 0, 0, 0], abs=1e-5)
+    # Only the contradictions in rows 0 and 5 have other rows in their group: rows 1 and 2.
+    first, second = (torch.nn.functional.softplus(odds[1:3] - odds[row]).mean().item() for row in (0, 5))
+    assert losses.tolist() == pytest.approx([first, 0, 0, 0, 0, second, 0], abs=1e-5)
 
 
 def test_the_objective_adds_the_weighted_ranking_loss(batch):

@@ -96,8 +96,11 @@ def test_interval_equals_that_of_a_bootstrap_over_rows(stratified: bool) -> None
     references = sample(400)
     predictions = noisy(references, 0.6, 1)
     slow = np.quantile(macro_f1_of_resampled_rows(references, predictions, 4000, stratified), [0.025, 0.975])
-    fast = score(references, predictions, bootstrap=40_000, stratified=stratified)["interval"]["macro_f1"]
-    assert fast == pytest.approx(slow, abs=0.004)  # the interval is about 0.12 wide
+    result = score(references, predictions, bootstrap=40_000, stratified=stratified)
+    assert result["interval"]["macro_f1"] == pytest.approx(slow, abs=0.004)  # the interval is about 0.12 wide
+    if not stratified:  # which keeps the sizes of four classes, and not of two
+        merge = score(merged(references), merged(predictions), "2-class", bootstrap=40_000)["interval"]
+        assert result["two_class"]["interval"]["macro_f1"] == pytest.approx(merge["macro_f1"], abs=0.004)
 
 
 def test_stratified_resamples_keep_the_references_of_each_class() -> None:
@@ -135,6 +138,12 @@ def test_comparison_resamples_rows_in_pairs() -> None:
     result = compare(references, predictions, baseline, bootstrap=40_000)
     assert result["interval"]["macro_f1_difference"] == pytest.approx(np.quantile(slow, [0.025, 0.975]), abs=0.006)
     assert result["p_value"] == pytest.approx(2 * min((slow <= 0).mean(), (slow >= 0).mean()), abs=0.02)
+    merge = compare(merged(references), merged(predictions), merged(baseline), "2-class", bootstrap=40_000)
+    assert result["two_class"]["p_value"] == pytest.approx(merge["p_value"], abs=0.02)
+    for figure, bounds in merge["interval"].items():
+        assert result["two_class"]["interval"][figure] == pytest.approx(bounds, abs=0.006)
+    always_better = compare([0, 1] * 9, [0, 1] * 9, [1, 0] * 9, "2-class", bootstrap=99)
+    assert always_better["p_value"] == 2 / (99 + 1)
 
 
 @quick
@@ -214,9 +223,10 @@ def test_replies_to_one_context_are_compared_in_pairs():
     # Two pairs in p, one in q, none in r.
     contexts, labels = "pppqqrr", [0, 3, 1, 0, 2, 3, 3]
     figures = score_replies(
-        labels, [0, 3, 0, 0, 1, 0, 0], probabilities=[0.2, 0.9, 0.2, 0.5, 0.4, 0, 0], contexts=contexts
+        labels, [0, 3, 0, 0, 1, 0, 0], probabilities=[0.2, 0.9, 0.2, 0.5, 0.4, 0, 0], contexts=contexts, bootstrap=200
     )
     assert (figures["in_order"], figures["both_right"]) == (1.5 / 3, 2 / 3)
+    assert np.isfinite(figures["interval"]["in_order"]).all()  # some resamples draw r alone, which has no pair
     by_context = [{"p": 0.9, "q": 0.2, "r": 0.5}[name] for name in contexts]
     assert score_replies(labels, labels, probabilities=by_context, contexts=contexts)["in_order"] == 0.5
     assert "in_order" not in score_replies([3, 3, 0], [3, 3, 0], probabilities=[1, 1, 0], contexts="rrs")
@@ -244,9 +254,9 @@ def test_a_column_of_another_length_or_value_is_an_error(more, message):
 
 
 def test_an_item_is_right_if_all_its_replies_are():
-    items, labels, predictions = "aaaabbcc", [0, 3, 0, 3, 0, 1, 0, 0], [0, 1, 0, 2, 0, 0, 0, 0]
+    items, labels, predictions = "aaaabbccd", [0, 3, 0, 3, 0, 1, 0, 0, 3], [0, 1, 0, 2, 0, 0, 0, 0, 3]
     figures = score_replies(labels, predictions, items=items)
-    assert figures["all_right"] == 1 / 2  # c has no contradiction
+    assert figures["all_right"] == 1 / 2  # c has no contradiction, and d nothing else
     assert "all_right" not in score_replies(labels, predictions)
 
 
@@ -261,7 +271,8 @@ def test_probabilities_are_scored_as_by_scikit_learn():
     fractions, means = calibration_curve(truth, probabilities, n_bins=10, strategy="quantile")
     assert figures["calibration_error"] == pytest.approx(np.abs(fractions - means).mean())  # 50 rows in each bin
     assert calibration_error(np.array([True, False] * 5), np.full(10, 0.7)) == pytest.approx(0.2)  # one bin
-    assert {"auc", "calibration_error"}.isdisjoint(score_replies([0, 0], [0, 1], probabilities=[0, 1]))
+    for label in (0, 3):
+        assert {"auc", "calibration_error"}.isdisjoint(score_replies([label] * 2, [0, 1], probabilities=[0, 1]))
 
 
 # Reference, prediction, evidence, named evidence. The comments say what is right.
@@ -271,6 +282,7 @@ EVIDENCE = [
     (3, 0, [0], []),  # nothing
     (3, 2, [1], [5]),  # the wrong kind and the wrong index
     (0, 0, [], []),  # all
+    (0, 0, [5], [5]),  # all; evidence is counted of contradictions alone
     (0, 3, [], [3]),  # nothing; evidence although there is none
     (1, 1, None, [1]),  # the label; nobody marked the evidence
 ]
@@ -280,9 +292,10 @@ def test_evidence_is_counted_over_contradictions_whose_evidence_is_marked():
     references, predictions, gold, named = zip(*EVIDENCE, strict=True)
     figures = score_replies(references, predictions, evidence=gold, named_evidence=named)
     assert [figures[f"evidence_{name}"] for name in ("precision", "recall", "f1")] == [2 / 4, 2 / 4, 2 / 4]
-    assert figures["strict_accuracy"] == 2 / 6
-    unmarked = score_replies([3, 0], [3, 0], evidence=[None, []], named_evidence=[[1], []])
-    assert {"evidence_f1", "strict_accuracy"}.isdisjoint(unmarked)
+    assert figures["strict_accuracy"] == 3 / 7
+    unmarked = score_replies([3, 0], [3, 0], evidence=[None, []], named_evidence=[[1], []], bootstrap=10)
+    for found in (unmarked, unmarked["interval"]):
+        assert {"evidence_f1", "strict_accuracy"}.isdisjoint(found)
 
 
 def test_evidence_is_scored_as_by_scikit_learn():
@@ -325,11 +338,12 @@ def test_intervals_are_as_wide_as_those_of_resampled_rows():
 @pytest.mark.parametrize(
     ("task", "references", "predictions", "message"),
     [
-        ("selection", [4], [[0.1, 0.2]], r"references\[0\] is 4; predictions\[0\] has 2 scores"),
+        ("selection", [2], [[0.1, 0.2]], r"references\[0\] is 2; predictions\[0\] has 2 scores"),
         ("selection", [0], [[0.1, float("nan")]], r"predictions\[0\] is \[0.1, nan\]; allowed"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 4}], [0.1], r"references\[0\]\['label'\] is 4"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [1.1], r"predictions\[0\] is 1.1; allowed are prob"),
         ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [0.1], "item 't' twice or not at all"),
+        ("crossed", [{"id": f"t-{n}", "item": "t", "label": n // 2} for n in range(3)], [0.1] * 3, "item 't' twice"),
         ("nli", [0], [0], "the task is 'nli'; allowed are 'crossed', 'sel"),
     ],
 )

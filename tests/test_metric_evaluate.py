@@ -37,6 +37,7 @@ NAMES_4 = "0-3 or 'non-contradiction', 'intra-sentence', 'role-confusion', 'hist
         ({"task": "3-class"}, "the task is '3-class'; allowed are '2-class', '4-class', 'persona', 'nli', 'response'"),
         ({"bootstrap": -1}, "bootstrap is -1; allowed are whole numbers from 0"),
         ({"confidence_level": 0.0}, "confidence_level is 0.0; allowed are fractions above 0 and below 1"),
+        ({"confidence_level": 1.0}, "confidence_level is 1.0; allowed"),
         ({"stratified": "yes"}, "stratified is 'yes'; allowed are True and False"),
     ],
 )
@@ -89,11 +90,11 @@ def test_compute_returns_the_comparison(metric: CDConvMetric) -> None:
     options = {"bootstrap": 30, "seed": 2, "confidence_level": 0.8, "stratified": True}
     assert result.pop("comparison") == compare(references, predictions, baseline, **options)
     assert result == score(references, predictions, **options)
-    unasked = metric.compute(**rows)
-    assert "interval" not in unasked and unasked["comparison"] == compare(references, predictions, baseline)
+    for unasked in (metric.compute(**rows), metric.compute(**rows, bootstrap=0)):
+        assert "interval" not in unasked and unasked["comparison"] == compare(references, predictions, baseline)
 
 
-@pytest.mark.parametrize("bad", [1.7, True, "1", None, 4, "contradiction"])
+@pytest.mark.parametrize("bad", [1.7, True, "1", None, 4, -1, "contradiction"])
 def test_nothing_is_silently_converted_to_a_class_id(metric: CDConvMetric, bad: object) -> None:
     message = re.escape(f"is {bad!r}; allowed for 4-class are {NAMES_4}")
     with pytest.raises(ValueError, match=message):

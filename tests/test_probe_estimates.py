@@ -62,7 +62,8 @@ def test_labels_of_one_kind_give_an_estimate_if_they_cover_both_verdicts():
 def test_of_fewer_than_twenty_conversations_there_are_counts_and_no_share():
     assert share(calls(3, 19), names(19)) == {"called": 3, "n": 19, "share": None, "low": None, "high": None}
     assert share(calls(3, 20), names(20))["share"] == 0.15
-    assert estimate(calls(3, 19), names(19), Accuracy(9, 10, 1, 10), own=False)["share"] is None
+    for n, why in ((19, "there are fewer than 20 conversations"), (20, None)):
+        assert estimate(calls(3, n), names(n), Accuracy(9, 10, 1, 10), own=False)["why"] == why
     few = compare(calls(3, 19), calls(5, 19), names(19))
     assert (few["n"], few["only_second"], few["share"], few["p_value"]) == (19, 2, None, None)
 
@@ -70,8 +71,10 @@ def test_of_fewer_than_twenty_conversations_there_are_counts_and_no_share():
 def test_conversations_that_share_an_opening_count_as_fewer():
     values, own = np.repeat([1.0, 0.0, 0.0], 50), np.arange(150)
     assert design_effect(values, own.astype(str)) == 1
-    assert design_effect(values, np.repeat(np.arange(15), 10).astype(str)) == pytest.approx(10, rel=0.15)
+    assert design_effect(values, np.repeat(np.arange(15), 10).astype(str)) == pytest.approx(10 * 15 / 14)
     assert design_effect(np.array([1.0, 0.0] * 30), ["你好"] * 60) == 60
+    assert design_effect(np.zeros(60), names(30) * 2) == 1  # none was called
+    assert design_effect(np.array([1.0, 0.0] * 30), np.repeat(names(30), 2)) == 1  # each opening has one of each
     apart, clustered = (share(list(values > 0), list(map(str, ids))) for ids in (own, own // 10))
     assert clustered["high"] - clustered["low"] > 2.5 * (apart["high"] - apart["low"])
 

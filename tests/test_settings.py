@@ -1,5 +1,7 @@
 """The effect of operator settings on the probabilities."""
 
+from dataclasses import replace
+
 import pytest
 from helpers.chats import chat
 from helpers.models import with_new_head
@@ -47,6 +49,7 @@ def test_a_prior_multiplies_the_odds_by_the_ratio_of_prior_odds():
 
 def test_a_prior_at_which_nothing_would_be_called_is_rejected():
     assert Settings(prior=0.3).threshold_for(RULE) == 0.5
+    assert Settings(prior=0.03).threshold_for(replace(RULE, curve=CURVE[1:])) == 0.5  # more may reach it than it shows
     for prior in (0.03, 0.0001, 1e-320):  # what the error recommends can be reached
         for kinds in (CATEGORIES, (HISTORY,)):
             with pytest.raises(InputError, match=f"prior of {prior} ") as error:
@@ -110,11 +113,15 @@ def test_categories_are_a_set(two_class, detector):
         ({"windowing": {"text": 10**5000}}, "windowing an object; allowed are"),
         ({"threshold": 1.5}, "threshold 1.5"),
         ({"threshold": "precision>80"}, "threshold 'precision>80'"),
+        ({"threshold": "precision>=0"}, "a precision is above 0"),
         ({"threshold": "precision>=0.8"}, "cdconv calibrate"),
         ({"prior": 0.03}, "calibrated probabilities"),
         ({"categories": ["histories"]}, "category 'histories'"),
         ({"categories": "history"}, "categories is 'history'"),
+        ({"prior": 0}, "prior 0; it must be a fraction between 0 and 1"),
+        ({"categories": []}, "categories is empty"),
         ({"max_turns": "3"}, "max_turns '3'"),
+        ({"max_turns": 0}, "max_turns 0"),
         ({"treshold": 0.5}, "setting 'treshold'; allowed are threshold, prior, categories, windowing, max_turns; did "
          "you mean threshold?"),
     ],
