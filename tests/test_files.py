@@ -97,6 +97,16 @@ def test_a_partial_file_of_a_killed_process_is_removed(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"out", "another"}
 
 
+def test_two_threads_write_one_file_under_two_names_that_nobody_can_guess(tmp_path):
+    with files.new_file(tmp_path / "out") as second:
+        second.write_text("second", encoding="utf-8")
+        with files.new_file(tmp_path / "out") as first:
+            first.write_text("first", encoding="utf-8")
+        assert (tmp_path / "out").read_text(encoding="utf-8") == "first"
+    assert (tmp_path / "out").read_text(encoding="utf-8") == "second"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 @pytest.mark.parametrize("machine", [platform.node(), "another.example"])
 def test_the_old_folder_set_aside_by_a_killed_process_is_restored(machine, tmp_path):
     """Another machine may still be working on a shared disk. Only the holder of the lock of a run knows otherwise."""

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import secrets
 import shutil
 import sys
 import tempfile
@@ -72,7 +73,8 @@ def new_file(path: str | Path) -> Iterator[Path]:
     check_file(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
-    partial = path.with_name(f".{path.name}.{_owner()}.partial")
+    # Random, so that two threads do not write one file, and nobody who may write here leaves a link under the name.
+    partial = path.with_name(f".{path.name}.{_owner()}.{secrets.token_hex(8)}.partial")
     try:
         with errors_with_path(path):
             yield partial
