@@ -168,6 +168,7 @@ def test_a_line_that_only_looks_like_a_speaker_continues_the_reply(more):
 def test_a_long_run_of_spaces_is_read(text):
     # Where two parts of a pattern can share the spaces, this takes hours.
     assert read_lines(text.format(" " * 100_000))[0]["content"]
+    assert read_lines("用户：你好" + "\n" * 100_000 + "您说：好")[0]["content"]  # nor the line breaks before a heading
 
 
 def test_a_message_of_many_lines_is_read_in_linear_time():
