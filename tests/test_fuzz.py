@@ -96,7 +96,7 @@ values = st.recursive(
 seeds = st.integers(0, 2**48)
 
 
-@fuzz_settings(200)
+@fuzz_settings(100)
 @given(values)
 def test_any_value_is_a_chat_or_raises_one_line(value):
     for messages in (value, [value], [CHAT[0], value], [{**CHAT[1], "tool_calls": value}], [{"role": value}]):
@@ -106,7 +106,7 @@ def test_any_value_is_a_chat_or_raises_one_line(value):
             assert str(error).startswith("messages") and str(error).isprintable() and len(str(error)) <= 300
 
 
-@fuzz_settings(200)
+@fuzz_settings(60)
 @given(st.dictionaries(st.sampled_from(["threshold", "prior", "categories", "windowing", "max_turns"]), values))
 def test_any_setting_is_accepted_or_raises_one_line(given_values):
     try:
@@ -116,7 +116,7 @@ def test_any_setting_is_accepted_or_raises_one_line(given_values):
 
 
 @pytest.mark.parametrize("format", ["jsonl", "json", "csv", "tsv"])
-@fuzz_settings(100, 4)
+@fuzz_settings(40, 4)
 @given(seed=seeds, junk=st.binary(max_size=200))
 def test_any_text_file_yields_entries_or_raises_one_line(format, seed, junk):
     lines = [line(id=number) for number in range(3)]
@@ -142,7 +142,7 @@ def rows_of_parquet(tmp_path_factory):
     return file
 
 
-@fuzz_settings(120)
+@fuzz_settings(50)
 @given(seed=seeds)
 def test_a_damaged_parquet_file_yields_all_rows_or_raises_one_line(rows_of_parquet, seed):
     file = rows_of_parquet.with_name("b.parquet")
@@ -167,7 +167,7 @@ def test_a_damaged_recipe_is_accepted_or_raises_one_line(tmp_path_factory, seed)
         one_line(error)
 
 
-@fuzz_settings(25, 20)
+@fuzz_settings(15, 20)
 @given(seed=seeds)
 def test_a_damaged_model_folder_gives_a_verdict_or_raises_one_line(random_model, tmp_path_factory, seed):
     folder = Path(tmp_path_factory.getbasetemp()) / "damaged"
