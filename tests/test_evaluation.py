@@ -129,17 +129,15 @@ def test_crossed_chats_are_scored_by_style_and_a_limit_keeps_items_complete(run,
     assert "embedded sample" not in out
 
 
-@pytest.mark.parametrize("where", ["request", "ancestors"])
-def test_a_detector_that_was_trained_on_the_crossed_chats_is_warned_about(run, quick_model, tmp_path, where):
+def test_a_detector_that_was_trained_on_the_crossed_chats_is_warned_about(run, quick_model, tmp_path):
     model = shutil.copytree(quick_model, tmp_path / "model")
     trained = record.read(model)
-    if where == "request":
-        trained["request"]["recipe"]["augmentation"]["crossed"] = True
-    else:
-        trained["ancestors"] = [{"config": "4-class", "model": "teacher", "crossed": True}]
+    ancestors = [{"config": "4-class", "model": "teacher", "crossed": True}]
+    assert leakage.describe_crossed({**trained, "ancestors": ancestors}, "train").endswith("of the crossed chats")
+    trained["request"]["recipe"]["augmentation"]["crossed"] = True
     assert leakage.describe_crossed(trained, "validation") is None
     write_json(model / "run.json", trained)
-    code, _, err = run("evaluate", model, "crossed", "--split", "train", "--limit", 8)
+    code, _, err = run("evaluate", model, "crossed-long", "--split", "train", "--limit", 8)
     assert code == 0 and "trained on the training split of the crossed chats: its scores are too high" in err
 
 
