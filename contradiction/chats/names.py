@@ -63,7 +63,7 @@ def plain(name: object) -> str:
 def first(names: Iterable[str], known: Iterable[str]) -> str | None:
     """The name of the first of the known names that occurs, as it is written."""
     written = {plain(name): name for name in reversed([*names])}
-    return next((written[plain(name)] for name in known if plain(name) in written), None)
+    return next((written[name] for name in map(plain, known) if name in written), None)
 
 
 _READ = {plain(name) for names in (MESSAGES, QUESTIONS, ANSWERS, IDS, _OTHER, (HISTORY,)) for name in names}
