@@ -215,8 +215,9 @@ def test_a_chat_of_ten_thousand_turns_is_judged_quickly_and_reports_unread_turns
     _, [verdict], _ = detect(stdin=line(long).encode())
     assert (verdict["label"] is not None, verdict["checked"]) == (True, False)
     assert "the first 9949 of 9999 earlier turns were not read" in verdict["reason"]
-    assert "the first 9996 of" in detect("--max-turns", "3", stdin=line(long).encode())[1][0]["reason"]
-    assert detect("--max-turns", "0", stdin=line(long[:240]).encode())[1][0]["checked"]
+    short = line(long[:240]).encode()
+    assert "the first 116 of" in detect("--max-turns", "3", stdin=short)[1][0]["reason"]
+    assert detect("--max-turns", "0", stdin=short)[1][0]["checked"]
 
 
 def test_a_terminal_without_chinese_still_shows_the_table(detect_model):
