@@ -26,12 +26,12 @@ from contradiction.errors import InputError
 # Not with an import, because the address that Ray listens on is set before it.
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
 SMALL_PARTS = "from contradiction.chats import ray_engine; ray_engine.PART_ROWS = 5\n"
-LONG = [message for _ in range(10_000) for message in CHAT[2:]]
+LONG = [message for _ in range(1000) for message in CHAT[2:]]
 
 
 @pytest.fixture(scope="module")
 def folder(sample_chats, tmp_path_factory):
-    """A folder with two Parquet files, one in a subfolder. One row holds no chat, and one has 10,000 turns."""
+    """A folder with two Parquet files, one in a subfolder. One row holds no chat, and one has 1,000 turns."""
     folder = tmp_path_factory.mktemp("logs") / "chats"
     for name, chats in (("b.parquet", [None, LONG, *sample_chats[:50]]), ("day/a.parquet", sample_chats[50:140])):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
