@@ -202,16 +202,16 @@ def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, 
     """The run gets kill -9 twice, and half a line is left behind each time."""
     with BotServer(delay=0.02) as endpoint:
         command = [
-            "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "120",
+            "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "60",
             "--triggers", ",".join(ALL_TRIGGERS[:9]), "--model", detect_model, "--at-once", "4", "--name", "scripted",
         ]  # fmt: skip
         transcript, kept = tmp_path / "run" / "transcript.jsonl", {}
-        for enough in (10, 60):
+        for enough in (10, 30):
             process = processes.start_cdconv(*command)
             processes.wait_for(lambda enough=enough: _lines(transcript) >= enough, process)
             process.kill()
             process.wait()
-            assert enough <= _lines(transcript) < 120
+            assert enough <= _lines(transcript) < 60
             with transcript.open("ab") as file:
                 file.write(b'{"id": "short/ha')
             rows = [json.loads(line) for line in transcript.read_bytes().splitlines()[:-1]]
@@ -220,10 +220,10 @@ def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, 
         code, _, err = run(*command)
         asked = endpoint.seen.total()
         again = run(*command)[2]
-    assert code == 0 and f"120 conversations in the transcript, {len(kept)} of them from an earlier run" in err
+    assert code == 0 and f"60 conversations in the transcript, {len(kept)} of them from an earlier run" in err
     assert "the bot was not asked" in again and endpoint.seen.total() == asked
     rows = read_transcript(transcript)
-    assert len(rows) == len({row["id"] for row in rows}) == 120
+    assert len(rows) == len({row["id"] for row in rows}) == 60
     assert all(row["b2"] == scripted(row["messages"][:-1]) for row in rows)
     mine = {row["id"]: row for row in rows}
     assert all(mine[key]["messages"] == row["messages"] for key, row in kept.items())
