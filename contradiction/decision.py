@@ -60,7 +60,7 @@ def decide(scores: Mapping[str, float], threshold: float, contradictions: Sequen
     contradictions have none.
     """
     called = contradictions and sum(scores[name] for name in contradictions) >= threshold
-    names = contradictions if called else [name for name in scores if name not in contradictions] or list(scores)
+    names = contradictions if called else [name for name in scores if name not in contradictions]
     return max(names, key=scores.__getitem__)
 
 

@@ -16,7 +16,7 @@ from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.composite import EnsembleClassifier
 from contradiction.methods.loading import load_classifier
 from contradiction.settings import Settings
-from contradiction.verdict import Verdict
+from contradiction.verdict import Clash, Verdict
 
 
 def test_a_long_chat_is_combined_from_its_windows(detector, long_chat):
@@ -168,10 +168,10 @@ def verdict(label, probability, **others):
 @pytest.mark.parametrize(
     ("label", "probability", "certainty"),
     [
-        (HISTORY, 0.81, "sure"),
+        (HISTORY, 0.8, "sure"),
         (HISTORY, 0.79, "likely"),
         (HISTORY, 0.59, "unsure"),
-        (NON_CONTRADICTION, 0.39, "likely"),
+        (NON_CONTRADICTION, 0.4, "likely"),
         (NON_CONTRADICTION, 0.41, "unsure"),
         (NON_CONTRADICTION, 0.85, "unsure"),  # below a high threshold: not called, but hardly consistent
     ],
@@ -187,3 +187,9 @@ def test_a_kind_is_a_category_and_an_unjudged_or_partly_read_reply_is_never_sure
     assert verdict(NON_CONTRADICTION, 0.01, checked=False, reason="cut").certainty == "unsure"
     unjudged = Verdict(None, None, {}, checked=False, reason="empty")
     assert (unjudged.contradiction, unjudged.kind, unjudged.certainty) == (None, None, None)
+    assert (unjudged.unsure().certainty, two_class.unsure().certainty, two_class.certainty) == (None, "unsure", "sure")
+
+
+def test_a_record_rounds_every_probability():
+    record = verdict(HISTORY, 0.12345678, further=(Clash((1,), 0.12345678),)).to_record()
+    assert record["probability"] == record["further"][0]["score"] == 0.123457

@@ -83,6 +83,8 @@ def test_rows_without_an_answer_are_counted_and_in_no_score(parts):
     alone = cascades.curve(load_classifier(detector), load_classifier(judge), rows.select(others), shares=(0.0, 1.0))
     assert [step.macro_f1 for step in steps[::2]] == [step.macro_f1 for step in alone]
     assert " 10 " in cascades.table(steps, 40).markdown()
+    with pytest.raises(InputError, match="no row was read by both; of the first one, the judge gave no usable answer"):
+        cascades.curve(load_classifier(detector), load_classifier(judge), rows.select(range(0, 40, 4)))
 
 
 def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(parts, run, tmp_path):

@@ -16,6 +16,7 @@ from contradiction.conversation import (
     read_chats,
     read_message,
     read_turns,
+    spoken_messages,
     unfinished_turns,
 )
 from contradiction.errors import InputError
@@ -40,6 +41,8 @@ def test_consecutive_messages_of_one_side_form_one_utterance():
     assert (first.user, first.reply, first.user_messages, first.reply_messages) == ("", "你好", (), (1,))
     assert (second.user, second.reply) == ("在吗\n问个事", "在\n请说")
     assert (second.user_messages, second.reply_messages) == ((2, 3), (4, 5))
+    assert spoken_messages(messages) == messages[1:]
+    assert spoken_messages([*messages, {"role": "system", "content": ""}], instructions=True) == messages
 
 
 @pytest.mark.parametrize("role", ["user", "assistant"])
@@ -64,6 +67,8 @@ def test_what_a_chat_shares_with_the_one_before_is_read_once(monkeypatch):
     )  # fmt: skip
     ends = [*range(1, 11), *range(10, 0, -1), 4, 7, 3, 10, 5]
     chats = [[*messages[:end], *chat("嗯", f"好{end}")] for end in ends]
+    edited = [messages[0], {**messages[1], "content": "您好"}, *messages[2:]]
+    chats += [messages[:3], messages[:5], messages, edited]
     expected = [read_turns(one) for one in deepcopy(chats)]
     read = []
     monkeypatch.setattr(conversation, "read_message", lambda *each: read.append(each) or read_message(*each))
@@ -121,6 +126,6 @@ def test_an_array_of_messages_is_a_list(detector):
     array = np.array([*messages[:3], {**messages[3], "content": parts}], dtype=object)
     assert detector(array) == detector(iter(messages)) == detector(messages)
     assert detector.rerank(array[:3], np.array(["它叫橘子"])) == detector.rerank(messages[:3], ["它叫橘子"])
-    for value in (np.array(3), 3, "你好", b"", {"role": "user"}, None):
+    for value in (np.array(3), 3, "你好", b"", bytearray(), {"role": "user"}, None):
         with pytest.raises(InputError, match="messages is .*; it must be a list"):
             list_messages(value)

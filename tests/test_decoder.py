@@ -192,6 +192,13 @@ def test_messages_beyond_the_limit_are_left_out_and_named(detector, monkeypatch)
     assert not long.checked and "of the reply" in long.reason
 
 
+def test_a_chat_that_fills_the_limit_is_whole_and_a_longer_one_loses_steps_of_half_of_it(monkeypatch):
+    monkeypatch.setattr(decoder, "MAX_TOKENS", 40)
+    # The third leaves out fewer: after two steps, less than a quarter would remain before the reply.
+    for sizes, left_out in (([10] * 4, 0), ([10] * 10, 6), ([5] * 9 + [16], 6), ([5] * 8 + [10, 11], 8)):
+        assert decoder._left_out(sizes, ["user", "assistant"] * (len(sizes) // 2)) == left_out
+
+
 def test_a_long_question_is_cut_and_leaves_room_for_the_chat_before_it(detector):
     history = detector.with_settings(threshold=0.0, categories=["history"])
     verdict = history(chat(*TEXTS[:4], "看" * 2000, TEXTS[3]))

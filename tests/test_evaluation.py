@@ -15,7 +15,7 @@ from contradiction.data.corpora import Row, crossed, pair_texts, read_split
 from contradiction.data.splits import SPLITS, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation import results
+from contradiction.evaluation import judging, results
 from contradiction.evaluation.evaluate import score
 from contradiction.evaluation.judging import baselines
 from contradiction.evaluation.sets import load
@@ -364,6 +364,19 @@ def test_a_model_of_whole_chats_without_right_and_wrong_chooses_the_reply_that_c
     result = evaluate(classifier, "mutual", copy=larger / "mutual", limit=12)
     assert result["task"] == "response" and 0 <= result["metrics"]["r1"] <= 1
     assert not {"predictions", "argmax"} & result.keys()
+
+
+def test_by_its_pairs_a_reply_has_the_highest_probability_and_contradicts_nothing_without_one():
+    rows = [Row(1, NONE, messages=tuple(chat("a")), reply="b")]
+    rows.append(Row(2, HISTORY, messages=tuple(chat("a", "b", "c", "d", "e")), reply="f"))
+    alone, both = judging._by_earlier_messages(rows, [0.2, 0.3], 0.3)
+    assert (alone.contradiction, alone.probability, alone.evidence) == (False, 0, ())
+    assert (both.contradiction, both.probability, both.evidence) == (True, 0.3, (3,))
+
+
+def test_shared_characters_are_those_of_the_reply_and_pairs_of_them():
+    assert judging._shared("我养猫。", "他养猫，真的") == pytest.approx((2 / 3 + 1 / 2) / 2)
+    assert judging._shared("", "他养猫") == 0
 
 
 def test_no_baseline_is_fitted_to_the_rows_that_it_judges(larger):

@@ -163,6 +163,10 @@ def test_a_detector_of_parts_is_saved_with_its_parts(quick_model, sample_repo, t
     detector = ContradictionDetector.from_pretrained(both)
     detector.save_pretrained(tmp_path / "copy")
     assert ContradictionDetector.from_pretrained(tmp_path / "copy")(CHAT) == detector(CHAT)
+    with next(both.glob("*/tokenizer.json")).open("a", encoding="utf-8") as stream:
+        stream.write(" ")
+    with pytest.raises(InputError, match="tokenizer.json: has changed since"):
+        detector.save_pretrained(tmp_path / "again")
 
 
 def test_a_detector_is_not_saved_over_a_folder_or_from_a_changed_one(quick_model, tmp_path):

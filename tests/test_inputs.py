@@ -55,6 +55,7 @@ def test_a_view_reads_its_utterances_and_judges_the_last(tokenizer, view, texts)
         ("**重点**：用`pip`安装，见[文档](https://example.org/a)", "重点：用pip安装，见文档"),
         ("## 推荐\n- 苹果\n- 香蕉\n\n1. 先洗", "推荐，苹果，香蕉，先洗"),
         ("三乘5*3=15，**\n45", "三乘5*3=15，45"),
+        (" cat 和 dog ", "cat和dog"),
         ("I like  cats. ", "I like  cats. "),
         ("<p>I like cats 😀</p>", "I like cats"),
         ("666\n", "666"),

@@ -90,7 +90,7 @@ def fit_calibration(logits: np.ndarray, references: np.ndarray) -> tuple[float, 
 
     def loss(values: np.ndarray) -> float:
         logs = log_softmax(logits / np.exp(values[0]) + np.append(0, values[1:]), axis=1)
-        # The penalty keeps the bias of a class without rows finite.
+        # Without the penalty, the bias of a class without rows would lie at its bound.
         return -float(logs[np.arange(len(references)), references].mean()) + 1e-3 * float(values[1:] @ values[1:])
 
     bounds = [(-3.0, 3.0)] + [(-8.0, 8.0)] * (logits.shape[1] - 1)
