@@ -114,8 +114,8 @@ def _no_pickles() -> Iterator[None]:
     """Refuses pickles inside the block: ``use_safetensors`` does not keep an index or an adapter from naming one."""
     import torch
 
-    def refuse(file: Any, *args: Any, **options: Any) -> Any:
-        raise InputError(f"{file}: {PICKLE}")
+    def refuse(*args: Any, **options: Any) -> Any:
+        raise InputError(f"{args[0]}: {PICKLE}")
 
     with _LOADING:
         load, torch.load = torch.load, refuse
