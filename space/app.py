@@ -211,8 +211,11 @@ def serve(
     port: int | None = None,
     others: Sequence[ContradictionDetector] = (),
     bot: bots.Bot | None = None,
+    local: bool = False,
 ) -> tuple[gr.Blocks, str]:
     """Serves the page in the background, by default with the host and port of Gradio; returns the page and its address.
+
+    ``local`` is that of ``Guard``.
 
     Raises:
         InputError: two detectors have one name.
@@ -256,7 +259,9 @@ def serve(
             ],
             "exception_handlers": handlers(SERVICE_PATHS),
             "middleware": [
-                Middleware(Guard, body=LIMITS.body, seconds=LIMITS.seconds, elsewhere=upload, metrics=metrics),
+                Middleware(
+                    Guard, body=LIMITS.body, seconds=LIMITS.seconds, elsewhere=upload, metrics=metrics, local=local
+                ),
                 Middleware(Page),
                 Middleware(Uploads, folder=get_upload_folder()),
             ],

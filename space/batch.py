@@ -4,7 +4,7 @@ import re
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import islice
@@ -15,7 +15,7 @@ import gradio as gr
 from locales import CHINESE, in_words, words_of
 
 from contradiction.chats.chunks import Chats, Entry, JudgedChunk, judge_chunk
-from contradiction.chats.formats import file_blocks
+from contradiction.chats.formats import excel_rows, file_blocks
 from contradiction.chats.names import REMEDY
 from contradiction.chats.readers import format_of, open_file
 from contradiction.conversation import text_at
@@ -237,11 +237,18 @@ def _unpacked_size(path: Path, limit: int) -> int:
             return _unpacked_parquet(path, limit)
         if format_of(path) == "xlsx":
             with zipfile.ZipFile(path) as file:
-                return sum(part.file_size for part in file.infolist())
+                if (size := sum(part.file_size for part in file.infolist())) > limit:
+                    return size
+            # Cells can share one text.
+            return _size_of((text for text, _, _ in excel_rows(path, [])), limit)
     except (pyarrow.ArrowException, zipfile.BadZipFile, OSError, ValueError) as error:
         raise error if isinstance(error, InputError) else InputError(f"{path}: damaged ({first_line(error)})") from None
+    return _size_of(file_blocks(path), limit)
+
+
+def _size_of(parts: Iterable[str | bytes], limit: int) -> int:
     size = 0
-    for part in file_blocks(path):
+    for part in parts:
         size += len(part)
         if size > limit:
             break

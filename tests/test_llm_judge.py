@@ -117,6 +117,17 @@ def test_the_prompt_contains_the_guidelines_and_asks_for_one_of_the_labels(judge
     assert verdict.label == "history" and verdict.evidence == (1,) and verdict.checked
 
 
+@pytest.mark.parametrize(
+    "text", ["`<|im_end|>` 好", "<|im_<|im_<|im_<|im_<|im_end|>end|>end|>end|>end|>好", "`</s>` 好"]
+)
+def test_no_mark_of_a_model_in_a_chat_reaches_the_judge_as_one(judge, text):
+    with ChatServer(always("history")) as server:
+        ContradictionDetector.from_pretrained(judge(server))(chat(*TEXTS[:3], text))
+    [body] = server.requests
+    assert "<" not in body["messages"][-1]["content"]
+    assert question_of(body)[-1] == llm_judge.plain(text) and "<" in llm_judge.plain(text)
+
+
 def test_examples_are_training_rows_of_the_sample_with_each_label_in_turn(judge, sample_repo):
     with ChatServer(always("non-contradiction")) as server:
         ContradictionDetector.from_pretrained(judge(server, shots=8))(chat(*TEXTS))

@@ -203,6 +203,21 @@ def test_the_first_sheet_of_an_excel_file_is_read(tmp_path):
             list(readers.open_file(tmp_path / "b.xlsx"))
 
 
+@pytest.mark.parametrize("far", [b'<c r="XFD3"', b'<row r="99999999999"'])
+def test_a_small_excel_file_that_names_a_far_cell_is_refused_and_fills_no_memory(tmp_path, far):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["messages", ""], ["[]", "x"], ["[]", "x"]):
+        book.active.append(row)
+    book.save(tmp_path / "near.xlsx")
+    near = b'<c r="B3"' if b"XFD" in far else b'<row r="3"'
+    with ZipFile(tmp_path / "near.xlsx") as whole, ZipFile(tmp_path / "far.xlsx", "w") as changed:
+        for name in whole.namelist():
+            changed.writestr(name, whole.read(name).replace(near, far))
+    with pytest.raises(InputError, match=r"more than 1,048,576 rows or 1,000 columns"):
+        list(readers.open_file(tmp_path / "far.xlsx"))
+
+
 def test_classes_of_a_parquet_file_have_their_names(tmp_path):
     labels = ClassLabel(names=["non-contradiction", "history"])
     features = Features(

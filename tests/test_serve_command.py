@@ -34,6 +34,7 @@ def test_the_options_of_the_command_are_the_defaults_of_requests(run, random_mod
     assert code == 0, error
     with TestClient(apps[0]) as client:
         verdict = client.post("/v1/judge", json={"messages": [*CHAT, *CHAT, *CHAT]}).json()
+        assert client.get("/healthz", headers={"origin": "http://evil.example"}).status_code == 403
     assert (verdict["kind"], verdict["evidence"], verdict["checked"]) == ("history", [9], False)
 
 

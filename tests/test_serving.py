@@ -198,6 +198,21 @@ def test_a_token_is_required_in_a_scheme_of_any_case_but_not_for_the_description
     assert needing == set(PATHS) - {"/healthz", "/mcp"}
 
 
+@pytest.mark.parametrize("path", ["/v1/check", "/mcp"])
+def test_a_page_from_elsewhere_cannot_use_a_service_of_this_machine(detector, path):
+    def status(origin, token=None, local=True):
+        service = application(Service(detector), token, local=local)
+        headers = {"host": "evil.example", "authorization": "Bearer s"} | ({"origin": origin} if origin else {})
+        with TestClient(service) as client:
+            return client.post(path, json={}, headers=headers).status_code
+
+    for origin in ("http://evil.example", "http://evil.example:8000", "null", "http://127.0.0.1.evil.example", ""):
+        assert (status(origin) == 403) == bool(origin)
+    for origin in ("http://localhost:3000", "http://127.0.0.1:8000", "https://[::1]"):
+        assert status(origin) != 403
+    assert status("http://evil.example", token="s") != 403 != status("http://evil.example", local=False)
+
+
 def test_a_token_may_contain_any_characters_and_an_empty_one_lets_nobody_in(detector):
     with bounded(detector, token="") as client:
         for headers in ({}, {"authorization": "Bearer"}, {"authorization": "Bearer "}):
@@ -215,7 +230,7 @@ def test_the_api_description_covers_every_path_and_field_and_loads_nothing_exter
     assert not re.search(r"https?:|//|<script|<link|@import|url\(", answer.text)
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     statuses = {status for path in POSTS for status in document["paths"][path]["post"]["responses"]}
-    assert statuses == {"200", "400", "401", "408", "413", "422", "500", "503", "504"}
+    assert statuses == {"200", "400", "401", "403", "408", "413", "422", "500", "503", "504"}
     shown = set(re.findall("<code>(?:[A-Z]+ )?(.+?)</code>", answer.text))
     fields = {field for each in ENDPOINTS.values() for kind in (each.body, each.answer) for field in kind.model_fields}
     assert set(document["paths"]) == set(PATHS) - {"/mcp"}

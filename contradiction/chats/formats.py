@@ -31,6 +31,7 @@ Cells = tuple[str, list[str] | InputError, int]  # a row before its columns have
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 # Characters: longer than any chat, and short enough that an open quote does not swallow a large file.
 MAX_CELL = 1 << 24
+MAX_ROWS, MAX_COLUMNS = 1 << 20, 1000  # of a sheet: the rows that Excel allows, and more columns than chats have
 NOT_CLOSED = "a quote that is not closed; only this line is rejected"
 ROWS_AT_ONCE = 1024  # rows of Parquet in memory
 
@@ -214,22 +215,45 @@ def excel_rows(path: Path, notes: list[str]) -> Iterator[Cells]:
         InputError: openpyxl is not installed, or this is no Excel file.
     """
     check_installed(f"{path}: reading Excel files", {"openpyxl": "excel"})
-    import pandas  # which datasets brings
+    import openpyxl
 
     try:
-        sheets = pandas.read_excel(path, sheet_name=None, header=None, dtype=str, na_filter=False, engine="openpyxl")
+        with path.open("rb") as file:
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+            sheets = {sheet.title: rows for sheet in book.worksheets if (rows := [*_sheet_rows(sheet)])}
     except (zipfile.BadZipFile, zlib.error, OSError, ValueError, KeyError, EOFError, SyntaxError) as error:
         raise InputError(f"{path}: no Excel file that can be read ({first_line(error)})") from None
-    filled = [title for title, sheet in sheets.items() if sheet.size]
-    if len(filled) > 1:
-        notes.append(
-            f"{path}: only its first sheet, {filled[0]}, is read; not read: {', '.join(map(str, filled[1:4]))}"
-        )
-    rows = sheets[filled[0]].itertuples(index=False, name=None) if filled else ()
-    for number, row in enumerate(rows):
-        if any(row):
-            cells = [re.sub(r"_x000D_\n?", "\n", cell) for cell in row]  # how Excel writes a carriage return
-            yield "\t".join(cells), cells, number
+    if len(sheets) > 1:
+        first, *others = sheets
+        notes.append(f"{path}: only its first sheet, {first}, is read; not read: {', '.join(others[:3])}")
+    rows = next(iter(sheets.values()), [])
+    width = max((len(row) for _, row in rows), default=0)
+    for number, row in rows:
+        cells = [re.sub(r"_x000D_\n?", "\n", cell) for cell in row]  # how Excel writes a carriage return
+        cells += [""] * (width - len(cells))
+        yield "\t".join(cells), cells, number
+
+
+def _sheet_rows(sheet: Any) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a sheet that hold anything, with their places, up to their last cell that holds anything.
+
+    A small file may name a far cell, and openpyxl makes all the cells before it: raises ValueError for such a file.
+    """
+    sheet.reset_dimensions()  # those that the file gives may be wrong
+    for number, row in enumerate(sheet.iter_rows(values_only=True)):
+        if number >= MAX_ROWS or len(row) > MAX_COLUMNS:
+            raise ValueError(f"it has more than {MAX_ROWS:,} rows or {MAX_COLUMNS:,} columns")
+        cells = [_cell_text(value) for value in row]
+        while cells and not cells[-1]:
+            cells.pop()
+        if cells:
+            yield number, cells
+
+
+def _cell_text(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return "" if value is None else str(value)
 
 
 def parquet_columns(path: Path) -> tuple[list[str], Mapping[str, Sequence[str]], int]:

@@ -99,7 +99,8 @@ def serve(
     )
     service = Service(detector, Limits(cost=max_cost, seconds=timeout))
     typer.echo(f"The service is at http://{_address(host, port)}/docs (Ctrl+C ends it)")
-    uvicorn.run(application(service, token), host=host, port=port, log_level="warning", timeout_keep_alive=10)
+    app = application(service, token, local=_is_local(host))
+    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_keep_alive=10)
 
 
 def _check_token(token: str | None) -> None:
@@ -117,6 +118,11 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _is_local(host: str) -> bool:
+    """Whether only this machine may ask; a proxy on this machine may pass on the requests of others."""
+    return _is_loopback(host) and "FORWARDED_ALLOW_IPS" not in os.environ
 
 
 def space(
@@ -154,7 +160,7 @@ def space(
     for detector in detectors:
         if detector.task not in ("2-class", "4-class"):
             raise InputError(f"{detector.name}: judges no replies; the page needs a 2-class or a 4-class detector")
-    app.launch(detectors[0], host=host, port=port, others=detectors[1:], bot=bot)
+    app.launch(detectors[0], host=host, port=port, others=detectors[1:], bot=bot, local=_is_local(host))
 
 
 def page() -> ModuleType:

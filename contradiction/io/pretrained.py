@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 WEIGHTS = "model.safetensors"  # of a checkpoint
 TOKENIZER_CONFIG = "tokenizer_config.json"
 CONFIGS = (CONFIG, TOKENIZER_CONFIG)
+PICKLE = "not in safetensors, and a pickle may run code; convert it where you trust it"
 # The names of the class that reads only tokenizer.json. transformers 4 knows the first one alone.
 GENERIC_TOKENIZERS = ("PreTrainedTokenizerFast", "TokenizersBackend")
+_LOADING = RLock()  # torch.load is replaced while weights are loaded
 
 
 @contextmanager
@@ -102,7 +105,24 @@ def load_without_torch(name: str | Path) -> tuple[dict[str, Any], "PreTrainedTok
 
 def load_model(kind: Any, name: str | Path, **options: Any) -> tuple["PreTrainedModel", dict[str, Any]]:
     """Loads a model from safetensors, and says which weights it lacks or has in addition; inside :func:`loading`."""
-    return _from_pretrained(kind, name, use_safetensors=True, output_loading_info=True, **options)
+    with _no_pickles():
+        return _from_pretrained(kind, name, use_safetensors=True, output_loading_info=True, **options)
+
+
+@contextmanager
+def _no_pickles() -> Iterator[None]:
+    """Refuses pickles inside the block: ``use_safetensors`` does not keep an index or an adapter from naming one."""
+    import torch
+
+    def refuse(*args: Any, **options: Any) -> Any:
+        raise InputError(f"{args[0]}: {PICKLE}")
+
+    with _LOADING:
+        load, torch.load = torch.load, refuse
+        try:
+            yield
+        finally:
+            torch.load = load
 
 
 def load_weights(file: Path) -> dict[str, "torch.Tensor"]:
@@ -186,5 +206,5 @@ def _why(name: str | Path, folder: Path | None, error: BaseException) -> str | N
     pickled = sorted(folder.glob("*.bin")) if folder else []
     if ("safetensors" in message and "file named" in message) and (pickled or not folder):
         weights = pickled[0] if pickled else f"{name}: its weights"
-        return f"{weights}: not in safetensors, and a pickle may run code; convert it where you trust it"
+        return f"{weights}: {PICKLE}"
     return None

@@ -321,10 +321,14 @@ def _schema(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def _question(row: Row) -> str:
-    """The question about a row: the messages before the reply, without empty ones, and the reply; without markup."""
+    """The question about a row: the messages before the reply, without empty ones, and the reply; without markup.
+
+    Many servers take ``<|im_end|>`` and the like in a chat for a mark of their own, so none stands in the JSON.
+    """
     *earlier, (_, reply) = messages_of(row)
     messages = [{"role": role, "content": content} for role, text in earlier if (content := plain(text))]
-    return json.dumps({"messages": messages, "reply": plain(reply)}, ensure_ascii=False)
+    question = json.dumps({"messages": messages, "reply": plain(reply)}, ensure_ascii=False)
+    return question.replace("<", "\\u003c")
 
 
 def _opening_messages(options: JudgeOptions) -> list[dict[str, str]]:

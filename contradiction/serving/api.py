@@ -104,6 +104,7 @@ PATHS = (*POSTS, "/healthz", "/metrics", MCP)
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refusal, "description": "A token is needed, and it is missing or wrong."},
     400: {"model": Refusal, "description": "The body is not in UTF-8, or its JSON is nested too deeply."},
+    403: {"model": Refusal, "description": "Only this machine may ask, and a page from elsewhere asks."},
     408: {"model": Refusal, "description": "The request took too long to arrive."},
     413: {"model": Refusal, "description": "The request is too large."},
     422: {"model": Refusal, "description": "The input is not usable."},
@@ -113,8 +114,11 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def application(service: Service, token: str | None = None) -> FastAPI:
-    """The service as an application of its own; callers send the token, if there is one, as a bearer token."""
+def application(service: Service, token: str | None = None, *, local: bool = False) -> FastAPI:
+    """The service as an application of its own; callers send the token, if there is one, as a bearer token.
+
+    ``local`` is that of :class:`contradiction.serving.middleware.Guard`.
+    """
     metrics, services = Metrics(PATHS), {service.detector.name: service}
     mcp, lifespan = tools(services)
     app = FastAPI(
@@ -124,7 +128,14 @@ def application(service: Service, token: str | None = None) -> FastAPI:
         summary="Finds the replies in which a Chinese chatbot contradicts itself.",
         version=__version__,
         middleware=[
-            Middleware(Guard, body=service.limits.body, seconds=service.limits.seconds, metrics=metrics, token=token)
+            Middleware(
+                Guard,
+                body=service.limits.body,
+                seconds=service.limits.seconds,
+                metrics=metrics,
+                token=token,
+                local=local,
+            )
         ],
         routes=[*mcp],
         lifespan=lifespan,

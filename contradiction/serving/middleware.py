@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+
+from contradiction.errors import shown
 
 BOUNDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # seconds
 Counts = Mapping[str, float]  # labels as Prometheus writes them -> a value
@@ -65,6 +68,7 @@ class Metrics:
 HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 NOT_STORED = {"cache-control": "no-store"}
 SERVICE_PATHS = ("/v1/", "/healthz", "/metrics", "/mcp")
+OF_THIS_MACHINE = re.compile(r"https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?")
 OPEN = ("/", "/healthz", "/docs", "/openapi.json")  # answered without a token
 
 
@@ -78,14 +82,17 @@ class Guard:
         token: what a caller has to send as ``Authorization: Bearer TOKEN``; None for no token.
         metrics: counts the answers.
         elsewhere: the maximum size of a request to a path outside the service; by default the same.
+        local: whether a page that a browser has from elsewhere is refused, because only this machine may ask. The name
+            of such a page may lead to this machine. A caller with a token may be anywhere.
     """
 
     def __init__(
         self, app: Any, *, body: int, seconds: float, metrics: Metrics, token: str | None = None,
-        elsewhere: int | None = None,
+        elsewhere: int | None = None, local: bool = False,
     ) -> None:  # fmt: skip
         self.app, self.metrics, self.token, self.seconds = app, metrics, token, seconds
         self.body, self.elsewhere = body, body if elsewhere is None else elsewhere
+        self.local = local and token is None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answers one request."""
@@ -103,6 +110,7 @@ class Guard:
 
         try:
             headers = Headers(scope=scope)
+            self._check_origin(headers.get("origin"))
             self._check_token(path, headers)
             most, seconds = (self.body, self.seconds) if of_service else (self.elsewhere, None)
             await self.app(scope, _bounded(receive, headers, most, seconds), counted)
@@ -111,6 +119,11 @@ class Guard:
             await answer(scope, receive, counted)
         finally:
             self.metrics.add(path, status, time.monotonic() - started)
+
+    def _check_origin(self, origin: str | None) -> None:
+        if self.local and origin is not None and not OF_THIS_MACHINE.fullmatch(origin):
+            reason = f"a page of {shown(origin)} may not ask; behind a proxy, FORWARDED_ALLOW_IPS must name the proxy"
+            raise HTTPException(403, reason, {"connection": "close"})
 
     def _check_token(self, path: str, headers: Headers) -> None:
         if self.token is None or path in OPEN:

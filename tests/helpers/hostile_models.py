@@ -97,6 +97,15 @@ def _harmful(folder):
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Harm(folder.parent / "mark")))
 
 
+def _pickled_part(folder):
+    """An index of safetensors that names a pickle, which holds all the weights."""
+    weights = load_file(folder / WEIGHTS)
+    (folder / WEIGHTS).unlink()
+    torch.save(weights, folder / "part.bin")
+    index = {"metadata": {}, "weight_map": dict.fromkeys(weights, "part.bin")}
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps(index), encoding="utf-8")
+
+
 def _code(name, **values):
     def apply(folder):
         (folder / "it.py").write_text(CODE.format(mark=str(folder.parent / "mark")), encoding="utf-8")
@@ -140,6 +149,7 @@ REFUSED = {
     "weights with infinity in a norm": fill("LayerNorm.weight", float("inf")),
     "weights in a pickle": _pickled,
     "weights in a pickle that means harm": _harmful,
+    "weights in a pickle that an index names": _pickled_part,
     "config absent": _remove(CONFIG),
     "config null": _write(CONFIG, b"null"),
     "config a list": _write(CONFIG, b"[]"),

@@ -285,6 +285,15 @@ def test_a_parquet_file_that_is_large_when_unpacked_is_rejected(part, tmp_path, 
     assert "解压后超过 5 MB" in part("locales").in_words(str(error.value), part("locales").CHINESE)
 
 
+def test_an_excel_file_whose_cells_share_a_long_text_is_rejected(part, tmp_path):
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in [["messages"], *[["x" * 30_000]] * 200]:
+        book.active.append(row)
+    book.save(tmp_path / "chats.xlsx")
+    with pytest.raises(InputError, match="larger than 5 MB"):
+        judged(part, None, tmp_path / "chats.xlsx")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
