@@ -4,7 +4,6 @@ make bench                                # the whole, for idle cores
 .venv/bin/python bench/run.py --quick     # a few rows and rounds, to see that it runs
 """
 
-import os
 import shutil
 import subprocess
 import sys
@@ -14,20 +13,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import jobs
+import processes
 import throughput
 import typer
 from measure import Measured, environment
 
 from contradiction import cli
-from contradiction.data import build
 from contradiction.errors import check_known
 from contradiction.io.files import new_file, write_json, write_text
 from contradiction.io.tables import Table
 from contradiction.paths import SHIPPED
 
 RESULTS = Path(__file__).with_name("results")
-FAMILIES = ("throughput", "latency", "startup", "jobs", "workers")
+FAMILIES = ("throughput", "latency", "startup", "workers")
 
 
 def main(
@@ -40,19 +38,16 @@ def main(
     chosen = [check_known(word, FAMILIES, "family") for word in only.split(",") if word] or FAMILIES
     with tempfile.TemporaryDirectory(prefix="cdconv-bench-") as name:
         model = shutil.copytree(model, Path(name) / model.resolve().name)
-        corpus = os.environ.get("CDCONV_FILE")
-        data = build.build(build.find(corpus or "sample"), Path(name) / "cdconv")
         # If the file is refused, the page names the backend as not measured.
         export = [sys.executable, "-m", "contradiction", "export", str(model), "--backend", "onnx"]
-        subprocess.run([*export, *(["--data", str(data)] if corpus else [])], check=False)
+        subprocess.run(export, check=False)
         families: dict[str, Callable[[], Measured]] = {
             "throughput": lambda: throughput.measure(
                 model, rows=16 if quick else 128, few=2 if quick else 16, rounds=1 if quick else 5
             ),
             "latency": lambda: throughput.latency(model, replies=2 if quick else 40),
-            "startup": lambda: jobs.startup(model, rounds=1 if quick else 5),
-            "jobs": lambda: jobs.single(data, model, rounds=1 if quick else 3),
-            "workers": lambda: jobs.workers(model, rows=64 if quick else 2048, rounds=1 if quick else 2),
+            "startup": lambda: processes.startup(model, rounds=1 if quick else 5),
+            "workers": lambda: processes.workers(model, rows=64 if quick else 2048, rounds=1 if quick else 2),
         }
         results = {"environment": {**environment(), "quick": quick}}
         tables: list[Table] = []

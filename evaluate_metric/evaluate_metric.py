@@ -285,14 +285,14 @@ def score_replies(
 
 
 def calibration_bins(truth: np.ndarray, probabilities: np.ndarray) -> list[tuple[int, float, float]]:
-    """The bins of a reliability diagram: the rows, their mean probability, and the fraction that is true.
+    """The bins of a reliability diagram, the lowest first: rows, mean probability, and the fraction that is true.
 
     The bins have equal mass, between quantiles of the probabilities. Equal probabilities share a bin, so there may be
     fewer bins.
     """
     edges = np.percentile(probabilities, np.linspace(0, 100, BINS + 1))[1:-1]
-    rows = _members(_numbers(np.searchsorted(edges, probabilities).tolist()))
-    return [(len(part), float(probabilities[part].mean()), float(truth[part].mean())) for part in rows]
+    _, numbers = np.unique(np.searchsorted(edges, probabilities), return_inverse=True)
+    return [(len(part), float(probabilities[part].mean()), float(truth[part].mean())) for part in _members(numbers)]
 
 
 def calibration_error(truth: np.ndarray, probabilities: np.ndarray) -> float:

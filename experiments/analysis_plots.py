@@ -4,7 +4,7 @@ Colours are from the palette of Okabe and Ito for colour-blind readers. Marks al
 Chinese, because the machine that draws them may lack the glyphs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.decision import IN_USE, precision_at
+from contradiction.evaluation.figures import Outcome
 from contradiction.io.tables import percent
-from contradiction.labels import LABELS
+from contradiction.labels import LABELS, task_of
 from evaluate_metric.evaluate_metric import calibration_error
-from experiments.analysis_tables import Analysis
-from experiments.operating_points import TARGETS
+from experiments.operating_points import TARGETS, Records
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +36,26 @@ class Palette:
     first: str
     second: str
     third: str
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What ``experiments.analyze`` finds in an evaluation: tables, and what they are made of.
+
+    ``truth`` says whether each row is a contradiction, ``probabilities`` has its P(contradiction), both of shape
+    (rows,), and ``prior`` is the fraction of contradictions.
+    """
+
+    evaluation: Mapping[str, Any]
+    truth: np.ndarray
+    probabilities: np.ndarray
+    prior: float
+    slices: Records
+    classes: Records
+    comparison: Records
+    reliability: Records
+    curve: list[Outcome]
+    operating_points: Records
 
 
 PALETTES = {
@@ -91,7 +111,8 @@ def confusion(analysis: Analysis, palette: Palette) -> "Figure":
     """The confusion matrix: counts, coloured by their fraction of the row."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    labels, counts = LABELS[analysis.rows.task], np.array(analysis.evaluation["metrics"]["confusion_matrix"])
+    labels = LABELS[task_of(analysis.evaluation["config"])]
+    counts = np.array(analysis.evaluation["metrics"]["confusion_matrix"])
     fractions = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     figure, axes = _axes(1.7 + 0.62 * len(labels))
     colours = LinearSegmentedColormap.from_list("", [palette.surface, palette.first])
@@ -155,7 +176,7 @@ def slices(analysis: Analysis, palette: Palette) -> "Figure":
     right.set_ylabel("rows (n)", fontsize=10)
     axes.grid(axis="x")
     axes.set_xlabel(f"macro-F1, 95 % interval (%)\ndashed, shaded: all rows, {percent(overall[keys[0]])}")
-    _title(figure, f"Macro-F1 ({analysis.rows.task}) by slice")
+    _title(figure, f"Macro-F1 ({task_of(analysis.evaluation['config'])}) by slice")
     return figure
 
 
@@ -177,7 +198,7 @@ def reliability(analysis: Analysis, palette: Palette) -> "Figure":
     axes.set_ylabel("contradictions in the bin (%)")
     axes.grid()
     axes.legend(loc="upper left")
-    error = calibration_error(analysis.rows.is_contradiction(), analysis.rows.contradiction_probabilities())
+    error = calibration_error(analysis.truth, analysis.probabilities)
     _title(figure, f"Expected calibration error {percent(error)} points")
     return figure
 
@@ -189,8 +210,7 @@ def precision_recall(analysis: Analysis, palette: Palette) -> "Figure":
     recall, false_alarms = np.array([(point.recall, point.false_alarms) for point in analysis.curve]).T
     figure, axes = _axes(4.8)
     baselines = [record for record in analysis.comparison if "p_value" in record]
-    truth, probabilities = analysis.rows.is_contradiction(), analysis.rows.contradiction_probabilities()
-    average_precision = average_precision_score(truth, probabilities)
+    average_precision = average_precision_score(analysis.truth, analysis.probabilities)
     for prior, colour, marker, line in ((analysis.prior, palette.first, "o", "-"), (IN_USE, palette.second, "s", "--")):
         axes.plot(
             100 * recall, 100 * precision_at(prior, recall, false_alarms), color=colour, linestyle=line, linewidth=1.8,

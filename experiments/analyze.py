@@ -19,12 +19,11 @@ from contradiction.data.splits import load_split
 from contradiction.decision import IN_USE
 from contradiction.errors import InputError
 from contradiction.evaluation import results
-from contradiction.evaluation.figures import measure
+from contradiction.evaluation.figures import are_contradictions, contradiction_probabilities, measure
 from contradiction.io.files import new_folder, write_text
 from contradiction.labels import CONTRADICTION, LABELS, task_of
 from evaluate_metric.evaluate_metric import compare
-from experiments.analysis_plots import PALETTES, PLOTS, png
-from experiments.analysis_tables import Analysis, ScoredRows
+from experiments.analysis_plots import PALETTES, PLOTS, Analysis, png
 from experiments.operating_points import Records, operating_points, reliability, threshold_curve
 from paper.saved_results import as_csv
 
@@ -47,20 +46,22 @@ def analyse(evaluation: Mapping[str, Any], data: str | Path) -> Analysis:
         raise InputError(f"{evaluation['name']}: evaluated on other rows than the split of {evaluation['config']!r}")
     if missing := [column for column in ("trigger", "bot", "batch") if column not in split.column_names]:
         raise InputError(f"{data}: the rows of {evaluation['config']!r} have no {', '.join(missing)}")
-    columns = (np.array(evaluation[key]) for key in ("references", "predictions", "probabilities"))
-    rows = ScoredRows(task_of(evaluation["config"]), *columns)
-    truth, metrics = rows.is_contradiction(), evaluation["metrics"]
+    task = task_of(evaluation["config"])
+    truth = are_contradictions(task, evaluation["references"])
+    # Saved probabilities are rounded, so their sum may slightly exceed 1.
+    probabilities = np.clip(contradiction_probabilities(task, evaluation["probabilities"]), 0, 1)
     if truth.all() or not truth.any():
         raise InputError(f"{data}: {evaluation['config']!r} needs both contradictions and other replies")
-    curve, prior = threshold_curve(truth, rows.contradiction_probabilities()), float(truth.mean())
+    curve, prior = threshold_curve(truth, probabilities), float(truth.mean())
     return Analysis(
         evaluation=evaluation,
-        rows=rows,
+        truth=truth,
+        probabilities=probabilities,
         prior=prior,
-        slices=slices(rows, _groups(split, load_split(data, evaluation["config"], "train"))),
-        classes=[{"label": label, **scores} for label, scores in metrics["per_class"].items()],
+        slices=slices(evaluation, _groups(split, load_split(data, evaluation["config"], "train"))),
+        classes=[{"label": label, **scores} for label, scores in evaluation["metrics"]["per_class"].items()],
         comparison=_comparison(evaluation),
-        reliability=reliability(truth, rows.contradiction_probabilities()),
+        reliability=reliability(truth, probabilities),
         curve=curve,
         operating_points=[point for share in (prior, IN_USE) for point in operating_points(curve, share)],
     )
@@ -88,7 +89,7 @@ def quartiles(lengths: Sequence[int]) -> list[str]:
     return [names[index] for index in quarter.tolist()]
 
 
-def slices(rows: ScoredRows, groups: Mapping[str, Sequence[str]]) -> Records:
+def slices(evaluation: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> Records:
     """Macro-F1 of all rows and of every group of rows, with 95 % bootstrap intervals over the rows of the group.
 
     ``absent`` are the labels that none of its rows has; for four classes, ``merged_…`` counts the kinds as one label.
@@ -97,24 +98,24 @@ def slices(rows: ScoredRows, groups: Mapping[str, Sequence[str]]) -> Records:
 
     triggers = list(cdconv.TRIGGERS.values())
     order = {"trigger": triggers.index, "length": lambda name: int(name.partition("–")[0])}
-    records = [_score(rows, np.ones(len(rows.references), dtype=bool), ALL, ALL)]
+    records = [_score(evaluation, np.ones(len(evaluation["references"]), dtype=bool), ALL, ALL)]
     for key, column in groups.items():
         for name in sorted(set(column), key=order.get(key)):
-            records.append(_score(rows, np.array(column) == name, BY[key], name))
+            records.append(_score(evaluation, np.array(column) == name, BY[key], name))
     return records
 
 
-def _score(rows: ScoredRows, mask: np.ndarray, by: str, name: str) -> dict[str, Any]:
-    metrics = measure(rows.task, rows.references[mask].tolist(), rows.predictions[mask].tolist())
-    present = set(rows.references[mask].tolist())
+def _score(evaluation: Mapping[str, Any], mask: np.ndarray, by: str, name: str) -> dict[str, Any]:
+    references, predictions = (np.array(evaluation[key])[mask].tolist() for key in ("references", "predictions"))
+    metrics, task = measure(evaluation["config"], references, predictions), task_of(evaluation["config"])
     record = {
         "by": by,
         "slice": name,
         "n": metrics["n"],
-        "contradictions": int(rows.is_contradiction()[mask].sum()),
+        "contradictions": int(are_contradictions(task, references).sum()),
         **_macro_f1(metrics),
         "accuracy": metrics["accuracy"],
-        "absent": ", ".join(label for index, label in enumerate(LABELS[rows.task]) if index not in present),
+        "absent": ", ".join(label for index, label in enumerate(LABELS[task]) if index not in references),
     }
     if "two_class" in metrics:
         record |= {f"merged_{key}": value for key, value in _macro_f1(metrics["two_class"]).items()}

@@ -17,7 +17,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from tqdm import tqdm
+from rich.progress import track
 
 from contradiction import ContradictionDetector, cli
 from contradiction.conversation import ASSISTANT, alternating
@@ -72,12 +72,8 @@ def share(of_chats: Sequence[Sequence[bool]]) -> str:
 
 def scan(detector: ContradictionDetector, chats: Sequence[Chat], title: str) -> list[list[Verdict]]:
     """The verdicts on the replies after the first one of each chat."""
-    verdicts: list[list[Verdict]] = []
-    with tqdm(total=len(chats), desc=title) as bar:
-        for first in range(0, len(chats), CHUNK):
-            verdicts += detector.scan_batch(chats[first : first + CHUNK])
-            bar.update(len(verdicts) - bar.n)
-    return [replies[1:] for replies in verdicts]
+    chunks = track(range(0, len(chats), CHUNK), title)
+    return [replies[1:] for first in chunks for replies in detector.scan_batch(chats[first : first + CHUNK])]
 
 
 def main(

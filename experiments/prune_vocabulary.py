@@ -6,8 +6,8 @@ Most parameters of a small multilingual encoder are embeddings of pieces that a 
 can be removed without training: Abdaoui et al. 2020, "Load What You Need: Smaller Versions of Multilingual BERT".
 
 If all pieces of a text remain, the smaller tokenizer splits the text into the same pieces, and the hidden states are
-exactly the same. Without ``--keep``, this holds for all texts of the corpus. Another text with only characters of the
-corpus may be split into smaller pieces. Only characters that never had a piece become unknown.
+exactly the same. This holds for all texts of the corpus. Another text with only characters of the corpus may be split
+into smaller pieces. Only characters that never had a piece become unknown.
 
 The tokenizer must be a fast one of the kind Unigram, as in XLM-R. It takes the most probable sequence of pieces, which
 stays the most probable among fewer. The cost of an unknown character depends on the least probable piece, which
@@ -20,7 +20,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from contradiction import cli
@@ -48,7 +47,6 @@ def prune(
     corpus: Iterable[str],
     out: str | Path,
     *,
-    max_pieces: int | None = None,
     on_texts: Callable[[int], Any] = lambda texts: None,
 ) -> dict[str, Any]:
     """Writes a copy of a backbone with a smaller vocabulary, in the same dtype.
@@ -57,25 +55,24 @@ def prune(
         backbone: folder or Hub id of an encoder with a fast tokenizer of the kind Unigram.
         corpus: the texts.
         out: the folder to write: weights as safetensors, tokenizer, and ``run.json``, the record.
-        max_pieces: the maximum number of pieces. The most frequent ones remain beside those that always remain.
         on_texts: called with the number of texts of each batch.
 
     Returns:
         The record. ``pieces`` and ``parameters`` have the numbers before and after.
 
     Raises:
-        InputError: the backbone or the corpus is not usable, ``out`` exists, or ``max_pieces`` is too small.
+        InputError: the backbone or the corpus is not usable, or ``out`` exists.
     """
     out = Path(out)
     files.check_new(out)
     tokenizer = _load_tokenizer(backbone)
     original = _plain(tokenizer)
-    counts, characters = _count(original, corpus, on_texts)
-    if not counts.any():
+    used, characters = _used(original, corpus, on_texts)
+    if not used:
         raise InputError("the corpus holds no text")
     model, missing = _load_model(backbone)
-    always = _always(original, characters) | _special(model, tokenizer)
-    remaining = _chosen(counts, always, max_pieces)
+    # Sorted, so special tokens at the start keep their ids.
+    remaining = sorted(used | _always(original, characters) | _special(model, tokenizer))
     smaller = _prune_tokenizer(tokenizer, original, remaining)
     # Rows of the embedding without a piece are removed as well, so the row of a piece is its id.
     before = _size(model, missing)
@@ -86,7 +83,6 @@ def prune(
         "base_model": base,
         "backbone": model_name(backbone),
         "ancestors": leakage.ancestors([backbone]),
-        "keep": max_pieces,
         **{name: {"before": before, "after": after} for name, before, after in sizes},
     }
     with files.new_folder(out) as folder, no_model_bars():
@@ -133,17 +129,17 @@ def _plain(tokenizer: "PreTrainedTokenizerBase") -> "Tokenizer":
     return plain
 
 
-def _count(tokenizer: "Tokenizer", texts: Iterable[str], on_texts: Callable[[int], Any]) -> tuple[np.ndarray, set[str]]:
-    """How often each id occurs in a corpus, and all its characters after normalisation."""
-    counts = np.zeros(max(tokenizer.get_vocab().values()) + 1, dtype=np.int64)
+def _used(tokenizer: "Tokenizer", texts: Iterable[str], on_texts: Callable[[int], Any]) -> tuple[set[int], set[str]]:
+    """The ids that occur in a corpus, and all its characters after normalisation."""
+    used: set[int] = set()
     characters: set[str] = set()
     source = iter(texts)
     while batch := list(islice(source, BATCH)):
         for text, encoding in zip(batch, tokenizer.encode_batch(batch, add_special_tokens=False), strict=True):
-            np.add.at(counts, encoding.ids, 1)
+            used.update(encoding.ids)
             characters.update(*_words(tokenizer, text))
         on_texts(len(batch))
-    return counts, characters
+    return used, characters
 
 
 def _words(tokenizer: "Tokenizer", text: str) -> list[str]:
@@ -174,20 +170,6 @@ def _special(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> 
 def _ids_of(model: "PreTrainedModel") -> list[tuple[str, Any]]:
     values = model.config.to_dict().items()
     return [(key, value) for key, value in values if key.endswith("_token_id") and value is not None]
-
-
-def _chosen(counts: np.ndarray, always: set[int], max_pieces: int | None) -> list[int]:
-    """The remaining ids in ascending order, so special tokens at the start keep their ids."""
-    used = [int(id) for id in np.argsort(-counts, kind="stable") if counts[id]]
-    chosen = [id for id in used if id not in always]
-    if max_pieces is not None:
-        if max_pieces < len(always):
-            raise InputError(
-                f"--keep {max_pieces}: the special tokens and characters of the corpus already need {len(always)} "
-                "pieces"
-            )
-        chosen = chosen[: max_pieces - len(always)]
-    return sorted(always.union(chosen))
 
 
 def _prune_tokenizer(
@@ -288,13 +270,10 @@ def main(
     backbone: Annotated[str, typer.Argument(help="Folder or Hub id of an encoder.")],
     corpus: Annotated[list[Path], typer.Option(help="A text file or JSON lines; can be repeated.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    keep: Annotated[
-        int | None, typer.Option(min=1, help="How many pieces remain at most, the most frequent ones.")
-    ] = None,
 ) -> None:
     """Cuts the vocabulary of a multilingual encoder to the pieces that a corpus needs."""
     with counting("reading texts") as bar:
-        done = prune(backbone, read_texts(corpus), out, max_pieces=keep, on_texts=bar.advance)
+        done = prune(backbone, read_texts(corpus), out, on_texts=bar.advance)
     rows = [(name, f"{done[name]['before']:,}", f"{done[name]['after']:,}") for name in ("pieces", "parameters")]
     show(Table(str(out), ("", "before", "after"), rows))
 

@@ -18,7 +18,6 @@ from typing import Annotated
 import numpy as np
 import typer
 from datasets import ClassLabel, Dataset, Features, Value
-from huggingface_hub import DatasetCardData
 from sklearn.metrics import roc_auc_score
 
 from contradiction import cdconv, cli, train
@@ -26,7 +25,7 @@ from contradiction.commands.common import DATA, DataOption
 from contradiction.conversation import alternating, chat_to_text
 from contradiction.data import corpora
 from contradiction.data.corpora import pair_texts, read_split
-from contradiction.data.splits import load_split, write_repo
+from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.evaluation.judging import contradiction_scores
 from contradiction.io.files import read_json, write_json
@@ -68,19 +67,18 @@ def shuffled(rows: list[Example]) -> list[Example]:
     return [rows[index] for index in np.random.default_rng(SEED).permutation(len(rows))]
 
 
-def build(name: str, folder: Path, rows: list[Example]) -> None:
-    """Writes the data repo of a run; a tenth of the rows is for validation."""
+def splits_of(rows: list[Example]) -> dict[str, Dataset]:
+    """The splits of a run; a tenth of the rows is for validation."""
     drawn = shuffled(rows)
     held_out = len(drawn) // 10
     text = Value("string")
-    features = Features(id=Value("int32"), chat=text, reply=text, label=ClassLabel(names=list(LABELS["2-class"])))
+    features = Features(chat=text, reply=text, label=ClassLabel(names=list(LABELS["2-class"])))
     splits = {}
     for split, part in (("train", drawn[held_out:]), ("validation", drawn[:held_out])):
-        chats, replies, labels = zip(*part, strict=True)
-        columns = {"id": range(1, len(part) + 1), "chat": chats, "reply": replies, "label": list(map(int, labels))}
-        splits[split] = Dataset.from_dict({key: list(values) for key, values in columns.items()}, features=features)
-    title = f"Transfer from {name}"
-    write_repo(folder, {"chat-2-class": splits}, DatasetCardData(pretty_name=title), f"# {title}\n")
+        chats, replies, labels = map(list, zip(*part, strict=True))
+        columns = {"chat": chats, "reply": replies, "label": [int(label) for label in labels]}
+        splits[split] = Dataset.from_dict(columns, features=features)
+    return splits
 
 
 def cell(model: str | Path, rows: list[Example]) -> dict[str, object]:
@@ -110,12 +108,10 @@ def main(
     )  # fmt: skip
     models: dict[str, str | Path] = {"nothing, NLI model": backbone} if nli else {}
     for name in (*SOURCES, MIXED):
-        place, parts = name.replace(" ", "-"), [*SOURCES] if name == MIXED else [name]
-        models[name], repo = out / place, out / "data" / place
-        if not repo.is_dir():
-            chosen = [row for part in parts for row in examples(part, "train", data)[: ROWS // len(parts)]]
-            build(name, repo, chosen)
-        train(recipe.with_changes(name=f"transfer from {name}"), repo, out / place, resume=True, save_steps=50)
+        parts = [*SOURCES] if name == MIXED else [name]
+        rows = splits_of([row for part in parts for row in examples(part, "train", data)[: ROWS // len(parts)]])
+        models[name] = out / name.replace(" ", "-")
+        train(recipe.with_changes(name=f"transfer from {name}"), rows, models[name], resume=True, save_steps=50)
     table = []
     for name, model in models.items():
         for tested, (_, split) in SOURCES.items():

@@ -13,7 +13,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import results as saved
 from contradiction.evaluation import sets
 from contradiction.evaluation.figures import RESAMPLES
-from contradiction.io.files import check_file, read_json, write_text
+from contradiction.io.files import check_file, write_text
 from contradiction.io.tables import Table, render, with_interval
 from contradiction.labels import GROUPED
 from contradiction.paths import RESULTS, SHIPPED
@@ -56,12 +56,6 @@ def _read_crossed(folder: Path) -> list[dict[str, str]]:
         return []
     with file.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
-
-
-def is_crossed(result: Mapping[str, Any]) -> bool:
-    """Whether a file of ``cdconv evaluate --json`` is about the test split of the crossed chats."""
-    figures = result.get("metrics") or {}  # which baselines lack
-    return (result.get("config"), result.get("split")) == ("crossed", "test") and "in_order" in figures
 
 
 def add_crossed(folder: Path, evaluations: Iterable[Mapping[str, Any]]) -> None:
@@ -150,16 +144,10 @@ def results(
         raise InputError(f"{folder}: no such folder here; go to a checkout, or name another one with --folder")
     if page not in saved_results.PAGES:
         raise InputError(f"page {page!r}; allowed are {', '.join(saved_results.PAGES)}")
-    crossed, others = list[Path](), list[Path]()
-    for path in files or []:
-        read = {file: read_json(file) for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])}
-        found = [file for file, result in read.items() if is_crossed(result)]
-        crossed += found
-        if not found or any(read[file].get("kind") in saved.KINDS for file in {*read} - {*found}):
-            others.append(path)
-    if others:
-        saved_results.add(saved_results.read_files(others), folder, page=page)
-    add_crossed(folder, map(read_json, crossed))
+    added = saved_results.read_files(files or [])
+    if others := [result for result in added if not saved_results.is_crossed(result)]:
+        saved_results.add(others, folder, page=page)
+    add_crossed(folder, filter(saved_results.is_crossed, added))
     if not (evaluations := saved_results.published(folder)):
         raise InputError(f"{folder}: no such folder, or no results in it; name files of `cdconv evaluate --json`")
     check_file(out)

@@ -16,7 +16,7 @@ from contradiction.io.files import RECORD, read_json, write_json
 from contradiction.io.pretrained import WEIGHTS, load_weights
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.runs import merged
-from contradiction.training import record
+from contradiction.training import leakage, record
 
 if TYPE_CHECKING:
     import torch
@@ -51,17 +51,16 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
         config = read_json(folders[0] / "config.json") | {"dtype": "float32"}  # an exported model has float16
         config.pop(KEY, None)  # the mean gets a decision rule of its own
         write_json(folder / "config.json", config)
-        _write_record(folder, runs)
+        _write_record(folder, folders, runs)
     return out
 
 
-def _write_record(folder: Path, runs: Sequence[dict[str, Any]]) -> None:
+def _write_record(folder: Path, models: Sequence[Path], runs: Sequence[dict[str, Any]]) -> None:
     """Writes the record of a soup: the request of the first member, plus the recipes of all members."""
     first = runs[0]
     request = {**first["request"], "soup": [run["request"]["recipe"] for run in runs]}
-    ancestors = [training for run in runs for training in run.get("ancestors", [])]
     result = {"soup": list(runs), **{key: first.get(key) for key in ("base_model", "revisions")}}
-    result["ancestors"] = [training for index, training in enumerate(ancestors) if training not in ancestors[:index]]
+    result["ancestors"] = leakage.ancestors(map(str, models))
     sums = record.sums(runs) | {"parameters": first["parameters"]}
     record.write(folder, request=request, result=result, hardware=first["hardware"], **sums)
 

@@ -2,7 +2,6 @@
 
 import csv
 
-import numpy as np
 import pytest
 
 from contradiction.detector import ContradictionDetector
@@ -10,7 +9,6 @@ from contradiction.evaluation import figures
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import write_json
 from experiments import analysis_plots, analyze
-from experiments.analysis_tables import ScoredRows
 from experiments.analyze import ALL, slices
 
 
@@ -24,8 +22,8 @@ def fast_analysis():
 
 
 def test_a_slice_is_scored_on_its_own_rows():
-    rows = ScoredRows("2-class", np.array([0, 0, 1, 1, 0, 1]), np.array([0, 1, 1, 1, 1, 0]), np.empty((6, 2)))
-    by_name = {part["slice"]: part for part in slices(rows, {"bot": ["eva"] * 4 + ["plato"] * 2})}
+    labels = {"config": "2-class", "references": [0, 0, 1, 1, 0, 1], "predictions": [0, 1, 1, 1, 1, 0]}
+    by_name = {part["slice"]: part for part in slices(labels, {"bot": ["eva"] * 4 + ["plato"] * 2})}
     # eva: non-contradiction has precision 1 and recall 1/2, F1 2/3; contradiction 2/3 and 1, F1 4/5.
     assert by_name["eva"]["macro_f1"] == pytest.approx((2 / 3 + 4 / 5) / 2)
     assert (by_name["eva"]["n"], by_name["eva"]["contradictions"]) == (4, 2)

@@ -20,6 +20,7 @@ from evaluate_metric.evaluate_metric import (
     LABELS,
     MERGE,
     CDConvMetric,
+    calibration_bins,
     calibration_error,
     compare,
     score,
@@ -271,6 +272,8 @@ def test_probabilities_are_scored_as_by_scikit_learn():
     fractions, means = calibration_curve(truth, probabilities, n_bins=10, strategy="quantile")
     assert figures["calibration_error"] == pytest.approx(np.abs(fractions - means).mean())  # 50 rows in each bin
     assert calibration_error(np.array([True, False] * 5), np.full(10, 0.7)) == pytest.approx(0.2)  # one bin
+    bins = calibration_bins(np.array([True, False, False]), np.array([0.9, 0.1, 0.5]))
+    assert bins == [(1, 0.1, 0.0), (1, 0.5, 0.0), (1, 0.9, 1.0)], "a diagram joins them from left to right"
     for label in (0, 3):
         assert {"auc", "calibration_error"}.isdisjoint(score_replies([label] * 2, [0, 1], probabilities=[0, 1]))
 

@@ -15,7 +15,6 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from contradiction.errors import InputError
 from experiments.prune_vocabulary import prune, read_texts
 
 LETTERS = "你我他养猫狗吃饭喝茶abcde"
@@ -119,19 +118,6 @@ def test_texts_of_any_corpus_keep_their_pieces(tmp_path_factory, data):
     prune(write(folder / "in", unigram()), corpus, folder / "out")
     before, after = (AutoTokenizer.from_pretrained(folder / name) for name in ("in", "out"))
     assert [pieces_of(before, text) for text in corpus] == [pieces_of(after, text) for text in corpus]
-
-
-def test_the_most_frequent_pieces_remain_and_too_few_are_rejected(tmp_path):
-    before = write(tmp_path / "in", unigram())
-    corpus = [*["喝茶喝茶"] * 9, *CORPUS]
-    all_of = prune(before, corpus, tmp_path / "all")["pieces"]["after"]
-    kept = prune(before, corpus, tmp_path / "kept", max_pieces=all_of - 3)
-    assert kept["pieces"]["after"] == all_of - 3
-    tokenizers = [AutoTokenizer.from_pretrained(folder) for folder in (before, tmp_path / "kept")]
-    assert pieces_of(tokenizers[0], "喝茶喝茶") == pieces_of(tokenizers[1], "喝茶喝茶")
-    with pytest.raises(InputError, match=r"^--keep 3: .* already need \d+ pieces$"):
-        prune(before, CORPUS, tmp_path / "out", max_pieces=3)
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_corpus_is_text_or_json_lines_with_the_forms_that_a_detector_reads(tmp_path):

@@ -60,8 +60,7 @@ def linked(licence: str) -> str:
 
 def languages_of(run: Mapping[str, Any]) -> list[str]:
     """The codes of the languages of the training data."""
-    named = next((part["languages"] for part in _parts(run) if part.get("languages")), None)
-    return named or (["zh", "en"] if run.get("request", {}).get("data_name") == nli.MIXED else ["zh"])
+    return next((part["languages"] for part in _parts(run) if part.get("languages")), ["zh"])
 
 
 def credits_sentence(bases: Sequence[str], titles: Sequence[str], kind: str = "encoder") -> str | None:

@@ -11,20 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from contradiction.errors import InputError
-from contradiction.inference.base import AUTO, BACKENDS, Backend
 from contradiction.inference.onnx_backend import OnnxBackend, OpenVinoBackend
 from contradiction.inference.torch_backend import TorchBackend, best_device
 from contradiction.io.hub import fetch_file
 
 for plugin in entry_points(group="contradiction.backends"):
     plugin.load()
-
-
-def load_backend(name: str | Path, backend: str, *, device: str | None, precision: str) -> Backend:
-    """Loads a checkpoint with a backend, a key of ``BACKENDS`` or ``auto``; see :meth:`Backend.load` for the rest."""
-    if backend == AUTO:
-        backend = fastest_backend(name, device=device, precision=precision)
-    return BACKENDS[backend].load(name, device=device, precision=precision)
 
 
 def fastest_backend(name: str | Path, *, device: str | None, precision: str) -> str:

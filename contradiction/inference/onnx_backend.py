@@ -90,11 +90,8 @@ class OnnxBackend(Backend):
 
     def forward(self, batch: Sequence[Mapping[str, list[int]]]) -> np.ndarray:
         """Runs one batch; see :meth:`Backend.forward`."""
-        padded = {
-            name: np.array(values)
-            for name, values in self.tokenizer.pad([dict(encoding) for encoding in batch]).items()
-        }
-        logits = self.session.run({name: padded[name].astype(np.int64) for name in self.session.inputs})
+        padded = self.tokenizer.pad([dict(encoding) for encoding in batch])
+        logits = self.session.run({name: np.array(padded[name], np.int64) for name in self.session.inputs})
         return np.asarray(logits, np.float32)
 
 

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 from contradiction.decision import Rule
 from contradiction.errors import InputError
-from contradiction.inference import load_backend
-from contradiction.inference.base import Backend, OnBatch, Scores
+from contradiction.inference import fastest_backend
+from contradiction.inference.base import AUTO, BACKENDS, Backend, OnBatch, Scores
 from contradiction.inputs.tokenization import has_known_token
 from contradiction.inputs.views import CHINESE_ONLY_KEY, OPENINGS_KEY, VIEW_KEY, VIEWS, Row, model_input, normalize
 from contradiction.io import manifest
@@ -59,7 +59,10 @@ class CheckpointClassifier(Classifier):
         A rule holds for the view that it was chosen with; for another view the default rule is used. The arguments are
         those of :func:`contradiction.methods.loading.load_classifier`.
         """
-        loaded = load_backend(folder, backend, device=options.get("device"), precision=options.get("precision", "fp32"))
+        computing = {"device": options.get("device"), "precision": options.get("precision", "fp32")}
+        if backend == AUTO:
+            backend = fastest_backend(folder, **computing)
+        loaded = BACKENDS[backend].load(folder, **computing)
         if loaded.config.get(MERGED_KEY):
             raise InputError(f"{folder}: is a causal detector for transformers alone; name the folder it was made from")
         own_view = loaded.config.get(VIEW_KEY)

@@ -1,34 +1,27 @@
-"""Fresh processes, and longer jobs: building the data set, the metric, an epoch of training, and workers."""
+"""Fresh processes, and workers."""
 
 import json
-import multiprocessing
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-import numpy as np
 import pyarrow as pa
 from measure import Measured, conversations
 from pyarrow import parquet
 
-from contradiction import ContradictionDetector, train
+from contradiction import ContradictionDetector
 from contradiction.chats import ray_engine, readers
 from contradiction.chats.chunks import Chats, Entry, split_chunks
 from contradiction.chats.detection import Detection, Workers
 from contradiction.errors import InputError
-from contradiction.io.files import RECORD, read_json
 from contradiction.io.tables import Table
-from contradiction.labels import LABELS
-from contradiction.training.recipe import Recipe, load_recipe
-from evaluate_metric import evaluate_metric
 
 # A small process starts the measured one: Linux counts the memory of a parent as that of its child.
 SMALL = """
@@ -38,33 +31,6 @@ process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subpr
 _, status, used = os.wait4(process.pid, 0)
 print(json.dumps([time.perf_counter() - started, used.ru_maxrss, os.waitstatus_to_exitcode(status)]))
 """
-
-
-TEST_ROWS, RESAMPLES = 2332, 1000
-SHARE = 0.02  # of the training rows
-
-
-def single(data: Path, backbone: Path, *, rounds: int) -> Measured:
-    """The seconds of jobs that run alone."""
-    generator = np.random.default_rng(0)
-    names = np.array(LABELS["4-class"])
-    predictions, references = (names[generator.integers(0, 4, TEST_ROWS)].tolist() for _ in range(2))
-    recipe = load_recipe("e5-small-flatten").with_changes(backbone=str(backbone))
-    jobs: dict[str, Callable[[], float]] = {
-        "cdconv data build": partial(_seconds, _build),
-        f"metric, {RESAMPLES:,} resamples, {TEST_ROWS:,} rows": partial(
-            _seconds, partial(evaluate_metric.score, predictions, references, bootstrap=RESAMPLES)
-        ),
-        **{
-            f"an epoch of fine-tuning in {precision}, from 2 % of the rows": partial(
-                _in_new_process, _epoch, recipe.with_changes(precision=precision), data
-            )
-            for precision in ("fp32", "bf16")
-        },
-    }
-    values = {name: statistics.median(job() for _ in range(rounds)) for name, job in jobs.items()}
-    body = [(name, f"{seconds:.3g}") for name, seconds in values.items()]
-    return Measured([Table("Jobs", ("what", "seconds"), body)], values)
 
 
 def workers(model: Path, *, rows: int, rounds: int) -> Measured:
@@ -100,33 +66,6 @@ def workers(model: Path, *, rows: int, rounds: int) -> Measured:
         {**values, "gains": gains},
         left_out,
     )
-
-
-def _build() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "contradiction", "data", "build", "--out", f"{folder}/cdconv"]
-        source = [] if os.environ.get("CDCONV_FILE") else ["--source", "sample"]
-        subprocess.run([*command, *source], check=True, capture_output=True)
-
-
-def _epoch(recipe: Recipe, data: Path) -> float:
-    """The seconds of an epoch, estimated from one on a share of the rows."""
-    part = recipe.with_changes(epochs=1, train_fraction=SHARE)
-    with tempfile.TemporaryDirectory() as folder:
-        train(part, data, Path(folder) / "model")
-        return float(read_json(Path(folder) / "model" / RECORD)["epochs"][0]["seconds"]) / SHARE
-
-
-def _in_new_process(job: Callable[..., float], *arguments: object) -> float:
-    # accelerate has one precision a process.
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(job, *arguments).result()
-
-
-def _seconds(job: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    job()
-    return time.perf_counter() - started
 
 
 def _processes(load: partial, file: Path, count: int) -> float:
