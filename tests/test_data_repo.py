@@ -77,6 +77,15 @@ def test_a_fingerprint_is_a_digest_of_all_values_row_by_row(sample_repo):
         assert fingerprint(rows) == fingerprint(rows.select(range(9)), rows.select(range(9, len(rows)))) == expected
 
 
+def test_a_missing_file_is_named_without_the_extensions_that_would_be_read(sample_repo, tmp_path):
+    repo = shutil.copytree(sample_repo, tmp_path / "data")
+    file = next(repo.glob("4-class/test*.parquet"))
+    file.unlink()
+    message = f"{repo}: config '4-class' cannot be loaded (Unable to find '{file}')"
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        load_split(repo, "4-class", "test")
+
+
 def test_a_bot_that_the_data_does_not_know_is_one_clear_error(sample_repo):
     rows = load_dataset(str(sample_repo), "4-class", split="validation")
     with pytest.raises(InputError, match="data.bot is 'eliza', and the bots of the validation split are eva, plato"):

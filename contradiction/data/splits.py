@@ -86,7 +86,8 @@ def load_rows(repo: str | Path, config: str | None, split: str) -> Any:
     except (DatasetsError, ValueError, OSError) as error:
         why = error.__cause__ if isinstance(error.__cause__, OSError) else error  # for instance a full disk
         what = f"config {config!r} " if config else ""
-        raise InputError(f"{repo}: {what}cannot be loaded ({first_line(why)})") from error
+        reason = first_line(why).partition(" with any supported extension")[0]  # a hundred of them follow
+        raise InputError(f"{repo}: {what}cannot be loaded ({reason})") from error
 
 
 def _check_place(repo: str | Path) -> None:
