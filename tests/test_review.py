@@ -134,12 +134,6 @@ def test_what_the_bot_was_told_beside_the_messages_is_shown_too(tmp_path):
     assert [chat for _, chat, _ in spot_checks_of(file, USUAL)] == expected
 
 
-def test_a_chat_of_a_file_without_what_the_bot_was_told_is_not_added_again(store):
-    [(name, messages)] = chats(1)
-    assert store.add([(name, messages)]) == 1
-    assert store.add([(name, [{"role": "system", "content": "你叫小林"}, *messages])]) == 0
-
-
 def test_spot_checks_are_mixed_in_and_scored_but_not_exported(store):
     checks = [(f"s{n}", chat("你好", f"嗯{n}"), INTRA) for n in range(2)]
     assert store.add(chats(6), checks) == 8

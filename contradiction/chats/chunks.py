@@ -266,15 +266,10 @@ def judge_chunk(
     batch_size: int = 32,
     on_batch: OnBatch | None = None,
 ) -> JudgedChunk:
-    """Judges the last reply of each chat of a chunk.
+    """Judges the last reply of each chat of a chunk, or every reply with ``scan``.
 
-    Args:
-        detector: the detector.
-        entries: the chunk.
-        key: ``line`` or ``row``, what the numbers of the input count.
-        scan: judges every reply instead of the last one.
-        batch_size: windows per forward pass.
-        on_batch: called with the number of windows after each forward pass.
+    ``key`` is ``line`` or ``row``, what the numbers of the input count. A forward pass has ``batch_size`` windows, and
+    ``on_batch`` is called with their number after it.
 
     Raises:
         InputError: the model does not judge replies.

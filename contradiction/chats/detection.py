@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from queue import Queue
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from traceback import format_exception
 from typing import Any, Self
 
@@ -38,7 +38,6 @@ from contradiction.methods.llm_judge import LLMJudge, total_usage
 from contradiction.methods.loading import chosen_precision, find_model, method_of
 from contradiction.settings import Settings
 
-TRIES = 3  # attempts for a chunk whose worker process is killed each time
 # The types of files in a model folder that affect its verdicts; the card and the record of the training do not.
 MODEL_FILES = (".bin", ".onnx", ".safetensors", ".json", ".model", ".txt")
 
@@ -80,10 +79,10 @@ class Detection:
         """Whether the detector computes here; a language model behind an endpoint does not."""
         return method_of(find_model(self.model)) is not LLMJudge
 
-    def load(self, device: str | None = None) -> ContradictionDetector:
-        """Loads the detector, by default on ``self.device``."""
+    def load(self) -> ContradictionDetector:
+        """Loads the detector."""
         return ContradictionDetector.from_pretrained(
-            self.model, device=device or self.device, precision=self.precision, backend=self.backend, **self.settings
+            self.model, device=self.device, precision=self.precision, backend=self.backend, **self.settings
         )
 
     def request(self, source: Path | str | None, **options: Any) -> dict[str, Any]:
@@ -113,11 +112,11 @@ class Detection:
     ) -> tuple[Tally, Usage]:  # fmt: skip
         """Judges all chats; returns the counts, and what a judge used, as its ``usage`` gives it.
 
-        ``on_note`` is called with a message for each rejected input, and where a process was killed. ``on_load`` is
-        called when the detector is loaded.
+        ``on_note`` is called with a message for each rejected input, ``on_load`` when the detector is loaded.
 
         Raises:
-            InputError: the detector cannot be loaded or judges no replies, or the input cannot be read further.
+            InputError: the detector cannot be loaded or judges no replies, the input cannot be read further, or a
+                process is killed.
         """
         tally = Tally()
         with ExitStack() as stack:
@@ -125,7 +124,7 @@ class Detection:
             chunks = output.remaining(note_single_replies(split_chunks(chats, self.scan), chats), tally)
             judged: Iterable[JudgedChunk]
             if self.workers and self.workers > 1:
-                workers = stack.enter_context(Workers(self.workers, self.load, chats.key, on_note, **options))
+                workers = stack.enter_context(Workers(self.workers, self.load, chats.key, **options))
                 judged, usage = workers.judge(chunks, on_chunk), workers.usage
             else:
                 detector = self.load()
@@ -160,33 +159,30 @@ class Workers:
 
     The chunks are those that one process would judge, so the verdicts are the same to the last digit. At most two
     chunks for each process are in memory. The threads that one process would compute with are divided among the
-    processes. If a process is killed, all are started again, and the chunks that have no result yet are judged again.
+    processes.
 
     Args:
         count: the number of processes.
         load: loads the detector; it is sent to each process.
         key: ``line`` or ``row``, what the numbers of the input count.
-        on_note: called with a message where a process was killed.
         options: further ones of :func:`contradiction.chats.chunks.judge_chunk`.
 
     Raises:
-        InputError: ``load`` raises it, or a process is killed while it loads.
+        InputError: ``load`` raises it, or a process is killed.
     """
 
-    def __init__(self, count: int, load: Load, key: str, on_note: Callable[[str], Any] = str, **options: Any) -> None:
-        self._count, self._key, self._on_note, self._scan = count, key, on_note, options.get("scan", False)
-        self._begin = max(1, threads() // count), load, {"key": key, **options}
-        self._lock = Lock()  # one thread reads chunks, another one waits for results
-        self._closed = False
-        self._usage: dict[int, Usage] = {}  # of each process, also of those that were killed
-        self._pool = self._start()
+    def __init__(self, count: int, load: Load, key: str, **options: Any) -> None:
+        self._count, self._scan = count, options.get("scan", False)
+        self._usage: dict[int, Usage] = {}  # of each process
+        begin = max(1, threads() // count), load, {"key": key, **options}
+        # A fork would inherit threads that are in the middle of something.
+        self._pool = ProcessPoolExecutor(count, get_context("spawn"), _begin_worker, begin)
         try:
-            for loaded in [self._pool.submit(_judge, []) for _ in range(count)]:
-                loaded.result()
-        except BaseException as error:
+            with self._kills_explained():
+                for loaded in [self._pool.submit(_judge, []) for _ in range(count)]:
+                    loaded.result()
+        except BaseException:
             self.close()
-            if isinstance(error, BrokenProcessPool):
-                raise InputError(f"a worker process was killed while it loaded the model; {self._hint}") from None
             raise
 
     def __enter__(self) -> Self:
@@ -197,8 +193,6 @@ class Workers:
 
     def close(self) -> None:
         """Ends the processes, also in the middle of a chunk."""
-        with self._lock:
-            self._closed = True
         processes = [*(self._pool._processes or {}).values()]
         self._pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
@@ -216,7 +210,7 @@ class Workers:
         all earlier chunks are ready.
 
         Raises:
-            InputError: a chunk cannot be judged or read, or the process that judges it is killed again and again.
+            InputError: a chunk cannot be judged or read, or a process is killed.
         """
         pending: Queue[tuple[list[Entry], Future[Result]] | BaseException | None] = Queue(2 * self._count)
         ended = Event()
@@ -227,56 +221,37 @@ class Workers:
                 for entries in chunks:
                     if ended.is_set():
                         return
-                    pending.put((entries, self._submit(entries)))
+                    pending.put((entries, self._pool.submit(_judge, entries)))
             except BaseException as error:  # raised after the results of the chunks before it
                 end = error
             pending.put(end)
 
         Thread(target=read, daemon=True).start()
         try:
-            while (item := pending.get()) is not None:
-                if isinstance(item, BaseException):
-                    raise item
-                entries, future = item
-                on_batch = on_chunk(entries)
-                judged = self._result(entries, future)
-                if on_batch:
-                    on_batch(sum(count_windows(entry, self._scan) for entry in entries))
-                yield replace(judged, entries=entries)
+            with self._kills_explained():
+                while (item := pending.get()) is not None:
+                    if isinstance(item, BaseException):
+                        raise item
+                    entries, future = item
+                    on_batch = on_chunk(entries)
+                    judged, process, self._usage[process] = future.result()
+                    if on_batch:
+                        on_batch(sum(count_windows(entry, self._scan) for entry in entries))
+                    yield replace(judged, entries=entries)
         finally:
             ended.set()
             while not pending.empty():  # otherwise the reading thread would wait for room forever
                 pending.get()
 
-    def _submit(self, entries: list[Entry]) -> Future[Result]:
-        with self._lock:
-            try:
-                return self._pool.submit(_judge, entries)
-            except BrokenProcessPool:
-                if self._closed:
-                    raise
-                self._on_note(f"a worker process was killed; others go on with {self._key} {entries[0].number}")
-                self._pool = self._start()
-                return self._pool.submit(_judge, entries)
-
-    def _result(self, entries: list[Entry], future: Future[Result]) -> JudgedChunk:
-        for _ in range(TRIES):
-            try:
-                judged, process, usage = future.result()
-                self._usage[process] = usage
-                return judged
-            except BrokenProcessPool:
-                future = self._submit(entries)
-        numbers = f"{self._key}s {entries[0].number} to {entries[-1].number}"
-        raise InputError(f"{numbers}: the worker process was killed {TRIES} times; {self._hint}")
-
-    def _start(self) -> ProcessPoolExecutor:
-        # A fork would inherit threads that are in the middle of something.
-        return ProcessPoolExecutor(self._count, get_context("spawn"), _begin_worker, self._begin)
-
-    @property
-    def _hint(self) -> str:
-        return f"if there is too little memory, take fewer than --workers {self._count} or a smaller --batch-size"
+    @contextmanager
+    def _kills_explained(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenProcessPool:
+            raise InputError(
+                f"a worker process was killed; if there is too little memory, take fewer than --workers {self._count} "
+                "or a smaller --batch-size; --resume continues a run with --out"
+            ) from None
 
 
 _worker: dict[str, Any] = {}  # of a worker process: how it loads its detector, the detector, and the options

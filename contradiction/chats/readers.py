@@ -10,7 +10,7 @@ from typing import Any
 
 from contradiction.chats import formats
 from contradiction.chats.chunks import Chats, Entry, make_entries
-from contradiction.chats.formats import JSON, Row, Values, decode, parse_json
+from contradiction.chats.formats import JSON, Row, decode, parse_json
 from contradiction.chats.messages import has_speakers, read_lines, read_transcript, split_chats
 from contradiction.chats.names import USUAL, Speakers
 from contradiction.chats.records import Chat, chats_of_json, read_chat, read_record
@@ -175,15 +175,14 @@ def _messages(lines: Iterable[bytes], keys: Columns, chats: Chats, speakers: Spe
             end += len(line)
             if line.strip():
                 try:
-                    yield number, line, _checked(parse_json(line)), end
+                    value = parse_json(line)
+                    if not isinstance(value, Mapping):
+                        raise InputError(f"{kind_of(value)}; it must be an object with a message")
+                    yield number, line, value, end
                 except InputError as error:
                     yield number, line, error, end
 
     return grouped(rows(), keys, chats, speakers)
-
-
-def _checked(value: Any) -> Values | InputError:
-    return value if isinstance(value, Mapping) else InputError(f"{kind_of(value)}; it must be an object with a message")
 
 
 def _lines(lines: Iterable[bytes], chats: Chats, speakers: Speakers, numbers: Iterator[int]) -> Iterator[Entry]:
@@ -215,7 +214,7 @@ def _json(content: bytes, chats: Chats, speakers: Speakers) -> Iterator[Entry]:
     # An id of its own names a message of one chat.
     keys = message_keys(value[0]) if isinstance(value, list) and value else None
     if keys and keys.chat.lower() != "id" and all(isinstance(one, Mapping) and keys.chat in one for one in value):
-        rows = ((number, one, _checked(one), number) for number, one in enumerate(value, 1))
+        rows = ((number, one, one, number) for number, one in enumerate(value, 1))
         yield from grouped(rows, keys, chats, speakers)
         return
     for number, record in enumerate(chats_of_json(value), 1):

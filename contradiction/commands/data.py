@@ -1,13 +1,11 @@
 """The commands ``cdconv data`` and ``cdconv corpora``: build data repos, and list what is there."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from contradiction.commands.common import DATA, say, show
-from contradiction.errors import InputError, listed
 
 if TYPE_CHECKING:
     from contradiction.data.build import Source
@@ -96,25 +94,7 @@ def build_nli(
     )
 
 
-class CorporaGroup(TyperGroup):
-    """The commands of ``cdconv corpora``, after which somebody may type the name of a corpus."""
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command; raises InputError, which says what may be typed, for another name."""
-        if command := super().get_command(ctx, cmd_name):
-            return command
-        from contradiction.data.corpora import all_corpora
-
-        known = all_corpora()
-        if cmd_name in known:
-            raise InputError(f"{cmd_name}: is a corpus; `cdconv corpora show {cmd_name}` describes it")
-        names = listed((*self.commands, *known), cmd_name)
-        raise InputError(f"no command of `cdconv corpora` and no corpus is called {cmd_name!r}; there are {names}")
-
-
-corpora_app = typer.Typer(
-    cls=CorporaGroup, help="Lists the corpora that this package reads, and builds data repos of them."
-)
+corpora_app = typer.Typer(help="Lists the corpora that this package reads, and builds data repos of them.")
 
 NameArgument = Annotated[str, typer.Argument(help="The name of a corpus; `cdconv corpora` lists them.")]
 

@@ -6,7 +6,6 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from queue import Empty, SimpleQueue
 from threading import Event, Semaphore, Thread
 from typing import Any, TypeVar
@@ -172,12 +171,7 @@ class Endpoint:
 
 
 def repeated(call: Callable[[], R], attempts: int, sleep: Callable[[float], object] = time.sleep) -> R:
-    """The result of a call, which is repeated after a NoAnswerError.
-
-    Args:
-        call: the call.
-        attempts: how often it is called at most.
-        sleep: waits for a number of seconds; an error that it raises ends the attempts.
+    """The result of a call, which is repeated after a NoAnswerError; an error that ``sleep`` raises ends the attempts.
 
     Raises:
         NoAnswerError: that of the last attempt; the message says how many there were.
@@ -297,12 +291,8 @@ def _reason(content: bytes) -> str:
 
 
 def _retry_after(header: str | None) -> float | None:
-    """The seconds that a server asks to wait, up to a minute; None if it does not ask."""
+    """The seconds that a server asks to wait, up to a minute; None if it names no number of seconds."""
     try:
-        seconds = float(header or "")
+        return min(max(0.0, float(header or "")), LONGEST_WAIT)  # in this order, so that "nan" becomes 0
     except ValueError:
-        try:
-            seconds = parsedate_to_datetime(header or "").timestamp() - time.time()
-        except (ValueError, TypeError):
-            return None
-    return min(max(0.0, seconds), LONGEST_WAIT)  # in this order, so that "nan" becomes 0
+        return None

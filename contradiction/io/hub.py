@@ -58,39 +58,31 @@ def models_here(name: str | Path) -> str:
     return f"; {folder.name}/ holds {listed(here, Path(name).name)}" if here else ""
 
 
-_offline_blocks = 0  # how many blocks of `quick_hub` need the offline mode now; threads share the mode
-_lock = threading.Lock()
-
-
 @contextmanager
 def quick_hub() -> Iterator[None]:
     """Runs the block in the offline mode of the libraries if the Hub does not answer within ``TIMEOUT`` seconds.
 
-    Otherwise each of them would try again for minutes. Blocks of several threads can overlap.
+    Otherwise each of them would try again for minutes.
     """
     from huggingface_hub import constants
 
-    with _lock:
-        usual = constants.HF_HUB_OFFLINE or _answers(constants.ENDPOINT, int(time.monotonic() // FRESH))
-        if needed := bool(_offline_blocks) or not usual:
-            _count_offline(1)
+    if constants.HF_HUB_OFFLINE or _answers(constants.ENDPOINT, int(time.monotonic() // FRESH)):
+        yield
+        return
+    _set_offline(True)
     try:
         yield
     finally:
-        if needed:
-            with _lock:
-                _count_offline(-1)
+        _set_offline(False)
 
 
-def _count_offline(blocks: int) -> None:
-    global _offline_blocks
+def _set_offline(offline: bool) -> None:
     from huggingface_hub import constants
 
-    _offline_blocks += blocks
     # `datasets` keeps a copy of the setting from the moment that it is imported.
     settings: list[Any] = [constants, *filter(None, [sys.modules.get("datasets.config")])]
     for module in settings:
-        module.HF_HUB_OFFLINE = _offline_blocks > 0
+        module.HF_HUB_OFFLINE = offline
 
 
 @lru_cache(maxsize=1)

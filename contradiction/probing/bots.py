@@ -90,10 +90,6 @@ class CommandBot(Bot):
 
     Each thread has a process of its own. One that ends, hangs or writes anything else is started again. A process ends
     together with those that it has started; on Windows they go on.
-
-    Args:
-        command: the command line.
-        timeout: the seconds that an answer may take.
     """
 
     def __init__(self, command: str, *, timeout: float = 60) -> None:
@@ -202,10 +198,6 @@ class TransformersBot(Bot):
     """A chat model that `transformers` loads, with a chat template, on a GPU if there is one.
 
     None of the model's own code is run, and no pickle is read.
-
-    Args:
-        name: a folder or Hub id.
-        max_new_tokens: the longest reply.
     """
 
     def __init__(self, name: str, *, max_new_tokens: int = MAX_TOKENS) -> None:

@@ -267,13 +267,8 @@ def _example(row: Row) -> dict[str, Any]:
 def share(called: Sequence[bool], clusters: Sequence[str]) -> Figures | None:
     """The share of conversations that were called a contradiction; None without conversations.
 
-    Args:
-        called: whether each conversation was called a contradiction.
-        clusters: its opening.
-
-    Returns:
-        ``called`` of ``n`` as ``share``, with its 95 % Wilson interval ``low``, ``high``, in which conversations with
-        the same opening count as fewer. The share of fewer than ``FEW`` conversations is None.
+    That is ``called`` of ``n`` as ``share``, with its 95 % Wilson interval ``low``, ``high``, in which conversations
+    with the same opening, the ``clusters``, count as fewer. The share of fewer than ``FEW`` conversations is None.
     """
     n, positives = len(called), sum(called)
     if not n:
@@ -345,18 +340,13 @@ def _draw(part: float, rest: float, chance: np.random.Generator) -> np.ndarray:
 
 
 def compare(first: Sequence[bool], second: Sequence[bool], clusters: Sequence[str]) -> Figures | None:
-    """Compares two bots on pairs of conversations; None without pairs.
-
-    Args:
-        first: whether each conversation with the first bot was called a contradiction.
-        second: the same for the second bot, after the same probes.
-        clusters: the opening of each pair.
+    """Compares two bots by whether each was called a contradiction after the same probes; None without probes.
 
     Returns:
         ``n`` pairs; in ``only_first`` and ``only_second`` of them only this bot was called. ``share`` is the share of
         the second bot minus that of the first, with its 95 % interval ``low``, ``high`` (Agresti and Min, 2005), in
-        which pairs with the same opening count as fewer. ``p_value`` is two-sided, of McNemar's exact test over
-        openings. Both are None for fewer than ``FEW`` pairs.
+        which pairs with the same opening, the ``clusters``, count as fewer. ``p_value`` is two-sided, of McNemar's
+        exact test over openings. Both are None for fewer than ``FEW`` pairs.
     """
     from scipy.stats import binomtest
 

@@ -268,12 +268,8 @@ def judged(
 
     A reply of a persona probe is judged against the fact that it was asked about. Any other is judged against the first
     answer, and not against the turns that ``repeat`` puts between: with each turn that is read, a detector has one more
-    occasion for a false alarm, and how often it is right was measured on chats of two turns.
-
-    Args:
-        rows: conversations of a transcript.
-        detector: judges them.
-        on_done: called with the number of conversations judged since the last call, without those of persona probes.
+    occasion for a false alarm, and how often it is right was measured on chats of two turns. ``on_done`` is called with
+    the number of conversations judged since the last call, without those of persona probes.
     """
     chats = [two_turns(row) for row in rows if row["trigger"] != PERSONA]
     verdicts = iter(detector.batch(chats, on_batch=on_done))
@@ -310,12 +306,8 @@ def find_accuracy(
     """How often a detector is right, as the record of a run keeps it; None if it was not measured.
 
     An evaluation by another decision rule counts only if its probabilities are those of the detector: if temperature
-    and biases are the same.
-
-    Args:
-        detector: with the settings and the rule that it decides by.
-        evaluation: a file of ``cdconv evaluate --json``; by default a saved result on the test split.
-        on_note: called with what to do if the saved results have other probabilities.
+    and biases are the same. ``evaluation`` is a file of ``cdconv evaluate --json``, by default a saved result on the
+    test split. ``on_note`` is called with what to do if the saved results have other probabilities.
 
     Raises:
         InputError: the file is no evaluation with probabilities of contradictions, or has other probabilities.

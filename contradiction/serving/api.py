@@ -148,12 +148,9 @@ def application(service: Service, token: str | None = None, *, local: bool = Fal
 
 
 def router(services: Mapping[str, Service], metrics: Metrics, token: str | None = None) -> APIRouter:
-    """The routes of the service.
+    """The routes of the service, for detectors by name, of which a request can choose one; by default the first.
 
-    Args:
-        services: name -> a detector that a request can choose; by default the first. No request can load another one.
-        metrics: the counts of the answers.
-        token: is named in the description; the middleware checks it.
+    The description names the ``token``, which the middleware checks.
     """
     routes = APIRouter(responses=REFUSALS)
     described: dict[str, Any] = {}

@@ -119,9 +119,6 @@ class JoinedPredictions:
     One thread runs the classifier. It takes some rows of each caller in turn, and of a caller some of each request. So
     many light requests share a forward pass, and neither a heavy one nor many of one caller delay the others for long.
 
-    Args:
-        classifier: the classifier.
-
     Attributes:
         rows, passes, repeated: how many rows were predicted, in how many forward passes, and how many rows were asked
             for again and known.

@@ -44,12 +44,7 @@ class Label(BaseModel):
 
 
 def application(store: LabelStore, hosts: tuple[str, ...] = HOSTS) -> FastAPI:
-    """The page and its routes.
-
-    Args:
-        store: the chats and labels.
-        hosts: the names under which the page may be called, so that no other site can lead its own name to it.
-    """
+    """The page and its routes, called only under the names ``hosts``, so that no other site can lead its own to it."""
     app = FastAPI(title="CDConv review", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*hosts])
     page = _page(store.annotators)

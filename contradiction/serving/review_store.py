@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from contradiction.conversation import ASSISTANT, USER, Messages, check_text, read_turns, spoken_messages
+from contradiction.conversation import ASSISTANT, Messages, check_text, read_turns, spoken_messages
 from contradiction.errors import InputError, check_known, kind_of, shown
 from contradiction.io.line_files import LineFile
 from contradiction.io.tables import Table, with_interval
@@ -132,9 +132,7 @@ class LabelStore:
                 new: dict[tuple[Any, ...], Any] = {}
                 for item in (_new(*chat) for chat in group):
                     new.setdefault(_content(item), item)
-                # A file of an earlier version lacks what the bot was told.
-                fresh = [item for content, item in new.items() if not {content, _content(item, told=False)} & known]
-                groups.append(fresh)
+                groups.append([item for content, item in new.items() if content not in known])
             plain, checks = groups
             gap = max(len(plain), 1) / max(len(checks), 1)
             positioned = [*enumerate(plain), *(((number + 0.5) * gap, item) for number, item in enumerate(checks))]
@@ -305,10 +303,9 @@ def _new(name: str, messages: Messages, truth: str | None) -> Item:
     return Item(0, name, read, truth, any(turn.unread for turn in turns))
 
 
-def _content(item: Item, *, told: bool = True) -> tuple[Any, ...]:
-    """What makes two chats one: the messages, perhaps with what the bot was told, and whether the label is known."""
-    messages = [each for each in item.messages if told or each["role"] in (USER, ASSISTANT)]
-    return (item.truth is not None, *((message["role"], message["content"]) for message in messages))
+def _content(item: Item) -> tuple[Any, ...]:
+    """What makes two chats one: the messages, and whether the label is known."""
+    return (item.truth is not None, *((message["role"], message["content"]) for message in item.messages))
 
 
 def earlier_replies(messages: Sequence[Mapping[str, str]]) -> list[int]:
