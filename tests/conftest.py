@@ -37,7 +37,10 @@ yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # page, a server of processes that import the libraries of Hugging Face anew. These files run in one process, so it is
 # made once.
 TOGETHER = (
-    ("tests/test_checklists", "tests/test_data", "tests/test_probe_report", "tests/test_paper_grid"),
+    (
+        "tests/test_checklists", "tests/test_data", "tests/test_paper_grid", "tests/test_probe_report",
+        "tests/test_readme",
+    ),
     ("tests/space/",),
     (
         "tests/test_cli", "tests/test_hub", "tests/test_killed", "tests/test_methods", "tests/test_metric_",

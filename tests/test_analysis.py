@@ -36,8 +36,9 @@ def test_the_script_writes_what_the_page_of_the_space_reads(run, quick_model, sa
     kept = evaluate(ContradictionDetector.from_pretrained(quick_model), data=sample_repo, config="4-class")
     write_json(tmp_path / "kept.json", kept)
     arguments = [tmp_path / "kept.json", "--data", sample_repo, "--out", tmp_path / "out"]
-    for _ in range(2):  # an older analysis is replaced
-        assert run(*arguments, script=analyze.main)[0] == 0
+    (tmp_path / "out" / "plots").mkdir(parents=True)
+    (tmp_path / "out" / "plots" / "older.png").touch()  # an older analysis is replaced
+    assert run(*arguments, script=analyze.main)[0] == 0
     names = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.*")}
     assert names == {
         *(f"tables/{name}.csv" for name in ("classes", "comparison", "operating_points", "slices")),

@@ -1,10 +1,8 @@
 """The command line starts quickly, and reports a user error in one line with exit code 2."""
 
 import json
-import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +13,7 @@ import pytest
 import typer
 from helpers import processes
 from helpers.chats import line
+from helpers.hub_client import environment
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -154,30 +153,25 @@ sys.meta_path.insert(0, Finder())
 
 @pytest.mark.parametrize("name", ["contradiction.cli", "contradiction.commands.train", "contradiction.detector"])
 def test_ctrl_c_while_something_is_imported_prints_one_line(name, model):
-    done = processes.cdconv("detect", "--model", model, before=INTERRUPTED.format(name=name), new_imports=True)
+    code = INTERRUPTED.format(name=name) + processes.CDCONV.format(arguments=["detect", "--model", str(model)])
+    done = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "cdconv: interrupted\n")
 
 
-def test_an_unresponsive_hub_delays_the_command_by_seconds_only(tmp_path):
-    with socket.socket() as silent:  # it accepts a connection and never answers
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        environment = {
-            **os.environ, "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path), "NO_PROXY": "127.0.0.1",
-            "HF_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}",
-        }  # fmt: skip
-        timed = "import contradiction.detector, contradiction.io.hub, transformers, datasets, time, pathlib\n"
-        timed += "contradiction.io.hub.TIMEOUT = 0.5\n"
-        timed += "pathlib.Path('began').write_text(str(time.monotonic()), encoding='utf-8')\n"
-        pairs = ["data", "nli", "--train", "some/data", "--validation", "some/data", "--out", "nli"]
-        commands = (["evaluate", "nope"], ["evaluate", "some/model"], ["evaluate", "baselines", "some/data"], pairs)
-        places = [tmp_path / str(number) for number in range(len(commands))]
-        running = []
-        for arguments, place in zip(commands, places, strict=True):  # at the same time, because each of them waits
-            place.mkdir()
-            running.append(processes.start_cdconv(*arguments, before=timed, env=environment, cwd=place))
-        for process, place in zip(running, places, strict=True):
-            _, stderr = process.communicate()
-            assert (process.returncode, stderr.count("\n")) == (2, 1), stderr
-            began = float((place / "began").read_text(encoding="utf-8"))
-            assert time.monotonic() - began < 30  # the machine may be busy; without a limit it takes minutes
+def test_an_unresponsive_hub_delays_the_command_by_seconds_only(hub, tmp_path):
+    hub.silent = True
+    timed = "import contradiction.io.hub, time, pathlib\n"
+    timed += "contradiction.io.hub.TIMEOUT = 0.5\n"
+    timed += "pathlib.Path('began').write_text(str(time.monotonic()), encoding='utf-8')\n"
+    pairs = ["data", "nli", "--train", "some/data", "--validation", "some/data", "--out", "nli"]
+    commands = (["evaluate", "nope"], ["evaluate", "some/model"], ["evaluate", "baselines", "some/data"], pairs)
+    places = [tmp_path / str(number) for number in range(len(commands))]
+    running = []
+    for arguments, place in zip(commands, places, strict=True):  # at the same time, because each of them waits
+        place.mkdir()
+        running.append(processes.start_cdconv(*arguments, before=timed, env=environment(hub), cwd=place))
+    for process, place in zip(running, places, strict=True):
+        _, stderr = process.communicate()
+        assert (process.returncode, stderr.count("\n")) == (2, 1), stderr
+        began = float((place / "began").read_text(encoding="utf-8"))
+        assert time.monotonic() - began < 30  # the machine may be busy; without a limit it takes minutes

@@ -10,7 +10,7 @@ import sysconfig
 from functools import partial
 
 import pytest
-from helpers.hub_client import NO_WAITING, new_python, push, python, run
+from helpers.hub_client import NO_WAITING, OFFLINE, new_python, push, python, run
 from helpers.hub_server import Commit, Hub, Repo
 from helpers.runs import TINY, train
 from huggingface_hub import constants
@@ -167,7 +167,7 @@ def test_a_detector_cached_by_transformers_loads_offline_with_its_rule(client, q
     client(IN_PART)
     rule = load_rule(quick_model)
     assert rule.biases
-    assert client(loaded(), HF_HUB_OFFLINE="1") == rule.biases
+    assert client(OFFLINE + loaded()) == rule.biases
 
 
 def test_a_busy_hub_does_not_drop_the_rule_of_a_detector(published, client):
@@ -189,7 +189,7 @@ def test_a_foreign_checkpoint_loads_offline_from_the_cache_as_it_is(hub, quick_m
     )
     assert python(hub, tmp_path, IN_PART) is None
     code = "from contradiction.training import record\nrecord.of_model('user/tiny'); record.of_model('user/tiny')\n"
-    done = run(hub, tmp_path, code + loaded(view="flatten"), HF_HUB_OFFLINE="1")
+    done = run(hub, tmp_path, OFFLINE + code + loaded(view="flatten"))
     assert json.loads(done.stdout.splitlines()[-1]) == {}
     lines = [line for line in done.stderr.splitlines() if "user/tiny" in line]
     assert sum("its record cannot be fetched" in line for line in lines) == 1, "the record is fetched once"
@@ -213,7 +213,7 @@ def test_a_revision_loads_its_own_files_and_a_changed_file_is_named(hub, quick_m
     assert by_name == by_argument == rule != latest == {"history": 2.0}
     assert "config.json: has changed since SHA256SUMS" in refused
     assert "user/tiny: has no revision 'v9'" in unknown
-    assert python(hub, tmp_path, loaded(f"user/tiny@{first.sha}"), HF_HUB_OFFLINE="1") == rule
+    assert python(hub, tmp_path, OFFLINE + loaded(f"user/tiny@{first.sha}")) == rule
 
 
 def test_an_exported_file_is_pushed_with_the_model_and_runs_from_the_hub(hub, quick_model, sample_rows, tmp_path):
@@ -236,15 +236,11 @@ print(json.dumps([type(detector.classifier.backend).NAME, detector(chat).probabi
     assert fast == pytest.approx(exact, abs=1e-4)
 
 
-def test_evaluate_loads_the_pushed_metric(published, tmp_path):
-    scores = new_python(
-        published,
-        tmp_path,
-        """
+def test_evaluate_loads_the_pushed_metric(client):
+    scores = client("""
 import json, evaluate
 metric = evaluate.load("user/evaluate_metric", "4-class", module_type="metric")
-print(json.dumps(metric.compute(predictions=["history", 0, 1], references=[3, 1, 1], bootstrap=100)))""",
-    )
+print(json.dumps(metric.compute(predictions=["history", 0, 1], references=[3, 1, 1], bootstrap=100)))""")
     from evaluate_metric.evaluate_metric import score
 
     assert scores == score([3, 1, 1], ["history", 0, 1], "4-class", bootstrap=100)

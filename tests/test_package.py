@@ -65,43 +65,38 @@ def test_the_wheel_contains_every_part_of_the_checkout(environment):
                 assert inside.read_bytes() == file.read_bytes()
 
 
-def test_recipes_are_found_by_name_and_the_package_contains_the_page_and_the_metric(call, environment):
-    code = (
-        "from importlib.util import find_spec\n"
-        "from contradiction import paths\nfrom contradiction.commands.serve import page\n"
-        "from contradiction.training.recipe import load_recipe\n"
-        "assert paths.CHECKOUT is None and not paths.SHIPPED.exists()\n"
-        "print(load_recipe('tiny').data.config, page().__file__, "
-        "*(find_spec(name).origin for name in ('evaluate_metric.evaluate_metric', 'contradiction.cdconv')))"
-    )
-    done = call("python", "-c", code)
+# All in one process, because it imports every large library.
+USE = """
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from contradiction import ContradictionDetector, evaluate, paths, train
+from contradiction.commands.serve import page
+from contradiction.data import build
+from contradiction.training.recipe import load_recipe
+
+assert paths.CHECKOUT is None and not paths.SHIPPED.exists()
+assert load_recipe("tiny").data.config == "4-class"
+build.build(build.find("sample"), Path("cdconv"))
+assert ContradictionDetector.from_pretrained(sys.argv[1])({messages}).reply == (3,)
+names = "evaluate_metric.evaluate_metric", "contradiction.cdconv"
+files = [page().__file__, *(find_spec(name).origin for name in names)]
+assert "cdconv" not in sys.modules
+print(*files)
+"""
+
+
+def test_all_parts_of_the_package_work_from_any_folder(call, environment, detect_model, tmp_path):
+    (tmp_path / "cdconv").mkdir()  # the folder of the data, which nothing imports as a module
+    messages = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+    done = call("python", "-c", USE.replace("{messages}", repr(messages)), detect_model)
     assert done.returncode == 0, done.stderr
-    config, *files = done.stdout.split()
-    assert config == "4-class"
-    assert all(Path(file).is_relative_to(environment) for file in files)
-
-
-def test_nothing_imports_the_folder_of_the_data_as_a_module(call, tmp_path):
-    (tmp_path / "cdconv").mkdir()
-    done = call(
-        "python",
-        "-c",
-        "from contradiction import ContradictionDetector, evaluate, train; import sys; print('cdconv' in sys.modules)",
-    )
-    assert done.stdout == "False\n", done.stderr
+    files = done.stdout.splitlines()[-1].split()
+    assert len(files) == 3 and all(Path(file).is_relative_to(environment) for file in files)
+    assert "# CDConv sample" in (tmp_path / "cdconv" / "README.md").read_text(encoding="utf-8")
 
 
 def test_without_the_shipped_detector_a_model_must_be_named(call):
     done = call("cdconv", "detect", input="")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "--model" in done.stderr
-
-
-def test_data_builds_and_detection_work_from_any_folder(call, exported_model, tmp_path):
-    import json
-
-    call("cdconv", "data", "build", "--source", "sample", check=True)
-    assert "# CDConv sample" in (tmp_path / "cdconv" / "README.md").read_text(encoding="utf-8")
-    line = json.dumps({"messages": chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")})
-    done = call("cdconv", "detect", *exported_model, input=line, check=True)
-    assert json.loads(done.stdout)["reply"] == [3]

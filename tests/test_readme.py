@@ -185,7 +185,7 @@ def test_the_n_gram_figures_match_the_kept_results(page, kept_results):
         assert tuple(map(percent, expected)) in figures, view
 
 
-def test_the_sizes_of_the_crossed_corpora_match_their_files():
+def test_the_sizes_of_the_crossed_corpora_match_their_files(crossed_once):
     from contradiction.data.build import crossed_table
     from contradiction.data.corpora.crossed import FOLDERS, read_all
 

@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from helpers.hub_client import NO_WAITING, push, python
+from helpers.hub_client import NO_WAITING, OFFLINE, UNREACHABLE, push, python
 from helpers.hub_server import TOKEN, Commit
 
 from contradiction import publishing
@@ -88,18 +88,19 @@ def test_private_is_applied_and_rejected_for_an_existing_public_repo(hub, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("variables", "repo", "messages"),
+    ("options", "messages"),
     [
-        ({"HF_TOKEN": "hf_wrong"}, "user/evaluate_metric", ("the Hub does not know this token", "hf auth login")),
-        ({"HF_TOKEN": ""}, "user/evaluate_metric", ("no token", "hf auth login")),
-        ({}, "someone/evaluate_metric", ("may not write there", "hf auth login")),
-        ({"HF_HUB_OFFLINE": "1"}, "user/evaluate_metric", ("unset HF_HUB_OFFLINE",)),
-        ({"HF_ENDPOINT": "http://127.0.0.1:9"}, "user/evaluate_metric", ("the connection to the Hub failed",)),
+        ({"HF_TOKEN": "hf_wrong"}, ("the Hub does not know this token", "hf auth login")),
+        ({"HF_TOKEN": ""}, ("no token", "hf auth login")),
+        ({"repo": "someone/evaluate_metric"}, ("may not write there", "hf auth login")),
+        ({"before": OFFLINE}, ("unset HF_HUB_OFFLINE",)),
+        ({"before": UNREACHABLE}, ("the connection to the Hub failed",)),
     ],
 )
-def test_missing_permission_prints_one_line_that_says_what_to_do(hub, tmp_path, variables, repo, messages):
-    answer = push(hub, tmp_path, "metric", repo=repo, **variables)
-    assert_refused(answer, repo, *messages)
+def test_missing_permission_prints_one_line_that_says_what_to_do(hub, tmp_path, options, messages):
+    options = {"repo": REPO, **options}
+    answer = push(hub, tmp_path, "metric", **options)
+    assert_refused(answer, options["repo"], *messages)
     assert answer.stderr.count("\n") == 1
     assert hub.repos == {}
 

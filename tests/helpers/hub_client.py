@@ -9,6 +9,9 @@ from helpers import processes
 
 NEVER = ("HF_HUB_OFFLINE", "HF_TOKEN", "HF_DATASETS_CACHE", "CDCONV_MODEL")
 NO_WAITING = "import time; time.sleep = lambda seconds: None\n"  # the library waits between its retries
+# What the library read from the environment when it was imported: set here, so that a client needs no new import.
+OFFLINE = "from huggingface_hub import constants; constants.HF_HUB_OFFLINE = True\n"
+UNREACHABLE = "from huggingface_hub import constants; constants.ENDPOINT = 'http://127.0.0.1:9'\n"
 
 
 def environment(hub, **variables):
@@ -16,8 +19,7 @@ def environment(hub, **variables):
     kept = {name: value for name, value in os.environ.items() if name not in NEVER and "proxy" not in name.lower()}
     own = {"HF_HOME": ".", "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
     client = kept | own | hub.environment | variables
-    if "HF_ENDPOINT" not in variables:
-        processes.share_imports(client)
+    processes.share_imports(client)
     return client
 
 
@@ -34,7 +36,7 @@ def python(hub, home, code, **variables):
 
 
 def new_python(hub, home, code, *options):
-    """Like `python`, in a new interpreter: a fork does not always find a module that a library has just written."""
+    """Like `python`, in a new interpreter."""
     env = environment(hub, HF_HOME=str(home))
     done = subprocess.run(
         [sys.executable, *options, "-c", code], cwd=home, env=env, capture_output=True, encoding="utf-8"

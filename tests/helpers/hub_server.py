@@ -58,6 +58,7 @@ class Hub:
         requests: the method and path of each request, in order.
         drop: a pattern of paths. The server drops the connection half-way through the body of a matching request.
         busy: a pattern of paths that are answered with status 429.
+        silent: whether requests are answered only after the end of the block.
     """
 
     def __init__(self):
@@ -65,6 +66,7 @@ class Hub:
         self.large: dict[str, bytes] = {}
         self.requests: list[tuple[str, str]] = []
         self.drop = self.busy = r"(?!)"  # nothing
+        self.silent, self.ended = False, threading.Event()
         self.url = f"http://127.0.0.1:{server().server_port}"
         self.environment = {"HF_ENDPOINT": self.url, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
 
@@ -73,6 +75,7 @@ class Hub:
         return self
 
     def __exit__(self, *_):
+        self.ended.set()
         server().hub = self.outer
 
 
@@ -100,6 +103,10 @@ class Handler(BaseHTTPRequestHandler):
         self.hub: Hub = self.server.hub
         self.path = unquote(urlsplit(self.path).path)
         self.hub.requests.append((self.command, self.path))
+        if self.hub.silent:
+            self.hub.ended.wait()
+            self.close_connection = True
+            return
         length = int(self.headers.get("Content-Length", 0))
         if re.search(self.hub.drop, self.path):
             self.rfile.read(length // 2)

@@ -226,6 +226,7 @@ def _execute(code, cwd, env, streams):
     sys.stdout = open(1, "w", encoding=encoding, closefd=False)
     sys.stderr = open(2, "w", buffering=1, encoding=encoding, errors="backslashreplace", closefd=False)
     os.chdir(cwd)
+    sys.path_importer_cache.clear()  # it resolved relative paths in another folder
     os.environ.clear()
     os.environ.update(env)
     try:
