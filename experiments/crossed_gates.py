@@ -64,10 +64,11 @@ def check(folder: str | Path, cdconv_rows: Sequence[Mapping[str, str]] = ()) -> 
             f"{folder}: batches with quadruples: {len(filled)}; the checks hold batches out, so they need at least two"
         )
     pairs = [item for item in items if isinstance(item, Pair)]
+    rows = _judged(quadruples)
     checks = [
         _crossing(quadruples),
         *(
-            _one_sided(f"{side} only, n-grams, AUC over batches held out", quadruples, text)
+            _one_sided(f"{side} only, n-grams, AUC over batches held out", rows, text)
             for side, text in (("reply", _reply), ("chat", _chat))
         ),
         *_overlap(quadruples),
@@ -76,7 +77,7 @@ def check(folder: str | Path, cdconv_rows: Sequence[Mapping[str, str]] = ()) -> 
     if cdconv_rows:
         checks.append(_duplicates_of_cdconv(items, cdconv_rows))
     if len({pair.batch for pair in pairs}) > 1:
-        auc = _auc_by_batch(pairs, _reply)
+        auc = _auc_by_batch(_judged(pairs), _reply)
         checks.append(Check("self-contradictions: reply only, n-grams, AUC over batches held out", percent(auc)))
     if (Path(folder) / READINGS).is_file():
         checks.append(_second_reading(Path(folder) / READINGS, items))
@@ -126,17 +127,20 @@ def _crossing(quadruples: Sequence[Quadruple]) -> Check:
     return Check("quadruples that are not crossed", str(broken), "0", not broken)
 
 
-def _one_sided(name: str, items: Sequence[Item], text: Callable[[Row], str]) -> Check:
-    auc = _auc_by_batch(items, text)
+def _judged(items: Iterable[Item]) -> list[Row]:
+    return [row for item in items for row in item.judged()]
+
+
+def _one_sided(name: str, rows: Sequence[Row], text: Callable[[Row], str]) -> Check:
+    auc = _auc_by_batch(rows, text)
     return Check(name, percent(auc), f"{percent(CHANCE, 0)} ± {percent(TOLERANCE, 0)}", abs(auc - CHANCE) <= TOLERANCE)
 
 
-def _auc_by_batch(items: Sequence[Item], text: Callable[[Row], str]) -> float:
-    rows = [(row, item.batch) for item in items for row in item.judged()]
+def _auc_by_batch(rows: Sequence[Row], text: Callable[[Row], str]) -> float:
     return ngram_auc(
-        [text(row) for row, _ in rows],
-        [row.label != NON_CONTRADICTION for row, _ in rows],
-        [batch for _, batch in rows],
+        [text(row) for row in rows],
+        [row.label != NON_CONTRADICTION for row in rows],
+        [row.extra["batch"] for row in rows],
     )
 
 
@@ -179,11 +183,10 @@ def _overlap(quadruples: Sequence[Quadruple]) -> Iterator[Check]:
     """
     wins: dict[str, list[float]] = {}
     for quadruple in quadruples:
-        for own, other, reply in (
-            (quadruple.a, quadruple.b, quadruple.reply_a), (quadruple.b, quadruple.a, quadruple.reply_b)
-        ):  # fmt: skip
-            texts = (" ".join(message["content"] for message in chat) for chat in (own, other))
-            shared = [len(_bigrams(reply) & _bigrams(text)) for text in texts]
+        a, b = (_bigrams(" ".join(message["content"] for message in chat)) for chat in (quadruple.a, quadruple.b))
+        for own, other, reply in ((a, b, quadruple.reply_a), (b, a, quadruple.reply_b)):
+            words = _bigrams(reply)
+            shared = [len(words & chat) for chat in (own, other)]
             win = (shared[0] > shared[1]) + 0.5 * (shared[0] == shared[1])
             wins.setdefault(quadruple.batch, []).append(win)
     name, limit = "replies that share more words with their own chat, AUC", f"<= {percent(MAX_OVERLAP, 0)}"
@@ -201,20 +204,18 @@ def _duplicates_across_splits(splits: Mapping[str, Sequence[Item]]) -> Check:
 
 
 def _duplicates_of_cdconv(items: Sequence[Item], rows: Sequence[Mapping[str, str]]) -> Check:
-    replies = [
-        f"{row.messages[-2]['content'] if len(row.messages) > 1 else ''} {row.reply}"
-        for item in items
-        for row in item.judged()
-    ]
+    replies = [f"{row.messages[-2]['content'] if len(row.messages) > 1 else ''} {row.reply}" for row in _judged(items)]
     close = _close(*_vectors(replies, [f"{row['b1']} {row['b2']}" for row in rows]))
     return Check("near-duplicates of replies in CDConv", str(close), "0", not close)
 
 
 def _vectors(*groups: Sequence[str]) -> list["csr_matrix"]:
     """The vectors of the texts of each group, by n-grams counted over all groups."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 
-    vectors = TfidfVectorizer(analyzer="char", ngram_range=(2, 3)).fit_transform(list(chain(*groups)))
+    # Much faster than a vocabulary of a million n-grams.
+    counts = HashingVectorizer(analyzer="char", ngram_range=(2, 3), n_features=2**22, norm=None, alternate_sign=False)
+    vectors = TfidfTransformer().fit_transform(counts.transform(chain(*groups)))
     ends = list(accumulate(map(len, groups)))
     return [vectors[end - len(group) : end] for group, end in zip(groups, ends, strict=True)]
 
@@ -234,7 +235,7 @@ def _second_reading(path: Path, items: Sequence[Item]) -> Check:
     """Agreement of a second, blind reader with the labels: ``id,contradiction`` a line, contradiction 0 or 1."""
     from sklearn.metrics import cohen_kappa_score
 
-    labels = {row.id: int(row.label != NON_CONTRADICTION) for item in items for row in item.judged()}
+    labels = {row.id: int(row.label != NON_CONTRADICTION) for row in _judged(items)}
     with path.open(encoding="utf-8", newline="") as stream:
         read = {line["id"]: line["contradiction"] for line in csv.DictReader(stream)}
     if wrong := [name for name, reading in read.items() if name not in labels or reading not in ("0", "1")]:

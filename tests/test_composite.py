@@ -31,7 +31,7 @@ from contradiction.training import record
 from contradiction.training.loop import train_checkpoint
 from contradiction.training.recipe import Recipe, load_recipe
 
-QUICK = Recipe.of(name="quick", method="hierarchical", epochs=2, **FAST)
+QUICK = Recipe.of(name="quick", method="hierarchical", epochs=2, train_fraction=0.3, **FAST)
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,7 @@ NAMES = ("flatten", "pair")
 def members(quick_model, sample_repo, tmp_path_factory):
     """Two four-class detectors with different views."""
     folder = tmp_path_factory.mktemp("members")
-    start = {"backbone": str(quick_model), "config": "4-class", "epochs": 1}
+    start = {"backbone": str(quick_model), "config": "4-class", "epochs": 1, "train_fraction": 0.3}
     return [
         train(Recipe.of(name=name, view=view, seed=seed, **start), data=sample_repo, out=folder / name)
         for name, view, seed in zip(NAMES, ("flatten", "sentence-pair"), (1, 2), strict=True)

@@ -4,7 +4,7 @@ import pytest
 from helpers.chats import write_jsonl
 from helpers.corpora import READ_ALL
 
-from contradiction.data.corpora import crossed
+from contradiction.data.corpora import all_corpora, crossed
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from experiments import crossed_gates
@@ -55,9 +55,12 @@ def test_the_published_corpus_passes_every_gate(corpus):
 
 
 def test_the_crossed_corpus_is_a_config_of_the_built_data_repo(corpus, published, sample_repo):
+    sizes = []
     for split, items in published.items():
         rows = load_split(sample_repo, corpus, split)
         assert len(rows) == sum(1 for item in items for _ in item.judged())
+        sizes.append(f"{split} {len(rows):,}")
+    assert all_corpora()[corpus].size == ", ".join(sizes)
     assert rows[1]["messages"][rows[1]["evidence"]]["role"] == "assistant"
     assert rows.features["label"].names[rows[1]["label"]] == "history"
 

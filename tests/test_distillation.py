@@ -13,7 +13,7 @@ from contradiction.inputs.views import CONVERSATION
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.ngrams import LinearModel
 from contradiction.training import loop, losses, record
-from contradiction.training.augmentation import training_rows, transfer_rows
+from contradiction.training.augmentation import labelled_rows, training_rows, transfer_rows
 from contradiction.training.losses import SOFT, UNLABELLED, divergence, objective, soft_labels
 from contradiction.training.recipe import Recipe
 
@@ -21,6 +21,10 @@ from contradiction.training.recipe import Recipe
 def recipe(**values):
     student = {"name": "student", "view": "flatten", "config": "4-class", "scratch": TINY, "epochs": 1}
     return Recipe.of(**student | values)
+
+
+def quick_recipe(**values):
+    return recipe(train_fraction=0.2, **values)
 
 
 def test_soft_labels_are_the_mean_of_the_teachers_probabilities(quick_model, random_model, rows):
@@ -61,7 +65,7 @@ def test_the_divergence_is_zero_at_the_teacher_and_equals_scipys_elsewhere():
 def test_teachers_run_once_even_if_the_run_is_killed_before_its_first_epoch(
     quick_model, sample_repo, tmp_path, monkeypatch
 ):
-    taught = recipe(teachers=[str(quick_model)])
+    taught = quick_recipe(teachers=[str(quick_model)])
     whole = train(taught, data=sample_repo, out=tmp_path / "whole")
 
     def stop(*_):
@@ -79,8 +83,8 @@ def test_teachers_run_once_even_if_the_run_is_killed_before_its_first_epoch(
 
 
 def test_a_student_learns_from_its_teacher_and_names_it(quick_model, sample_repo, tmp_path):
-    alone = train(recipe(), data=sample_repo, out=tmp_path / "alone")
-    taught = recipe(teachers=[str(quick_model)], weight=1.0)
+    alone = train(quick_recipe(), data=sample_repo, out=tmp_path / "alone")
+    taught = quick_recipe(teachers=[str(quick_model)], weight=1.0)
     first = train(taught, data=sample_repo, out=tmp_path / "first")
     assert (alone / "model.safetensors").read_bytes() != (first / "model.safetensors").read_bytes()
     card = model_card(first).text
@@ -271,8 +275,9 @@ def test_training_reads_transfer_rows_and_excludes_them_from_class_weights(
 ):
     counted = []
     monkeypatch.setattr(loop, "objective", lambda recipe, counts: counted.append(counts) or objective(recipe, counts))
-    run_recipe = recipe(teachers=[str(quick_model)], transfer_per_row=1)
+    run_recipe = quick_recipe(teachers=[str(quick_model)], transfer_per_row=1)
     folder = train(run_recipe, data=sample_repo, out=tmp_path / "student")
-    assert counted == [[rows["label"][:].count(label) for label in range(4)]]
-    assert len(training_rows(rows, run_recipe).rows) > len(rows)
+    read = labelled_rows(rows, run_recipe)
+    assert counted == [[read["label"][:].count(label) for label in range(4)]]
+    assert len(training_rows(rows, run_recipe).rows) > len(read)
     assert "- transfer set: 1 unlabelled conversation for each training row" in model_card(folder).text

@@ -124,7 +124,7 @@ def test_batches_of_both_crossed_corpora_can_be_chosen(rows):
 
 
 def test_an_encoder_that_also_read_english_chats_judges_english(sample_repo, tmp_path):
-    english = {"crossed": True, "crossed_batches": ["en5"], "train_fraction": 0.1}
+    english = {"crossed": True, "crossed_batches": ["en5"], "train_fraction": 0.1, "max_length": 64}
     made = Recipe.of(name="both", view="flatten", epochs=1, **FAST, **english)
     folder = train(made, sample_repo, tmp_path / "both")
     assert record.read(folder)["languages"] == ["zh", "en"] and not load_classifier(folder).chinese_only

@@ -18,7 +18,8 @@ from paper.soup import soup
 @pytest.fixture(scope="module")
 def runs(quick_model, sample_repo, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    recipe = Recipe.of(name="run", backbone=str(quick_model), view="flatten", config="4-class", epochs=1)
+    start = {"backbone": str(quick_model), "view": "flatten", "config": "4-class"}
+    recipe = Recipe.of(name="run", epochs=1, train_fraction=0.3, **start)
     seeded = {seed: recipe.with_changes(seed=seed) for seed in (1, 2, 3)}
     return [train(one, data=sample_repo, out=folder / f"seed-{seed}") for seed, one in seeded.items()]
 

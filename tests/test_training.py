@@ -24,7 +24,7 @@ from contradiction.training.recipe import Recipe
 from contradiction.training.record import read as record
 from contradiction.training.run import Run, load_splits
 
-QUICK = Recipe.of(name="quick", view="flatten", epochs=3, **FAST)
+QUICK = Recipe.of(name="quick", view="flatten", epochs=3, train_fraction=0.3, **FAST)
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +214,7 @@ def test_the_tracker_file_contains_the_curves_of_a_run(sample_repo, tmp_path):
     out = train(TRACKED, data=sample_repo, out=tmp_path / "run", track="tensorboard")
     curves = scalars(tmp_path / "run.tracking")
     epochs = record(out)["epochs"]
-    steps = 18  # per epoch: 288 rows in batches of 16
+    steps = 6  # per epoch, in batches of 16
     for tag, values in (
         ("train/epoch_loss", [epoch["train_loss"] for epoch in epochs]),
         ("validation/macro_f1", [epoch["validation"]["macro_f1"] for epoch in epochs]),
@@ -225,8 +225,8 @@ def test_the_tracker_file_contains_the_curves_of_a_run(sample_repo, tmp_path):
     assert [step for step, _ in curves["train/loss"]] == list(range(1, 2 * steps + 1))
     means = [sum(value for _, value in curves["train/loss"][start : start + steps]) / steps for start in (0, steps)]
     assert means == pytest.approx([epoch["train_loss"] for epoch in epochs], rel=1e-5)
-    # The linear schedule: 4 of 36 steps of warm-up, then down to zero.
-    expected = [5e-5 * min(step / 4, (36 - step) / 32) for step in range(1, 37)]
+    # The linear schedule: 2 of 12 steps of warm-up, then down to zero.
+    expected = [5e-5 * min(step / 2, (12 - step) / 10) for step in range(1, 13)]
     assert [value for _, value in curves["train/learning_rate"]] == pytest.approx(expected, rel=1e-4, abs=1e-12)
     assert not list(out.rglob("events.*")), "the model folder is published unchanged"
 

@@ -42,7 +42,7 @@ def fit(logits: np.ndarray, references: np.ndarray, labels: Sequence[str]) -> Ru
         others = [index for index in range(len(labels)) if index not in kinds]
         odds = logs[:, kinds] - logsumexp(logs[:, others], axis=1, keepdims=True)
         kind = np.array([kinds.index(index) + 1 if index in kinds else 0 for index in range(len(labels))])
-        weights, threshold = fit_kinds(odds, kind[references], logsumexp)
+        weights, threshold = fit_kinds(odds, kind[references], np.logaddexp.reduce)  # faster than logsumexp
         biases[kinds] += weights
     return Rule(round(temperature, 4), dict(zip(labels, biases.round(4).tolist(), strict=True)), threshold)
 
