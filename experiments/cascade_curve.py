@@ -1,6 +1,6 @@
 """Plots what a cascade gains: macro-F1 by the share of the validation rows that goes to its judge.
 
-python -m experiments.cascade_curve cascade --out cascade.png
+python -m experiments.cascade_curve models/cascade --out docs/images/cascade.png
 """
 
 from pathlib import Path

@@ -1,5 +1,6 @@
 """The detectors in models/ load offline, and give the verdicts that were saved; the card of the shipped one is true."""
 
+import filecmp
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +32,17 @@ def test_the_shipped_folder_is_small_and_complete():
     assert {"config.json", "model.safetensors", "run.json", "tokenizer.json", "README.md"} <= set(files)
 
 
+def test_the_cascade_consists_of_the_detectors_beside_it():
+    cascade = Path(SHIPPED).with_name("cascade")
+    for part, name in (("detector", "e5-small-long-replies"), ("judge", "qwen-1.5b")):
+        files = {path.name for path in cascade.with_name(name).iterdir()}
+        assert files == {path.name for path in (cascade / part).iterdir()}
+        same, *_ = filecmp.cmpfiles(cascade / part, cascade.with_name(name), files, shallow=False)
+        assert {*same} == files
+
+
 def test_transformers_4_knows_the_tokenizers():
-    files = [*Path(SHIPPED).parent.glob("*/tokenizer_config.json")]
+    files = [*Path(SHIPPED).parent.glob("**/tokenizer_config.json")]
     assert len(files) > 1 and {read_json(file)["tokenizer_class"] for file in files} == {"PreTrainedTokenizerFast"}
 
 
@@ -52,7 +62,7 @@ def test_a_detector_of_the_repository_has_its_name_in_every_folder(detector, tmp
     monkeypatch.chdir(tmp_path)
     for names in ((), ("e5-small-long-replies",), ("models/e5-small-long-replies",)):
         assert ContradictionDetector.from_pretrained(*names).name == detector.name
-    here = "models/ holds e5-small-long-replies, e5-small-nli-3-epochs, qwen-1.5b"
+    here = "models/ holds cascade, e5-small-long-replies, e5-small-nli-3-epochs, qwen-1.5b"
     with pytest.raises(InputError, match=f"^models/e5-small: no such folder in {tmp_path}.*; {here}$"):
         ContradictionDetector.from_pretrained("models/e5-small")
     with pytest.raises(

@@ -207,14 +207,14 @@ def test_only_matrices_decay_and_the_pooler_and_the_head_can_have_a_higher_learn
 # Trackers: a real event file that is read back, and a clear line if a tracker is missing.
 
 
-TRACKED = QUICK.with_changes(epochs=2, learning_rate=5e-5, batch_size=16)
+TRACKED = QUICK.with_changes(epochs=2, learning_rate=5e-5, batch_size=16, train_fraction=1 / 3)
 
 
 def test_the_tracker_file_contains_the_curves_of_a_run(sample_repo, tmp_path):
     out = train(TRACKED, data=sample_repo, out=tmp_path / "run", track="tensorboard")
     curves = scalars(tmp_path / "run.tracking")
     epochs = record(out)["epochs"]
-    steps = 6  # per epoch, in batches of 16
+    steps = 6  # per epoch: 96 rows in batches of 16
     for tag, values in (
         ("train/epoch_loss", [epoch["train_loss"] for epoch in epochs]),
         ("validation/macro_f1", [epoch["validation"]["macro_f1"] for epoch in epochs]),
