@@ -158,7 +158,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(base, reader, tmp_path):
 def recipe(base):
     return Recipe.of(
         name="tiny-decoder", config="4-class", view="flatten", method="decoder", backbone=str(base), num_layers=2,
-        lora_rank=4, epochs=1, learning_rate=1e-2, train_fraction=0.2, crossed=True, crossed_batches=["a1"],
+        lora_rank=4, epochs=1, learning_rate=1e-2, train_fraction=0.2, crossed=True, crossed_batches=["w9"],
     )  # fmt: skip
 
 
@@ -180,7 +180,7 @@ def test_a_recipe_trains_a_detector_with_a_rule_and_another_run_continues_from_i
     assert load_classifier(first).rule.threshold is not None
     trained = load_weights(first / "heads.safetensors")
     # A rate close to zero shows where the second run started.
-    further = recipe.with_changes(backbone=str(first), learning_rate=1e-12, train_fraction=1.0)
+    further = recipe.with_changes(backbone=str(first), learning_rate=1e-12, crossed=False, crossed_batches=[])
     with monkeypatch.context() as patch, pytest.raises(InputError, match="other: its weights are not those of .*chat"):
         patch.setenv("CDCONV_BASE", str(base_model(tmp_path / "other", seed=1)))
         train(further, sample_repo, tmp_path / "on-another-base")
@@ -210,7 +210,7 @@ def test_a_run_reads_rows_by_context_crossed_chats_and_pairs(recipe, sample_repo
     found = examples_of(run, str(base))
     rows = labelled_rows(run.splits["train"], run.recipe).to_list()
     contexts = {(row["u1"], row["b1"], row["u2"]) for row in rows}
-    items = read_batch(FOLDERS["crossed"] / "a1.jsonl")
+    items = read_batch(FOLDERS["crossed"] / "w9.jsonl")
     assert len(found) == 2 * len(contexts) + len(items)
     assert sum(weight == 1 for each in found[: len(contexts)] for _, weight in each.labels.values()) == len(rows)
     negatives = run.recipe.with_changes(context_negatives=2)
@@ -234,7 +234,8 @@ def test_two_processes_train_the_same_weights_as_one(base, sample_repo, tmp_path
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
         f'method = "decoder"\nconfig = "4-class"\nview = "flatten"\nbackbone = "{base}"\nnum_layers = 2\n'
-        'lora_rank = 4\nepochs = 1\nlearning_rate = 3e-3\ncrossed = true\ncrossed_batches = ["a1"]\n',
+        "lora_rank = 4\nepochs = 1\nlearning_rate = 3e-3\ntrain_fraction = 0.3\ncrossed = true\n"
+        'crossed_batches = ["w9"]\n',
         encoding="utf-8",
     )
     one = train(load_recipe(recipe), sample_repo, tmp_path / "one", track="tensorboard")
