@@ -115,7 +115,7 @@ def test_options_may_stand_outside_their_tables(tmp_path):
 
 
 def test_the_recipes_of_all_kept_evaluations_can_be_read():
-    recorded = [result["run"]["request"] for result in kept_evaluations() if result.get("run")]
+    recorded = [run["request"] for result in kept_evaluations() if "request" in (run := result.get("run") or {})]
     assert recorded
     for request in recorded:
         assert record.recipe(request).recorded() == request["recipe"]
