@@ -84,6 +84,6 @@ def connected(app, part, detectors, bot_server):
         bot = part("bot").Bot(bot_server.url, "small-bot", seconds=1.0)
         patch.setattr(app, "CHECK_EVERY", 1)  # makes this page delete files soon
         patch.setattr(app, "FILE_AGE", 1)
-        demo, url = app.serve(detectors[0], "127.0.0.1", free_port(), detectors[1:], bot)
+        demo, url = app.serve(detectors[0], "127.0.0.1", free_port(), detectors[1:], bot, local=True)
     PAGES.callback(demo.close, verbose=False)
     return url

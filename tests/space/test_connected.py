@@ -26,6 +26,12 @@ def names(detectors):
 # Detectors
 
 
+@pytest.mark.parametrize("path", ["/", "/v1/judge", "/gradio_api/upload", "/mcp"])
+def test_a_web_page_from_elsewhere_is_refused(path, web):
+    refused = web.post(path, headers={"origin": "http://evil.example"})
+    assert refused.status_code == 403 and "evil.example" in refused.text
+
+
 def test_a_request_can_choose_among_the_detectors_that_the_owner_named(web, detectors, connected):
     from gradio_client import Client
 
